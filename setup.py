@@ -1,0 +1,21 @@
+"""Builds the native statistics loop. Everything else is in pyproject.toml.
+
+The module is optional: where no C compiler is found the package installs without it, and the plain
+NumPy twin serves, slower, and says so.
+"""
+
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        Extension(
+            "barograph._native",
+            sources=["src/barograph/_native.c"],
+            extra_compile_args=["-O3"],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")],
+            py_limited_api=True,
+            optional=True,
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)

@@ -1,0 +1,52 @@
+"""Barograph watches models while they train.
+
+Every name is imported on first use: `import barograph` loads neither torch nor pyarrow nor NumPy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "BarographError": "barograph.errors",
+    "TrainingStopped": "barograph.errors",
+    "attach": "barograph.capture.attach",
+    "open": "barograph.runs.reader",
+    "Key": "barograph.model.key",
+    "Kind": "barograph.model.key",
+    "Mode": "barograph.model.step",
+    "Selection": "barograph.model.selection",
+    "Schedule": "barograph.model.selection",
+    "Summary": "barograph.model.summary",
+    "Finding": "barograph.model.finding",
+    "Severity": "barograph.model.finding",
+    "Rule": "barograph.rules.base",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from barograph.capture.attach import attach
+    from barograph.errors import BarographError, TrainingStopped
+    from barograph.model.finding import Finding, Severity
+    from barograph.model.key import Key, Kind
+    from barograph.model.selection import Schedule, Selection
+    from barograph.model.step import Mode
+    from barograph.model.summary import Summary
+    from barograph.rules.base import Rule
+    from barograph.runs.reader import open
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'barograph' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,110 @@
+"""What to record and when: the words in which rules, presets and users ask."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from barograph.errors import SettingsError
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
+
+
+class Histogram(IntEnum):
+    """How much of the exponent histogram is taken; a greater one serves whoever asks for a lesser."""
+
+    NONE = 0
+    SAMPLED = 1
+    """One element in eight, evenly spread."""
+    EXACT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Which steps are recorded.
+
+    A step is recorded if its mode is in `modes` and it is either in `steps` or, with `start` <= step <
+    `end`, a whole number of `every` steps after `start`.
+
+    Attributes:
+        every: Interval in steps, from 1. 0: only those in `steps`.
+        start: First step.
+        end: First step that is no longer recorded; None: none.
+        steps: Steps recorded whatever the interval says.
+        modes: Modes it holds in.
+
+    Example:
+        >>> [step for step in range(12) if Schedule(every=5, start=1, steps=frozenset({3})).includes(step)]
+        [1, 3, 6, 11]
+    """
+
+    every: int = 1
+    start: int = 0
+    end: int | None = None
+    steps: frozenset[int] = frozenset()
+    modes: frozenset[Mode] = frozenset(Mode)
+
+    def __post_init__(self) -> None:
+        if self.every < 0:
+            raise SettingsError(f"every is {self.every}; it must be 0 (only the listed steps) or more.")
+        if self.start < 0:
+            raise SettingsError(f"start is {self.start}; it must be 0 or more.")
+        if self.end is not None and self.end <= self.start:
+            raise SettingsError(f"end is {self.end}; it must lie after start, which is {self.start}.")
+
+    def includes(self, step: int, mode: Mode = Mode.TRAIN) -> bool:
+        """Return whether this step of this mode is recorded."""
+        if mode not in self.modes:
+            return False
+        if step in self.steps:
+            return True
+        if self.every == 0 or step < self.start or (self.end is not None and step >= self.end):
+            return False
+        return (step - self.start) % self.every == 0
+
+
+def every(interval_steps: int) -> Schedule:
+    """Return the schedule that records each `interval_steps`-th step from 0."""
+    return Schedule(every=interval_steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A named part of what a run could record, with what to take of it and when.
+
+    A rule's `needs`, a user's collection and a preset are all Selections; the plan is their union.
+
+    Attributes:
+        name: Of the collection; "" for a rule's needs.
+        kinds: Kinds it asks for.
+        include: Shell patterns a path must match one of; none: all.
+        exclude: Shell patterns a path must not match.
+        layers: Classes of module it is limited to; none: all.
+        schedule: When.
+        histogram: How much of the exponent histogram.
+        units: Whether per-unit summaries too.
+        raw: Whether the whole tensor too.
+
+    Example:
+        >>> Selection(kinds=frozenset({Kind.WEIGHT}), include=("*.bias",)).matches(Key(Kind.WEIGHT, "fc.bias"))
+        True
+    """
+
+    name: str = ""
+    kinds: frozenset[Kind] = frozenset()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    layers: frozenset[str] = frozenset()
+    schedule: Schedule = field(default_factory=Schedule)
+    histogram: Histogram = Histogram.NONE
+    units: bool = False
+    raw: bool = False
+
+    def matches(self, key: Key, layer: str = "") -> bool:
+        """Return whether the key, of a module of class `layer`, is part of it."""
+        if key.kind not in self.kinds or (self.layers and layer not in self.layers):
+            return False
+        if self.include and not any(fnmatch.fnmatchcase(key.path, pattern) for pattern in self.include):
+            return False
+        return not any(fnmatch.fnmatchcase(key.path, pattern) for pattern in self.exclude)

@@ -1,0 +1,236 @@
+"""How a run is to be recorded and watched: the one set of settings behind the command line, the file
+`barograph.toml` and `attach`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from barograph.errors import SettingsError, UnknownName, nearest
+from barograph.model.key import kind_from_name
+from barograph.model.selection import Histogram, Schedule, Selection
+from barograph.model.step import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user may set.
+
+    Attributes:
+        to: Where the run is kept: a directory or a URL (`s3://bucket/prefix`). "" picks a new place below
+            `barograph-runs/`.
+        rules: Codes or names of the rules to watch with; ("all",): every one.
+        on_finding: "notify" tells; "stop" also stops training at the first finding that is costly or worse.
+        budget: Greatest share of the training time that capture may cost; None: no limit, the schedules
+            are kept as written.
+        preset: What to record: see `capture.presets`.
+        collections: More to record, by name.
+        rule_settings: Rule code or name to its parameters.
+        strict: An error of ours is raised in the script. Without: one warning, and training goes on.
+        flush_secs: Longest time a recorded step waits before it is published.
+        queue_bytes: Memory the records that wait may take; beyond it whole steps are dropped and counted.
+        close_timeout_secs: Longest time `close` waits for a store that does not answer.
+        keep_last: Steps whose records are kept; None: all.
+        max_bytes: Bytes of records kept; None: all.
+    """
+
+    to: str = ""
+    rules: tuple[str, ...] = ("all",)
+    on_finding: str = "notify"
+    budget: float | None = 0.01
+    preset: str = "standard"
+    collections: tuple[Selection, ...] = ()
+    rule_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    strict: bool = False
+    flush_secs: float = 0.5
+    queue_bytes: int = 256 * 2**20
+    close_timeout_secs: float = 10.0
+    keep_last: int | None = None
+    max_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_choice("on_finding", self.on_finding, ("notify", "stop"))
+        if self.budget is not None:
+            _check_number("budget", self.budget, above=0.0, at_most=1.0)
+        _check_number("flush_secs", self.flush_secs, above=0.0)
+        _check_number("close_timeout_secs", self.close_timeout_secs, above=0.0)
+        _check_number("queue_bytes", self.queue_bytes, above=0)
+        for name in ("keep_last", "max_bytes"):
+            if getattr(self, name) is not None:
+                _check_number(name, getattr(self, name), above=0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON data that `settings_from_mapping` reads back."""
+        data = asdict(self)
+        data["budget"] = "off" if self.budget is None else self.budget
+        data["rules"] = list(self.rules)
+        data["collections"] = {item.name: _selection_to_json(item) for item in self.collections}
+        data["rule_settings"] = {code: dict(values) for code, values in self.rule_settings.items()}
+        return data
+
+
+def settings_from_mapping(data: Mapping[str, Any], *, base: Settings | None = None) -> Settings:
+    """Return the settings that a TOML or JSON table says, on top of `base`.
+
+    Collections are tables below `collections`; parameters of rules are tables below `rule_settings`.
+
+    Raises:
+        UnknownName: A setting does not exist; the message says the nearest.
+        SettingsError: A value has the wrong type or is out of range.
+
+    Example:
+        >>> settings_from_mapping({"budget": 0.02, "collections": {"biases": {"kinds": ["weight"]}}}).budget
+        0.02
+    """
+    known = [item.name for item in fields(Settings)]
+    values: dict[str, Any] = {}
+    for name, value in data.items():
+        if name not in known:
+            raise UnknownName(f'"{name}" is no setting. {nearest(name, known)}')
+        values[name] = _READERS.get(name, _plain)(name, value)
+    start = base or Settings()
+    return Settings(**{**{name: getattr(start, name) for name in known}, **values})
+
+
+def selection_from_mapping(name: str, data: Mapping[str, Any]) -> Selection:
+    """Return the collection that a table describes.
+
+    Args:
+        name: Of the collection.
+        data: `kinds` (needed), `include`, `exclude`, `layers`, `every`, `start`, `end`, `steps`, `modes`,
+            `histogram` ("none", "sampled", "exact"), `units`, `raw`.
+
+    Raises:
+        UnknownName: An entry, a kind, a mode or a histogram does not exist.
+        SettingsError: `kinds` is missing, or a value has the wrong type.
+    """
+    where = f"collections.{name}"
+    known = ("kinds", "include", "exclude", "layers", "every", "start", "end", "steps", "modes", "histogram",
+             "units", "raw")
+    for entry in data:
+        if entry not in known:
+            raise UnknownName(f'"{entry}" is nothing that {where} can set. {nearest(entry, known)}')
+    if not data.get("kinds"):
+        raise SettingsError(f'{where} does not say which kinds it records; write kinds = ["weight"], say.')
+    histogram = data.get("histogram", "none")
+    _check_choice(f"{where}.histogram", histogram, tuple(item.name.lower() for item in Histogram))
+    modes = _texts(f"{where}.modes", data.get("modes", [mode.value for mode in Mode]))
+    for mode in modes:
+        _check_choice(f"{where}.modes", mode, tuple(Mode))
+    return Selection(
+        name=name,
+        kinds=frozenset(kind_from_name(kind) for kind in _texts(f"{where}.kinds", data["kinds"])),
+        include=_texts(f"{where}.include", data.get("include", ())),
+        exclude=_texts(f"{where}.exclude", data.get("exclude", ())),
+        layers=frozenset(_texts(f"{where}.layers", data.get("layers", ()))),
+        schedule=Schedule(
+            every=_whole(f"{where}.every", data.get("every", 1)),
+            start=_whole(f"{where}.start", data.get("start", 0)),
+            end=None if data.get("end") is None else _whole(f"{where}.end", data["end"]),
+            steps=frozenset(_whole(f"{where}.steps", step) for step in data.get("steps", ())),
+            modes=frozenset(Mode(mode) for mode in modes),
+        ),
+        histogram=Histogram[histogram.upper()],
+        units=_truth(f"{where}.units", data.get("units", False)),
+        raw=_truth(f"{where}.raw", data.get("raw", False)),
+    )
+
+
+def budget_from_text(text: str) -> float | None:
+    """Return the budget that a person wrote: a share ("0.01"), a percentage ("1%"), or "off".
+
+    Raises:
+        SettingsError: It is none of these, or not above 0 and at most 1.
+
+    Example:
+        >>> budget_from_text("2%"), budget_from_text("off")
+        (0.02, None)
+    """
+    if text.strip().lower() == "off":
+        return None
+    try:
+        share = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        raise SettingsError(f'budget is "{text}"; it must be a share (0.01), a percentage (1%) or off.') from None
+    _check_number("budget", share, above=0.0, at_most=1.0)
+    return share
+
+
+def _selection_to_json(selection: Selection) -> dict[str, Any]:
+    schedule = selection.schedule
+    return {
+        "kinds": sorted(selection.kinds), "include": list(selection.include), "exclude": list(selection.exclude),
+        "layers": sorted(selection.layers), "every": schedule.every, "start": schedule.start, "end": schedule.end,
+        "steps": sorted(schedule.steps), "modes": sorted(schedule.modes),
+        "histogram": selection.histogram.name.lower(), "units": selection.units, "raw": selection.raw,
+    }
+
+
+def _check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    if value not in tuple(choices):
+        raise UnknownName(f'{name} is "{value}". {nearest(str(value), choices)}')
+
+
+def _check_number(name: str, value: object, *, above: float, at_most: float = float("inf")) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SettingsError(f"{name} is {value!r}; it must be a number.")
+    if not above < value <= at_most:
+        limit = f" and at most {at_most:g}" if at_most != float("inf") else ""
+        raise SettingsError(f"{name} is {value:g}; it must be above {above:g}{limit}.")
+
+
+def _plain(name: str, value: Any) -> Any:
+    return value
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise SettingsError(f"{name} is {value!r}; it must be a text.")
+    return value
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    entries = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else None
+    if entries is None or not all(isinstance(entry, str) for entry in entries):
+        raise SettingsError(f"{name} is {value!r}; it must be a list of texts.")
+    return entries
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SettingsError(f"{name} is {value!r}; it must be a whole number.")
+    return value
+
+
+def _truth(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise SettingsError(f"{name} is {value!r}; it must be true or false.")
+    return value
+
+
+def _budget(name: str, value: Any) -> float | None:
+    return budget_from_text(value) if isinstance(value, str) else value
+
+
+def _optional_whole(name: str, value: Any) -> int | None:
+    return None if value is None else _whole(name, value)
+
+
+def _collections(name: str, value: Any) -> tuple[Selection, ...]:
+    if not isinstance(value, Mapping):
+        raise SettingsError(f"{name} must be tables, as in [collections.biases].")
+    return tuple(selection_from_mapping(entry, table) for entry, table in value.items())
+
+
+def _rule_settings(name: str, value: Any) -> Mapping[str, Mapping[str, Any]]:
+    if not isinstance(value, Mapping) or not all(isinstance(table, Mapping) for table in value.values()):
+        raise SettingsError(f"{name} must be tables, as in [rule_settings.G101].")
+    return value
+
+
+_READERS: Mapping[str, Any] = {
+    "to": _text, "rules": _texts, "on_finding": _text, "preset": _text, "strict": _truth, "budget": _budget,
+    "queue_bytes": _whole, "keep_last": _optional_whole, "max_bytes": _optional_whole,
+    "collections": _collections, "rule_settings": _rule_settings,
+}
