@@ -1,0 +1,184 @@
+"""The door to the fused statistics loop: `barograph._native` where it is built, else its plain twin.
+
+All calls take addresses, because a tensor of any framework has one. Of the memory behind an address they believe
+the caller; of the buffers they write into they check type, shape and bounds. Elements are dense and in the
+machine's own byte order. Statistics are *merged* into the rows, so rows start as `summary.identity_rows`.
+
+Counts, extremes and bins are exact; for the bound of the sums see `measures.summary`. The same tensor gives the
+same bits on every processor, whichever instructions it has, and whether or not denormals are flushed to zero in
+the calling thread.
+
+The native calls hold no lock of Python's while they work on much memory, so other threads run on.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from barograph.measures import plain
+from barograph.measures.elements import DTYPE_CODES, dtype_code
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["DTYPE_CODES", "available", "copy", "difference_into", "dtype_code", "summarize_into", "summarize_many",
+           "units_into"]
+
+try:
+    _loops: Any = importlib.import_module("barograph._native")
+except ImportError:  # no compiler when the package was installed
+    _loops = plain
+
+
+def available() -> bool:
+    """Return whether the native loop serves; if not, its plain twin does: the same figures, many times slower."""
+    return _loops is not plain
+
+
+def summarize_into(
+    pointer: int,
+    numel: int,
+    dtype: int,
+    moments: NDArray[np.float64],
+    row: int,
+    exponents: NDArray[np.int64] | None = None,
+    exponent_mode: int = 0,
+) -> None:
+    """Merge the statistics of the elements at an address into one row.
+
+    Args:
+        pointer: Address of the first element.
+        numel: How many; 0 merges nothing.
+        dtype: Their type, a number of `DTYPE_CODES`.
+        moments: Shape (n, 10), float64, C-contiguous, columns as in `MOMENT_FIELDS`. Changed in place.
+        row: Which of its rows.
+        exponents: Shape (m, 512), int64, C-contiguous; the same row of it is changed in place.
+        exponent_mode: A `Histogram`: 0 none, 1 sampled, 2 exact. With 0, `exponents` is not touched.
+
+    Raises:
+        ValueError: A buffer, the row, the type, the mode or the size is not as above. Nothing was changed.
+
+    Example:
+        >>> import numpy as np
+        >>> from barograph.measures.summary import identity_rows
+        >>> weights, rows = np.array([1, 2, 3], np.float32), identity_rows(1)
+        >>> summarize_into(weights.ctypes.data, weights.size, dtype_code("float32"), rows, 0)
+        >>> float(rows[0, 7])
+        6.0
+    """
+    _loops.summarize_into(pointer, numel, dtype, moments, row, exponents, exponent_mode)
+
+
+def summarize_many(
+    pointers: NDArray[np.int64],
+    numels: NDArray[np.int64],
+    dtypes: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    moments: NDArray[np.float64],
+    exponents: NDArray[np.int64] | None = None,
+    modes: int | NDArray[np.uint8] = 0,
+) -> None:
+    """Merge the statistics of each of many tensors into its row: one call for a whole model.
+
+    Args:
+        pointers, numels, dtypes, rows: One entry for each tensor, as in `summarize_into`; C-contiguous. Several
+            tensors may share a row.
+        moments, exponents: As in `summarize_into`.
+        modes: One mode for all tensors, or one for each.
+
+    Raises:
+        ValueError: As in `summarize_into`, or the lengths differ. Nothing was changed.
+
+    Example:
+        >>> import numpy as np
+        >>> from barograph.measures.summary import identity_rows
+        >>> tensors, rows = [np.ones(3, np.float32), np.ones(5, np.float32)], identity_rows(2)
+        >>> summarize_many(
+        ...     np.array([tensor.ctypes.data for tensor in tensors]), np.array([tensor.size for tensor in tensors]),
+        ...     np.zeros(2, np.int32), np.arange(2), rows)
+        >>> rows[:, 0].tolist()
+        [3.0, 5.0]
+    """
+    _loops.summarize_many(pointers, numels, dtypes, rows, moments, exponents, modes)
+
+
+def difference_into(
+    after: int,
+    before: int,
+    numel: int,
+    dtype: int,
+    moments: NDArray[np.float64],
+    row: int,
+    exponents: NDArray[np.int64] | None = None,
+    exponent_mode: int = 0,
+    advance: bool = False,
+) -> None:
+    """Merge the statistics of after − before into one row.
+
+    The differences are rounded as in `measures.elements.subtract`: to float32 for floats of at most 32 bits.
+
+    Args:
+        after, before: Addresses of the first elements.
+        numel, dtype, moments, row, exponents, exponent_mode: As in `summarize_into`; one type for both.
+        advance: Copy `after` over `before` in the same pass, so that the next call sees the next step's update.
+
+    Raises:
+        ValueError: As in `summarize_into`. Nothing was changed.
+
+    Example:
+        >>> import numpy as np
+        >>> from barograph.measures.summary import identity_rows
+        >>> new, old, rows = np.array([1.5], np.float32), np.array([1.0], np.float32), identity_rows(1)
+        >>> difference_into(new.ctypes.data, old.ctypes.data, 1, dtype_code("float32"), rows, 0, advance=True)
+        >>> float(rows[0, 7]), float(old[0])
+        (0.5, 1.5)
+    """
+    _loops.difference_into(after, before, numel, dtype, moments, row, exponents, exponent_mode, advance)
+
+
+def units_into(
+    pointer: int,
+    outer: int,
+    units: int,
+    inner: int,
+    dtype: int,
+    bound: float,
+    columns: NDArray[np.float64],
+) -> None:
+    """Merge the statistics of each unit (channel, neuron) of an activation into its row of `columns`.
+
+    The array is dense, of shape (outer, units, inner), and the unit is its middle axis: (N, C) is (N, C, 1), and
+    (N, C, H, W) is (N, C, H · W).
+
+    Args:
+        pointer: Address of the first element.
+        outer, units, inner: The shape.
+        dtype: Type of the elements, a number of `DTYPE_CODES`.
+        bound: `beyond` counts the elements with |x| >= bound, infinite ones included; NaN counts none.
+        columns: Shape (units, 7), float64, C-contiguous, columns as in `UNIT_FIELDS`, min starting as +inf and
+            max as −inf. Changed in place. Extremes and sums are over the finite elements.
+
+    Raises:
+        ValueError: A size, the type or the buffer is not as above. Nothing was changed.
+
+    Example:
+        >>> import numpy as np
+        >>> batch = np.array([[0.0, 2.0], [0.0, -4.0]], np.float32)  # 2 samples of 2 units
+        >>> columns = np.zeros((2, 7))
+        >>> columns[:, 3:5] = np.inf, -np.inf
+        >>> units_into(batch.ctypes.data, 2, 2, 1, dtype_code("float32"), 3.0, columns)
+        >>> columns[:, 0].tolist(), columns[:, 1].tolist()  # zeros, beyond
+        ([2.0, 0.0], [0.0, 1.0])
+    """
+    _loops.units_into(pointer, outer, units, inner, dtype, bound, columns)
+
+
+def copy(destination: int, source: int, size_bytes: int) -> None:
+    """Copy bytes from one address to another; the two do not overlap.
+
+    Raises:
+        ValueError: The size is negative, or an address is 0 where there are bytes to copy.
+    """
+    _loops.copy(destination, source, size_bytes)
