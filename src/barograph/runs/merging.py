@@ -1,0 +1,122 @@
+"""What several workers recorded of one step, as one: shards and activations merged, replicas shown once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.measures.summary import identity_rows, merge_rows
+from barograph.model.key import Key, Kind
+from barograph.model.records import Subject, UnitSummaries
+from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, UNIT_FIELDS
+from barograph.runs.rows import SubjectTable, WorkerRows
+
+MERGED_KINDS = frozenset({Kind.INPUT, Kind.OUTPUT, Kind.LOSS})
+"""Kinds of which each worker sees elements of its own, so that they merge. Of the others workers hold
+replicas, and the first worker speaks for all, unless a subject says that it is a shard."""
+
+_COUNT, _NAN, _POSINF, _NEGINF, _SUM = (
+    MOMENT_FIELDS.index(name) for name in ("count", "nan", "posinf", "neginf", "sum")
+)
+_UNIT_MIN, _UNIT_MAX = UNIT_FIELDS.index("min"), UNIT_FIELDS.index("max")
+
+
+def merges(subject: Subject) -> bool:
+    """Return whether workers hold different elements of that subject."""
+    return subject.shard or subject.key.kind in MERGED_KINDS
+
+
+def means_of_rows(moments: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean of each row over all its elements: NaN and inf count, as they do in a loss.
+
+    Args:
+        moments: Shape (n, 10), columns as in `MOMENT_FIELDS`.
+
+    Returns:
+        Shape (n,). NaN for a row without elements.
+
+    Example:
+        >>> means_of_rows(np.array([[2.0, 0, 1, 0, 0, 0.5, 0.5, 0.5, 0.25, 0.5]]))
+        array([inf])
+    """
+    nan, posinf, neginf = moments[:, _NAN], moments[:, _POSINF], moments[:, _NEGINF]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = moments[:, _SUM] / moments[:, _COUNT]
+    means[posinf > 0] = np.inf
+    means[neginf > 0] = -np.inf
+    means[(nan > 0) | ((posinf > 0) & (neginf > 0))] = np.nan
+    return means
+
+
+def merge_workers(workers: Sequence[WorkerRows]) -> WorkerRows:
+    """Return the rows of all workers as one worker's. The first worker is the one that speaks for replicas."""
+    subjects: dict[Key, int] = {}
+    merged: list[Subject] = []
+    for rows in workers:
+        for key, row in rows.table.row_of_key.items():
+            if key not in subjects:
+                subjects[key] = len(merged)
+                merged.append(rows.table.subjects[row])
+    moments = identity_rows(len(merged))
+    units: dict[int, UnitSummaries] = {}
+    contributions: list[tuple[WorkerRows, NDArray[np.intp], NDArray[np.intp]]] = []
+    seen: set[Key] = set()
+    for rows in workers:
+        taken = [key for key in rows.table.row_of_key if key not in seen or merges(merged[subjects[key]])]
+        seen.update(taken)
+        into = np.array([subjects[key] for key in taken], np.intp)
+        source = np.array([rows.table.row_of_key[key] for key in taken], np.intp)
+        contributions.append((rows, into, source))
+        target = moments[into]
+        merge_rows(target, rows.moments[source])
+        moments[into] = target
+        for row_into, row in zip(into.tolist(), source.tolist(), strict=True):
+            if row in rows.units:
+                known = units.get(row_into)
+                units[row_into] = rows.units[row] if known is None else _merge_units(known, rows.units[row])
+    return WorkerRows(
+        table=SubjectTable(tuple(merged)),
+        moments=moments,
+        histograms=lambda: _merge_histograms(len(merged), contributions),
+        units=units,
+        scalars=_merge_scalars(workers, subjects, moments),
+        tensors=frozenset().union(*(rows.tensors for rows in workers)),
+    )
+
+
+def _merge_histograms(
+    count: int, contributions: Sequence[tuple[WorkerRows, NDArray[np.intp], NDArray[np.intp]]]
+) -> NDArray[np.int64] | None:
+    merged: NDArray[np.int64] | None = None
+    for rows, into, source in contributions:
+        exponents = rows.histograms()
+        if exponents is not None:
+            if merged is None:
+                merged = np.zeros((count, EXPONENT_BINS), np.int64)
+            merged[into] += exponents[source]
+    return merged
+
+
+def _merge_units(first: UnitSummaries, second: UnitSummaries) -> UnitSummaries:
+    if first.columns.shape != second.columns.shape:
+        return first
+    columns = first.columns + second.columns
+    columns[:, _UNIT_MIN] = np.minimum(first.columns[:, _UNIT_MIN], second.columns[:, _UNIT_MIN])
+    columns[:, _UNIT_MAX] = np.maximum(first.columns[:, _UNIT_MAX], second.columns[:, _UNIT_MAX])
+    return UnitSummaries(first.count + second.count, columns, first.bound)
+
+
+def _merge_scalars(
+    workers: Sequence[WorkerRows], subjects: Mapping[Key, int], moments: NDArray[np.float64]
+) -> dict[Key, float]:
+    scalars: dict[Key, float] = {}
+    for rows in workers:
+        for key, value in rows.scalars.items():
+            scalars.setdefault(key, value)
+    losses = [key for key in scalars if key.kind == Kind.LOSS and key in subjects]
+    if losses:
+        means = means_of_rows(moments[[subjects[key] for key in losses]])
+        scalars.update(zip(losses, means.tolist(), strict=True))
+    return scalars

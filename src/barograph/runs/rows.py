@@ -1,0 +1,62 @@
+"""One worker's records of one step, as they are read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.model.key import Key, Kind
+from barograph.model.records import Subject, UnitSummaries
+
+
+class SubjectTable:
+    """Subjects by row, with the ways to find them; made once for the many steps that share it."""
+
+    def __init__(self, subjects: tuple[Subject, ...]) -> None:
+        self.subjects = subjects
+
+    @cached_property
+    def row_of_key(self) -> Mapping[Key, int]:
+        """Key to its first row."""
+        return {subject.key: row for row, subject in reversed(list(enumerate(self.subjects)))}
+
+    @cached_property
+    def rows_of_kind(self) -> Mapping[Kind, tuple[tuple[Subject, ...], NDArray[np.intp]]]:
+        """Kind to its subjects and their rows."""
+        rows: dict[Kind, list[int]] = {}
+        for row, subject in enumerate(self.subjects):
+            rows.setdefault(subject.key.kind, []).append(row)
+        return {
+            kind: (tuple(self.subjects[row] for row in found), np.array(found, np.intp))
+            for kind, found in rows.items()
+        }
+
+
+def _no_histograms() -> NDArray[np.int64] | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRows:
+    """What one worker recorded in one step.
+
+    Attributes:
+        table: What each row is about.
+        moments: Shape (rows, 10), columns as in `MOMENT_FIELDS`.
+        histograms: Makes the array of shape (rows, 512), or None where nothing has a histogram. A function,
+            because the array is large and most of those who look at a step never ask for it.
+        units: Row to per-unit summaries.
+        scalars: Plain numbers; the mean of each loss is among them.
+        tensors: Keys whose whole tensor was saved.
+    """
+
+    table: SubjectTable
+    moments: NDArray[np.float64]
+    histograms: Callable[[], NDArray[np.int64] | None] = _no_histograms
+    units: Mapping[int, UnitSummaries] = field(default_factory=dict)
+    scalars: Mapping[Key, float] = field(default_factory=dict)
+    tensors: frozenset[Key] = frozenset()

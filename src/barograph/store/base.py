@@ -1,0 +1,72 @@
+"""What Barograph asks of a place that keeps bytes under names: five verbs, and nothing more."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+
+class ObjectInfo(NamedTuple):
+    """One object of a store, as a listing shows it.
+
+    Attributes:
+        name: Path inside the store, parts joined by "/".
+        size_bytes: How long it is.
+        modified_unix: When it was last written, by the store's own clock.
+    """
+
+    name: str
+    size_bytes: int
+    modified_unix: float
+
+
+class Store(Protocol):
+    """Bytes under names. An object is there whole or not at all; nothing is appended to.
+
+    Every verb may raise `StoreUnavailable` (trying again may help) and `StoreDenied`; those that write,
+    `StoreFull` too. No verb waits for ever.
+
+    Attributes:
+        url: Where it is, for people and for another process.
+    """
+
+    @property
+    def url(self) -> str:
+        """Where it is, for people and for another process."""
+        ...
+
+    def put(self, name: str, data: bytes) -> None:
+        """Put `data` under `name`, in place of what may be there.
+
+        A reader sees the old bytes or the new ones, never a part. Whoever dies in the middle leaves what
+        was there before.
+        """
+        ...
+
+    def create(self, name: str, data: bytes) -> None:
+        """Put `data` under a name that is free, so that they outlive a loss of power.
+
+        Of several processes that create one name at once, one succeeds.
+
+        Raises:
+            ObjectExists: The name is taken; what is there stays as it is.
+        """
+        ...
+
+    def get(self, name: str) -> memoryview:
+        """Return the bytes under `name`.
+
+        Raises:
+            ObjectNotFound: There are none.
+        """
+        ...
+
+    def list(self, folder: str = "") -> list[ObjectInfo]:
+        """Return every object below `folder` ("" : all), at any depth, sorted by name.
+
+        A folder that does not exist is empty.
+        """
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete what is under `name`, if anything is."""
+        ...
