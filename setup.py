@@ -11,7 +11,9 @@ setup(
         Extension(
             "barograph._native",
             sources=["src/barograph/_native.c"],
-            extra_compile_args=["-O3"],
+            depends=["src/barograph/_native_lanes.h"],
+            # Fused multiply-add would round differently from one processor to the next.
+            extra_compile_args=["-O3", "-ffp-contract=off"],
             define_macros=[("Py_LIMITED_API", "0x030B0000")],
             py_limited_api=True,
             optional=True,

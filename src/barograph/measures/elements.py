@@ -95,10 +95,11 @@ def values_as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
     """
     dtype_code(array.dtype.name)
     flat = array.reshape(-1)
-    if flat.dtype.kind == "c":
-        wide = flat.astype(np.complex128)
-        return cast("NDArray[np.float64]", np.hypot(wide.real, wide.imag))
-    return flat.astype(np.float64)
+    with np.errstate(all="ignore"):  # a signalling NaN is data
+        if flat.dtype.kind == "c":
+            wide = flat.astype(np.complex128)
+            return cast("NDArray[np.float64]", np.hypot(wide.real, wide.imag))
+        return flat.astype(np.float64)
 
 
 def subtract(after: NDArray[Any], before: NDArray[Any]) -> NDArray[Any]:
@@ -114,9 +115,7 @@ def subtract(after: NDArray[Any], before: NDArray[Any]) -> NDArray[Any]:
         >>> subtract(np.array([3], np.uint8), np.array([5], np.uint8))
         array([-2.], dtype=float32)
     """
-    if after.dtype.kind == "c":
-        return cast("NDArray[Any]", after - before)
     narrow = after.dtype.itemsize <= 2 or after.dtype == np.float32
-    precision = np.float32 if narrow else np.float64
-    with np.errstate(invalid="ignore", over="ignore"):
+    precision = after.dtype if after.dtype.kind == "c" else np.float32 if narrow else np.float64
+    with np.errstate(all="ignore"):
         return cast("NDArray[Any]", after.astype(precision) - before.astype(precision))

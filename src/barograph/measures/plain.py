@@ -75,7 +75,7 @@ def units_into(
     columns[:, 2] += np.count_nonzero(~finite, axis=1)
     columns[:, 3] = np.minimum(columns[:, 3], values.min(axis=1, initial=np.inf, where=finite))
     columns[:, 4] = np.maximum(columns[:, 4], values.max(axis=1, initial=-np.inf, where=finite))
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         columns[:, 5] += values.sum(axis=1, where=finite)
         columns[:, 6] += np.square(values, where=finite, out=np.zeros_like(values)).sum(axis=1)
 

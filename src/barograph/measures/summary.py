@@ -4,8 +4,8 @@ This is the reference, in float64 and NumPy alone. `measures.native` holds its f
 
 Bound of the twins: counts, extremes and bins are exact. Each of the three sums lies within 2**-17 of the sum of
 the magnitudes of its terms from the exact value: |sum − Σx| <= 2**-17 Σ|x|, likewise for sum_abs and for sum_sq
-with Σx². The reference itself is within 2**-40. A sum that leaves the range of float64 is infinite, and squares
-below its range count as 0: that takes elements of float64 beyond 1e154 or all below 1e-154.
+with Σx². The reference itself is within 2**-40. A sum that leaves the range of float64 on the way is infinite
+or NaN, and squares below its range count as 0: that takes elements of float64 beyond 1e154 or all below 1e-154.
 
 Merging adds float64 numbers, so a merge of m summaries adds at most m · 2**-53 to that.
 """
@@ -114,7 +114,7 @@ def merge_rows(into: NDArray[np.float64], other: NDArray[np.float64]) -> None:
                             f"both must be (n, {len(MOMENT_FIELDS)}).")
     low = np.minimum(into[:, _MIN], other[:, _MIN])
     high = np.maximum(into[:, _MAX], other[:, _MAX])
-    with np.errstate(invalid="ignore", over="ignore"):  # sums that left the range of float64 are inf or NaN
+    with np.errstate(all="ignore"):  # sums that left the range of float64 are inf or NaN
         into += other
     into[:, _MIN] = low
     into[:, _MAX] = high
@@ -187,7 +187,7 @@ def sampled(values: NDArray[np.float64], histogram: Histogram) -> NDArray[np.flo
 
 def _moments_of_block(values: NDArray[np.float64]) -> NDArray[np.float64]:
     finite = values[np.isfinite(values)]
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(all="ignore"):
         return np.array([
             values.size,
             np.count_nonzero(np.isnan(values)),
