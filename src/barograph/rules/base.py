@@ -1,0 +1,245 @@
+"""What a rule is: one fault, as a class whose fields are its parameters and whose one method judges a step.
+
+A rule has no hidden memory. What it must remember from step to step it keeps in the `Memory` that it is
+handed: plain JSON data, one for each group of workers and optimizer, saved by the loop. So live and
+replay are one thing, a restarted watcher goes on where it was, and a test of a rule is a list of views.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from barograph.errors import BadRule, SettingsError, UnknownName, nearest
+from barograph.model.finding import Severity, Symptom
+from barograph.model.selection import Selection
+
+if TYPE_CHECKING:
+    from barograph.runs.view import StepView
+
+Memory = dict[str, Any]
+"""What a rule remembers: text keys to numbers, texts, lists and the like, as JSON has them."""
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What is known of one parameter of a rule beside its name, type and default.
+
+    Attributes:
+        doc: One sentence for the rule's page.
+        above, below: The value must lie strictly beyond; None: no limit.
+        at_least, at_most: The value must not lie beyond; None: no limit.
+        choices: The value, or each entry of it, must be one of these; none: anything.
+    """
+
+    doc: str = ""
+    above: float | None = None
+    at_least: float | None = None
+    below: float | None = None
+    at_most: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+def parameter(
+    default: Value,
+    doc: str,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+    choices: Iterable[str] = (),
+) -> Value:
+    """Return the field of a rule that holds one parameter, with its limits.
+
+    Args:
+        default: Value where the user sets none.
+        doc: One sentence for the rule's page.
+        above, at_least, below, at_most: Limits of a number, see `Parameter`.
+        choices: Texts it is limited to.
+    """
+    limits = Parameter(doc, above, at_least, below, at_most, tuple(choices))
+    # To a type checker the field has its default's type, as dataclasses.field itself claims.
+    return field(default=default, metadata={"parameter": limits})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule(ABC):
+    """One thing that goes wrong in training.
+
+    A rule is a frozen dataclass below this one. Its fields are its parameters (whole number, number,
+    truth, text or `tuple[str, ...]`), checked when it is made. Its docstring is its page: see `rules.page`.
+
+    Class attributes:
+        code: A capital letter and three digits, "G101"; unique among the installed rules.
+        name: Short, in lower case with hyphens, "vanishing-gradient".
+        severity: How much the user loses.
+        needs: What must have been recorded. Each Selection must have met something for the rule to count
+            as evaluated; alternatives stand within one Selection.
+        least_steps: Steps with something to judge before the rule can say anything at all.
+    """
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    severity: ClassVar[Severity]
+    least_steps: ClassVar[int] = 1
+
+    patience: int = parameter(1, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    recovery: int = parameter(3, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+
+    @property
+    @abstractmethod
+    def needs(self) -> tuple[Selection, ...]:
+        """What must have been recorded for this rule."""
+
+    @abstractmethod
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom]:
+        """Yield what is wrong in this step; nothing where all is well.
+
+        Called for each step that recorded something this rule needs, in order, once each. A symptom is
+        yielded again in every step that still shows it: the loop makes one finding of them.
+
+        Args:
+            view: All that was recorded in the step, over the workers of one group.
+            memory: This rule's own, for this group and optimizer; empty at the first step. Changed in place.
+        """
+
+    def __post_init__(self) -> None:
+        kinds = _types_of_parameters(type(self))
+        for item in fields(self):
+            value = _checked(f"{type(self).__name__}.{item.name}", getattr(self, item.name), kinds[item.name],
+                             item.metadata.get("parameter", Parameter()))
+            object.__setattr__(self, item.name, value)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Name to value, as plain JSON data."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def rule_with(rule_class: type[Rule], values: Mapping[str, Any]) -> Rule:
+    """Return the rule with these parameters, as a TOML or JSON table says them.
+
+    Raises:
+        UnknownName: The rule has no such parameter; the message says the nearest.
+        SettingsError: A value has the wrong type or is out of range.
+    """
+    known = [item.name for item in fields(rule_class)]
+    for name in values:
+        if name not in known:
+            raise UnknownName(f'"{name}" is no parameter of {rule_class.__name__}. {nearest(name, known)}')
+    return rule_class(**values)
+
+
+def check_rule_class(candidate: object) -> type[Rule]:
+    """Return `candidate` if it is a rule that can be used.
+
+    Raises:
+        BadRule: It is no rule, lacks a class attribute, or declares parameters without being a dataclass.
+    """
+    if not (isinstance(candidate, type) and issubclass(candidate, Rule)):
+        raise BadRule(f"{candidate!r} is no rule: a rule is a class below barograph.Rule.")
+    title = f"{candidate.__module__}.{candidate.__qualname__}"
+    for attribute in ("code", "name", "severity"):
+        if not hasattr(candidate, attribute):
+            raise BadRule(f"{title} has no {attribute}; every rule has one.")
+    if not _is_code(candidate.code):
+        raise BadRule(f'{title}.code is {candidate.code!r}; it must be a capital letter and three digits, "X101" say.')
+    if not isinstance(candidate.name, str) or not candidate.name:
+        raise BadRule(f'{title}.name is {candidate.name!r}; it must be a short text, as in "vanishing-gradient".')
+    if not isinstance(candidate.severity, Severity):
+        raise BadRule(f"{title}.severity is {candidate.severity!r}; it must be one of "
+                      f"{', '.join(f'Severity.{item.name}' for item in Severity)}.")
+    missing: frozenset[str] = getattr(candidate, "__abstractmethods__", frozenset())
+    if missing:
+        raise BadRule(f"{title} does not say {' and '.join(sorted(missing))}; every rule does.")
+    if "__dataclass_params__" not in vars(candidate) and _own_parameters(candidate):
+        raise BadRule(f"{title} has parameters ({', '.join(_own_parameters(candidate))}) but is no dataclass; "
+                      "write @dataclass(frozen=True, kw_only=True) above it.")
+    return candidate
+
+
+def _is_code(code: object) -> bool:
+    return (isinstance(code, str) and len(code) == 4 and code.isascii()
+            and code[0].isupper() and code[1:].isdigit())
+
+
+def _own_parameters(rule_class: type[Rule]) -> list[str]:
+    own = vars(rule_class).get("__annotations__", {})
+    return [name for name, text in own.items() if "ClassVar" not in str(text)]
+
+
+def _types_of_parameters(rule_class: type[Rule]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(rule_class)
+    except NameError as error:
+        raise BadRule(f"{rule_class.__name__} declares a parameter of a type that is unknown: {error}.") from error
+
+
+def _checked(title: str, value: Any, kind: Any, limits: Parameter) -> Any:
+    if kind is bool:
+        if not isinstance(value, bool):
+            raise SettingsError(f"{title} is {value!r}; it must be true or false.")
+        return value
+    if kind in (int, float):
+        return _checked_number(title, value, kind, limits)
+    if kind is str:
+        if not isinstance(value, str):
+            raise SettingsError(f"{title} is {value!r}; it must be a text.")
+        return _checked_choice(title, value, limits)
+    if isinstance(kind, types.GenericAlias) and kind == tuple[str, ...]:
+        if isinstance(value, str) or not isinstance(value, list | tuple) or not all(isinstance(x, str) for x in value):
+            raise SettingsError(f"{title} is {value!r}; it must be a list of texts.")
+        return tuple(_checked_choice(title, entry, limits) for entry in value)
+    raise BadRule(f"{title} is declared as {kind}; a parameter is an int, float, bool, str or tuple[str, ...].")
+
+
+def _checked_number(title: str, value: Any, kind: type[int] | type[float], limits: Parameter) -> int | float:
+    if kind is int and (isinstance(value, bool) or not isinstance(value, int)):
+        raise SettingsError(f"{title} is {value!r}; it must be a whole number.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise SettingsError(f"{title} is {value!r}; it must be a number.")
+    if not _within(value, limits):
+        raise SettingsError(f"{title} is {value:g}; it must be {limits_in_words(limits)}.")
+    return kind(value)
+
+
+def _within(value: float, limits: Parameter) -> bool:
+    return (
+        (limits.above is None or value > limits.above)
+        and (limits.at_least is None or value >= limits.at_least)
+        and (limits.below is None or value < limits.below)
+        and (limits.at_most is None or value <= limits.at_most)
+    )
+
+
+def _checked_choice(title: str, value: str, limits: Parameter) -> str:
+    if limits.choices and value not in limits.choices:
+        raise UnknownName(f'{title} is "{value}". {nearest(value, limits.choices)}')
+    return value
+
+
+def limits_in_words(limits: Parameter) -> str:
+    """Return the limits as a person says them; "" where there are none.
+
+    Example:
+        >>> limits_in_words(Parameter(above=0.0, at_most=1.0))
+        'above 0 and at most 1'
+    """
+    words = [
+        f"{word} {limit:g}"
+        for word, limit in (("above", limits.above), ("at least", limits.at_least),
+                            ("below", limits.below), ("at most", limits.at_most))
+        if limit is not None
+    ]
+    if limits.choices:
+        words.append(f"one of {', '.join(limits.choices)}")
+    return " and ".join(words)

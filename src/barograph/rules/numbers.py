@@ -1,0 +1,133 @@
+"""Rules about the numbers themselves, whatever they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, parameter
+from barograph.rules.columns import Table, layer_path, learning_rate, stated_loss, table_of
+from barograph.rules.origin import ORDER, Flags, Origin, bad_rows, evidence_of, origin_of, plural
+from barograph.rules.words import lower_rate, number, sentence
+from barograph.runs.view import StepView
+
+_GREW = 10.0
+"""A loss this many times above its least was on its way out before; it was not struck by one bad batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NonFinite(Rule):
+    """N101: A tensor holds NaN or infinite values.
+
+    What it sees: the counts of NaN, +inf and −inf in every loss, layer output, gradient and weight. It says
+      which of these was hit first in the step (a step computes outputs, then losses, gradients and weights),
+      and names the first module, in the order in which modules ran, whose output is not finite although what
+      came before is. Where layer inputs are recorded too, it tells a module from the code between two modules.
+    Why it matters: NaN spreads. After one update every weight is NaN, and all training from there on is lost.
+    What to do: the finding names the origin and says which. Usual cures: a lower learning rate, warm-up,
+      clipping; bfloat16 or float32 in place of float16; a loss that takes logits; an epsilon inside log, sqrt
+      and division; taking the bad sample out of the batch.
+    When it is wrong: infinities alone in layer inputs and outputs are no fault while loss, gradients and
+      weights stay finite (attention masks are −inf on purpose), nor are gradients in a step that a gradient
+      scaler skipped. Where outputs are not recorded in every step, the origin is that of the first recorded
+      step; the finding says how many steps lie unseen before it.
+    Source: Amazon SageMaker Debugger's ExplodingTensor; the search for the origin is as in PyTorch's
+      `detect_anomaly`, from recorded statistics alone.
+    """
+
+    code: ClassVar[str] = "N101"
+    name: ClassVar[str] = "non-finite"
+    severity: ClassVar[Severity] = Severity.BREAKING
+
+    kinds: tuple[str, ...] = parameter(
+        ("loss", "output", "gradient", "weight"), "Kinds of record that are looked at.",
+        choices=(kind.value for kind in ORDER),
+    )
+    only_nan: bool = parameter(False, "Look for NaN alone, and let infinities pass.")
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        sparse = Schedule(every=5, modes=frozenset({Mode.TRAIN}))
+        return tuple(
+            Selection(kinds=frozenset({Kind(kind)}), schedule=Schedule() if kind == Kind.LOSS else sparse)
+            for kind in self.kinds
+        )
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom]:
+        tables = {kind: table_of(view, kind) for kind in ORDER if kind in self.kinds}
+        bad = bad_rows(view, tables, only_nan=self.only_nan)
+        if not any(rows.any() for rows in bad.values()):
+            _remember(view, memory)
+            return
+        if Kind.INPUT not in tables:
+            # They help to find the origin even where they are not asked for.
+            tables[Kind.INPUT] = table_of(view, Kind.INPUT)
+            bad[Kind.INPUT] = tables[Kind.INPUT].column("nan") + tables[Kind.INPUT].infinite > 0
+        origin = origin_of(tables, bad)
+        yield Symptom(
+            message=f"{origin.text}{_unseen_before(view, memory)}.",
+            remedy=_remedy(origin, view, memory),
+            evidence=(origin.evidence(view.step.number), *_others_hit(origin, tables, bad, view.step.number)),
+        )
+
+
+def _remember(view: StepView, memory: Memory) -> None:
+    if len(table_of(view, Kind.OUTPUT)) or len(table_of(view, Kind.GRADIENT)):
+        memory["finite_step"] = view.step.number
+    found = stated_loss(view)
+    if found is not None and view.step.mode is Mode.TRAIN:
+        memory["last_loss"], memory["last_loss_step"] = found[1], view.step.number
+        memory["least_loss"] = min(found[1], memory.get("least_loss", found[1]))
+
+
+def _unseen_before(view: StepView, memory: Memory) -> str:
+    last = memory.get("finite_step")
+    if last is None or view.step.number - last <= 1:
+        return ""
+    return f" (steps {last + 1} to {view.step.number - 1} were not recorded; it may have begun there)"
+
+
+def _remedy(origin: Origin, view: StepView, memory: Memory) -> str:
+    slower = lower_rate(learning_rate(view), 10)
+    least, last = memory.get("least_loss"), memory.get("last_loss")
+    if least is not None and last is not None and last > _GREW * max(least, 0.0) > 0:
+        return (f"The loss had grown from {number(least)} to {number(last)} by step {memory['last_loss_step']}: "
+                f"training diverged. {sentence(slower)}, warm it up, or clip gradients to a norm of 1.")
+    subject = origin.table.subjects[origin.row]
+    if subject.dtype == "float16":
+        return f'"{subject.key.path}" is float16, which ends at 65504: use bfloat16, or keep this layer in float32.'
+    batch = f"Look at the batch of step {view.step.number}"
+    advice = {
+        "batch": f"{batch}: which samples hold NaN or infinite values, and whether scaling divides by zero. "
+                 "Repair or drop them where the data is loaded.",
+        "between": "Look at the code between these two modules for log, sqrt, exp or a division; add an epsilon "
+                   "inside, or clamp what goes in.",
+        "loss": "Look at the loss for a log or a division that meets 0, and for labels out of range. Take the loss "
+                "that works on logits (cross_entropy, binary_cross_entropy_with_logits), or add an epsilon.",
+        "gradient": f'The forward pass is finite: look in and after "{layer_path(subject.key.path)}" for sqrt, norm, '
+                    "a division or where at 0, whose derivative is infinite there; add an epsilon inside. Clipping "
+                    "does not help against NaN.",
+        "weight": f"No gradient shows it: look at the optimizer. {sentence(slower)}, and raise its eps.",
+    }
+    usual = f"{batch} first; if its values are as usual, {slower}, warm it up, or clip gradients to a norm of 1."
+    return advice.get(origin.place, usual)
+
+
+def _others_hit(
+    origin: Origin, tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags], step: int
+) -> list[Evidence]:
+    """Return one line of evidence for each other kind that is hit."""
+    found = []
+    for kind in ORDER:
+        rows = np.flatnonzero(bad[kind]) if kind in bad else np.zeros(0, np.intp)
+        if len(rows) and tables[kind] is not origin.table:
+            text = f"{len(rows)} of {len(tables[kind])} {plural(kind)} are not finite"
+            found.append(evidence_of(tables[kind], int(rows[0]), step, text))
+    return found

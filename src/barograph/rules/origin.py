@@ -1,0 +1,153 @@
+"""Where in a step NaN and infinite values arose, told from the counts of each tensor alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.model.finding import Evidence
+from barograph.model.key import Kind
+from barograph.rules.columns import Table
+from barograph.rules.words import joined
+from barograph.runs.view import StepView
+
+Flags = NDArray[np.bool_]
+"""One truth for each row of a `Table`."""
+
+ORDER = (
+    Kind.INPUT, Kind.OUTPUT, Kind.LOSS, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.OPTIMIZER_STATE, Kind.UPDATE,
+    Kind.WEIGHT,
+)
+"""The order in which a step computes them."""
+
+_ACTIVATIONS = (Kind.INPUT, Kind.OUTPUT)
+_GRADIENTS = (Kind.GRADIENT, Kind.GRADIENT_CLIPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where non-finite values arose.
+
+    Attributes:
+        table, row: The tensor that shows it.
+        place: "batch", "between" (two modules), "first output", "output", "loss", "gradient" or "weight".
+        text: One sentence without its full stop.
+    """
+
+    table: Table
+    row: int
+    place: str
+    text: str
+
+    def evidence(self, step: int) -> Evidence:
+        """Return the count at the origin."""
+        return evidence_of(self.table, self.row, step)
+
+
+def bad_rows(view: StepView, tables: Mapping[Kind, Table], *, only_nan: bool) -> dict[Kind, Flags]:
+    """Return which rows of each table are not finite and should be.
+
+    Gradients of a step that a gradient scaler skipped are left out: it saw them, made no update and tries a
+    smaller scale. Infinities alone in activations count only where something else is spoilt: attention masks
+    are infinite on purpose.
+    """
+    bad = {kind: _nonfinite(table, only_nan) for kind, table in tables.items()
+           if not (view.step.skipped and kind in _GRADIENTS)}
+    spoilt = any(rows.any() for kind, rows in bad.items() if kind not in _ACTIVATIONS)
+    for kind in _ACTIVATIONS:
+        if kind in bad and not spoilt:
+            bad[kind] = tables[kind].column("nan") > 0
+    return bad
+
+
+def origin_of(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> Origin:
+    """Return where the bad rows arose.
+
+    Args:
+        tables: Each with the rows in the order in which they were computed.
+        bad: Which of them are not finite; at least one.
+    """
+    if bad.get(Kind.OUTPUT, np.zeros(0, bool)).any():
+        return _origin_in_outputs(tables, bad)
+    first = next(kind for kind in ORDER if kind in bad and bad[kind].any())
+    table, rows = tables[first], np.flatnonzero(bad[first])
+    fine = [plural(kind) for kind in (Kind.OUTPUT, Kind.LOSS, Kind.GRADIENT)
+            if ORDER.index(kind) < ORDER.index(first) and len(tables.get(kind, ()))]
+    while_fine = f", while {joined(fine)} were finite" if fine else ""
+    if first is Kind.LOSS:
+        row = int(rows[0])
+        return Origin(table, row, "loss", f"The loss {_named(table, row)} is not finite{while_fine}")
+    if first is Kind.INPUT:
+        row = int(rows[0])
+        return Origin(table, row, "batch", f"The input of {_named(table, row)} {_counts(table, row)}")
+    if first in _GRADIENTS:
+        # A gradient flows from the loss back, so it went wrong first in the last layer that shows it.
+        row = int(rows[-1])
+        return Origin(table, row, "gradient", f"Gradients went wrong first: that of {_named(table, row)} "
+                      f"{_counts(table, row)}, nearest to the loss of the {len(rows)} hit (of {len(table)}){while_fine}")
+    row = int(rows[0])
+    what = {Kind.WEIGHT: "Weights", Kind.UPDATE: "Updates", Kind.OPTIMIZER_STATE: "Optimizer states"}[first]
+    return Origin(table, row, "weight", f"{what} went wrong first: {_named(table, row)} {_counts(table, row)}, "
+                  f"first of the {len(rows)} hit (of {len(table)}){while_fine}")
+
+
+def _origin_in_outputs(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> Origin:
+    outputs, inputs = tables[Kind.OUTPUT], tables[Kind.INPUT]
+    row = _first_output(outputs, bad[Kind.OUTPUT])
+    module = _module(outputs.paths[row])
+    fed = [index for index, path in enumerate(inputs.paths) if _module(path) == module]
+    fed_badly = [index for index in fed if bad[Kind.INPUT][index]]
+    if fed_badly and row == 0:
+        return Origin(inputs, fed_badly[0], "batch", f"What the model was fed is not finite: the input of "
+                      f"{_named(inputs, fed_badly[0])}, the first module that ran, {_counts(inputs, fed_badly[0])}")
+    if fed_badly:
+        return Origin(inputs, fed_badly[0], "between", f"NaN or infinite values arose between "
+                      f"{_named(outputs, row - 1)} and {_named(outputs, row)}: the output of the first is finite, "
+                      f"the input of the second {_counts(inputs, fed_badly[0])}")
+    before = ("while its inputs were finite" if fed else
+              "while what ran before it was finite" if row else "and it is the first that ran")
+    return Origin(outputs, row, "output" if fed or row else "first output", f"NaN or infinite values arose in "
+                  f"{_named(outputs, row)}: its output {_counts(outputs, row)}, {before}")
+
+
+def _first_output(outputs: Table, bad: Flags) -> int:
+    # From the first NaN back over what is not finite just before it: an overflow that became NaN later. An
+    # infinity that stands alone further up is a mask.
+    with_nan = np.flatnonzero(outputs.column("nan") > 0)
+    row = int(with_nan[0]) if len(with_nan) else int(np.flatnonzero(bad)[-1])
+    while row > 0 and bad[row - 1]:
+        row -= 1
+    return row
+
+
+def evidence_of(table: Table, row: int, step: int, text: str = "") -> Evidence:
+    """Return the count of non-finite values in one tensor as evidence."""
+    count = float(table.column("nan")[row] + table.infinite[row])
+    return Evidence(table.subjects[row].key, step, "nonfinite", count, 0.0, text or _counts(table, row))
+
+
+def plural(kind: Kind) -> str:
+    """Return the word for several records of that kind."""
+    return "losses" if kind is Kind.LOSS else f"{kind.value.replace('_', ' ')}s"
+
+
+def _nonfinite(table: Table, only_nan: bool) -> Flags:
+    return table.column("nan") > 0 if only_nan else table.column("nan") + table.infinite > 0
+
+
+def _counts(table: Table, row: int) -> str:
+    nan, infinite = int(table.column("nan")[row]), int(table.infinite[row])
+    counts = " and ".join(f"{count} {word}" for count, word in ((nan, "NaN"), (infinite, "infinite")) if count)
+    return f"holds {counts} of {int(table.column('count')[row])} values"
+
+
+def _named(table: Table, row: int) -> str:
+    subject = table.subjects[row]
+    return f'"{subject.key.path}"' + (f" ({subject.layer})" if subject.layer else "")
+
+
+def _module(path: str) -> str:
+    return path.partition("[")[0]

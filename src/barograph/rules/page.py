@@ -1,0 +1,155 @@
+"""A rule as its own page: the docstring's sections, and the page for people made from them.
+
+A rule's docstring begins with one line, `CODE: One sentence.`, then a section for each title in
+`SECTIONS`, in any order. A section begins with its title and a colon at the start of a line and runs to
+the next one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+from barograph.errors import BadRule
+from barograph.model.selection import Histogram, Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Parameter, Rule, limits_in_words
+
+SECTIONS = ("What it sees", "Why it matters", "What to do", "When it is wrong", "Source")
+"""Every page has these."""
+
+TRIED_ON = "Tried on"
+"""A page may also say on which trainings the rule was tried, and what it said of them."""
+
+_TITLE = re.compile(rf"^({'|'.join((*SECTIONS, TRIED_ON))}):\s*", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a rule's docstring says.
+
+    Attributes:
+        fault: The one sentence of the first line, without the code.
+        sections: Title to text, in the order of `SECTIONS`, then `TRIED_ON` where there is one.
+    """
+
+    fault: str
+    sections: dict[str, str]
+
+
+def page_from_rule(rule_class: type[Rule]) -> Page:
+    """Return the page of a rule.
+
+    Raises:
+        BadRule: The docstring does not begin with "CODE: ", or a section is missing or empty.
+    """
+    title = f"{rule_class.__module__}.{rule_class.__qualname__}"
+    text = inspect.cleandoc(rule_class.__doc__ or "")
+    head, _, body = text.partition("\n")
+    if not head.startswith(f"{rule_class.code}: "):
+        raise BadRule(f'{title}: the docstring begins "{head[:40]}"; it must begin "{rule_class.code}: ".')
+    parts = _TITLE.split(body)
+    found = {name: _flush_left(parts[at + 1]) for at, name in enumerate(parts) if at % 2 == 1}
+    for name in SECTIONS:
+        if not found.get(name):
+            raise BadRule(f'{title}: the docstring has no section "{name}:"; every rule\'s page has '
+                          f"{', '.join(SECTIONS)}.")
+    order = [name for name in (*SECTIONS, TRIED_ON) if name in found]
+    return Page(fault=head.removeprefix(f"{rule_class.code}: "), sections={name: found[name] for name in order})
+
+
+def _flush_left(text: str) -> str:
+    return "\n".join(line.strip() for line in text.strip().splitlines())
+
+
+def file_name(rule_class: type[Rule]) -> str:
+    """Return the name of a rule's page.
+
+    Example:
+        >>> from barograph.rules.numbers import NonFinite
+        >>> file_name(NonFinite)
+        'N101-non-finite.md'
+    """
+    return f"{rule_class.code}-{rule_class.name}.md"
+
+
+def markdown_from_rule(rule_class: type[Rule]) -> str:
+    """Return the page as Markdown, made from the rule alone."""
+    page = page_from_rule(rule_class)
+    lines = [f"# {rule_class.code} {rule_class.name}", "", page.fault, "",
+             f"Severity: **{rule_class.severity.value}**.", ""]
+    for name, text in page.sections.items():
+        lines += [f"## {name}", "", text, ""]
+    lines += ["## Parameters", "", f"Set them below `[rule_settings.{rule_class.code}]` in `barograph.toml`.", "",
+              *_parameter_table(rule_class), "", "## Needs", "", *_needs(rule_class().needs), ""]
+    if rule_class.least_steps > 1:
+        lines += [f"It judges after {rule_class.least_steps} recorded steps at the earliest.", ""]
+    return "\n".join(lines)
+
+
+def index_from_rules(rule_classes: Iterable[type[Rule]]) -> str:
+    """Return the page that lists the rules, by code."""
+    lines = ["# The rules", "", "Each page is made from the rule itself (`make docs`).", "",
+             "| code | name | severity | what is wrong |", "|---|---|---|---|"]
+    for rule_class in sorted(rule_classes, key=lambda item: item.code):
+        cells = (f"[{rule_class.code}]({file_name(rule_class)})", rule_class.name, rule_class.severity.value,
+                 page_from_rule(rule_class).fault)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _parameter_table(rule_class: type[Rule]) -> list[str]:
+    lines = ["| parameter | default | must be | meaning |", "|---|---|---|---|"]
+    own_first = sorted(fields(rule_class), key=lambda item: item.name in ("patience", "recovery"))
+    for item in own_first:
+        limits = item.metadata.get("parameter", Parameter())
+        lines.append(f"| `{item.name}` | {_shown(item.default)} | {limits_in_words(limits)} | {limits.doc} |")
+    return lines
+
+
+def _shown(value: Any) -> str:
+    if value is MISSING:
+        return "none: must be set"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{entry}`" for entry in value) or "none"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def _needs(needs: Iterable[Selection]) -> list[str]:
+    return [f"- {selection_in_words(selection)}" for selection in needs]
+
+
+def selection_in_words(selection: Selection) -> str:
+    """Return what a rule's need asks for, as a person says it.
+
+    Example:
+        >>> from barograph.model.key import Kind
+        >>> selection_in_words(Selection(kinds=frozenset({Kind.WEIGHT, Kind.GRADIENT}), schedule=Schedule(every=10)))
+        'gradient, weight, every 10 steps'
+    """
+    words = [", ".join(sorted(kind.value.replace("_", " ") for kind in selection.kinds))]
+    if selection.layers:
+        words.append(f"of {', '.join(sorted(selection.layers))}")
+    if selection.include:
+        words.append(f"matching {', '.join(selection.include)}")
+    if selection.histogram is not Histogram.NONE:
+        words.append(f"with {selection.histogram.name.lower()} exponent histograms")
+    if selection.units:
+        words.append("unit by unit")
+    return " ".join(words) + f", {_schedule_in_words(selection.schedule)}"
+
+
+def _schedule_in_words(schedule: Schedule) -> str:
+    words = "every step" if schedule.every == 1 else f"every {schedule.every} steps" if schedule.every else "at steps"
+    if schedule.steps:
+        words += f" {', '.join(str(step) for step in sorted(schedule.steps))}"
+    if schedule.start:
+        words += f" from step {schedule.start}"
+    if schedule.end is not None:
+        words += f" before step {schedule.end}"
+    if schedule.modes != frozenset(Mode):
+        words += f" of {', '.join(sorted(mode.value for mode in schedule.modes))}"
+    return words

@@ -1,0 +1,177 @@
+"""Which rules there are, and those a run is watched with.
+
+Rules come from the entry points of the group "barograph.rules", ours through the same door as
+anybody's, and by name as `module:Class`. An installed package whose rules cannot be loaded is named as a
+problem and takes nothing else down; a rule that the user asks for and that cannot be loaded is an error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any
+
+from barograph.errors import BadRule, BarographError, UnknownName, nearest
+from barograph.model.selection import Selection
+from barograph.model.settings import Settings
+from barograph.rules.base import Rule, check_rule_class, rule_with
+
+GROUP = "barograph.rules"
+"""Group of entry points. Each names a module, or an iterable of rule classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The installed rules.
+
+    Attributes:
+        classes: By code.
+        problems: One sentence for each entry point or class that could not be used.
+    """
+
+    classes: tuple[type[Rule], ...]
+    problems: tuple[str, ...] = ()
+
+    def named(self, name: str) -> type[Rule]:
+        """Return the rule of that code or name, or the class at `module:Class`.
+
+        Raises:
+            UnknownName: There is none; the message says the nearest.
+            BadRule: What is at `module:Class` is no rule, or has the code of another.
+        """
+        for rule_class in self.classes:
+            if name in (rule_class.code, rule_class.name, rule_class.__name__):
+                return rule_class
+        if ":" in name:
+            return self._of_the_user(name)
+        known = [text for rule_class in self.classes for text in (rule_class.code, rule_class.name)]
+        raise UnknownName(f'"{name}" is no rule. {nearest(name, known)} A rule of your own is written module:Class.')
+
+    def _of_the_user(self, name: str) -> type[Rule]:
+        rule_class = check_rule_class(_object_at(name))
+        for other in self.classes:
+            if other.code == rule_class.code and other is not rule_class:
+                raise _taken(name, other)
+        return rule_class
+
+
+def installed() -> Catalog:
+    """Return the rules of all installed packages."""
+    return catalog_from_entry_points(entry_points(group=GROUP))
+
+
+def catalog_from_entry_points(points: Iterable[EntryPoint]) -> Catalog:
+    """Return the rules that these entry points lead to.
+
+    Where two have one code, or one name, the first stays (ours before others, then by the name of the
+    entry point) and the other is named as a problem.
+    """
+    classes: dict[str, type[Rule]] = {}
+    problems: list[str] = []
+    for point in sorted(points, key=lambda item: (not item.value.startswith("barograph."), item.name, item.value)):
+        try:
+            found = list(_classes_in(point.load()))
+        except Exception as error:  # noqa: BLE001 - foreign code runs here, and may raise anything
+            problems.append(f"the rules of {point.name} ({point.value}) cannot be loaded: "
+                            f"{type(error).__name__}: {error}")
+            continue
+        for candidate in found:
+            try:
+                rule_class = check_rule_class(candidate)
+            except BarographError as error:
+                problems.append(f"a rule of {point.name} ({point.value}) is left out: {error}")
+                continue
+            first = next((item for item in classes.values()
+                          if rule_class.code == item.code or rule_class.name == item.name), None)
+            if first is None:
+                classes[rule_class.code] = rule_class
+            elif first is not rule_class:
+                problems.append(f"{_place(rule_class)} is left out: {rule_class.code} {rule_class.name} "
+                                f"is taken by {_place(first)} ({first.code} {first.name})")
+    return Catalog(tuple(classes[code] for code in sorted(classes)), tuple(problems))
+
+
+def rules_from_settings(settings: Settings, *, catalog: Catalog | None = None) -> tuple[Rule, ...]:
+    """Return the rules that the settings ask for, with their parameters, by code.
+
+    `settings.rules` holds codes, names and `module:Class`; "all" stands for every installed rule, "none"
+    for none, and "-NAME" takes one away.
+
+    Raises:
+        UnknownName: A rule or a parameter does not exist; the message says the nearest.
+        SettingsError: A parameter has the wrong type or is out of range.
+        BadRule: `module:Class` leads to no rule, or to one whose code is taken.
+
+    Example:
+        >>> [rule.name for rule in rules_from_settings(Settings(rules=("N101",)))]
+        ['non-finite']
+    """
+    known = catalog or installed()
+    chosen: dict[str, type[Rule]] = {}
+    for name in settings.rules:
+        if name == "all":
+            chosen.update({rule_class.code: rule_class for rule_class in known.classes})
+        elif name.startswith("-"):
+            chosen.pop(known.named(name[1:]).code, None)
+        elif name != "none":
+            rule_class = known.named(name)
+            if chosen.setdefault(rule_class.code, rule_class) is not rule_class:
+                raise _taken(name, chosen[rule_class.code])
+    values: dict[str, dict[str, Any]] = {}
+    for name, table in settings.rule_settings.items():
+        mine = next((item for item in chosen.values() if name in (item.code, item.name, item.__name__)), None)
+        values.setdefault((mine or known.named(name)).code, {}).update(table)
+    return tuple(rule_with(chosen[code], values.get(code, {})) for code in sorted(chosen))
+
+
+def needs_of(rules: Iterable[Rule]) -> tuple[Selection, ...]:
+    """Return what the rules need, each Selection once."""
+    return tuple(dict.fromkeys(need for rule in rules for need in rule.needs))
+
+
+def _classes_in(value: object) -> Iterator[object]:
+    if isinstance(value, ModuleType):
+        named = getattr(value, "RULES", None)
+        yield from named if named is not None else _defined_in(value)
+    elif isinstance(value, type):
+        yield value
+    elif isinstance(value, Iterable):
+        yield from value
+    else:
+        raise BadRule(f"{value!r} is neither a module nor an iterable of rules")
+
+
+def _defined_in(module: ModuleType) -> Iterator[object]:
+    for value in vars(module).values():
+        if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == module.__name__:
+            yield value
+
+
+def _object_at(place: str) -> object:
+    module_name, _, class_name = place.partition(":")
+    # A program installed as a script does not look for modules where the user stands; people expect it to.
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise BadRule(f"the module {module_name} of the rule {place} cannot be loaded: "
+                      f"{type(error).__name__}: {error}") from error
+    if not hasattr(module, class_name):
+        known = [name for name, value in vars(module).items() if isinstance(value, type) and issubclass(value, Rule)]
+        raise UnknownName(f'{module_name} has no "{class_name}". {nearest(class_name, known)}')
+    return getattr(module, class_name)
+
+
+def _taken(name: str, other: type[Rule]) -> BadRule:
+    return BadRule(f"{name} has the code {other.code}, which is that of {_place(other)}; give it another.")
+
+
+def _place(rule_class: type[Rule]) -> str:
+    return f"{rule_class.__module__}:{rule_class.__qualname__}"

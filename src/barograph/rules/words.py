@@ -1,0 +1,86 @@
+"""Numbers and names as a finding says them to a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def number(value: float) -> str:
+    """Return a number in three figures.
+
+    Example:
+        >>> number(0.00012345), number(1234.0), number(0.1)
+        ('0.000123', '1.23e+03', '0.1')
+    """
+    return f"{value:.3g}"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage; never "100 %" for less than all, nor "0 %" for more than none.
+
+    Example:
+        >>> percent(0.5), percent(0.9999), percent(1.0), percent(0.0001)
+        ('50 %', '99.9 %', '100 %', '0.1 %')
+    """
+    if 0 < share < 1:
+        return f"{min(99.9, max(0.1, 100 * share)):.3g} %"
+    return f"{100 * share:.3g} %"
+
+
+def names(paths: Sequence[str], *, at_most: int = 3) -> str:
+    """Return the first few paths, quoted, and how many more there are.
+
+    Example:
+        >>> names(["a", "b", "c", "d", "e"])
+        '"a", "b", "c" and 2 more'
+        >>> names(["a", "b"])
+        '"a" and "b"'
+    """
+    quoted = [f'"{path}"' for path in paths[:at_most]]
+    return joined([*quoted, f"{len(paths) - at_most} more"] if len(paths) > at_most else quoted)
+
+
+def joined(words: Sequence[str]) -> str:
+    """Return the words as a list in a sentence.
+
+    Example:
+        >>> joined(["losses", "outputs", "gradients"])
+        'losses, outputs and gradients'
+    """
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+def lower_rate(rate: float | None, factor: float) -> str:
+    """Return the advice to divide the learning rate, with its numbers where it is known.
+
+    Example:
+        >>> lower_rate(0.5, 10)
+        'lower the learning rate from 0.5 to 0.05'
+        >>> lower_rate(None, 10)
+        'lower the learning rate 10 times'
+    """
+    if rate is None or rate <= 0:
+        return f"lower the learning rate {factor:g} times"
+    return f"lower the learning rate from {rate:.3g} to {rate / factor:.3g}"
+
+
+def raise_rate(rate: float | None, factor: float) -> str:
+    """Return the advice to multiply the learning rate, with its numbers where it is known.
+
+    Example:
+        >>> raise_rate(1e-5, 10)
+        'raise the learning rate from 1e-05 to 0.0001'
+    """
+    if rate is None or rate <= 0:
+        return f"raise the learning rate {factor:g} times"
+    return f"raise the learning rate from {rate:.3g} to {rate * factor:.3g}"
+
+
+def sentence(words: str) -> str:
+    """Return the words with a capital at the start.
+
+    Example:
+        >>> sentence("lower it")
+        'Lower it'
+    """
+    return words[:1].upper() + words[1:]

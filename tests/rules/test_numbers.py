@@ -1,0 +1,204 @@
+"""NonFinite: where NaN and infinite values arose, and what is no fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from barograph.model.finding import Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.step import Step
+from barograph.model.summary import Summary
+from barograph.rules.base import Memory
+from barograph.rules.numbers import NonFinite
+from barograph.runs.view import StepView
+
+FINE = Summary(count=10, min=-1.0, max=1.0, sum=0.0, sum_sq=5.0, sum_abs=6.0)
+NAN = replace(FINE, nan=4)
+POSINF = replace(FINE, posinf=2)
+MASK = replace(FINE, neginf=5)
+
+LAYERS = {"conv": "Conv2d", "relu": "ReLU", "fc": "Linear"}
+LOSS = Key(Kind.LOSS, "total")
+RATE = Key(Kind.LEARNING_RATE, "group0")
+
+
+def view(
+    step: int | Step = 0,
+    *,
+    outputs: Sequence[Summary] = (),
+    inputs: Sequence[Summary] = (),
+    loss: Summary = FINE,
+    gradients: Sequence[Summary] = (FINE, FINE),
+    weights: Sequence[Summary] = (FINE, FINE),
+    dtype: str = "float32",
+) -> StepView:
+    out_keys = [Key(Kind.OUTPUT, name) for name in LAYERS]
+    in_keys = [Key(Kind.INPUT, name) for name in LAYERS]
+    parameters = ("conv.weight", "fc.weight")
+    records: dict[Key, Summary | float] = {
+        **dict(zip(in_keys, inputs, strict=False)),
+        **dict(zip(out_keys, outputs, strict=False)),
+        LOSS: loss,
+        **{Key(Kind.GRADIENT, path): item for path, item in zip(parameters, gradients, strict=False)},
+        **{Key(Kind.WEIGHT, path): item for path, item in zip(parameters, weights, strict=False)},
+        RATE: 0.5,
+    }
+    layers = {key: LAYERS[key.path] for key in (*in_keys, *out_keys)}
+    return StepView.of(step, records, layers=layers, dtypes=dict.fromkeys(records, dtype))
+
+
+def one(value: float) -> Summary:
+    return Summary(count=1, min=value, max=value, sum=value, sum_sq=value * value, sum_abs=abs(value))
+
+
+def judged(*views: StepView, rule: NonFinite = NonFinite()) -> list[list[Symptom]]:  # noqa: B008 - frozen
+    memory: Memory = {}
+    return [list(rule.judge(item, memory)) for item in views]
+
+
+def only(*views: StepView, rule: NonFinite = NonFinite()) -> Symptom:  # noqa: B008 - frozen
+    (symptom,) = judged(*views, rule=rule)[-1]
+    return symptom
+
+
+def test_a_step_of_finite_numbers_is_well() -> None:
+    assert judged(view(outputs=[FINE, FINE, FINE])) == [[]]
+
+
+@pytest.mark.parametrize(("first", "fires_at"), [(0, 0), (1, 2)])
+def test_nan_at_steps_0_and_2_of_three_fires_from_0_and_from_1(first: int, fires_at: int) -> None:
+    views = [view(0, loss=NAN), view(1), view(2, loss=NAN)][first:]
+
+    assert next(index for index, found in enumerate(judged(*views), first) if found) == fires_at
+
+
+def test_the_first_module_whose_output_is_not_finite_is_the_origin() -> None:
+    found = only(view(3, outputs=[FINE, POSINF, NAN], loss=NAN, gradients=[NAN, NAN], weights=[NAN, NAN]))
+
+    assert found.message == (
+        'NaN or infinite values arose in "relu" (ReLU): its output holds 2 infinite of 10 values, while what ran '
+        "before it was finite."
+    )
+    assert found.evidence[0].key == Key(Kind.OUTPUT, "relu")
+    assert found.evidence[0].value == 2
+    assert [item.text for item in found.evidence[1:]] == [
+        "1 of 1 losses are not finite", "2 of 2 gradients are not finite", "2 of 2 weights are not finite",
+    ]
+
+
+def test_inputs_where_recorded_clear_or_charge_the_module() -> None:
+    cleared = only(view(outputs=[FINE, NAN, NAN], inputs=[FINE, FINE, NAN], loss=NAN))
+    between = only(view(outputs=[FINE, NAN, NAN], inputs=[FINE, NAN, NAN], loss=NAN))
+
+    assert "its output holds 4 NaN of 10 values, while its inputs were finite." in cleared.message
+    assert 'arose between "conv" (Conv2d) and "relu" (ReLU)' in between.message
+    assert between.evidence[0].key == Key(Kind.INPUT, "relu")
+    assert "code between these two modules" in between.remedy
+
+
+def test_a_bad_batch_is_named_as_such() -> None:
+    found = only(view(7, outputs=[NAN, NAN, NAN], inputs=[NAN, NAN, NAN], loss=NAN))
+
+    assert found.message.startswith('What the model was fed is not finite: the input of "conv" (Conv2d), the first')
+    assert found.remedy.startswith("Look at the batch of step 7:")
+
+
+def test_without_recorded_inputs_the_first_module_and_its_batch_are_both_suspects() -> None:
+    found = only(view(7, outputs=[NAN, NAN, NAN], loss=NAN))
+
+    assert 'arose in "conv" (Conv2d)' in found.message
+    assert found.message.endswith("and it is the first that ran.")
+    assert found.remedy == (
+        "Look at the batch of step 7 first; if its values are as usual, lower the learning rate from 0.5 to 0.05, "
+        "warm it up, or clip gradients to a norm of 1."
+    )
+
+
+def test_a_loss_that_is_not_finite_over_finite_outputs_is_the_origin() -> None:
+    found = only(view(outputs=[FINE, FINE, FINE], loss=POSINF, gradients=[NAN, NAN]))
+
+    assert found.message == 'The loss "total" is not finite, while outputs were finite.'
+    assert "log or a division that meets 0" in found.remedy
+
+
+def test_gradients_over_a_finite_loss_went_wrong_in_the_last_layer_that_shows_it() -> None:
+    found = only(view(outputs=[FINE, FINE, FINE], gradients=[NAN, FINE], weights=[NAN, FINE]))
+
+    assert found.message == (
+        'Gradients went wrong first: that of "conv.weight" holds 4 NaN of 10 values, nearest to the loss of the 1 hit (of 2), '
+        "while outputs and losses were finite."
+    )
+    assert 'look in and after "conv"' in found.remedy
+
+
+def test_weights_alone_point_at_the_optimizer() -> None:
+    found = only(view(outputs=[FINE, FINE, FINE], weights=[FINE, POSINF]))
+
+    assert found.message == (
+        'Weights went wrong first: "fc.weight" holds 2 infinite of 10 values, first of the 1 hit (of 2), while outputs, '
+        "losses and gradients were finite."
+    )
+    assert found.remedy == (
+        "No gradient shows it: look at the optimizer. Lower the learning rate from 0.5 to 0.05, and raise its eps."
+    )
+
+
+def test_a_loss_that_had_grown_before_is_called_divergence() -> None:
+    grown = [view(0, loss=one(2.0)), view(1, loss=one(9.0)), view(2, loss=one(8e4))]
+
+    found = only(*grown, view(3, outputs=[POSINF, POSINF, NAN], loss=NAN))
+
+    assert found.remedy == (
+        "The loss had grown from 2 to 8e+04 by step 2: training diverged. Lower the learning rate from 0.5 to 0.05, "
+        "warm it up, or clip gradients to a norm of 1."
+    )
+
+
+def test_float16_is_told_where_it_ends() -> None:
+    found = only(view(outputs=[FINE, POSINF, NAN], loss=NAN, dtype="float16"))
+
+    assert found.remedy.startswith('"relu" is float16, which ends at 65504: use bfloat16')
+
+
+def test_steps_that_were_not_recorded_before_it_are_admitted() -> None:
+    found = only(view(10, outputs=[FINE]), view(15, outputs=[NAN], loss=NAN))
+
+    assert "(steps 11 to 14 were not recorded; it may have begun there)." in found.message
+
+
+def test_an_attention_mask_is_no_fault() -> None:
+    assert judged(view(outputs=[FINE, MASK, FINE])) == [[]]
+
+
+def test_an_attention_mask_is_not_mistaken_for_the_origin() -> None:
+    found = only(view(outputs=[MASK, FINE, NAN], loss=NAN))
+
+    assert found.evidence[0].key == Key(Kind.OUTPUT, "fc")
+
+
+def test_nan_in_activations_alone_is_a_fault() -> None:
+    assert 'arose in "relu"' in only(view(outputs=[FINE, NAN, FINE])).message
+
+
+def test_gradients_of_a_step_that_the_scaler_skipped_are_no_fault() -> None:
+    skipped = Step(tick=0, number=0, skipped=True)
+
+    assert judged(view(skipped, gradients=[POSINF, NAN])) == [[]]
+    assert judged(view(skipped, gradients=[POSINF, NAN], loss=NAN)) != [[]]
+
+
+def test_only_nan_lets_infinities_pass() -> None:
+    rule = NonFinite(only_nan=True)
+
+    assert judged(view(weights=[POSINF, FINE]), rule=rule) == [[]]
+    assert judged(view(weights=[NAN, FINE]), rule=rule) != [[]]
+
+
+def test_only_the_chosen_kinds_are_looked_at_and_asked_for() -> None:
+    rule = NonFinite(kinds=("weight",))
+
+    assert judged(view(gradients=[NAN, NAN]), rule=rule) == [[]]
+    assert [need.kinds for need in rule.needs] == [frozenset({Kind.WEIGHT})]

@@ -1,0 +1,155 @@
+"""Rules are found through entry points or by module:Class, and a wrong name is helped."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from barograph.errors import BadRule, SettingsError, UnknownName
+from barograph.model.finding import Severity
+from barograph.model.key import Kind
+from barograph.model.selection import Selection, every
+from barograph.model.settings import Settings
+from barograph.rules.base import Rule
+from barograph.rules.builtin import RULES
+from barograph.rules.numbers import NonFinite
+from barograph.rules.registry import GROUP, Catalog, catalog_from_entry_points, installed, needs_of, rules_from_settings
+
+BUILT_IN = EntryPoint("builtin", "barograph.rules.builtin", GROUP)
+
+
+def rule_class(code: str, name: str, need: Selection = Selection(kinds=frozenset({Kind.LOSS}))) -> type[Rule]:  # noqa: B008
+    body = {"code": code, "name": name, "severity": Severity.NOTE, "needs": (need,), "judge": lambda *_: ()}
+    return type(name.title().replace("-", ""), (Rule,), {**body, "__module__": "plugin"})
+
+
+@pytest.fixture
+def plugin(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    module = ModuleType("plugin")
+    monkeypatch.setitem(sys.modules, "plugin", module)
+    return module
+
+
+def test_the_installed_package_brings_its_rules_through_its_entry_point() -> None:
+    catalog = installed()
+
+    assert set(RULES) <= set(catalog.classes)
+    assert catalog.problems == ()
+
+
+def test_an_entry_point_may_lead_to_a_module_or_to_an_iterable_of_rules(plugin: ModuleType) -> None:
+    plugin.TooLoud = rule_class("X901", "too-loud")
+    plugin.more = [rule_class("X902", "too-soft")]
+    points = [EntryPoint("a", "plugin", GROUP), EntryPoint("b", "plugin:more", GROUP), BUILT_IN]
+
+    codes = [item.code for item in catalog_from_entry_points(points).classes]
+
+    assert codes == sorted([*(item.code for item in RULES), "X901", "X902"])
+
+
+def test_a_package_whose_rules_cannot_be_loaded_is_named_and_the_others_stay() -> None:
+    catalog = catalog_from_entry_points([EntryPoint("broken", "no_such_module", GROUP), BUILT_IN])
+
+    assert catalog.classes == tuple(sorted(RULES, key=lambda item: item.code))
+    assert catalog.problems == (
+        "the rules of broken (no_such_module) cannot be loaded: "
+        "ModuleNotFoundError: No module named 'no_such_module'",
+    )
+
+
+def test_a_class_that_breaks_the_contract_is_named_and_left_out(plugin: ModuleType) -> None:
+    plugin.RULES = (rule_class("bad", "too-loud"), rule_class("X902", "too-soft"))
+
+    catalog = catalog_from_entry_points([EntryPoint("a", "plugin", GROUP)])
+
+    assert [item.code for item in catalog.classes] == ["X902"]
+    assert "plugin.TooLoud.code is 'bad'" in catalog.problems[0]
+
+
+def test_of_two_rules_with_one_code_ours_stays_and_the_other_is_named(plugin: ModuleType) -> None:
+    plugin.RULES = (rule_class("N101", "too-loud"),)
+
+    catalog = catalog_from_entry_points([EntryPoint("a", "plugin", GROUP), BUILT_IN])
+
+    assert NonFinite in catalog.classes
+    assert catalog.problems == (
+        "plugin:TooLoud is left out: N101 too-loud is taken by barograph.rules.numbers:NonFinite (N101 non-finite)",
+    )
+
+
+def test_all_stands_for_every_rule_and_a_minus_takes_one_away(plugin: ModuleType) -> None:
+    catalog = Catalog((rule_class("X901", "too-loud"), rule_class("X902", "too-soft")))
+
+    chosen = rules_from_settings(Settings(rules=("all", "-too-soft")), catalog=catalog)
+
+    assert [rule.code for rule in chosen] == ["X901"]
+    assert rules_from_settings(Settings(rules=("none",)), catalog=catalog) == ()
+
+
+@pytest.mark.parametrize("name", ["N101", "non-finite", "NonFinite"])
+def test_a_rule_goes_by_its_code_its_name_and_its_class(name: str) -> None:
+    assert rules_from_settings(Settings(rules=(name,))) == (NonFinite(),)
+
+
+@pytest.mark.parametrize("name", ["N101", "non-finite"])
+def test_parameters_are_set_under_the_code_or_the_name(name: str) -> None:
+    settings = Settings(rules=("N101",), rule_settings={name: {"only_nan": True}})
+
+    assert rules_from_settings(settings) == (NonFinite(only_nan=True),)
+
+
+def test_a_wrong_parameter_is_an_error_at_once() -> None:
+    with pytest.raises(SettingsError, match=r"NonFinite\.only_nan is 3; it must be true or false"):
+        rules_from_settings(Settings(rules=("all",), rule_settings={"N101": {"only_nan": 3}}))
+
+
+def test_a_rule_that_does_not_exist_brings_up_the_nearest() -> None:
+    with pytest.raises(UnknownName, match=r'"non-finit" is no rule\. Did you mean "non-finite"\?'):
+        rules_from_settings(Settings(rules=("non-finit",)))
+
+
+def test_settings_for_a_rule_that_does_not_exist_are_an_error() -> None:
+    with pytest.raises(UnknownName, match='"N1O1" is no rule'):
+        rules_from_settings(Settings(rule_settings={"N1O1": {"only_nan": True}}))
+
+
+def test_a_rule_of_the_users_own_is_found_where_the_user_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "loudness_rules.py").write_text(
+        "from barograph.rules.numbers import NonFinite\n"
+        "class Louder(NonFinite):\n"
+        "    code, name = 'X903', 'louder'\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    chosen = rules_from_settings(Settings(rules=("all", "loudness_rules:Louder")))
+
+    assert chosen[-1].name == "louder"
+    assert len(chosen) == len(RULES) + 1
+
+
+def test_a_rule_of_the_users_own_that_cannot_be_used_is_an_error(plugin: ModuleType) -> None:
+    plugin.NotFinite = rule_class("N101", "not-finite")
+    plugin.number = 3
+
+    with pytest.raises(BadRule, match=r"plugin:NotFinite has the code N101, which is that of barograph\."):
+        rules_from_settings(Settings(rules=("plugin:NotFinite",)))
+    with pytest.raises(UnknownName, match=r'plugin has no "NotFinit"\. Did you mean "NotFinite"\?'):
+        rules_from_settings(Settings(rules=("plugin:NotFinit",)))
+    with pytest.raises(BadRule, match="3 is no rule"):
+        rules_from_settings(Settings(rules=("plugin:number",)))
+    with pytest.raises(BadRule, match="the module nowhere of the rule nowhere:Rule cannot be loaded"):
+        rules_from_settings(Settings(rules=("nowhere:Rule",)))
+
+
+def test_needs_are_those_of_all_rules_each_once() -> None:
+    weights = Selection(kinds=frozenset({Kind.WEIGHT}), schedule=every(10))
+    one, two = rule_class("X901", "too-loud", weights)(), rule_class("X902", "too-soft", weights)()
+
+    assert needs_of([one, two]) == (weights,)
