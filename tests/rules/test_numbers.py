@@ -128,8 +128,8 @@ def test_gradients_over_a_finite_loss_went_wrong_in_the_last_layer_that_shows_it
     found = only(view(outputs=[FINE, FINE, FINE], gradients=[NAN, FINE], weights=[NAN, FINE]))
 
     assert found.message == (
-        'Gradients went wrong first: that of "conv.weight" holds 4 NaN of 10 values, nearest to the loss of the 1 hit (of 2), '
-        "while outputs and losses were finite."
+        'Gradients went wrong first: that of "conv.weight" holds 4 NaN of 10 values, the last of the 1 hit (of 2), while '
+        "outputs and losses were finite."
     )
     assert 'look in and after "conv"' in found.remedy
 
@@ -138,8 +138,8 @@ def test_weights_alone_point_at_the_optimizer() -> None:
     found = only(view(outputs=[FINE, FINE, FINE], weights=[FINE, POSINF]))
 
     assert found.message == (
-        'Weights went wrong first: "fc.weight" holds 2 infinite of 10 values, first of the 1 hit (of 2), while outputs, '
-        "losses and gradients were finite."
+        'Weights went wrong first: "fc.weight" holds 2 infinite of 10 values, first of the 1 hit (of 2), while '
+        "outputs, losses and gradients were finite."
     )
     assert found.remedy == (
         "No gradient shows it: look at the optimizer. Lower the learning rate from 0.5 to 0.05, and raise its eps."

@@ -87,7 +87,7 @@ def origin_of(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> Origin
         # A gradient flows from the loss back, so it went wrong first in the last layer that shows it.
         row = int(rows[-1])
         return Origin(table, row, "gradient", f"Gradients went wrong first: that of {_named(table, row)} "
-                      f"{_counts(table, row)}, nearest to the loss of the {len(rows)} hit (of {len(table)}){while_fine}")
+                      f"{_counts(table, row)}, the last of the {len(rows)} hit (of {len(table)}){while_fine}")
     row = int(rows[0])
     what = {Kind.WEIGHT: "Weights", Kind.UPDATE: "Updates", Kind.OPTIMIZER_STATE: "Optimizer states"}[first]
     return Origin(table, row, "weight", f"{what} went wrong first: {_named(table, row)} {_counts(table, row)}, "
