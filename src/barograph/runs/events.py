@@ -1,0 +1,274 @@
+"""From the bytes of a chunk back to steps: one event for each step that a worker recorded."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from barograph.errors import DamagedChunk
+from barograph.model.key import Key, Kind
+from barograph.model.records import Subject, UnitSummaries
+from barograph.model.step import Mode, Step
+from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS
+from barograph.runs.rows import SubjectTable, WorkerRows
+from barograph.runs.schema import SCHEMA, TEXTS, UNIT_LISTS
+
+_COUNT = MOMENT_FIELDS.index("count")
+
+
+@dataclass(frozen=True, slots=True)
+class StepEvent:
+    """What one worker recorded in one step, or logged for one.
+
+    Attributes:
+        chunk: Sequence number of the chunk it was first published in.
+        step: Which one.
+        logged: It is not the record of a step, only numbers that the script logged.
+        rows: What was recorded.
+    """
+
+    chunk: int
+    step: Step
+    logged: bool
+    rows: WorkerRows
+
+
+class SubjectTables:
+    """Makes one `SubjectTable` for all the steps that share their subjects."""
+
+    def __init__(self) -> None:
+        self._tables: dict[tuple[Subject, ...], SubjectTable] = {}
+
+    def table(self, subjects: tuple[Subject, ...]) -> SubjectTable:
+        """Return the table of these subjects, the same one each time."""
+        return self._tables.setdefault(subjects, SubjectTable(subjects))
+
+
+def read_table(data: bytes | memoryview, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return the rows of a file of records, of all columns of `SCHEMA` or of those asked for.
+
+    Raises:
+        DamagedChunk: It is no Parquet file, or not one of ours.
+    """
+    try:
+        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data)), read_dictionary=list(TEXTS))
+        missing = set(SCHEMA.names) - set(file.schema_arrow.names)
+        if missing:
+            raise DamagedChunk(f"The file lacks the columns {', '.join(sorted(missing))} ({name}).")
+        table = file.read(columns=list(columns or SCHEMA.names), use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedChunk(f"The file cannot be read as Parquet: {error} ({name}).") from error
+    return table.unify_dictionaries().combine_chunks()
+
+
+def events_of(table: pa.Table, tables: SubjectTables) -> list[StepEvent]:
+    """Return the steps in a table, in the order in which they happened.
+
+    Numbers that were logged while a step was going on come before it; those logged for that very step are
+    part of it.
+
+    Args:
+        table: Of one worker and attempt, all columns of `SCHEMA`.
+        tables: Keeps what steps share, from call to call.
+    """
+    if not table.num_rows:
+        return []
+    rows = _Rows(table, tables)
+    events: list[StepEvent] = []
+    waiting: list[StepEvent] = []
+    for event in rows.groups():
+        if waiting and (waiting[0].chunk, waiting[0].step.tick) != (event.chunk, event.step.tick):
+            events.extend(waiting)
+            waiting.clear()
+        if event.logged:
+            waiting.append(event)
+            continue
+        for logged in waiting:
+            if (logged.step.mode, logged.step.number) == (event.step.mode, event.step.number):
+                event = StepEvent(event.chunk, event.step, False, _with_scalars(event.rows, logged.rows.scalars))
+            else:
+                events.append(logged)
+        waiting.clear()
+        events.append(event)
+    return [*events, *waiting]
+
+
+def _with_scalars(rows: WorkerRows, scalars: Mapping[Key, float]) -> WorkerRows:
+    return WorkerRows(rows.table, rows.moments, rows.histograms, rows.units, {**scalars, **rows.scalars}, rows.tensors)
+
+
+class _Rows:
+    """The columns of a table as arrays, sorted by chunk, tick, and the step they are of."""
+
+    def __init__(self, table: pa.Table, tables: SubjectTables) -> None:
+        self._tables = tables
+        is_point = table["skipped"].is_null().to_numpy()
+        modes = _dictionary(table, "mode")
+        chunk, tick, step = (table[name].to_numpy() for name in ("chunk", "tick", "step"))
+        order = np.lexsort((step, modes.codes, ~is_point, tick, chunk))
+        self._order = order
+        self._chunk, self._tick, self._step = chunk[order], tick[order], step[order]
+        self._is_point, self._mode = is_point[order], modes.codes[order]
+        self._modes = [Mode(text) for text in modes.texts]
+        optimizers = _dictionary(table, "optimizer")
+        self._optimizer, self._optimizers = optimizers.codes[order], optimizers.texts
+        self._skipped = table["skipped"].fill_null(False).to_numpy()[order]
+        self._time = table["time"].cast(pa.int64()).to_numpy()[order]
+        subjects, codes = _subjects(table)
+        self._subjects, self._subject = subjects, codes[order]
+        self._moments = _moments(table)[order]
+        self._seen = self._moments[:, _COUNT] > 0
+        self._value = table["value"].fill_null(0.0).to_numpy()[order]
+        self._has_value = table["value"].is_valid().to_numpy()[order]
+        self._tensor = table["tensor"].to_numpy()[order]
+        self._histograms = _Histograms(table)
+        self._units = _UnitColumns(table)
+        self._table_of_codes: dict[bytes, SubjectTable] = {}
+
+    def groups(self) -> Iterator[StepEvent]:
+        """Yield one event for each set of rows of one step."""
+        of_step = (self._chunk, self._tick, self._is_point, self._mode, self._step)
+        changes = np.zeros(len(self._order) - 1, bool)
+        for column in of_step:
+            changes |= column[1:] != column[:-1]
+        starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(self._order)]
+        for start, stop in itertools.pairwise(starts):
+            yield self._event(start, stop)
+
+    def _event(self, start: int, stop: int) -> StepEvent:
+        step = Step(
+            tick=int(self._tick[start]), number=int(self._step[start]),
+            optimizer=self._optimizers[self._optimizer[start]], mode=self._modes[self._mode[start]],
+            time_unix=int(self._time[start]) / 1e6, skipped=bool(self._skipped[start]),
+        )
+        seen = self._seen[start:stop]
+        if not seen.any():
+            seen_at = np.empty(0, np.intp)
+        else:
+            seen_at = np.flatnonzero(seen) + start
+        original = self._order[seen_at]
+        rows = WorkerRows(
+            table=self._table(self._subject[seen_at]),
+            moments=self._moments[seen_at],
+            histograms=self._histograms.maker(original),
+            units=self._units.mapping(original),
+            scalars=self._scalars(start, stop),
+            tensors=self._saved(start, stop),
+        )
+        return StepEvent(int(self._chunk[start]), step, bool(self._is_point[start]), rows)
+
+    def _scalars(self, start: int, stop: int) -> dict[Key, float]:
+        at = np.flatnonzero(self._has_value[start:stop]) + start
+        keys = (self._subjects[code].key for code in self._subject[at].tolist())
+        return dict(zip(keys, self._value[at].tolist(), strict=True))
+
+    def _saved(self, start: int, stop: int) -> frozenset[Key]:
+        if not self._tensor[start:stop].any():
+            return frozenset()
+        at = np.flatnonzero(self._tensor[start:stop]) + start
+        return frozenset(self._subjects[code].key for code in self._subject[at].tolist())
+
+    def _table(self, codes: NDArray[np.intp]) -> SubjectTable:
+        identity = codes.tobytes()
+        known = self._table_of_codes.get(identity)
+        if known is None:
+            known = self._tables.table(tuple(self._subjects[code] for code in codes.tolist()))
+            self._table_of_codes[identity] = known
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class _Dictionary:
+    codes: NDArray[np.int64]
+    texts: list[str]
+
+
+def _dictionary(table: pa.Table, name: str) -> _Dictionary:
+    column = table[name].combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0)
+    return _Dictionary(column.indices.to_numpy().astype(np.int64), column.dictionary.to_pylist())
+
+
+def _subjects(table: pa.Table) -> tuple[list[Subject], NDArray[np.intp]]:
+    """Return the different subjects in a table, and for each row which of them it is about."""
+    parts = [_dictionary(table, name) for name in ("kind", "path", "layer", "dtype")]
+    shard = table["shard"].to_numpy().astype(np.int64)
+    combined = shard
+    for part in parts:
+        combined = combined * len(part.texts) + part.codes
+    _, first, codes = np.unique(combined, return_index=True, return_inverse=True)
+    subjects = []
+    for row in first.tolist():
+        kind, path, layer, dtype = (part.texts[part.codes[row]] for part in parts)
+        subjects.append(Subject(Key(Kind(kind), path), layer, dtype, bool(shard[row])))
+    return subjects, codes
+
+
+def _moments(table: pa.Table) -> NDArray[np.float64]:
+    moments = np.zeros((table.num_rows, len(MOMENT_FIELDS)))
+    for index, name in enumerate(MOMENT_FIELDS):
+        if table[name].null_count < table.num_rows:
+            moments[:, index] = table[name].fill_null(0).to_numpy()
+    return moments
+
+
+class _Histograms:
+    """The filled bins of all rows of a table."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._offsets, self._bins = _lists(table, "exponents")
+        _, self._counts = _lists(table, "exponent_counts")
+
+    def maker(self, rows: NDArray[np.intp]) -> Any:
+        return lambda: self._dense(rows)
+
+    def _dense(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | None:
+        starts = self._offsets[rows]
+        lengths = self._offsets[rows + 1] - starts
+        if not lengths.sum():
+            return None
+        dense = np.zeros((len(rows), EXPONENT_BINS), np.int64)
+        into = np.repeat(np.arange(len(rows)), lengths)
+        at = np.arange(lengths.sum()) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+        dense[into, self._bins[at]] = self._counts[at]
+        return dense
+
+
+class _UnitColumns:
+    """The per-unit summaries of all rows of a table."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._has = table["unit_count"].is_valid().to_numpy()
+        self._any = bool(self._has.any())
+        if self._any:
+            self._counts = table["unit_count"].fill_null(0).to_numpy()
+            self._bounds = table["unit_bound"].fill_null(0.0).to_numpy()
+            lists = [_lists(table, name) for name in UNIT_LISTS]
+            self._offsets = lists[0][0]
+            self._values = np.stack([values for _, values in lists], axis=1)
+
+    def mapping(self, rows: NDArray[np.intp]) -> Mapping[int, UnitSummaries]:
+        if not self._any:
+            return {}
+        return {index: self._units(int(rows[index])) for index in np.flatnonzero(self._has[rows]).tolist()}
+
+    def _units(self, row: int) -> UnitSummaries:
+        columns = self._values[self._offsets[row] : self._offsets[row + 1]]
+        return UnitSummaries(int(self._counts[row]), columns, float(self._bounds[row]))
+
+
+def _lists(table: pa.Table, name: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    column = table[name].combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0)
+    # A null list may lie over elements, which `flatten` leaves out; so offsets are made from the lengths.
+    lengths = column.value_lengths().fill_null(0).to_numpy().astype(np.int64)
+    return np.concatenate([[0], np.cumsum(lengths)]), column.flatten().to_numpy()

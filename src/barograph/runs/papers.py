@@ -1,0 +1,156 @@
+"""The papers of a run as JSON that proves itself.
+
+A paper is one JSON object whose entry `sha256` is the digest of all the others, so a flipped bit is
+noticed in files that are replaced under one name, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from barograph.errors import DamagedChunk, NewerFormat
+from barograph.model.manifest import (
+    FORMAT_VERSION,
+    Cost,
+    Coverage,
+    Ending,
+    EndState,
+    Heartbeat,
+    Manifest,
+    Worker,
+)
+
+
+def sealed(body: Mapping[str, Any]) -> bytes:
+    """Return JSON data as the bytes of a paper.
+
+    Args:
+        body: Any JSON data; NaN becomes null, infinities "inf" and "-inf".
+
+    Example:
+        >>> unsealed(sealed({"loss": 0.5, "worst": float("inf")}), "example")
+        {'loss': 0.5, 'worst': 'inf'}
+    """
+    plain = _plain(body)
+    return json.dumps({**plain, "sha256": _digest(plain)}, indent=1).encode()
+
+
+def unsealed(data: bytes | memoryview, name: str) -> dict[str, Any]:
+    """Return the JSON data of a paper.
+
+    Args:
+        data: Its bytes.
+        name: Of the object, for the message.
+
+    Raises:
+        DamagedChunk: The bytes are not those that were sealed.
+    """
+    try:
+        body = json.loads(bytes(data))
+        claimed = body.pop("sha256")
+        whole = claimed == _digest(body)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        whole = False
+    if not whole:
+        raise DamagedChunk(f"The paper is damaged: its bytes are not those that were written ({name}).")
+    return dict(body)
+
+
+def manifest_bytes(manifest: Manifest) -> bytes:
+    """Return the paper of a run."""
+    return sealed(asdict(manifest))
+
+
+def manifest_from_bytes(data: bytes | memoryview, name: str) -> Manifest:
+    """Return what `manifest_bytes` wrote.
+
+    Raises:
+        DamagedChunk: The bytes are not those that were written.
+        NewerFormat: A newer Barograph wrote it.
+    """
+    body = unsealed(data, name)
+    written = body.get("format")
+    if not isinstance(written, int) or written > FORMAT_VERSION:
+        raise NewerFormat(f"The run has format {written}; this Barograph reads formats up to {FORMAT_VERSION}. "
+                          f"Update Barograph ({name}).")
+    known = _known(Manifest, body)
+    return Manifest(**{**known, "command": tuple(known["command"])})
+
+
+def worker_bytes(worker: Worker) -> bytes:
+    """Return the paper by which a worker declares itself."""
+    return sealed(asdict(worker))
+
+
+def worker_from_bytes(data: bytes | memoryview, name: str) -> Worker:
+    """Return what `worker_bytes` wrote; raises as `unsealed`."""
+    return Worker(**_known(Worker, unsealed(data, name)))
+
+
+def heartbeat_bytes(heartbeat: Heartbeat) -> bytes:
+    """Return a sign of life."""
+    return sealed(asdict(heartbeat))
+
+
+def heartbeat_from_bytes(data: bytes | memoryview, name: str) -> Heartbeat:
+    """Return what `heartbeat_bytes` wrote; raises as `unsealed`."""
+    return _heartbeat(unsealed(data, name))
+
+
+def ending_bytes(ending: Ending, *, last_chunk: int) -> bytes:
+    """Return a worker's last word.
+
+    Args:
+        ending: What it says.
+        last_chunk: Sequence number of its last chunk; -1 where it published none.
+    """
+    return sealed({**asdict(ending), "last_chunk": last_chunk})
+
+
+def ending_from_bytes(data: bytes | memoryview, name: str) -> tuple[Ending, int]:
+    """Return what `ending_bytes` wrote: the ending, and its `last_chunk`; raises as `unsealed`."""
+    body = unsealed(data, name)
+    return Ending(EndState(body["state"]), body["reason"], _heartbeat(body["last"])), int(body["last_chunk"])
+
+
+def _heartbeat(body: Mapping[str, Any]) -> Heartbeat:
+    known = _known(Heartbeat, body)
+    coverage = _known(Coverage, known["coverage"])
+    cost = {name: _number(value) for name, value in _known(Cost, known["cost"]).items()}
+    return Heartbeat(**{
+        **known,
+        "step_secs": _number(known["step_secs"]),
+        "loss": _number(known["loss"]),
+        "cost": Cost(**cost),
+        "coverage": Coverage(**{**coverage, "reasons": tuple(coverage["reasons"])}),
+        "problems": tuple(known["problems"]),
+    })
+
+
+def _known(kind: type, body: Mapping[str, Any]) -> dict[str, Any]:
+    # Within one format entries may be added; those that this version does not know are passed over.
+    return {item.name: body[item.name] for item in fields(kind) if item.name in body}
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def _number(value: float | str | None) -> float:
+    return math.nan if value is None else float(value)

@@ -1,0 +1,108 @@
+"""What waits in the writer until its chunk is full, in as little memory as will do. NumPy alone, no Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.model.key import Key
+from barograph.model.records import StepRecords, Subject, UnitSummaries
+from barograph.model.step import Mode, Step
+from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS
+from barograph.model.tensor import RawTensor
+
+
+class Pending(Protocol):
+    """A step whose numbers may still be on their way from a device."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory it holds."""
+        ...
+
+    def resolve(self) -> StepRecords:
+        """Return the records, waiting for the device; called once, in the writer's thread."""
+        ...
+
+
+_COUNT = MOMENT_FIELDS.index("count")
+
+POINT = np.dtype([("series", "<i4"), ("tick", "<i8"), ("step", "<i8"), ("value", "<f8"), ("time", "<f8")])
+"""One number that the script logged: which series, the tick of the step that was going on, the step it was
+logged for, the number, and when (seconds since 1970 UTC)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactStep:
+    """A step as it is kept until its chunk is full.
+
+    Attributes:
+        step: Which one.
+        subjects: As in the records, of which `rows` were seen.
+        rows: Rows of `subjects` that were seen, rising.
+        moments: Shape (len(rows), 10).
+        bin_rows, bins, bin_counts: The histograms' filled bins: position in `rows`, bin and count.
+        units: Row of `subjects` to per-unit summaries.
+        scalars: Plain numbers.
+        tensors: Whole tensors, for the file of tensors.
+        size_bytes: Memory it takes, about.
+    """
+
+    step: Step
+    subjects: tuple[Subject, ...]
+    rows: NDArray[np.intp]
+    moments: NDArray[np.float64]
+    bin_rows: NDArray[np.int32]
+    bins: NDArray[np.uint16]
+    bin_counts: NDArray[np.int64]
+    units: Mapping[int, UnitSummaries]
+    scalars: Mapping[Key, float]
+    tensors: Mapping[Key, RawTensor]
+    size_bytes: int
+
+
+def compact(records: StepRecords) -> CompactStep:
+    """Return what has to be kept of the records; their arrays may then be used again, except the units'."""
+    moments = records.moments if records.moments is not None else np.empty((0, len(MOMENT_FIELDS)))
+    rows = np.flatnonzero(moments[:, _COUNT] > 0)
+    bin_rows, bins, bin_counts = _filled_bins(records.exponents, rows)
+    kept = moments[rows]
+    units = {row: item for row, item in records.units.items() if moments[row, _COUNT] > 0}
+    size = kept.nbytes + 16 * len(bins) + 200 * len(records.scalars) + 500
+    size += sum(item.columns.nbytes for item in units.values())
+    size += sum(len(tensor.data) for tensor in records.tensors.values())
+    return CompactStep(
+        records.step, records.subjects, rows, kept, bin_rows, bins, bin_counts, units, records.scalars,
+        records.tensors, size,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Numbers that the script logged.
+
+    Attributes:
+        series: Name and mode of each series.
+        points: Array of `POINT`, in the order they were logged.
+    """
+
+    series: Sequence[tuple[str, Mode]]
+    points: NDArray[np.void]
+
+
+NO_POINTS = Points((), np.empty(0, POINT))
+
+
+def _filled_bins(
+    exponents: NDArray[np.int64] | None, rows: NDArray[np.intp]
+) -> tuple[NDArray[np.int32], NDArray[np.uint16], NDArray[np.int64]]:
+    if exponents is None or not len(rows):
+        return np.empty(0, np.int32), np.empty(0, np.uint16), np.empty(0, np.int64)
+    kept = exponents if len(rows) == len(exponents) else exponents[rows]
+    flat = np.ascontiguousarray(kept).reshape(-1)
+    filled = np.flatnonzero(flat)
+    return (filled // EXPONENT_BINS).astype(np.int32), (filled % EXPONENT_BINS).astype(np.uint16), flat[filled]

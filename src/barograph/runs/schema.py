@@ -1,0 +1,70 @@
+"""The one schema of every Parquet file in a run, and how its columns are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from barograph.model.summary import MOMENT_FIELDS, UNIT_FIELDS
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+
+TEXTS = ("worker", "optimizer", "mode", "kind", "path", "layer", "dtype")
+"""Columns of texts: few different ones, many times each."""
+
+COUNTS = ("count", "nan", "posinf", "neginf", "zeros")
+"""Moments that are whole numbers."""
+
+UNIT_LISTS = tuple(f"unit_{name}" for name in UNIT_FIELDS)
+"""Columns that hold one number a unit."""
+
+SCHEMA = pa.schema([
+    pa.field("attempt", pa.int32(), nullable=False),
+    pa.field("worker", _TEXT, nullable=False),
+    pa.field("chunk", pa.int64(), nullable=False),
+    pa.field("tick", pa.int64(), nullable=False),
+    pa.field("step", pa.int64(), nullable=False),
+    pa.field("optimizer", _TEXT, nullable=False),
+    pa.field("mode", _TEXT, nullable=False),
+    pa.field("skipped", pa.bool_()),
+    pa.field("time", pa.timestamp("us", tz="UTC"), nullable=False),
+    pa.field("kind", _TEXT, nullable=False),
+    pa.field("path", _TEXT, nullable=False),
+    pa.field("layer", _TEXT, nullable=False),
+    pa.field("dtype", _TEXT, nullable=False),
+    pa.field("shard", pa.bool_(), nullable=False),
+    pa.field("tensor", pa.bool_(), nullable=False),
+    pa.field("value", pa.float64()),
+    *(pa.field(name, pa.int64() if name in COUNTS else pa.float64()) for name in MOMENT_FIELDS),
+    pa.field("exponents", pa.list_(pa.field("element", pa.uint16(), nullable=False))),
+    pa.field("exponent_counts", pa.list_(pa.field("element", pa.int64(), nullable=False))),
+    pa.field("unit_count", pa.int64()),
+    pa.field("unit_bound", pa.float64()),
+    *(pa.field(name, pa.list_(pa.field("element", pa.float64(), nullable=False))) for name in UNIT_LISTS),
+])
+
+ROW_GROUP_ROWS = 128 * 1024
+"""Rows are sorted by kind and path, so a reader of one series skips the groups it is not in."""
+
+_FLOATS = ("value", *(name for name in MOMENT_FIELDS if name not in COUNTS), "unit_bound")
+_GROWING = ("tick", "step", "time")
+
+WRITER_OPTIONS: dict[str, Any] = {
+    "version": "2.6",
+    "compression": "zstd",
+    "compression_level": 3,
+    "use_dictionary": [*TEXTS, "attempt", "chunk", *COUNTS, "unit_count"],
+    "column_encoding": {
+        **dict.fromkeys(_FLOATS, "BYTE_STREAM_SPLIT"),
+        **{f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in UNIT_LISTS},
+        **dict.fromkeys(_GROWING, "DELTA_BINARY_PACKED"),
+        "exponents.list.element": "DELTA_BINARY_PACKED",
+        "exponent_counts.list.element": "DELTA_BINARY_PACKED",
+    },
+    "write_statistics": ["attempt", "worker", "chunk", "tick", "step", "optimizer", "mode", "kind", "path"],
+    # For those who read the files without us; our reader checks the digest of the whole file.
+    "write_page_checksum": True,
+    # The Arrow schema would add a kilobyte to every file and tell nobody anything.
+    "store_schema": False,
+}
