@@ -128,8 +128,8 @@ def test_gradients_over_a_finite_loss_went_wrong_in_the_last_layer_that_shows_it
     found = only(view(outputs=[FINE, FINE, FINE], gradients=[NAN, FINE], weights=[NAN, FINE]))
 
     assert found.message == (
-        'Gradients went wrong first: that of "conv.weight" holds 4 NaN of 10 values, the last of the 1 hit (of 2), while '
-        "outputs and losses were finite."
+        'Gradients went wrong first: that of "conv.weight" holds 4 NaN of 10 values, the last of the 1 hit (of 2), '
+        "while outputs and losses were finite."
     )
     assert 'look in and after "conv"' in found.remedy
 

@@ -81,7 +81,7 @@ class Finding:
     """One fault of one run, from the step it began to the step it was gone.
 
     Attributes:
-        id: Same in live and in replay: code, worker, optimizer, subject and first step.
+        id: Same in live and in replay: of code, worker, attempt, optimizer, mode, subject and first step.
         code: Of the rule, "G101".
         rule: Name of the rule, "vanishing-gradient".
         severity: How bad.
@@ -98,6 +98,7 @@ class Finding:
         last_step: Last step that showed it.
         closed_step: Step at which it had been gone long enough; None while open.
         opened_unix: Wall time of `opened_step` by the worker's clock.
+        attempt: Which life of the run it was opened in, from 0.
     """
 
     id: str
@@ -117,6 +118,7 @@ class Finding:
     last_step: int
     closed_step: int | None
     opened_unix: float
+    attempt: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON data; NaN thresholds become null."""

@@ -29,6 +29,17 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
+class Unjudged:
+    """What a rule yields of a step it could say nothing about: the step is neither a fault nor the end of one.
+
+    Attributes:
+        reason: Why, for a rule that never got to judge anything: "10 losses so far; it compares 20".
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """What is known of one parameter of a rule beside its name, type and default.
 
@@ -82,14 +93,12 @@ class Rule(ABC):
         name: Short, in lower case with hyphens, "vanishing-gradient".
         severity: How much the user loses.
         needs: What must have been recorded. Each Selection must have met something for the rule to count
-            as evaluated; alternatives stand within one Selection.
-        least_steps: Steps with something to judge before the rule can say anything at all.
+            as evaluated in full; alternatives stand within one Selection.
     """
 
     code: ClassVar[str]
     name: ClassVar[str]
     severity: ClassVar[Severity]
-    least_steps: ClassVar[int] = 1
 
     patience: int = parameter(1, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
     recovery: int = parameter(3, "Judged steps in a row without the fault before a finding closes.", at_least=1)
@@ -100,11 +109,12 @@ class Rule(ABC):
         """What must have been recorded for this rule."""
 
     @abstractmethod
-    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom]:
-        """Yield what is wrong in this step; nothing where all is well.
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        """Yield what is wrong in this step; nothing where all is well; `Unjudged` where it cannot be said.
 
-        Called for each step that recorded something this rule needs, in order, once each. A symptom is
-        yielded again in every step that still shows it: the loop makes one finding of them.
+        Called for each step that recorded something of a kind this rule needs, in order, once each. A
+        symptom is yielded again in every step that still shows it: the loop makes one finding of them. A
+        symptom whose evidence names keys is taken for gone only in steps that recorded one of these.
 
         Args:
             view: All that was recorded in the step, over the workers of one group.

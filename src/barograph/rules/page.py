@@ -85,8 +85,6 @@ def markdown_from_rule(rule_class: type[Rule]) -> str:
         lines += [f"## {name}", "", text, ""]
     lines += ["## Parameters", "", f"Set them below `[rule_settings.{rule_class.code}]` in `barograph.toml`.", "",
               *_parameter_table(rule_class), "", "## Needs", "", *_needs(rule_class().needs), ""]
-    if rule_class.least_steps > 1:
-        lines += [f"It judges after {rule_class.least_steps} recorded steps at the earliest.", ""]
     return "\n".join(lines)
 
 
