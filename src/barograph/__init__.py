@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "BarographError": "barograph.errors",
     "TrainingStopped": "barograph.errors",
-    "attach": "barograph.capture.attach",
+    "attach": "barograph.attaching",
     "open": "barograph.runs.reader",
     "Key": "barograph.model.key",
     "Kind": "barograph.model.key",
@@ -29,7 +29,7 @@ _HOMES = {
 __all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604
 
 if TYPE_CHECKING:
-    from barograph.capture.attach import attach
+    from barograph.attaching import attach
     from barograph.errors import BarographError, TrainingStopped
     from barograph.model.finding import Finding, Severity
     from barograph.model.key import Key, Kind

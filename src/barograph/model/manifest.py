@@ -48,6 +48,8 @@ class Worker:
         world_size: How many workers it expects to exist, itself included.
         versions: Package to version, in this process.
         device: What it trains on, for people.
+        started_ticks: When the process began, in ticks since `host` did; 0 where it is not known. Tells it from
+            a later process with the same number.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Worker:
     world_size: int = 1
     versions: Mapping[str, str] = field(default_factory=dict)
     device: str = ""
+    started_ticks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,7 @@ class Heartbeat:
         loss: Last loss; NaN where none was seen.
         chunks: Chunks published so far.
         dropped_steps: Steps dropped because the store did not keep up.
+        dropped_points: Numbers that the script logged and that were dropped likewise.
         cost: So far.
         coverage: So far.
         problems: Errors of ours that were caught, first of each cause.
@@ -144,6 +148,7 @@ class Heartbeat:
     cost: Cost = field(default_factory=Cost)
     coverage: Coverage = field(default_factory=Coverage)
     problems: tuple[str, ...] = ()
+    dropped_points: int = 0
 
 
 class EndState(StrEnum):

@@ -65,7 +65,7 @@ class Settings:
         data = asdict(self)
         data["budget"] = "off" if self.budget is None else self.budget
         data["rules"] = list(self.rules)
-        data["collections"] = {item.name: _selection_to_json(item) for item in self.collections}
+        data["collections"] = {item.name: selection_to_json(item) for item in self.collections}
         data["rule_settings"] = {code: dict(values) for code, values in self.rule_settings.items()}
         return data
 
@@ -157,7 +157,8 @@ def budget_from_text(text: str) -> float | None:
     return share
 
 
-def _selection_to_json(selection: Selection) -> dict[str, Any]:
+def selection_to_json(selection: Selection) -> dict[str, Any]:
+    """Return the table that `selection_from_mapping` reads back, without the name."""
     schedule = selection.schedule
     return {
         "kinds": sorted(selection.kinds), "include": list(selection.include), "exclude": list(selection.exclude),

@@ -1,0 +1,293 @@
+"""`barograph.attach`: recording with one line in the script."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from barograph.capture import recording
+from barograph.capture.recording import Recording
+from barograph.errors import SessionClosed, SettingsError, UnknownName, nearest
+from barograph.model.clock import SystemClock
+from barograph.model.launch import LAUNCH_VARIABLE, Launch
+from barograph.model.selection import Selection
+from barograph.model.settings import Settings, settings_from_mapping
+from barograph.model.step import Mode
+from barograph.rules.registry import needs_of, rules_from_settings
+from barograph.runs.claim import claim_run
+from barograph.runs.places import new_manifest, new_place
+from barograph.store.urls import store_from_url
+
+
+def attach(
+    model: Any = None,
+    optimizer: Any = None,
+    *,
+    to: str | os.PathLike[str] = "",
+    config: str | os.PathLike[str] | None = None,
+    collections: Sequence[Selection] = (),
+    watch: bool = True,
+    explicit_steps: bool = False,
+    **settings: Any,
+) -> AttachedRun:
+    """Return a recording of this process's training; use it in a `with` statement.
+
+    Args:
+        model: A module, or a mapping of names to modules (then each path begins with its name). None: every
+            model that this process trains, also those that are built later.
+        optimizer: An optimizer, or a mapping of names to optimizers. None: every one that steps.
+        to: Directory or URL of the run; "" picks a new place below `barograph-runs/`. Several workers must
+            be given one.
+        config: A `barograph.toml`; what is said here comes before it.
+        collections: More to record.
+        watch: Start a second process that watches and tells findings on standard error. Not under
+            `barograph run`, which watches anyway.
+        explicit_steps: Steps end where the script calls `run.step()`, not where an optimizer steps.
+        settings: Any entry of `Settings`: `preset="exact"`, `budget="2%"`, `budget=None` (no limit),
+            `on_finding="stop"`, `strict=True`, …
+
+    Raises:
+        SettingsError: A setting has the wrong name, type or value.
+        AlreadyAttached: This process is being recorded already, by another `attach`.
+        RunInUse: Another process writes the run at `to`.
+        RunFinished: The run at `to` has ended.
+        StoreError: `to` cannot be written.
+
+    Example:
+        >>> import torch
+        >>> model = torch.nn.Linear(4, 2)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> with attach(model, optimizer, to="memory://attach", watch=False) as run:
+        ...     for batch in torch.ones(3, 8, 4):
+        ...         optimizer.zero_grad()
+        ...         model(batch).square().mean().backward()
+        ...         optimizer.step()
+        ...     run.log({"accuracy": 0.5})
+        >>> import barograph
+        >>> barograph.open("memory://attach").steps()
+        [0, 1, 2]
+    """
+    under_run = recording.current() if os.environ.get(LAUNCH_VARIABLE) else None
+    if under_run is not None:
+        _hand_over(under_run, model, optimizer)
+        if explicit_steps:
+            under_run.tap.explicit_steps = True
+        return AttachedRun(under_run, owned=False)
+    wanted = _settings(settings, to, config, collections)
+    started = recording.start(_launch(wanted), only=model is not None, explicit_steps=explicit_steps)
+    _hand_over(started, model, optimizer)
+    watcher = _start_watcher(started) if watch and not wanted.to.startswith("memory:") and _rank() in (None, 0) else None
+    return AttachedRun(started, owned=True, watcher=watcher)
+
+
+class AttachedRun:
+    """The run that `attach` records; ends with the `with` block, `close`, or the process."""
+
+    def __init__(
+        self, recorded: Recording, *, owned: bool, watcher: subprocess.Popen[bytes] | None = None
+    ) -> None:
+        self._recording = recorded
+        self._owned = owned
+        self._watcher = watcher
+
+    @property
+    def url(self) -> str:
+        """Where the run is; what `barograph show` and `barograph.open` take."""
+        return self._recording.url
+
+    def log(self, values: Mapping[str, float], step: int | None = None) -> None:
+        """Record numbers.
+
+        Args:
+            values: Name to number; a tensor of one element is read, which waits for its device.
+            step: Step they belong to; None: the number of steps made so far.
+
+        Raises:
+            SessionClosed: The run has been closed.
+        """
+        recorded = self._recording
+        try:
+            recorded.session.log(values, step)
+        except SessionClosed:
+            raise
+        except Exception as error:  # noqa: BLE001 - the guard decides; a number that is none must not end a training
+            recorded.session.guard.caught(error, "logging numbers")
+
+    def save(self, name: str, tensor: Any) -> None:
+        """Record a whole tensor under a name, with the step that is under way."""
+        self._recording.tap.save(name, tensor)
+
+    def mode(self, mode: str | Mode | None) -> _ModeSet:
+        """Say what the script does from now on: "train", "eval", "predict"; None: let Barograph see.
+
+        As a context manager it holds for the block: `with run.mode("eval"): …`.
+
+        Raises:
+            UnknownName: There is no such mode.
+        """
+        session = self._recording.session
+        before = session.mode
+        session.set_mode(_mode(mode))
+        return _ModeSet(self, before)
+
+    def step(self, loss: Any = None) -> None:
+        """End a step here; for scripts that move weights without an optimizer of torch.
+
+        Args:
+            loss: The step's loss, where no `backward` shows it.
+
+        Raises:
+            SettingsError: `attach` was not told `explicit_steps=True`.
+            TrainingStopped: A finding asked for it.
+        """
+        tap = self._recording.tap
+        if not tap.explicit_steps:
+            raise SettingsError("run.step() needs attach(…, explicit_steps=True); without, optimizer steps are steps.")
+        tap.end_explicit_step(loss)
+        self._recording.session.raise_if_stopped()
+
+    def close(self) -> None:
+        """End the recording: every hook is taken out, everything is published. Later calls do nothing."""
+        if self._owned:
+            self._recording.close()
+        if self._watcher is not None:
+            _await_watcher(self._watcher)
+            self._watcher = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and self._owned:
+            self._recording.failed(kind, error)
+        self.close()
+
+
+class _ModeSet:
+    """Puts the mode back that held before, where `run.mode` is used in a `with` statement."""
+
+    def __init__(self, run: AttachedRun, before: Mode | None) -> None:
+        self._run = run
+        self._before = before
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self._run.mode(self._before)
+
+
+def settings_from_file(path: str | os.PathLike[str]) -> Settings:
+    """Return the settings of a `barograph.toml`.
+
+    Raises:
+        SettingsError: There is no such file, it is no TOML, or it sets something wrong; the path is named.
+    """
+    try:
+        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(f"There is no settings file at {path}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The settings file cannot be read: {error} ({path}).") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"The settings file is no TOML: {error} ({path}).") from error
+    try:
+        return settings_from_mapping(data)
+    except SettingsError as error:
+        raise type(error)(f"{error} ({path})") from error
+
+
+def _settings(
+    given: Mapping[str, Any],
+    to: str | os.PathLike[str],
+    config: str | os.PathLike[str] | None,
+    collections: Sequence[Selection],
+) -> Settings:
+    base = settings_from_file(config) if config is not None else Settings()
+    data = dict(given)
+    if to:
+        data["to"] = os.fspath(to)
+    if "budget" in data and data["budget"] is None:
+        data["budget"] = "off"
+    settings = settings_from_mapping(data, base=base)
+    if collections:
+        settings = _with(settings, collections=(*settings.collections, *collections))
+    return settings
+
+
+def _with(settings: Settings, **changes: Any) -> Settings:
+    return Settings(**{**{name: getattr(settings, name) for name in Settings.__slots__}, **changes})
+
+
+def _launch(settings: Settings) -> Launch:
+    """Claim the run, or join the one that the first worker claims."""
+    if not settings.to:
+        if not _is_alone():
+            raise SettingsError(
+                'Several workers train together, so attach needs one place for all: attach(…, to="runs/mine").'
+            )
+        settings = _with(settings, to=new_place(sys.argv[0] or "interactive"))
+    rules = rules_from_settings(settings)
+    store = store_from_url(settings.to)
+    manifest = new_manifest(settings, command=tuple(sys.orig_argv), clock=SystemClock())
+    claim = claim_run(store, manifest, clock=SystemClock(), rank=_rank())
+    return Launch(settings, claim.attempt, needs_of(rules))
+
+
+def _hand_over(recorded: Recording, model: Any, optimizer: Any) -> None:
+    for label, item in _labelled(model):
+        recorded.tap.watch_model(item, label)
+    for label, item in _labelled(optimizer):
+        recorded.tap.watch_optimizer(item, label)
+
+
+def _labelled(value: Any) -> list[tuple[str, Any]]:
+    if value is None:
+        return []
+    if isinstance(value, Mapping):
+        return [(str(label), item) for label, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [("", item) for item in value]
+    return [("", value)]
+
+
+def _mode(mode: str | Mode | None) -> Mode | None:
+    if mode is None:
+        return None
+    if mode not in tuple(Mode):
+        raise UnknownName(f'"{mode}" is no mode. {nearest(str(mode), list(Mode))}')
+    return Mode(mode)
+
+
+def _rank() -> int | None:
+    rank = os.environ.get("RANK", "")
+    return int(rank) if rank.isdigit() else None
+
+
+def _is_alone() -> bool:
+    return os.environ.get("WORLD_SIZE", "1") in ("", "1")
+
+
+def _start_watcher(recorded: Recording) -> subprocess.Popen[bytes]:
+    environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
+    command = [sys.executable, "-m", "barograph", "watch", recorded.url, "--brief"]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment)
+
+
+def _await_watcher(watcher: subprocess.Popen[bytes], patience_secs: float = 15.0) -> None:
+    """Let the watcher tell its last findings; it ends by itself when the run has."""
+    deadline = time.monotonic() + patience_secs
+    try:
+        watcher.wait(timeout=max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        watcher.terminate()
+        watcher.wait()

@@ -1,0 +1,53 @@
+"""Starts recording in a process that `barograph run` started, as soon as it has imported a framework."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import time
+from collections.abc import Sequence
+from types import ModuleType
+
+from barograph.model.launch import LAUNCH_VARIABLE
+
+
+def arm() -> None:
+    """Wait for the import of torch; costs a few microseconds an import until then."""
+    sys.meta_path.insert(0, _AfterTorch())
+
+
+class _AfterTorch(importlib.abc.MetaPathFinder):
+    """Finds torch as everybody does, and acts when it has been loaded."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec("torch")
+        if spec is None or spec.loader is None:
+            return spec
+        load = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            load(module)
+            _begin()
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _begin() -> None:
+    begin = time.perf_counter()
+    try:
+        from barograph.capture.recording import start_from_launch
+
+        start_from_launch(os.environ, begin)
+    except Exception as error:
+        if '"strict": true' in os.environ.get(LAUNCH_VARIABLE, ""):
+            raise
+        print(f"Barograph: cannot record this process: {error}", file=sys.stderr)

@@ -1,0 +1,184 @@
+"""Where a step's statistics are gathered: a table of what the rows mean, and the rows of one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from barograph.measures.summary import identity_rows
+from barograph.model.key import Key
+from barograph.model.records import StepRecords, Subject, UnitSummaries
+from barograph.model.step import Step
+from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, UNIT_FIELDS
+
+if TYPE_CHECKING:
+    from numpy import float64, int64
+    from numpy.typing import NDArray
+
+    from barograph.model.tensor import RawTensor
+
+_FIRST_ROWS = 64
+
+
+class RowTable:
+    """Gives every subject its row, for the whole life of a session."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[Key, str], int] = {}
+        self._subjects: list[Subject] = []
+        self._frozen: tuple[Subject, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self._subjects)
+
+    def row(self, subject: Subject) -> int:
+        """Return the row of `subject`, a new one if its key and layer were not met before."""
+        identity = (subject.key, subject.layer)
+        row = self._rows.get(identity)
+        if row is None:
+            row = self._rows[identity] = len(self._subjects)
+            self._subjects.append(subject)
+        return row
+
+    def subjects(self) -> tuple[Subject, ...]:
+        """Return all subjects by row; the same object as long as none was added."""
+        if len(self._frozen) != len(self._subjects):
+            self._frozen = tuple(self._subjects)
+        return self._frozen
+
+
+@dataclass(slots=True)
+class _Units:
+    count: int
+    bound: float
+    columns: NDArray[float64]
+
+
+@dataclass(slots=True)
+class StepBuffer:
+    """The rows of one step while it is under way; grows as rows are asked for.
+
+    Attributes:
+        moments: (capacity, len(MOMENT_FIELDS)), rows in the state that merging starts from.
+        exponents: (capacity, EXPONENT_BINS) once a histogram was asked for, else None.
+        scalars: Plain numbers.
+        tensors: Whole tensors.
+        losses: Row to the values that a loss took in the micro-batches of this step.
+        deferred: What is still on its way from a device: called once each, in the writer's thread, with
+            this buffer, to merge it in.
+    """
+
+    moments: NDArray[float64] = field(default_factory=lambda: identity_rows(_FIRST_ROWS))
+    exponents: NDArray[int64] | None = None
+    scalars: dict[Key, float] = field(default_factory=dict)
+    tensors: dict[Key, RawTensor] = field(default_factory=dict)
+    losses: dict[int, list[float]] = field(default_factory=dict)
+    deferred: list[Callable[[StepBuffer], None]] = field(default_factory=list)
+    _units: dict[int, _Units] = field(default_factory=dict)
+
+    def reserve(self, rows: int, *, histogram: bool) -> None:
+        """Make room for rows 0 to `rows` - 1, with histograms if asked."""
+        capacity = len(self.moments)
+        if rows > capacity:
+            capacity = max(rows, 2 * capacity)
+            self.moments = np.concatenate([self.moments, identity_rows(capacity - len(self.moments))])
+        if histogram and self.exponents is None:
+            self.exponents = np.zeros((capacity, EXPONENT_BINS), np.int64)
+        elif self.exponents is not None and len(self.exponents) < capacity:
+            more = np.zeros((capacity - len(self.exponents), EXPONENT_BINS), np.int64)
+            self.exponents = np.concatenate([self.exponents, more])
+
+    def unit_columns(self, row: int, units: int, count: int, bound: float) -> NDArray[float64]:
+        """Return the (units, len(UNIT_FIELDS)) array that `count` more elements a unit are merged into.
+
+        A layer that returns another number of units than before in one step starts afresh: units of
+        different shapes do not merge.
+        """
+        known = self._units.get(row)
+        if known is None or len(known.columns) != units:
+            columns = np.zeros((units, len(UNIT_FIELDS)))
+            columns[:, UNIT_FIELDS.index("min")] = np.inf
+            columns[:, UNIT_FIELDS.index("max")] = -np.inf
+            known = self._units[row] = _Units(0, bound, columns)
+        known.count += count
+        return known.columns
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was gathered."""
+        seen = bool(self.moments[:, 0].any())
+        return not (seen or self.scalars or self.tensors or self.losses or self.deferred)
+
+    def records(self, step: Step, subjects: tuple[Subject, ...]) -> StepRecords:
+        """Return what was gathered as the records of `step`; the buffer must not be used again.
+
+        Args:
+            step: Which step it was.
+            subjects: Of the rows, as the table had them when the step ended.
+        """
+        self.reserve(len(subjects), histogram=False)
+        for merge_in in self.deferred:
+            merge_in(self)
+        for row, values in self.losses.items():
+            _merge_numbers(self.moments[row], values)
+        return StepRecords(
+            step=step,
+            subjects=subjects,
+            moments=self.moments[: len(subjects)],
+            exponents=None if self.exponents is None else self.exponents[: len(subjects)],
+            units={row: UnitSummaries(item.count, item.columns, item.bound) for row, item in self._units.items()},
+            scalars=self.scalars,
+            tensors=self.tensors,
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory that the gathered rows hold."""
+        rows = self.moments.nbytes + (0 if self.exponents is None else self.exponents.nbytes)
+        units = sum(item.columns.nbytes for item in self._units.values())
+        return rows + units + sum(len(tensor.data) for tensor in self.tensors.values())
+
+
+@dataclass(frozen=True, slots=True)
+class PendingStep:
+    """A step whose numbers may still be on their way; the writer's thread waits for them, not training.
+
+    Attributes:
+        buffer: What was gathered.
+        step: Which step.
+        subjects: Of the rows.
+    """
+
+    buffer: StepBuffer
+    step: Step
+    subjects: tuple[Subject, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory it holds."""
+        return self.buffer.size_bytes
+
+    def resolve(self) -> StepRecords:
+        """Return the records, waiting for the device where something is on its way."""
+        return self.buffer.records(self.step, self.subjects)
+
+
+def _merge_numbers(row: NDArray[float64], values: list[float]) -> None:
+    """Merge plain numbers into one row of moments; a handful a step, so in plain Python."""
+    at = {name: index for index, name in enumerate(MOMENT_FIELDS)}
+    for value in values:
+        row[at["count"]] += 1
+        if value != value:
+            row[at["nan"]] += 1
+        elif value in (np.inf, -np.inf):
+            row[at["posinf" if value > 0 else "neginf"]] += 1
+        else:
+            row[at["zeros"]] += value == 0
+            row[at["min"]] = min(row[at["min"]], value)
+            row[at["max"]] = max(row[at["max"]], value)
+            row[at["sum"]] += value
+            row[at["sum_sq"]] += value * value
+            row[at["sum_abs"]] += abs(value)

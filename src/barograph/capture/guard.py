@@ -1,0 +1,82 @@
+"""The one door through which Barograph enters the user's training: errors of ours stop here."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from types import FrameType
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_MAX_PROBLEMS = 50
+
+
+class BarographWarning(UserWarning):
+    """Barograph could not do something; training goes on."""
+
+
+class Guard:
+    """Turns an error of ours into one warning a cause, pointing at the user's line.
+
+    Every hook and wrapper runs inside it. With `strict`, the error is raised in the script instead.
+    """
+
+    def __init__(self, *, strict: bool) -> None:
+        self.strict = strict
+        self._problems: dict[str, int] = {}
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One sentence for each cause so far, with how often it happened."""
+        return tuple(
+            text if times == 1 else f"{text} ({times} times)" for text, times in list(self._problems.items())
+        )
+
+    def caught(self, error: Exception, doing: str) -> None:
+        """Deal with an error of ours that came up while `doing` something.
+
+        Raises:
+            Exception: `error` itself, where the guard is strict.
+        """
+        if self.strict:
+            raise error
+        self.report(f"{doing}: {type(error).__name__}: {error} [{_origin(error)}]")
+
+    def report(self, problem: str) -> None:
+        """Keep a problem for the run's papers, and warn the first time."""
+        known = problem in self._problems
+        if not known and len(self._problems) >= _MAX_PROBLEMS:
+            return
+        self._problems[problem] = self._problems.get(problem, 0) + 1
+        if known:
+            return
+        frame = _user_frame()
+        message = f"Barograph: {problem}. Training goes on."
+        # A script that turns warnings into errors must not die of one of ours: then it is printed.
+        try:
+            warnings.warn_explicit(message, BarographWarning, *_place(frame))
+        except BarographWarning:
+            with contextlib.suppress(OSError, ValueError):
+                print(message, file=sys.stderr)
+
+
+def _origin(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
+
+
+def _user_frame() -> FrameType | None:
+    """Return the innermost frame that is neither ours nor a framework's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_PACKAGE) and "site-packages" not in name and not name.startswith("<"):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def _place(frame: FrameType | None) -> tuple[str, int]:
+    return (frame.f_code.co_filename, frame.f_lineno) if frame else ("barograph", 0)

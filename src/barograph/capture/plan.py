@@ -1,0 +1,98 @@
+"""What is taken of each thing in each step: the union of all Selections, asked once and remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from barograph.model.key import Key, Kind
+from barograph.model.selection import Histogram, Selection
+from barograph.model.step import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """What is taken of one tensor.
+
+    Attributes:
+        histogram: How much of the exponent histogram.
+        units: Per-unit summaries too.
+        raw: The whole tensor too.
+    """
+
+    histogram: Histogram = Histogram.NONE
+    units: bool = False
+    raw: bool = False
+
+
+class Plan:
+    """The union of Selections.
+
+    Which Selections are active in a step travels as a bit mask, so what a mask takes of a key is looked
+    up once and then remembered.
+    """
+
+    def __init__(self, selections: Iterable[Selection]) -> None:
+        self.selections = tuple(selections)
+        self._takings: dict[tuple[int, Key, str], Taking | None] = {}
+        self._kinds: dict[int, frozenset[Kind]] = {}
+
+    def scheduled(self, step: int, mode: Mode = Mode.TRAIN) -> int:
+        """Return the mask of the Selections whose schedule includes this step."""
+        return sum(
+            1 << index
+            for index, selection in enumerate(self.selections)
+            if selection.schedule.includes(step, mode)
+        )
+
+    def everything(self, mode: Mode = Mode.TRAIN) -> int:
+        """Return the mask of the Selections that hold in this mode at any step."""
+        return sum(
+            1 << index for index, selection in enumerate(self.selections) if mode in selection.schedule.modes
+        )
+
+    def kinds(self, mask: int) -> frozenset[Kind]:
+        """Return the kinds that the masked Selections ask for."""
+        if mask not in self._kinds:
+            self._kinds[mask] = frozenset(kind for item in self._masked(mask) for kind in item.kinds)
+        return self._kinds[mask]
+
+    def taking(self, mask: int, key: Key, layer: str = "") -> Taking | None:
+        """Return what the masked Selections take of a key; None: nothing."""
+        question = (mask, key, layer)
+        if question not in self._takings:
+            asked = [item for item in self._masked(mask) if item.matches(key, layer)]
+            self._takings[question] = (
+                Taking(
+                    histogram=max(item.histogram for item in asked),
+                    units=any(item.units for item in asked),
+                    raw=any(item.raw for item in asked),
+                )
+                if asked
+                else None
+            )
+        return self._takings[question]
+
+    def _masked(self, mask: int) -> list[Selection]:
+        return [item for index, item in enumerate(self.selections) if mask >> index & 1]
+
+
+class Agenda:
+    """Which Selections are due, when steps may have to be passed over to stay under a budget.
+
+    A Selection that was due and could not be afforded stays due until it is taken, so its interval
+    stretches instead of missing beats.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._owed: dict[Mode, int] = {}
+
+    def due(self, step: int, mode: Mode = Mode.TRAIN) -> int:
+        """Return the mask of the Selections that are due in this step."""
+        self._owed[mode] = self._owed.get(mode, 0) | self._plan.scheduled(step, mode)
+        return self._owed[mode]
+
+    def took(self, mask: int, mode: Mode = Mode.TRAIN) -> None:
+        """Note that the masked Selections were taken."""
+        self._owed[mode] = self._owed.get(mode, 0) & ~mask

@@ -1,0 +1,194 @@
+"""The one recording of this process: how it begins, and how every way a process can end ends it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from barograph.capture.session import Rank, Session
+from barograph.errors import EXIT_STOPPED, AlreadyAttached, TrainingStopped
+from barograph.model.clock import SystemClock
+from barograph.model.launch import Launch, launch_from_environment
+from barograph.model.manifest import EndState, Heartbeat
+from barograph.runs.claim import claim_worker
+from barograph.runs.control import read_stop
+from barograph.runs.writer import RunWriter
+from barograph.store.urls import store_from_url
+
+if TYPE_CHECKING:
+    from barograph.capture.torch_tap import TorchTap
+
+_current: Recording | None = None
+
+
+class Recording:
+    """A session together with the tap that feeds it, for the life of this process or of a `with` block.
+
+    Args:
+        launch: The run, and how to record it.
+        only: Record only the models and optimizers that are handed over.
+        explicit_steps: The script ends its steps itself.
+    """
+
+    def __init__(self, launch: Launch, *, only: bool = False, explicit_steps: bool = False) -> None:
+        from barograph.capture.torch_tap import TorchTap
+
+        self.url = launch.settings.to
+        self._launch = launch
+        self.session = Session(launch.settings, launch.needs, self._open_writer, rank=_rank)
+        self.tap: TorchTap = TorchTap(self.session, only=only, explicit_steps=explicit_steps)
+        self._failure: tuple[EndState, str] | None = None
+        self.tap.install()
+
+    def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RunWriter:
+        store = store_from_url(self.url)
+        worker = claim_worker(
+            store,
+            attempt=self._launch.attempt,
+            rank=rank.index,
+            world_size=rank.world_size,
+            clock=SystemClock(),
+            versions=_versions(),
+        )
+
+        def look_for_stop() -> None:
+            request = read_stop(store, attempt=worker.attempt)
+            if request is not None:
+                self.session.request_stop(request.reason)
+
+        return RunWriter(
+            store, worker, settings=self._launch.settings, clock=SystemClock(), status=status, on_turn=look_for_stop
+        )
+
+    def failed(self, kind: type[BaseException], error: BaseException | None) -> None:
+        """Note with what exception the script ends."""
+        if issubclass(kind, TrainingStopped):
+            self._failure = (EndState.STOPPED, str(error))
+        elif not (issubclass(kind, SystemExit) and getattr(error, "code", 1) in (None, 0)):
+            text = str(error)
+            self._failure = (EndState.FAILED, f"{kind.__name__}: {text}" if text else kind.__name__)
+
+    def close(self) -> None:
+        """Take out every hook, publish what is left, write how it ended; later calls do nothing."""
+        global _current
+        state, reason = self._failure or (EndState.FINISHED, "")
+        if self._failure is None and self.session.stopped_by:
+            state, reason = EndState.STOPPED, self.session.stopped_by
+        try:
+            self.session.close(state, reason)
+        finally:
+            self.tap.remove()
+            if _current is self:
+                _current = None
+
+
+def current() -> Recording | None:
+    """Return the recording of this process; None if there is none."""
+    return _current
+
+
+def start(launch: Launch, *, only: bool = False, explicit_steps: bool = False) -> Recording:
+    """Begin to record this process.
+
+    Raises:
+        AlreadyAttached: It is being recorded already.
+    """
+    global _current
+    if _current is not None:
+        raise AlreadyAttached(f"This process is being recorded already, to {_current.url}. Close that run first.")
+    _current = Recording(launch, only=only, explicit_steps=explicit_steps)
+    _watch_the_end()
+    return _current
+
+
+def start_from_launch(environment: Mapping[str, str], begin: float) -> None:
+    """Begin to record as `barograph run` asked, counting what was spent since `begin` (`perf_counter`) as start-up."""
+    launch = launch_from_environment(environment)
+    if launch is None or _current is not None:
+        return
+    recording = start(launch)
+    recording.session.add_startup(time.perf_counter() - begin)
+
+
+_watched = False
+_exit_code: int | None = None
+
+
+def _watch_the_end() -> None:
+    """Hear of the end of this process, however it comes; once."""
+    global _watched
+    if _watched:
+        return
+    _watched = True
+    # atexit runs last in, first out: what the script registers later still runs while we record.
+    atexit.register(_at_exit)
+    os.register_at_fork(after_in_child=_after_fork)
+    original = sys.excepthook
+
+    def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+        global _exit_code
+        if _current is not None:
+            _current.failed(kind, error)
+        if issubclass(kind, TrainingStopped):
+            _exit_code = EXIT_STOPPED
+            print(f"Barograph stopped this training: {error}", file=sys.stderr)
+            return None
+        return original(kind, error, trace)
+
+    sys.excepthook = excepthook
+    parent = sys.modules.get("multiprocessing.process")
+    if parent is not None and parent.parent_process() is not None:
+        # A process of multiprocessing ends without atexit; it runs its own finalizers instead.
+        from multiprocessing.util import Finalize
+
+        Finalize(None, _close_current, exitpriority=0)
+
+
+def _close_current() -> None:
+    if _current is not None:
+        _current.close()
+
+
+def _at_exit() -> None:
+    _close_current()
+    if _exit_code is not None:
+        # An exit code can be set in no other way once the interpreter is on its way out.
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os._exit(_exit_code)
+
+
+def _after_fork() -> None:
+    """A forked child is not the process that trains, unless training had not begun; the run stays its parent's."""
+    global _current
+    if _current is not None and _current.session.declared:
+        _current.session.abandon()
+        _current = None
+
+
+def _rank() -> Rank:
+    torch = sys.modules.get("torch")
+    distributed = getattr(torch, "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return Rank(distributed.get_rank(), distributed.get_world_size())
+    rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    if rank.isdigit() and world.isdigit():
+        return Rank(int(rank), int(world))
+    return Rank()
+
+
+def _versions() -> dict[str, str]:
+    from barograph import __version__
+
+    torch = sys.modules.get("torch")
+    found = {"barograph": __version__, "python": sys.version.split()[0], "host": socket.gethostname()}
+    if torch is not None:
+        found["torch"] = str(torch.__version__)
+    return found

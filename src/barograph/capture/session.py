@@ -1,0 +1,318 @@
+"""One process's recording: it counts steps, keeps the price, holds the writer, and ends with a word.
+
+It knows no framework: a tap (`torch_tap` and its like) tells it when steps begin and end and hands it
+what was gathered.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from barograph.capture.buffer import PendingStep, RowTable, StepBuffer
+from barograph.capture.guard import Guard
+from barograph.capture.plan import Agenda, Plan
+from barograph.capture.presets import preset_named
+from barograph.capture.price import Price
+from barograph.errors import BarographError, SessionClosed, TrainingStopped
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.key import Kind
+from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
+from barograph.model.selection import Selection
+from barograph.model.settings import Settings
+from barograph.model.step import Mode, Step
+
+if TYPE_CHECKING:
+    from barograph.runs.writer import RunWriter
+
+_RECENT_STEPS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Where this process stands among the workers of one training.
+
+    Attributes:
+        index: Its rank; None where there are no ranks.
+        world_size: How many workers there are.
+    """
+
+    index: int | None = None
+    world_size: int = 1
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a tap has met and what it has recorded, for the coverage.
+
+    Attributes:
+        parameters: Trainable parameters there are.
+        weights, gradients: Paths of the parameters whose value, whose gradient was recorded.
+        modules: Leaf modules there are.
+        outputs: Paths of the leaf modules whose output was recorded.
+        loss: A loss was recorded.
+        evaluations: Evaluations that ended.
+        reasons: Cause to one sentence that names it.
+    """
+
+    parameters: int = 0
+    weights: set[str] = field(default_factory=set)
+    gradients: set[str] = field(default_factory=set)
+    modules: int = 0
+    outputs: set[str] = field(default_factory=set)
+    loss: bool = False
+    evaluations: int = 0
+    reasons: dict[str, str] = field(default_factory=dict)
+
+
+class Session:
+    """Records one process. Created cheaply; it claims its place in the run at the first sign of training.
+
+    Args:
+        settings: What the user set; `to` names a run that exists.
+        needs: What the rules ask for.
+        open_writer: Claims this worker's place and returns the writer; called once, at the first sign of
+            training, with the rank and the function that tells this session's state.
+        clock: Time.
+        rank: Tells where this process stands; asked when the place is claimed.
+        device: Tells what it trains on, for people; asked likewise.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        needs: tuple[Selection, ...],
+        open_writer: Callable[[Rank, Callable[[], Heartbeat]], RunWriter],
+        *,
+        clock: Clock | None = None,
+        rank: Callable[[], Rank] = Rank,
+    ) -> None:
+        preset = preset_named(settings.preset)
+        self.settings = settings
+        self.guard = Guard(strict=settings.strict)
+        self.plan = Plan((*preset.selections, *settings.collections, *(needs if preset.rules else ())))
+        self.price = Price(settings.budget)
+        self.table = RowTable()
+        self.seen = Seen()
+        self.clock = clock or SystemClock()
+        self.closed = False
+        self._agenda = Agenda(self.plan)
+        self._open_writer = open_writer
+        self._rank = rank
+        self._writer: RunWriter | None = None
+        self._writer_failed = False
+        self._tick = 0
+        self._steps: dict[str, int] = {}
+        self._recorded_steps: dict[str, int] = {}
+        self._last_end: float | None = None
+        self._step_secs: deque[float] = deque(maxlen=_RECENT_STEPS)
+        self._last_loss = float("nan")
+        self._startup_secs = 0.0
+        self._stop_reason: str | None = None
+        self.stopped_by = ""
+        self._mode: Mode | None = None
+        self._final_steps: Callable[[], None] = lambda: None
+
+    # What taps ask before a step
+
+    @property
+    def mode(self) -> Mode | None:
+        """The mode that the script has set; None where it leaves that to Barograph."""
+        return self._mode
+
+    def set_mode(self, mode: Mode | None) -> None:
+        """Let the script say what it is doing."""
+        self._mode = mode
+
+    def made(self, optimizer: str) -> int:
+        """Return how many steps this optimizer has made."""
+        return self._steps.get(optimizer, 0)
+
+    @property
+    def steps_made(self) -> int:
+        """How many steps the busiest optimizer has made."""
+        return max(self._steps.values(), default=0)
+
+    @property
+    def steps_by_optimizer(self) -> Mapping[str, int]:
+        """How many steps each optimizer has made."""
+        return self._steps
+
+    def start_at(self, optimizer: str, number: int) -> None:
+        """Let an optimizer that was loaded from a checkpoint begin with step `number`."""
+        self._steps.setdefault(optimizer, number)
+
+    def choose(self, number: int, mode: Mode = Mode.TRAIN) -> int:
+        """Return the mask of what is taken in this step: what is due and can be afforded."""
+        if self.price.budget is None:
+            return self.plan.scheduled(number, mode)
+        due = self._agenda.due(number, mode)
+        return due if self.price.affords(due, self.clock.monotonic()) else 0
+
+    def began(self) -> None:
+        """Note that training goes on now; the first time, claim this worker's place in the run."""
+        self.price.start(self.clock.monotonic())
+        if self._writer is None and not self._writer_failed and not self.closed:
+            self._claim()
+
+    def _claim(self) -> None:
+        begin = time.perf_counter()
+        try:
+            self._writer = self._open_writer(self._rank(), self.status)
+        except BarographError:
+            self._writer_failed = True
+            raise
+        finally:
+            self._startup_secs += time.perf_counter() - begin
+
+    # What taps tell when something ends
+
+    def end_step(self, buffer: StepBuffer, *, optimizer: str, mask: int, cost_secs: float, skipped: bool) -> None:
+        """Publish one optimizer step.
+
+        Args:
+            buffer: What was gathered; not to be used again.
+            optimizer: Whose step.
+            mask: What was taken.
+            cost_secs: What taking it cost this thread.
+            skipped: A gradient scaler withheld the update.
+        """
+        number = self.made(optimizer)
+        self._steps[optimizer] = number + 1
+        now = self.clock.monotonic()
+        if self._last_end is not None:
+            self._step_secs.append(now - self._last_end)
+        self._last_end = now
+        if mask:
+            self._agenda.took(mask)
+            self.price.learn(mask, cost_secs)
+        if bool(self.plan.kinds(mask) & {Kind.WEIGHT, Kind.GRADIENT}):
+            self._recorded_steps[optimizer] = self._recorded_steps.get(optimizer, 0) + 1
+        self._publish(buffer, Step(self._tick, number, optimizer, Mode.TRAIN, self.clock.unix(), skipped))
+
+    def end_evaluation(self, buffer: StepBuffer, mode: Mode) -> None:
+        """Publish what was gathered between two training steps in another mode."""
+        self.seen.evaluations += 1
+        self._publish(buffer, Step(self._tick, self.steps_made, "", mode, self.clock.unix()))
+
+    def _publish(self, buffer: StepBuffer, step: Step) -> None:
+        self._tick += 1
+        if self._writer is not None and not self.closed:
+            self._writer.put(PendingStep(buffer, step, self.table.subjects()))
+
+    def saw_loss(self, value: float) -> None:
+        """Note the loss of this step, for the live view."""
+        self.seen.loss = True
+        self._last_loss = value
+
+    def log(self, values: Mapping[str, float], step: int | None = None) -> None:
+        """Record numbers of the script's own."""
+        writer = self._writer
+        if writer is None:
+            if self.closed:
+                raise SessionClosed("This run is closed; it records nothing more.")
+            self.began()
+            writer = self._writer
+            if writer is None:
+                return
+        number = self.steps_made if step is None else step
+        mode = self._mode or Mode.TRAIN
+        now = time.time()
+        for name, value in values.items():
+            writer.log(name, value if type(value) is float else float(value), number, mode, now)
+
+    # Stopping and ending
+
+    def request_stop(self, reason: str) -> None:
+        """Ask for training to be stopped after this step; safe from any thread, and heard once."""
+        if not self.stopped_by:
+            self._stop_reason = reason
+
+    def raise_if_stopped(self) -> None:
+        """Raise, in the thread that trains, what a finding asked for.
+
+        Raises:
+            TrainingStopped: Once for each request.
+        """
+        if self._stop_reason is not None:
+            reason, self._stop_reason = self._stop_reason, None
+            self.stopped_by = reason
+            raise TrainingStopped(reason)
+
+    def before_close(self, action: Callable[[], None]) -> None:
+        """Have `action` called before the end is written: the tap flushes what is pending."""
+        self._final_steps = action
+
+    def close(self, state: EndState, reason: str = "") -> None:
+        """Publish what is left and write how it ended; later calls do nothing."""
+        if self.closed:
+            return
+        try:
+            self._final_steps()
+        finally:
+            self.closed = True
+            if self._writer is not None:
+                self._writer.close(state, reason)
+
+    def abandon(self) -> None:
+        """Forget everything without writing: this is a forked child, and the run is its parent's."""
+        self.closed = True
+        self._writer = None
+
+    @property
+    def declared(self) -> bool:
+        """Whether this process has claimed a place in the run."""
+        return self._writer is not None
+
+    # State, for the heartbeat
+
+    def status(self) -> Heartbeat:
+        """Return how it goes; called from the writer's thread, so it only reads."""
+        now = self._last_end if self._last_end is not None else self.clock.monotonic()
+        steps = list(self._step_secs)
+        return Heartbeat(
+            beat=0,
+            time_unix=self.clock.unix(),
+            step=self.steps_made,
+            step_secs=statistics.median(steps) if steps else float("nan"),
+            loss=self._last_loss,
+            cost=Cost(
+                train_secs=max(0.0, self.price.elapsed_secs(now)),
+                capture_secs=self.price.spent_secs,
+                startup_secs=self._startup_secs,
+                budget=self.price.budget_or_nan,
+            ),
+            coverage=self._coverage(),
+            problems=self.guard.problems,
+        )
+
+    def add_startup(self, secs: float) -> None:
+        """Add to the time spent before the first step."""
+        self._startup_secs += secs
+
+    def _coverage(self) -> Coverage:
+        seen = self.seen
+        steps = sum(self._steps.values())
+        recorded = sum(self._recorded_steps.values())
+        reasons = list(dict(seen.reasons).values())
+        if seen.parameters > len(seen.weights):
+            reasons.append(f"{seen.parameters - len(seen.weights)} of {seen.parameters} parameters were never recorded")
+        if steps and not seen.loss:
+            reasons.append("no loss was seen: none went through `backward` or a loss function of torch")
+        if recorded < steps:
+            why = "the budget" if self.settings.budget is not None else "the schedule"
+            reasons.append(f"tensors were recorded at {recorded} of {steps} steps ({why})")
+        return Coverage(
+            parameters=seen.parameters, parameters_seen=len(seen.weights), gradients_seen=len(seen.gradients),
+            modules=seen.modules, modules_seen=len(seen.outputs), loss_seen=seen.loss, steps=steps,
+            steps_seen=recorded, evaluations=seen.evaluations, reasons=tuple(reasons),
+        )
+
+    def plan_asks(self, kind: Kind) -> bool:
+        """Return whether any Selection, at any step, asks for this kind."""
+        return any(kind in selection.kinds for selection in self.plan.selections)
+

@@ -1,0 +1,221 @@
+"""Which module and which parameter is which: canonical paths for the models a script really uses."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from barograph.model.key import canonical_path
+
+_WRAPPER_FIELDS = ("module", "_orig_mod")
+_WRAPPER_CLASSES = frozenset({"DistributedDataParallel", "DataParallel", "OptimizedModule", "FullyShardedDataParallel"})
+
+COMPILED_REASON = (
+    "layers inside a compiled model: their outputs exist only inside the compiled graph; weights, gradients and "
+    "the loss were seen"
+)
+"""What the coverage says of a model that runs as a compiled graph."""
+
+
+@dataclass(slots=True)
+class Root:
+    """A model: a module that the script calls itself, not from within another.
+
+    Attributes:
+        module: Weakly, so that Barograph keeps no model alive.
+        label: What the user called it; "" until one has to be found.
+        trains_in_eval: `backward` was seen to start from it while it was in eval mode.
+    """
+
+    module: weakref.ref[nn.Module]
+    label: str = ""
+    trains_in_eval: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleName:
+    """Where a module stands.
+
+    Attributes:
+        module: Weakly; tells a reused address from the module it was.
+        root: The model it is in.
+        path: Canonical, inside the root; "" for the root itself.
+        layer: Its class.
+        leaf: It holds no other modules.
+    """
+
+    module: weakref.ref[nn.Module]
+    root: Root
+    path: str
+    layer: str
+    leaf: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterName:
+    """Where a parameter stands.
+
+    Attributes:
+        root: The model it is in; None where no module holds it.
+        path: Canonical, inside the root.
+        layer: Class of the module that holds it.
+    """
+
+    root: Root | None
+    path: str
+    layer: str
+
+
+class ModelNames:
+    """Finds models as they are used, and names what is in them.
+
+    One model: paths as in `named_parameters()`. Several: each path begins with the model's label, which
+    is what the user gave to `attach`, else its class name. Whether there are several is settled when the
+    first names are needed (`freeze`); models met later get their label in front.
+    """
+
+    def __init__(self) -> None:
+        self.roots: list[Root] = []
+        self._modules: dict[int, ModuleName] = {}
+        self._parameters: dict[int, tuple[weakref.ref[torch.Tensor], ParameterName]] = {}
+        self._unlabelled: Root | None = None
+        self._frozen = False
+        self.aliases: dict[str, list[str]] = {}
+
+    def add_root(self, module: nn.Module, label: str = "") -> Root:
+        """Make `module` a model of its own and name everything in it."""
+        root = Root(weakref.ref(module), label)
+        if not self._frozen:
+            # A part that was called before its whole belongs to the whole.
+            inside = {id(part) for part in module.modules()}
+            self.roots = [known for known in self.roots if id(known.module()) not in inside]
+        self.roots.append(root)
+        self.rescan(root)
+        return root
+
+    def rescan(self, root: Root) -> None:
+        """Name what is in a model now; modules and parameters may have been added since."""
+        module = root.module()
+        if module is None:
+            return
+        for path, part in module.named_modules():
+            self._modules[id(part)] = ModuleName(
+                weakref.ref(part), root, canonical_path(path), type(part).__name__, next(part.children(), None) is None
+            )
+            for name, parameter in part.named_parameters(recurse=False):
+                full = canonical_path(f"{path}.{name}" if path else name)
+                self._name_parameter(parameter, ParameterName(root, full, type(part).__name__))
+
+    def _name_parameter(self, parameter: torch.Tensor, name: ParameterName) -> None:
+        known = self._parameters.get(id(parameter))
+        if known is not None and known[0]() is parameter and known[1].root is name.root:
+            if known[1].path != name.path:  # tied: the first name stands
+                others = self.aliases.setdefault(known[1].path, [])
+                if name.path not in others:
+                    others.append(name.path)
+            return
+        self._parameters[id(parameter)] = (weakref.ref(parameter), name)
+
+    def module(self, module: nn.Module) -> ModuleName | None:
+        """Return where `module` stands; None if it is in no known model."""
+        name = self._modules.get(id(module))
+        return name if name is not None and name.module() is module else None
+
+    def parameter(self, parameter: torch.Tensor) -> ParameterName | None:
+        """Return where `parameter` stands; None if it is in no known model."""
+        known = self._parameters.get(id(parameter))
+        return known[1] if known is not None and known[0]() is parameter else None
+
+    def adopt_replica(self, replica: nn.Module, original: ModuleName) -> None:
+        """Give a data-parallel replica the names of the model it was made from."""
+        for path, part in replica.named_modules():
+            inner = canonical_path(path)
+            whole = ".".join(piece for piece in (original.path, inner) if piece)
+            leaf = next(part.children(), None) is None
+            self._modules[id(part)] = ModuleName(weakref.ref(part), original.root, whole, type(part).__name__, leaf)
+
+    def search(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Find the models that hold `parameters` among all live objects.
+
+        For scripts that never call the model itself (a compiled `forward`, `functional_call`,
+        `generate`): slow (a walk over every object), so it is done once for a set of unknown parameters.
+        """
+        wanted = {id(parameter) for parameter in parameters}
+        # By type, not isinstance: that would ask lazy objects for their __class__, and run what hides there.
+        holders = [
+            module
+            for module in gc.get_objects()
+            if issubclass(type(module), nn.Module) and any(id(item) in wanted for item in _parameters_safely(module))
+        ]
+        parts = {id(part) for module in holders for part in module.modules() if part is not module}
+        for module in holders:
+            if id(module) not in parts and self.module(module) is None:
+                self.add_root(module)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the labels are settled."""
+        return self._frozen
+
+    def freeze(self) -> None:
+        """Settle the labels: paths do not change any more."""
+        if self._frozen:
+            return
+        self._frozen = True
+        if len(self.roots) == 1 and not self.roots[0].label:
+            self._unlabelled = self.roots[0]
+
+    def path(self, root: Root | None, inner: str) -> str:
+        """Return the path of something in a model, for a Key."""
+        self.freeze()
+        if root is None or root is self._unlabelled:
+            return inner
+        if not root.label:
+            root.label = self._free_label(root)
+        return f"{root.label}.{inner}" if inner else root.label
+
+    def _free_label(self, root: Root) -> str:
+        module = root.module()
+        base = type(unwrapped(module)).__name__ if module is not None else "model"
+        taken = {other.label for other in self.roots}
+        labels = (base if number == 1 else f"{base}#{number}" for number in range(1, len(self.roots) + 2))
+        return next(label for label in labels if label not in taken)
+
+    def leaves(self) -> Iterator[ModuleName]:
+        """Yield the leaf modules of every model that still exists."""
+        for name in self._modules.values():
+            if name.leaf and name.module() is not None:
+                yield name
+
+    def trainable(self) -> Iterator[tuple[torch.Tensor, ParameterName]]:
+        """Yield every parameter of every model that wants a gradient."""
+        for reference, name in self._parameters.values():
+            parameter = reference()
+            if parameter is not None and parameter.requires_grad:
+                yield parameter, name
+
+
+def is_compiled(module: nn.Module) -> bool:
+    """Return whether a module runs as a compiled graph, by `torch.compile` or its own `compile`."""
+    return type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
+
+
+def unwrapped(module: nn.Module) -> nn.Module:
+    """Return the model inside the wrappers for data parallelism, sharding and compilation."""
+    while type(module).__name__ in _WRAPPER_CLASSES:
+        fields: Mapping[str, nn.Module] = dict(module.named_children())
+        inner = next((fields[name] for name in _WRAPPER_FIELDS if name in fields), None)
+        if inner is None:
+            break
+        module = inner
+    return module
+
+
+def _parameters_safely(module: nn.Module) -> list[nn.Parameter]:
+    # Among all live objects are modules whose __init__ has not run or failed: they have no parameters yet.
+    return list(module.parameters()) if "_parameters" in module.__dict__ else []

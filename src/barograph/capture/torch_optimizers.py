@@ -1,0 +1,175 @@
+"""Which optimizer is which, and which parameters are its own."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from barograph.capture.torch_names import ModelNames, ParameterName, Root, unwrapped
+
+
+@dataclass(slots=True)
+class Slot:
+    """One parameter of an optimizer.
+
+    Attributes:
+        parameter: The tensor.
+        path: As in a Key.
+        layer: Class of the module that holds it.
+    """
+
+    parameter: torch.Tensor
+    path: str
+    layer: str
+
+
+@dataclass(slots=True)
+class Entry:
+    """One optimizer of the script.
+
+    Attributes:
+        optimizer: Weakly.
+        label: "" where the script has one.
+        slots: Its parameters, by path; refreshed when the groups change.
+        signature: Identities of the parameters the slots were made from.
+        next_label: Which optimizer stepped after it the last time.
+    """
+
+    optimizer: weakref.ref[Any]
+    label: str
+    slots: tuple[Slot, ...] = ()
+    signature: tuple[int, ...] = ()
+    next_label: str = field(default="")
+
+
+class OptimizerBook:
+    """Names the optimizers and their parameters.
+
+    A single optimizer has no label. Of several, each is called by the user's label, by the model whose
+    parameters it holds, or by its class.
+    """
+
+    def __init__(self, names: ModelNames) -> None:
+        self._names = names
+        self._entries: dict[int, Entry] = {}
+        self._labels: dict[int, tuple[weakref.ref[Any], str]] = {}
+        self._searched: set[int] = set()
+
+    def label(self, optimizer: torch.optim.Optimizer, label: str) -> None:
+        """Let the user say what an optimizer is called."""
+        self._labels[id(optimizer)] = (weakref.ref(optimizer), label)
+
+    def entry(self, optimizer: torch.optim.Optimizer) -> Entry:
+        """Return what is known of an optimizer, with its parameters as they are now."""
+        known = self._entries.get(id(optimizer))
+        if known is None or known.optimizer() is not optimizer:
+            self._name_parameters(optimizer)
+            known = Entry(weakref.ref(optimizer), self._find_label(optimizer))
+            known.next_label = known.label
+            self._entries[id(optimizer)] = known
+        self._refresh(known, optimizer)
+        return known
+
+    def survey(self) -> None:
+        """Find the models of every optimizer that exists, so that names can be settled before the first step.
+
+        Slow, and done once. Optimizers that the script has dropped but Python has not collected yet would
+        count as a second one, so what is dead is collected first.
+        """
+        gc.collect()
+        for optimizer in _live_optimizers():
+            self._name_parameters(optimizer)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._entries.values()))
+
+    def parameters(self) -> set[int]:
+        """Return the identities of all parameters that an optimizer holds."""
+        return {id(slot.parameter) for entry in self for slot in entry.slots}
+
+    def _find_label(self, optimizer: torch.optim.Optimizer) -> str:
+        given = self._labels.get(id(optimizer))
+        if given is not None and given[0]() is optimizer:
+            return given[1]
+        gone = [known for known in self._entries.values() if known.optimizer() is None]
+        mine = {id(parameter) for parameter in _parameters(optimizer)}
+        for known in gone:
+            # A script that makes its optimizer anew goes on with the same series.
+            if mine & set(known.signature):
+                known.signature = ()
+                return known.label
+        if not self._entries and len(_live_optimizers()) == 1:
+            return ""
+        return self._free(self._base_label(optimizer))
+
+    def _base_label(self, optimizer: torch.optim.Optimizer) -> str:
+        roots: list[Root | None] = []
+        for parameter in _parameters(optimizer):
+            name = self._names.parameter(parameter)
+            root = name.root if name else None
+            if root not in roots:
+                roots.append(root)
+        if len(roots) == 1 and roots[0] is not None and len(self._names.roots) > 1:
+            module = roots[0].module()
+            if module is not None:
+                return roots[0].label or type(unwrapped(module)).__name__
+        return type(optimizer).__name__
+
+    def _free(self, base: str) -> str:
+        taken = {known.label for known in self._entries.values()}
+        number = 1
+        while (base if number == 1 else f"{base}#{number}") in taken:
+            number += 1
+        return base if number == 1 else f"{base}#{number}"
+
+    def _name_parameters(self, optimizer: torch.optim.Optimizer) -> None:
+        unknown = [item for item in _parameters(optimizer) if self._names.parameter(item) is None]
+        if unknown:
+            for root in list(self._names.roots):
+                self._names.rescan(root)
+        unknown = [
+            item for item in unknown if self._names.parameter(item) is None and id(item) not in self._searched
+        ]
+        if unknown:
+            self._searched.update(id(item) for item in unknown)
+            self._names.search(unknown)
+
+    def _refresh(self, entry: Entry, optimizer: torch.optim.Optimizer) -> None:
+        parameters = list(_parameters(optimizer))
+        signature = tuple(id(parameter) for parameter in parameters)
+        if signature == entry.signature and all(
+            slot.parameter is parameter for slot, parameter in zip(entry.slots, parameters, strict=False)
+        ):
+            return
+        self._name_parameters(optimizer)
+        entry.signature = signature
+        prefix = f"{entry.label}." if entry.label else ""
+        slots: list[Slot] = []
+        for number, parameter in enumerate(parameters):
+            name = self._names.parameter(parameter) or ParameterName(None, f"{prefix}parameter{number}", "")
+            slots.append(Slot(parameter, self._names.path(name.root, name.path), name.layer))
+        entry.slots = tuple(slots)
+
+
+def steps_loaded(optimizer: torch.optim.Optimizer) -> int:
+    """Return how many steps the optimizer's own state says were made, after a checkpoint was loaded; else 0."""
+    counts = [state["step"] for state in optimizer.state.values() if isinstance(state, dict) and "step" in state]
+    return max((int(count) for count in counts), default=0)
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _live_optimizers() -> list[torch.optim.Optimizer]:
+    return [
+        item
+        for item in gc.get_objects()
+        if issubclass(type(item), torch.optim.Optimizer) and getattr(item, "param_groups", None)
+    ]

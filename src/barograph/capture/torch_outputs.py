@@ -1,0 +1,111 @@
+"""Reads what leaf modules are called with and return."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.session import Session
+from barograph.capture.torch_names import COMPILED_REASON, ModelNames, ModuleName, is_compiled
+from barograph.capture.torch_read import Reader, dtype_name, is_shard, raw_tensor
+from barograph.capture.torch_values import activation_behind, is_scalar_float, tensors_in, unit_axis
+from barograph.errors import UnsupportedCapture
+from barograph.model.activations import bound_of
+from barograph.model.key import Key, Kind
+from barograph.model.records import Subject
+
+
+class OutputTap:
+    """Records outputs and inputs of leaf modules.
+
+    A compiled model runs as one piece: its leaves are not called, so what the model itself returns is
+    recorded in their place, and the coverage says so.
+    """
+
+    def __init__(self, session: Session, names: ModelNames, reader: Reader) -> None:
+        self._session = session
+        self._names = names
+        self._reader = reader
+        self._layers_behind: dict[int, str] = {}
+        self._parallel: ModuleName | None = None
+
+    def entered(self, module: nn.Module) -> None:
+        """Note which model is being called; replicas of a data-parallel one follow in other threads."""
+        if type(module).__name__ == "DataParallel":
+            self._parallel = self._names.module(module)
+        if is_compiled(module):
+            self._session.seen.reasons["compiled"] = COMPILED_REASON
+
+    def adopt_replica(self, replica: nn.Module) -> ModuleName | None:
+        """Give a data-parallel replica the names of its original; None if that is not known."""
+        if self._parallel is None:
+            return None
+        self._names.adopt_replica(replica, self._parallel)
+        return self._names.module(replica)
+
+    def losses_of(self, module: nn.Module, output: Any) -> Iterator[tuple[str, torch.Tensor]]:
+        """Yield what a model returns that can only be a loss: floating-point numbers without axes."""
+        name = self._names.module(module)
+        if name is None or name.leaf:
+            return
+        label = self._names.path(name.root, name.path) or "model"
+        for item, tensor in tensors_in(output):
+            if item and is_scalar_float(tensor):
+                yield f"{label}{item}", tensor
+
+    def take(
+        self, module: nn.Module, args: Any, output: Any, mask: int, buffer: StepBuffer, *, training: bool
+    ) -> None:
+        """Record one call of a module, as far as the mask asks for it."""
+        name = self._names.module(module)
+        if name is None or not (name.leaf or is_compiled(module)):
+            return
+        path = self._names.path(name.root, name.path) or "model"
+        kinds = self._session.plan.kinds(mask)
+        if Kind.OUTPUT in kinds:
+            for item, tensor in tensors_in(output):
+                self._read(Kind.OUTPUT, path + item, name.layer, tensor, mask, buffer, unit_layer=name.layer)
+            if training and name.leaf:
+                self._session.seen.outputs.add(path)
+        if Kind.INPUT in kinds and not getattr(module, "inplace", False):
+            layer = self._layer_of_input(module, name, args)
+            for item, tensor in tensors_in(args[0] if len(args) == 1 else args):
+                self._read(Kind.INPUT, path + item, layer, tensor, mask, buffer, unit_layer=name.layer)
+
+    def _layer_of_input(self, module: nn.Module, name: ModuleName, args: Any) -> str:
+        """Return the functional activation that made the input, else the module's own class.
+
+        Settled at the first call that autograd records: later calls may run without a graph.
+        """
+        known = self._layers_behind.get(id(module))
+        if known is None:
+            tensor = next((tensor for _, tensor in tensors_in(args)), None)
+            if tensor is None or tensor.grad_fn is None:
+                return name.layer
+            known = self._layers_behind[id(module)] = activation_behind(tensor) or name.layer
+        return known
+
+    def _read(
+        self, kind: Kind, path: str, layer: str, tensor: torch.Tensor, mask: int, buffer: StepBuffer, unit_layer: str
+    ) -> None:
+        key = Key(kind, path)
+        taking = self._session.plan.taking(mask, key, layer)
+        if taking is None:
+            return
+        row = self._session.table.row(Subject(key, layer, dtype_name(tensor.dtype), is_shard(tensor)))
+        try:
+            self._reader.read(tensor, row, taking, buffer)
+            if taking.units and tensor.numel():
+                axis = unit_axis(tensor, unit_layer)
+                if axis is not None:
+                    bound = bound_of(layer)
+                    self._reader.read_units(tensor, row, axis, math.nan if bound is None else bound, buffer)
+            if taking.raw:
+                buffer.tensors[key] = raw_tensor(tensor)
+        except UnsupportedCapture as error:
+            self._session.seen.reasons[f"output {error}"] = f"output of {path}: {error}"

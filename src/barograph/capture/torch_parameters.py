@@ -1,0 +1,240 @@
+"""Reads weights, gradients, updates, optimizer state and learning rates around an optimizer step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.plan import Taking
+from barograph.capture.session import Session
+from barograph.capture.torch_names import COMPILED_REASON, ModelNames, is_compiled
+from barograph.capture.torch_optimizers import Entry, OptimizerBook, Slot
+from barograph.capture.torch_read import Reader, dtype_name, is_shard, local, raw_tensor
+from barograph.errors import UnsupportedCapture
+from barograph.model.key import Key, Kind
+from barograph.model.records import Subject
+
+_NAMED_IN_A_REASON = 3
+
+
+class ParameterTap:
+    """Records what belongs to parameters."""
+
+    def __init__(self, session: Session, names: ModelNames, optimizers: OptimizerBook, reader: Reader) -> None:
+        self._session = session
+        self._names = names
+        self._optimizers = optimizers
+        self._reader = reader
+        self._before: dict[int, torch.Tensor] = {}
+        self._kept: set[int] = set()
+        self._clipped: set[int] = set()
+        self._counted = (0, 0, 0)
+
+    def learning_rates(self, optimizer: Any, buffer: StepBuffer) -> None:
+        """Record the learning rate of each parameter group."""
+        for number, group in enumerate(optimizer.param_groups):
+            if "lr" in group:
+                buffer.scalars[Key(Kind.LEARNING_RATE, f"group{number}")] = float(group["lr"])
+
+    def before_clip(self, parameters: set[int], mask: int, buffer: StepBuffer) -> None:
+        """Record the gradients of `parameters` (identities) as they are now, before they are clipped."""
+        slots = [
+            slot
+            for entry in self._optimizers
+            for slot in entry.slots
+            if id(slot.parameter) in parameters and id(slot.parameter) not in self._clipped
+        ]
+        if not slots:
+            # The first step: no optimizer was met yet, so the parameters are named from the models.
+            slots = [
+                Slot(parameter, self._names.path(name.root, name.path), name.layer)
+                for parameter, name in self._names.trainable()
+                if id(parameter) in parameters
+            ]
+        self._read(Kind.GRADIENT, slots, lambda slot: slot.parameter.grad, mask, buffer)
+        self._clipped.update(id(slot.parameter) for slot in slots)
+
+    def gradients(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
+        """Record the gradients that an optimizer is about to use, or has used."""
+        scale = getattr(optimizer, "grad_scale", None)
+
+        def gradient(slot: Slot) -> torch.Tensor | None:
+            value = slot.parameter.grad
+            # A fused optimizer unscales inside its step: the gradient still carries the loss scale.
+            return value if value is None or scale is None else value / scale.to(value.device)
+
+        after = [slot for slot in entry.slots if id(slot.parameter) in self._clipped]
+        before = [slot for slot in entry.slots if id(slot.parameter) not in self._clipped]
+        self._read(Kind.GRADIENT, before, gradient, mask, buffer)
+        self._read(Kind.GRADIENT_CLIPPED, after, gradient, mask, buffer)
+
+    def keep_weights(self, entry: Entry, mask: int) -> None:
+        """Copy the weights whose update is asked for, before the step changes them."""
+        self._kept.clear()
+        if Kind.UPDATE not in self._session.plan.kinds(mask):
+            return
+        for slot in entry.slots:
+            if self._session.plan.taking(mask, Key(Kind.UPDATE, slot.path), slot.layer) is None:
+                continue
+            now = local(slot.parameter).detach()
+            copy = self._before.get(id(slot.parameter))
+            if copy is None or copy.shape != now.shape or copy.dtype != now.dtype or copy.device != now.device:
+                copy = self._before[id(slot.parameter)] = torch.empty_like(now)
+            copy.copy_(now)
+            self._kept.add(id(slot.parameter))
+
+    def weights(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
+        """Record weights, updates and optimizer state after a step."""
+        self._read(Kind.WEIGHT, entry.slots, lambda slot: slot.parameter, mask, buffer)
+        kinds = self._session.plan.kinds(mask)
+        if Kind.UPDATE in kinds:
+            self._updates(entry, mask, buffer)
+        if Kind.OPTIMIZER_STATE in kinds:
+            self._state(entry, optimizer, mask, buffer)
+        if mask:
+            self._read_orphans(entry, mask, buffer)
+            self._count()
+
+    def models(self, mask: int, buffer: StepBuffer) -> None:
+        """Record weights and gradients of every model, where the script ends steps itself."""
+        slots = [
+            Slot(parameter, self._names.path(name.root, name.path), name.layer)
+            for parameter, name in self._names.trainable()
+        ]
+        self._read(Kind.GRADIENT, slots, lambda slot: slot.parameter.grad, mask, buffer)
+        self._read(Kind.WEIGHT, slots, lambda slot: slot.parameter, mask, buffer)
+        self._count()
+
+    def save(self, name: str, tensor: Any, buffer: StepBuffer) -> None:
+        """Record a tensor of the script's own, whole and summarised."""
+        value = tensor if isinstance(tensor, torch.Tensor) else torch.as_tensor(tensor)
+        key = Key(Kind.CUSTOM, name)
+        row = self._session.table.row(Subject(key, "", dtype_name(value.dtype), is_shard(value)))
+        self._reader.read(value, row, Taking(), buffer)
+        buffer.tensors[key] = raw_tensor(value)
+
+    def forget_step(self) -> None:
+        """Forget what was noted for the step that ended."""
+        self._clipped.clear()
+        self._kept.clear()
+
+    def _updates(self, entry: Entry, mask: int, buffer: StepBuffer) -> None:
+        for slot in entry.slots:
+            taking = self._session.plan.taking(mask, Key(Kind.UPDATE, slot.path), slot.layer)
+            if taking is None or id(slot.parameter) not in self._kept:
+                continue
+            row = self._row(Kind.UPDATE, slot, slot.parameter)
+            self._reader.read_difference(slot.parameter, self._before[id(slot.parameter)], row, taking, buffer)
+
+    def _state(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
+        for slot in entry.slots:
+            state = optimizer.state.get(slot.parameter, {})
+            for name, value in state.items():
+                if isinstance(value, torch.Tensor) and value.numel() > 1:
+                    part = Slot(slot.parameter, f"{slot.path}[{name}]", slot.layer)
+                    self._read(Kind.OPTIMIZER_STATE, [part], _always(value), mask, buffer)
+
+    def _read_orphans(self, entry: Entry, mask: int, buffer: StepBuffer) -> None:
+        """Record trainable parameters that no optimizer holds, with the first optimizer's steps.
+
+        Not in its first step: by the second, every optimizer of the script has been met.
+        """
+        if self._session.made(entry.label) == 0 or next(iter(self._optimizers)) is not entry:
+            return
+        held = self._optimizers.parameters()
+        slots = [
+            Slot(parameter, self._names.path(name.root, name.path), name.layer)
+            for parameter, name in self._names.trainable()
+            if id(parameter) not in held
+        ]
+        self._read(Kind.GRADIENT, slots, lambda slot: slot.parameter.grad, mask, buffer)
+        self._read(Kind.WEIGHT, slots, lambda slot: slot.parameter, mask, buffer)
+
+    def _read(
+        self,
+        kind: Kind,
+        slots: Iterable[Slot],
+        tensor_of: Callable[[Slot], torch.Tensor | None],
+        mask: int,
+        buffer: StepBuffer,
+    ) -> None:
+        if kind not in self._session.plan.kinds(mask):
+            return
+        tensors, rows, takings = [], [], []
+        for slot, tensor, taking in self._asked(kind, slots, tensor_of, mask):
+            tensors.append(tensor)
+            rows.append(self._row(kind, slot, tensor))
+            takings.append(taking)
+            self._note_seen(kind, slot.path)
+            if taking.raw:
+                buffer.tensors[Key(kind, slot.path)] = raw_tensor(tensor)
+        try:
+            self._reader.read_many(tensors, rows, takings, buffer)
+        except UnsupportedCapture:
+            self._read_each(kind, tensors, rows, takings, buffer)
+
+    def _read_each(
+        self, kind: Kind, tensors: list[torch.Tensor], rows: list[int], takings: list[Taking], buffer: StepBuffer
+    ) -> None:
+        """Read one by one, after one of them could not be read: name that one, and read the rest."""
+        for tensor, row, taking in zip(tensors, rows, takings, strict=True):
+            try:
+                self._reader.read(tensor, row, taking, buffer)
+            except UnsupportedCapture as error:
+                path = self._session.table.subjects()[row].key.path
+                self._session.seen.reasons[f"{kind} {error}"] = f"{kind.value} of {path}: {error}"
+
+    def _asked(
+        self, kind: Kind, slots: Iterable[Slot], tensor_of: Callable[[Slot], torch.Tensor | None], mask: int
+    ) -> Iterator[tuple[Slot, torch.Tensor, Taking]]:
+        for slot in slots:
+            taking = self._session.plan.taking(mask, Key(kind, slot.path), slot.layer)
+            if taking is None:
+                continue
+            tensor = tensor_of(slot)
+            if tensor is not None:
+                yield slot, tensor, taking
+
+    def _row(self, kind: Kind, slot: Slot, tensor: torch.Tensor) -> int:
+        subject = Subject(Key(kind, slot.path), slot.layer, dtype_name(tensor.dtype), is_shard(tensor))
+        return self._session.table.row(subject)
+
+    def _note_seen(self, kind: Kind, path: str) -> None:
+        if kind is Kind.WEIGHT:
+            self._session.seen.weights.add(path)
+        elif kind is Kind.GRADIENT:
+            self._session.seen.gradients.add(path)
+
+    def _count(self) -> None:
+        """Bring the coverage up to date: how many trainable parameters and leaf modules there are.
+
+        Only when something new was seen: walking all names at every step would cost more than reading.
+        """
+        seen = self._session.seen
+        now = (len(seen.weights), len(seen.outputs), len(self._names.roots))
+        if now == self._counted:
+            return
+        self._counted = now
+        trainable = {self._names.path(name.root, name.path) for _, name in self._names.trainable()}
+        for entry in self._optimizers:
+            trainable.update(slot.path for slot in entry.slots if slot.parameter.requires_grad)
+        seen.parameters = len(trainable | seen.weights)
+        leaves = {self._names.path(name.root, name.path) or "model" for name in self._names.leaves()}
+        seen.modules = len(leaves)
+        missing = sorted(leaves - seen.outputs)
+        if any(is_compiled(module) for root in self._names.roots if (module := root.module()) is not None):
+            seen.reasons["compiled"] = COMPILED_REASON
+        elif missing and self._session.plan_asks(Kind.OUTPUT):
+            shown = ", ".join(missing[:_NAMED_IN_A_REASON]) + (", …" if len(missing) > _NAMED_IN_A_REASON else "")
+            seen.reasons["not called"] = (
+                f"{len(missing)} of {len(leaves)} leaf modules were not called in training: {shown}"
+            )
+        else:
+            seen.reasons.pop("not called", None)
+
+
+def _always(tensor: torch.Tensor) -> Callable[[Slot], torch.Tensor]:
+    return lambda slot: tensor

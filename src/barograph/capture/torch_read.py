@@ -1,0 +1,191 @@
+"""How the elements of a torch tensor are read: where they lie, and into which row their statistics go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.plan import Taking
+from barograph.errors import UnsupportedCapture
+from barograph.measures import native
+from barograph.model.summary import MOMENT_FIELDS
+from barograph.model.tensor import RawTensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_COUNT, _ZEROS = MOMENT_FIELDS.index("count"), MOMENT_FIELDS.index("zeros")
+_MIN, _MAX = MOMENT_FIELDS.index("min"), MOMENT_FIELDS.index("max")
+
+_NAMES = {
+    torch.float32: "float32", torch.float64: "float64", torch.float16: "float16", torch.bfloat16: "bfloat16",
+    torch.float8_e4m3fn: "float8_e4m3fn", torch.float8_e5m2: "float8_e5m2", torch.int8: "int8",
+    torch.int16: "int16", torch.int32: "int32", torch.int64: "int64", torch.uint8: "uint8", torch.bool: "bool",
+    torch.complex64: "complex64", torch.complex128: "complex128",
+}
+_CODES = {dtype: native.DTYPE_CODES[name] for dtype, name in _NAMES.items()}
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return the name by which records know an element type."""
+    return _NAMES.get(dtype, str(dtype).removeprefix("torch."))
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the elements this process holds: a distributed tensor's own shard, else the tensor.
+
+    Raises:
+        UnsupportedCapture: A subclass whose elements cannot be read in place.
+    """
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        return tensor
+    if hasattr(tensor, "to_local"):
+        with torch.no_grad():
+            return tensor.to_local()  # type: ignore[no-any-return]
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise UnsupportedCapture("a tensor inside a torch.func transform cannot be read")
+    return tensor.detach()
+
+
+def is_shard(tensor: torch.Tensor) -> bool:
+    """Return whether `tensor` is split over workers (a DTensor with a sharded placement)."""
+    placements = getattr(tensor, "placements", ())
+    return any(placement.is_shard() for placement in placements)
+
+
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor whose elements lie side by side in memory, in any order of the axes.
+
+    The order does not matter to statistics, so a transposed or channels-last tensor is read as it lies;
+    only one with gaps or overlaps is copied.
+    """
+    if tensor.is_neg():
+        return tensor.resolve_neg().contiguous()
+    if tensor.is_contiguous() or (tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)):
+        return tensor
+    if tensor.dim() == 2 and tensor.t().is_contiguous():
+        return tensor
+    return tensor.contiguous()
+
+
+class Reader:
+    """Reads tensors into a `StepBuffer`.
+
+    A tensor in CPU memory is read at once, by the native pass. One on a device is reduced there and its
+    few numbers are fetched when the step ends (see `torch_device`).
+    """
+
+    def __init__(self) -> None:
+        self._keep: list[torch.Tensor] = []
+
+    def read(self, tensor: torch.Tensor, row: int, taking: Taking, buffer: StepBuffer) -> None:
+        """Merge the statistics of all elements of `tensor` into row `row` of `buffer`.
+
+        Raises:
+            UnsupportedCapture: Its elements cannot be read.
+        """
+        self.read_many([tensor], [row], [taking], buffer)
+
+    def read_many(
+        self, tensors: Sequence[torch.Tensor], rows: Sequence[int], takings: Sequence[Taking], buffer: StepBuffer
+    ) -> None:
+        """Merge the statistics of each tensor into its row, in one native call.
+
+        Raises:
+            UnsupportedCapture: One cannot be read; those before it in the list were not read either.
+        """
+        if not tensors:
+            return
+        kept = [_elements(tensor, row, buffer) for tensor, row in zip(tensors, rows, strict=True)]
+        histogram = any(taking.histogram for taking in takings)
+        buffer.reserve(max(rows) + 1, histogram=histogram)
+        native.summarize_many(
+            np.array([item.data_ptr() for item in kept], np.int64),
+            np.array([item.numel() for item in kept], np.int64),
+            np.array([_code(item) for item in kept], np.int32),
+            np.array(rows, np.int64),
+            buffer.moments,
+            buffer.exponents,
+            np.array([taking.histogram for taking in takings], np.uint8),
+        )
+
+    def read_difference(
+        self, after: torch.Tensor, before: torch.Tensor, row: int, taking: Taking, buffer: StepBuffer
+    ) -> None:
+        """Merge the statistics of `after` − `before` (same layout) into row `row`."""
+        after, before = local(after), before
+        buffer.reserve(row + 1, histogram=bool(taking.histogram))
+        if after.is_contiguous() and before.is_contiguous() and after.device.type == "cpu":
+            native.difference_into(after.data_ptr(), before.data_ptr(), after.numel(), _code(after), buffer.moments,
+                                   row, buffer.exponents, int(taking.histogram))
+            return
+        with torch.no_grad():
+            self.read((after - before).cpu(), row, taking, buffer)
+
+    def read_units(self, tensor: torch.Tensor, row: int, axis: int, bound: float, buffer: StepBuffer) -> None:
+        """Merge per-unit statistics into the units of row `row`.
+
+        Args:
+            tensor: At least one axis.
+            row: Row of the buffer.
+            axis: The axis whose index tells the units apart; may be negative.
+            bound: Elements with |x| >= bound count as beyond; NaN: none do.
+            buffer: Where to.
+        """
+        tensor = local(tensor).detach()
+        if tensor.device.type != "cpu":
+            tensor = tensor.cpu()
+        axis %= tensor.dim()
+        if axis == 1 and tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
+            outer, units, inner = tensor.numel() // max(tensor.shape[1], 1), tensor.shape[1], 1
+        else:
+            tensor = tensor.contiguous()
+            outer = int(np.prod(tensor.shape[:axis], dtype=np.int64))
+            units = tensor.shape[axis]
+            inner = int(np.prod(tensor.shape[axis + 1 :], dtype=np.int64))
+        columns = buffer.unit_columns(row, units, outer * inner, bound)
+        native.units_into(tensor.data_ptr(), outer, units, inner, _code(tensor), bound, columns)
+
+
+def raw_tensor(tensor: torch.Tensor) -> RawTensor:
+    """Return a copy of the whole tensor (of this worker's shard) as bytes."""
+    item = local(tensor).detach()
+    if item.layout != torch.strided:
+        item = item.to_dense()
+    item = item.to("cpu").contiguous()
+    shape = tuple(item.shape)
+    data = item.reshape(-1).view(torch.uint8).numpy().tobytes() if item.numel() else b""
+    return RawTensor(dtype_name(tensor.dtype), shape, data)
+
+
+def _elements(tensor: torch.Tensor, row: int, buffer: StepBuffer) -> torch.Tensor:
+    """Return dense CPU elements; for a sparse tensor its values, with the zeros it leaves out counted."""
+    item = local(tensor).detach()
+    if item.layout == torch.sparse_coo:
+        values = item.coalesce().values()
+        buffer.reserve(row + 1, histogram=False)
+        _count_zeros(buffer.moments[row], item.numel() - values.numel())
+        item = values
+    if item.layout != torch.strided:
+        raise UnsupportedCapture(f"a tensor of layout {item.layout} cannot be read")
+    if item.device.type != "cpu":
+        item = item.cpu()
+    return dense(item)
+
+
+def _count_zeros(moments: Any, zeros: int) -> None:
+    if zeros:
+        moments[_COUNT] += zeros
+        moments[_ZEROS] += zeros
+        moments[_MIN] = min(moments[_MIN], 0.0)
+        moments[_MAX] = max(moments[_MAX], 0.0)
+
+
+def _code(tensor: torch.Tensor) -> int:
+    code = _CODES.get(tensor.dtype)
+    if code is None:
+        raise UnsupportedCapture(f"elements of type {tensor.dtype} cannot be summarised")
+    return code

@@ -1,0 +1,91 @@
+"""What modules are called with and return, taken apart: tuples, dicts, dataclasses, and what made them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+_DEPTH = 4
+_ITEMS = 32
+_THROUGH = ("MaxPool", "AvgPool", "AdaptiveAvgPool", "Reshape", "View", "Unsafe", "NativeDropout", "MulBackward",
+            "Dropout", "Transpose", "Permute", "Squeeze", "Unsqueeze", "Alias", "FeatureDropout")
+_ACTIVATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
+_LOOK_BACK = 3
+
+_SPATIAL = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "BatchNorm1d",
+            "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "GroupNorm")
+
+
+def tensors_in(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield each tensor in `value` with the item it is, as in `[0]`, `[logits]`; "" for a lone tensor.
+
+    Looks into tuples, lists, mappings and dataclasses, at most four deep and 32 items wide: what lies
+    beyond is data, not a layer's output.
+
+    Example:
+        >>> [item for item, tensor in tensors_in({"logits": torch.zeros(2), "state": (torch.zeros(1), None)})]
+        ['[logits]', '[state][0]']
+    """
+    if isinstance(value, torch.Tensor):
+        yield path, value
+        return
+    if depth >= _DEPTH:
+        return
+    items: Iterator[tuple[Any, Any]]
+    if isinstance(value, Mapping):
+        items = iter(value.items())
+    elif isinstance(value, tuple | list):
+        items = iter(enumerate(value))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        items = ((item.name, getattr(value, item.name, None)) for item in dataclasses.fields(value))
+    else:
+        return
+    for number, (name, item) in enumerate(items):
+        if number >= _ITEMS:
+            return
+        yield from tensors_in(item, f"{path}[{name}]", depth + 1)
+
+
+def activation_behind(tensor: torch.Tensor) -> str:
+    """Return the functional activation that made `tensor` ("relu", "tanh", "sigmoid"), else "".
+
+    Read from the autograd graph, so a script that calls `F.relu` is seen like one that uses `nn.ReLU`;
+    pooling, dropout and reshaping in between are looked through.
+
+    Example:
+        >>> x = torch.ones(2, 2, requires_grad=True)
+        >>> activation_behind(torch.flatten(torch.relu(x)))
+        'relu'
+    """
+    node = tensor.grad_fn
+    for _ in range(_LOOK_BACK):
+        if node is None:
+            return ""
+        name = node.name()
+        for start, activation in _ACTIVATIONS.items():
+            if name.startswith(start):
+                return activation
+        if not name.startswith(_THROUGH) or not node.next_functions:
+            return ""
+        node = node.next_functions[0][0]
+    return ""
+
+
+def unit_axis(tensor: torch.Tensor, layer: str) -> int | None:
+    """Return the axis whose index tells units (channels, neurons) apart; None where there is none.
+
+    Channels stand on axis 1 for convolutions and their normalisations, and for anything with four axes
+    or more; features stand on the last axis for the rest, so a sequence (batch, time, features) keeps
+    its features.
+    """
+    if tensor.dim() < 2:
+        return None
+    return 1 if layer in _SPATIAL or tensor.dim() >= 4 else -1
+
+
+def is_scalar_float(tensor: torch.Tensor) -> bool:
+    """Return whether `tensor` could be a loss: one floating-point element and no axes."""
+    return tensor.dim() == 0 and tensor.is_floating_point()

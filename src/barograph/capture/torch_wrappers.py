@@ -1,0 +1,130 @@
+"""The reversible wrappers: the only places where Barograph replaces something of torch.
+
+Everything else rests on torch's official global hooks. There is no hook for these:
+
+- `torch.autograd.backward`: the tensor it starts from is the loss (`Tensor.backward` calls it).
+- `torch.nn.utils.clip_grad._clip_grads_with_norm_`: gradients as they are before clipping. It is the one place
+  that `clip_grad_norm_` ends in, under whatever name a script imported that.
+- `torch.nn.utils.clip_grad_value_`, and the same in `clip_grad`: likewise, for clipping by value.
+- `torch.amp.GradScaler.scale`: the loss before it was scaled.
+- `torch.amp.GradScaler.step`: a step that the scaler skips fires no optimizer hook.
+- the loss functions of `torch.nn.functional`: the loss in evaluation, where nothing calls `backward`.
+
+Each calls the original with the arguments it got and returns what it returned. `undo` puts the originals
+back, unless someone has wrapped ours in the meantime: then ours stays, as a plain passage.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch.nn.utils import clip_grad
+
+LOSS_FUNCTIONS = (
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
+    "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss",
+    "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
+)
+
+
+class Listener(Protocol):
+    """Who is told; each of these must not raise, except where it means to."""
+
+    def backward_begins(self, tensors: Any) -> None: ...
+    def before_clip(self, parameters: Any) -> None: ...
+    def after_clip(self, parameters: Any, total_norm: Any) -> None: ...
+    def loss_scaled(self, outputs: Any, scaled: Any) -> None: ...
+    def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None: ...
+    def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None: ...
+    def loss_returned(self, name: str, loss: Any) -> None: ...
+
+
+class Wrappers:
+    """Puts the wrappers in and takes them out again."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener: Listener | None = listener
+        self._undo: list[Callable[[], None]] = []
+
+    def install(self) -> None:
+        """Wrap everything in the list above."""
+        self._wrap(torch.autograd, "backward", self._backward)
+        self._wrap(clip_grad, "_clip_grads_with_norm_", self._clip_with_norm)
+        self._wrap(clip_grad, "clip_grad_value_", self._clip_value)
+        self._wrap(torch.nn.utils, "clip_grad_value_", self._clip_value)
+        self._wrap(torch.amp.GradScaler, "scale", self._scale)
+        self._wrap(torch.amp.GradScaler, "step", self._scaler_step)
+        for name in LOSS_FUNCTIONS:
+            if hasattr(torch.nn.functional, name):
+                self._wrap(torch.nn.functional, name, functools.partial(self._loss, name))
+
+    def undo(self) -> None:
+        """Put the originals back; what was built on top of ours keeps working."""
+        self._listener = None
+        while self._undo:
+            self._undo.pop()()
+
+    def _wrap(self, holder: Any, name: str, around: Callable[..., Any]) -> None:
+        original = holder.__dict__[name]
+
+        @functools.wraps(original)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            # A compiler that traces through sees a constant: nothing of ours gets into its graph.
+            if torch.compiler.is_compiling() or self._listener is None:
+                return original(*args, **kwargs)
+            return around(original, self._listener, args, kwargs)
+
+        def put_back() -> None:
+            if holder.__dict__.get(name) is wrapper:
+                setattr(holder, name, original)
+
+        setattr(holder, name, wrapper)
+        self._undo.append(put_back)
+
+    @staticmethod
+    def _backward(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        listener.backward_begins(args[0] if args else kwargs.get("tensors"))
+        return original(*args, **kwargs)
+
+    @staticmethod
+    def _clip_with_norm(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        # The caller may hand over a generator, and both of us must walk it.
+        parameters = args[0] if args else kwargs.pop("parameters")
+        parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        listener.before_clip(parameters)
+        result = original(parameters, *args[1:], **kwargs)
+        listener.after_clip(parameters, args[2] if len(args) > 2 else kwargs.get("total_norm"))
+        return result
+
+    @staticmethod
+    def _clip_value(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        parameters = args[0] if args else kwargs.pop("parameters")
+        parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        listener.before_clip(parameters)
+        result = original(parameters, *args[1:], **kwargs)
+        listener.after_clip(parameters, None)
+        return result
+
+    @staticmethod
+    def _scale(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        scaled = original(*args, **kwargs)
+        listener.loss_scaled(args[1] if len(args) > 1 else kwargs.get("outputs"), scaled)
+        return scaled
+
+    @staticmethod
+    def _scaler_step(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        scaler, optimizer = args[0], args[1] if len(args) > 1 else kwargs.get("optimizer")
+        listener.scaler_step_begins(scaler, optimizer)
+        result = original(*args, **kwargs)
+        listener.scaler_step_ended(scaler, optimizer)
+        return result
+
+    @staticmethod
+    def _loss(name: str, original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        loss = original(*args, **kwargs)
+        listener.loss_returned(name, loss)
+        return loss

@@ -1,0 +1,53 @@
+"""Where a run goes when the user does not say, and what its first paper says."""
+
+from __future__ import annotations
+
+import platform
+import re
+import secrets
+import time
+from pathlib import Path
+
+from barograph import __version__
+from barograph.model.clock import Clock
+from barograph.model.manifest import Manifest
+from barograph.model.settings import Settings
+
+DEFAULT_ROOT = "barograph-runs"
+"""Folder, below the working directory, of runs whose place nobody chose."""
+
+
+def new_place(program: str, *, root: str = DEFAULT_ROOT) -> str:
+    """Return a place no run has: it sorts by time and names the program.
+
+    Args:
+        program: Path or name of what runs; only its stem is used.
+        root: Folder to put it below.
+
+    Example:
+        >>> import re
+        >>> bool(re.fullmatch(r"barograph-runs/\\d{8}-\\d{6}-train-[0-9a-f]{4}", new_place("examples/train.py")))
+        True
+    """
+    stem = re.sub(r"[^\w.-]+", "-", Path(program).stem).strip("-.") or "run"
+    return f"{root}/{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{secrets.token_hex(2)}"
+
+
+def new_manifest(settings: Settings, *, command: tuple[str, ...], clock: Clock) -> Manifest:
+    """Return the manifest of a run that begins now.
+
+    Args:
+        settings: With `to`, whose last part names the run.
+        command: What runs, as typed.
+        clock: Tells when.
+    """
+    now = clock.unix()
+    name = settings.to.rstrip("/").rpartition("/")[2] or settings.to
+    return Manifest(
+        run_id=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{secrets.token_hex(6)}",
+        name=name,
+        created_unix=now,
+        command=command,
+        versions={"barograph": __version__, "python": platform.python_version()},
+        settings=settings.to_json(),
+    )

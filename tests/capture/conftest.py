@@ -1,0 +1,113 @@
+"""A recording whose steps land in a list: the real session and tap, without a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from barograph.capture.session import Rank, Session
+from barograph.capture.torch_tap import TorchTap
+from barograph.measures.summary import summary_from_row
+from barograph.model.key import Key, key_from_text
+from barograph.model.manifest import Coverage, EndState, Heartbeat
+from barograph.model.records import StepRecords, UnitSummaries
+from barograph.model.selection import Selection
+from barograph.model.settings import Settings
+from barograph.model.step import Mode
+from barograph.model.summary import Summary
+
+
+class ListWriter:
+    """Stands where the writer stands, and keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.steps: list[StepRecords] = []
+        self.logged: list[tuple[str, float, int, Mode]] = []
+
+    def put(self, pending: Any) -> bool:
+        self.steps.append(pending.resolve())
+        return True
+
+    def log(self, name: str, value: float, step: int, mode: Mode, time_unix: float) -> None:
+        self.logged.append((name, value, step, mode))
+
+    def close(self, state: EndState, reason: str) -> None:
+        self.ended = (state, reason)
+
+
+class Tape:
+    """What was recorded, for tests to read."""
+
+    def __init__(self, session: Session, tap: TorchTap, writer: ListWriter) -> None:
+        self.session, self.tap, self.writer = session, tap, writer
+
+    def close(self) -> None:
+        self.session.close(EndState.FINISHED)
+        self.tap.remove()
+
+    def steps(self, mode: Mode = Mode.TRAIN, optimizer: str | None = None) -> list[StepRecords]:
+        return [
+            records for records in self.writer.steps
+            if records.step.mode is mode and optimizer in (None, records.step.optimizer)
+        ]
+
+    def numbers(self, mode: Mode = Mode.TRAIN, optimizer: str | None = None) -> list[int]:
+        return [records.step.number for records in self.steps(mode, optimizer)]
+
+    def summaries(self, records: StepRecords) -> dict[str, Summary]:
+        return {
+            str(subject.key): summary_from_row(
+                records.moments[row], None if records.exponents is None else records.exponents[row]
+            )
+            for row, subject in enumerate(records.subjects)
+            if records.moments is not None and records.moments[row, 0]
+        }
+
+    def keys(self, at: int = -1, mode: Mode = Mode.TRAIN, kind: str = "") -> list[str]:
+        names = self.summaries(self.steps(mode)[at])
+        return [name for name in names if name.startswith(kind)]
+
+    def summary(self, key: str, at: int = -1, mode: Mode = Mode.TRAIN) -> Summary:
+        return self.summaries(self.steps(mode)[at])[key]
+
+    def units(self, key: str, at: int = -1) -> UnitSummaries:
+        records = self.steps()[at]
+        row = [str(subject.key) for subject in records.subjects].index(key)
+        return records.units[row]
+
+    def scalar(self, key: str, at: int = -1) -> float:
+        scalars: dict[Key, float] = dict(self.steps()[at].scalars)
+        return scalars[key_from_text(key)]
+
+    @property
+    def coverage(self) -> Coverage:
+        return self.session.status().coverage
+
+
+@pytest.fixture
+def record() -> Iterator[Callable[..., Tape]]:
+    """Start recordings that raise every error of ours; whatever is open at the end is taken out."""
+    tapes: list[Tape] = []
+
+    def start(
+        *, needs: tuple[Selection, ...] = (), only: bool = False, explicit_steps: bool = False, **settings: Any
+    ) -> Tape:
+        writer = ListWriter()
+
+        def open_writer(rank: Rank, status: Callable[[], Heartbeat]) -> Any:
+            return writer
+
+        wanted = Settings(**{"strict": True, "budget": None, "preset": "moments", **settings})
+        session = Session(wanted, needs, open_writer)
+        tap = TorchTap(session, only=only, explicit_steps=explicit_steps)
+        tap.install()
+        tapes.append(Tape(session, tap, writer))
+        return tapes[-1]
+
+    torch.manual_seed(0)
+    yield start
+    for tape in tapes:
+        tape.close()

@@ -1,0 +1,405 @@
+"""A step is an optimizer step, whatever the loop looks like."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from barograph.errors import TrainingStopped
+from barograph.model.key import Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+
+
+def small() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def batch(size: int = 16) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(size, 4), torch.randint(0, 3, (size,))
+
+
+def train(model, optimizer, steps=1):
+    for _ in range(steps):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+def test_a_plain_loop_gives_weights_gradients_outputs_and_loss_of_every_step(record):
+    tape = record()
+    model = small()
+    train(model, torch.optim.SGD(model.parameters(), 0.1), steps=3)
+    assert tape.numbers() == [0, 1, 2]
+    assert set(tape.keys()) == {
+        "output:0", "output:1", "output:2", "loss:total", "loss:cross_entropy",
+        "weight:0.weight", "weight:0.bias", "weight:2.weight", "weight:2.bias",
+        "gradient:0.weight", "gradient:0.bias", "gradient:2.weight", "gradient:2.bias",
+    }
+    assert tape.coverage.complete
+
+
+def test_a_weight_is_read_after_the_step_and_a_gradient_as_the_optimizer_used_it(record):
+    tape = record()
+    model = small()
+    train(model, torch.optim.SGD(model.parameters(), 0.1))
+    weight, gradient = model[0].weight.double(), model[0].weight.grad.double()
+    assert tape.summary("weight:0.weight").sum == pytest.approx(weight.sum().item(), rel=1e-5)
+    assert tape.summary("gradient:0.weight").l2 == pytest.approx(gradient.norm().item(), rel=1e-5)
+
+
+def test_accumulated_micro_batches_are_one_step_whose_outputs_merge(record):
+    tape = record()
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    losses = []
+    for _ in range(4):
+        x, y = batch()
+        loss = F.cross_entropy(model(x), y) / 4
+        losses.append(loss.item())
+        loss.backward()
+    optimizer.step()
+    assert tape.numbers() == [0]
+    assert tape.summary("output:2").count == 4 * 16 * 3
+    assert tape.summary("loss:total").count == 4
+    assert tape.summary("loss:total").mean == pytest.approx(sum(losses) / 4)
+    assert tape.summary("gradient:2.bias").sum_abs == pytest.approx(model[2].bias.grad.abs().sum().item(), rel=1e-5)
+
+
+class Generator(nn.Sequential):
+    pass
+
+
+class Discriminator(nn.Sequential):
+    pass
+
+
+def test_two_optimizers_each_have_their_own_series(record):
+    tape = record()
+    generator, discriminator = Generator(nn.Linear(2, 4)), Discriminator(nn.Linear(4, 1))
+    for_generator = torch.optim.Adam(generator.parameters(), 1e-3)
+    for_discriminator = torch.optim.Adam(discriminator.parameters(), 1e-3)
+    for _ in range(3):
+        fake = generator(torch.randn(8, 2))
+        for_discriminator.zero_grad()
+        loss = discriminator(torch.randn(8, 4)).mean() - discriminator(fake.detach()).mean()
+        loss.backward()
+        for_discriminator.step()
+        for_generator.zero_grad()
+        discriminator(fake).mean().backward()
+        for_generator.step()
+    assert tape.numbers(optimizer="Discriminator") == [0, 1, 2]
+    assert tape.numbers(optimizer="Generator") == [0, 1, 2]
+    of_discriminator = tape.summaries(tape.steps(optimizer="Discriminator")[1])
+    assert "gradient:Discriminator.0.weight" in of_discriminator
+    assert "gradient:Generator.0.weight" not in of_discriminator
+    assert "gradient:Generator.0.weight" in tape.summaries(tape.steps(optimizer="Generator")[1])
+
+
+def test_each_of_two_optimizers_keeps_an_interval_of_its_own_steps(record):
+    every_second = Selection(kinds=frozenset({Kind.WEIGHT}), schedule=Schedule(every=2))
+    tape = record(preset="free", collections=(every_second,))
+    first, second = Generator(nn.Linear(2, 2)), Discriminator(nn.Linear(2, 2))
+    optimizers = [torch.optim.SGD(model.parameters(), 0.1) for model in (first, second)]
+    for _ in range(4):
+        for model, optimizer in zip((first, second), optimizers, strict=True):
+            optimizer.zero_grad()
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+    with_weights = [
+        (records.step.optimizer, records.step.number)
+        for records in tape.steps() if any(key.startswith("weight") for key in tape.summaries(records))
+    ]
+    assert with_weights == [("Generator", 0), ("Discriminator", 0), ("Generator", 2), ("Discriminator", 2)]
+
+
+def test_two_optimizers_after_one_backward_count_the_same_steps(record):
+    tape = record()
+    model = small()
+    optimizers = [torch.optim.SGD(model[0].parameters(), 0.1), torch.optim.Adam(model[2].parameters(), 0.1)]
+    for _ in range(2):
+        x, y = batch()
+        F.cross_entropy(model(x), y).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+    assert tape.numbers(optimizer="SGD") == tape.numbers(optimizer="Adam") == [0, 1]
+
+
+def test_an_evaluation_inside_training_is_a_mode_of_its_own(record):
+    tape = record()
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    train(model, optimizer, steps=2)
+    model.eval()
+    with torch.no_grad():
+        for _ in range(3):
+            x, y = batch()
+            F.cross_entropy(model(x), y)
+    model.train()
+    train(model, optimizer, steps=1)
+    assert tape.numbers() == [0, 1, 2]
+    assert tape.numbers(Mode.EVAL) == [2]
+    assert tape.summary("loss:cross_entropy", mode=Mode.EVAL).count == 3
+    assert tape.summary("loss:cross_entropy").count == 1
+    assert tape.coverage.evaluations == 1
+
+
+def test_the_last_evaluation_is_published_when_the_run_closes(record):
+    tape = record()
+    model = small()
+    train(model, torch.optim.SGD(model.parameters(), 0.1))
+    model.eval()
+    with torch.no_grad():
+        x, y = batch()
+        F.cross_entropy(model(x), y)
+    tape.close()
+    assert tape.numbers(Mode.EVAL) == [1]
+
+
+def test_training_in_eval_mode_is_training(record):
+    tape = record()
+    model = small().eval()
+    train(model, torch.optim.SGD(model.parameters(), 0.1), steps=2)
+    assert tape.numbers(Mode.EVAL) == []
+    assert "output:2" in tape.keys(1)  # of the first step, only `backward` tells that it was training
+    assert tape.summary("loss:total", 0).count == 1
+
+
+def test_a_frozen_teacher_makes_no_evaluations(record):
+    tape = record()
+    teacher, student = Generator(nn.Linear(4, 3)).eval(), small()
+    optimizer = torch.optim.SGD(student.parameters(), 0.1)
+    for _ in range(3):
+        x, _ = batch()
+        with torch.no_grad():
+            target = teacher(x)
+        optimizer.zero_grad()
+        F.mse_loss(student(x), target).backward()
+        optimizer.step()
+    assert tape.numbers(Mode.EVAL) == []
+    assert len(tape.numbers()) == 3
+
+
+def test_a_closure_that_runs_many_times_is_one_step(record):
+    tape = record()
+    model = small()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=5)
+    x, y = batch()
+
+    def closure():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    for _ in range(2):
+        optimizer.step(closure)
+    assert tape.numbers() == [0, 1]
+    assert tape.summary("loss:total", 0).count > 1
+    assert tape.summary("gradient:0.weight").l2 == pytest.approx(model[0].weight.grad.norm().item(), rel=1e-5)
+
+
+def test_the_script_may_end_its_steps_itself(record):
+    tape = record(explicit_steps=True)
+    model = small()
+    for _ in range(2):
+        x, y = batch()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.1 * parameter.grad
+        tape.tap.end_explicit_step(loss)
+        model.zero_grad()
+    assert tape.numbers() == [0, 1]
+    assert {"weight:0.weight", "gradient:0.weight", "loss:total"} <= set(tape.keys())
+
+
+def test_an_optimizer_loaded_from_a_checkpoint_goes_on_counting(record):
+    model = small()
+    before = torch.optim.Adam(model.parameters(), 0.1)
+    train(model, before, steps=7)
+    state = copy.deepcopy(before.state_dict())
+    tape = record()
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    optimizer.load_state_dict(state)
+    train(model, optimizer, steps=2)
+    assert tape.numbers() == [7, 8]
+
+
+def test_an_optimizer_made_anew_goes_on_with_the_same_series(record):
+    tape = record()
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    train(model, optimizer, steps=2)
+    del optimizer
+    train(model, torch.optim.SGD(model.parameters(), 0.01), steps=1)
+    assert tape.numbers(optimizer="") == [0, 1, 2]
+
+
+def test_learning_rates_are_recorded_for_each_group(record):
+    tape = record()
+    model = small()
+    optimizer = torch.optim.SGD([{"params": model[0].parameters(), "lr": 0.5}, {"params": model[2].parameters()}], 0.1)
+    train(model, optimizer)
+    assert tape.scalar("learning_rate:group0") == 0.5
+    assert tape.scalar("learning_rate:group1") == 0.1
+
+
+def test_gradients_before_clipping_are_named_apart_from_those_after(record):
+    tape = record(preset="everything")
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x, y = batch()
+    F.cross_entropy(model(x), y).backward()
+    before = model[0].weight.grad.norm().item()
+    total = nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+    optimizer.step()
+    assert tape.summary("gradient:0.weight").l2 == pytest.approx(before, rel=1e-5)
+    assert tape.summary("gradient_clipped:0.weight").l2 == pytest.approx(model[0].weight.grad.norm().item(), rel=1e-5)
+    assert tape.scalar("scalar:gradient_norm_before_clip") == pytest.approx(total.item())
+
+
+def test_clipping_by_value_is_seen_too(record):
+    tape = record(preset="everything")
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x, y = batch()
+    F.cross_entropy(model(x), y).backward()
+    highest = model[2].weight.grad.abs().max().item()
+    nn.utils.clip_grad_value_(model.parameters(), 1e-3)
+    optimizer.step()
+    assert tape.summary("gradient:2.weight").max_abs == pytest.approx(highest)
+    assert tape.summary("gradient_clipped:2.weight").max_abs == pytest.approx(1e-3)
+
+
+def test_an_update_is_weight_after_minus_weight_before(record):
+    tape = record(preset="updates")
+    model = small()
+    before = model[0].weight.detach().clone()
+    train(model, torch.optim.SGD(model.parameters(), 0.1))
+    update = (model[0].weight.detach() - before).double()
+    assert tape.summary("update:0.weight").l2 == pytest.approx(update.norm().item(), rel=1e-5)
+    assert tape.summary("update:0.weight").sum == pytest.approx(update.sum().item(), rel=1e-3, abs=1e-7)
+
+
+def test_the_state_of_the_optimizer_is_recorded_by_name(record):
+    tape = record(preset="everything")
+    model = small()
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    train(model, optimizer)
+    moment = optimizer.state[model[0].weight]["exp_avg_sq"]
+    assert tape.summary("optimizer_state:0.weight[exp_avg_sq]").sum == pytest.approx(moment.sum().item(), rel=1e-5)
+
+
+def test_a_tensor_of_the_scripts_own_is_kept_whole(record):
+    tape = record()
+    model = small()
+    tape.tap.save("attention", torch.tensor([[1.5, -2.0]]))
+    train(model, torch.optim.SGD(model.parameters(), 0.1))
+    raw = next(iter(tape.steps()[0].tensors.values()))
+    assert (raw.dtype, raw.shape, raw.data) == ("float32", (1, 2), torch.tensor([[1.5, -2.0]]).numpy().tobytes())
+    assert tape.summary("custom:attention").min == -2.0
+
+
+def test_a_loss_that_turns_not_finite_has_everything_recorded_off_schedule(record):
+    rare = Selection(kinds=frozenset({Kind.GRADIENT}), schedule=Schedule(every=1000))
+    tape = record(preset="free", collections=(rare,))
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    train(model, optimizer, steps=2)
+    x, y = batch()
+    (F.cross_entropy(model(x), y) * math.nan).backward()
+    optimizer.step()
+    assert tape.keys(1, kind="gradient") == []
+    assert tape.summary("gradient:0.weight", 2).nan > 0
+
+
+def test_a_stop_is_raised_between_two_steps_where_the_script_can_catch_it(record):
+    tape = record()
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    train(model, optimizer)
+    tape.session.request_stop("finding G102 opened")
+    with pytest.raises(TrainingStopped, match="finding G102 opened"):
+        train(model, optimizer)
+    train(model, optimizer)
+    assert tape.numbers() == [0, 1, 2]
+
+
+def test_a_model_that_raises_in_its_forward_does_not_confuse_the_next_step(record):
+    class Fragile(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.broken = small(), True
+
+        def forward(self, x):
+            out = self.inner(x)
+            if self.broken:
+                raise RuntimeError("the user's own")
+            return out
+
+    tape = record()
+    model = Fragile()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.raises(RuntimeError, match="the user's own"):
+        model(batch()[0])
+    model.broken = False
+    train(model, optimizer)
+    assert tape.numbers() == [0]
+    assert "output:inner.2" in tape.keys()
+
+
+def test_deepcopy_and_pickle_of_a_recorded_model_give_a_bare_one(record):
+    tape = record()
+    model = small()
+    train(model, torch.optim.SGD(model.parameters(), 0.1))
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(twin[0].weight, model[0].weight)
+        assert not twin._forward_hooks
+    assert tape.numbers() == [0]
+
+
+def test_a_model_built_after_the_start_is_recorded(record):
+    tape = record()
+    assert tape.writer.steps == []
+    model = small()
+    train(model, torch.optim.SGD(model.parameters(), 0.1))
+    assert "weight:0.weight" in tape.keys()
+
+
+def test_only_the_models_handed_over_are_recorded(record):
+    tape = record(only=True)
+    mine, other = small(), Generator(nn.Linear(4, 3))
+    tape.tap.watch_model(mine)
+    train(other, torch.optim.SGD(other.parameters(), 0.1))
+    train(mine, torch.optim.SGD(mine.parameters(), 0.1))
+    assert len(tape.steps()) == 1
+    assert set(tape.keys(kind="weight")) == {"weight:0.weight", "weight:0.bias", "weight:2.weight", "weight:2.bias"}
+
+
+def test_nothing_is_left_in_torch_after_the_end(record):
+    def places():
+        hooks, optimizers = torch.nn.modules.module, sys.modules["torch.optim.optimizer"]
+        return (
+            len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks),
+            len(optimizers._global_optimizer_pre_hooks),
+            len(optimizers._global_optimizer_post_hooks),
+            torch.autograd.backward, F.cross_entropy, torch.amp.GradScaler.step, torch.amp.GradScaler.scale,
+            nn.utils.clip_grad_value_, torch.nn.utils.clip_grad._clip_grads_with_norm_,
+        )
+
+    before = places()
+    tape = record()
+    assert places() != before
+    tape.close()
+    assert places() == before
