@@ -83,8 +83,9 @@ def attach(
     wanted = _settings(settings, to, config, collections)
     started = recording.start(_launch(wanted), only=model is not None, explicit_steps=explicit_steps)
     _hand_over(started, model, optimizer)
-    watcher = _start_watcher(started) if watch and not wanted.to.startswith("memory:") and _rank() in (None, 0) else None
-    return AttachedRun(started, owned=True, watcher=watcher)
+    # A run in memory can be watched in this process alone; of several workers, one starts the watcher.
+    watched = watch and _rank() in (None, 0) and not started.url.startswith("memory:")
+    return AttachedRun(started, owned=True, watcher=_start_watcher(started) if watched else None)
 
 
 class AttachedRun:

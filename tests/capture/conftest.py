@@ -66,7 +66,7 @@ class Tape:
             if records.moments is not None and records.moments[row, 0]
         }
 
-    def keys(self, at: int = -1, mode: Mode = Mode.TRAIN, kind: str = "") -> list[str]:
+    def names(self, at: int = -1, mode: Mode = Mode.TRAIN, kind: str = "") -> list[str]:
         names = self.summaries(self.steps(mode)[at])
         return [name for name in names if name.startswith(kind)]
 

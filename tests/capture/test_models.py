@@ -30,7 +30,7 @@ def keys_of(record, model):
     tape = record()
     train(model, torch.optim.SGD(model.parameters(), 0.1), steps=2)
     tape.close()
-    return {key for key in tape.keys() if key.startswith(("weight", "gradient"))}, tape
+    return {key for key in tape.names() if key.startswith(("weight", "gradient"))}, tape
 
 
 def test_one_model_wrapped_each_way_has_one_set_of_keys(record):
@@ -50,8 +50,8 @@ def test_a_compiled_model_has_the_keys_of_the_bare_one_and_says_what_it_hides(re
         model = before if before is not None else torch.compile(model, backend="eager", fullgraph=True)
         train(model, torch.optim.SGD(model.parameters(), 0.1), steps=2)
         tape.close()
-        assert {key for key in tape.keys() if key.startswith(("weight", "gradient"))} == bare
-        assert "output:model" in tape.keys()
+        assert {key for key in tape.names() if key.startswith(("weight", "gradient"))} == bare
+        assert "output:model" in tape.names()
         assert tape.summary("loss:total").count == 1
         assert any("compiled" in reason for reason in tape.coverage.reasons)
 
@@ -63,7 +63,7 @@ def test_a_model_compiled_in_place_is_found_by_its_parameters(record):
     tape = record()
     model.compile(backend="eager", fullgraph=True)
     train(model, torch.optim.SGD(model.parameters(), 0.1))
-    assert "weight:0.weight" in tape.keys()
+    assert "weight:0.weight" in tape.names()
     assert any("compiled" in reason for reason in tape.coverage.reasons)
 
 
@@ -104,7 +104,7 @@ def test_tied_weights_are_recorded_once_under_their_first_name(record):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     F.cross_entropy(model(torch.tensor([1, 2])), torch.tensor([2, 3])).backward()
     optimizer.step()
-    assert tape.keys(kind="weight") == ["weight:embed.weight"]
+    assert tape.names(kind="weight") == ["weight:embed.weight"]
     assert tape.tap.names.aliases == {"embed.weight": ["head.weight"]}
 
 
@@ -121,9 +121,9 @@ def test_frozen_and_unused_parameters(record):
     tape = record()
     model = Partly()
     train(model, torch.optim.SGD(model.parameters(), 0.1), steps=2)
-    assert "gradient:body.0.weight" not in tape.keys()
-    assert "gradient:unused.weight" not in tape.keys()
-    assert "weight:unused.weight" in tape.keys()
+    assert "gradient:body.0.weight" not in tape.names()
+    assert "gradient:unused.weight" not in tape.names()
+    assert "weight:unused.weight" in tape.names()
     assert any("unused" in reason for reason in tape.coverage.reasons)
     assert not tape.coverage.complete
 
@@ -132,8 +132,8 @@ def test_a_trainable_parameter_in_no_optimizer_is_recorded_from_the_second_step(
     tape = record()
     model = small()
     train(model, torch.optim.SGD(model[0].parameters(), 0.1), steps=2)
-    assert "weight:2.weight" not in tape.keys(0)
-    assert "weight:2.weight" in tape.keys(1)
+    assert "weight:2.weight" not in tape.names(0)
+    assert "weight:2.weight" in tape.names(1)
 
 
 @dataclasses.dataclass
@@ -177,7 +177,7 @@ def test_tuples_dicts_and_dataclasses_are_taken_apart(record, how, expected):
     tape = record()
     model = Whole()
     train(model, torch.optim.SGD(model.parameters(), 0.1))
-    assert {key for key in tape.keys(kind="output:part")} == expected
+    assert set(tape.names(kind="output:part")) == expected
 
 
 def test_a_loss_that_the_model_returns_is_seen_in_training_and_in_evaluation(record):
@@ -248,7 +248,7 @@ def test_a_functional_activation_is_seen_at_the_input_of_the_next_layer(record):
     tape = record(preset="free", collections=(inputs,))
     model = Functional()
     train(model, torch.optim.SGD(model.parameters(), 0.1))
-    assert set(tape.keys(kind="input")) == {"input:second", "input:third"}
+    assert set(tape.names(kind="input")) == {"input:second", "input:third"}
     layers = {str(subject.key): subject.layer for subject in tape.steps()[0].subjects}
     assert (layers["input:second"], layers["input:third"]) == ("relu", "tanh")
 

@@ -39,7 +39,7 @@ def test_a_plain_loop_gives_weights_gradients_outputs_and_loss_of_every_step(rec
     model = small()
     train(model, torch.optim.SGD(model.parameters(), 0.1), steps=3)
     assert tape.numbers() == [0, 1, 2]
-    assert set(tape.keys()) == {
+    assert set(tape.names()) == {
         "output:0", "output:1", "output:2", "loss:total", "loss:cross_entropy",
         "weight:0.weight", "weight:0.bias", "weight:2.weight", "weight:2.bias",
         "gradient:0.weight", "gradient:0.bias", "gradient:2.weight", "gradient:2.bias",
@@ -170,7 +170,7 @@ def test_training_in_eval_mode_is_training(record):
     model = small().eval()
     train(model, torch.optim.SGD(model.parameters(), 0.1), steps=2)
     assert tape.numbers(Mode.EVAL) == []
-    assert "output:2" in tape.keys(1)  # of the first step, only `backward` tells that it was training
+    assert "output:2" in tape.names(1)  # of the first step, only `backward` tells that it was training
     assert tape.summary("loss:total", 0).count == 1
 
 
@@ -221,7 +221,7 @@ def test_the_script_may_end_its_steps_itself(record):
         tape.tap.end_explicit_step(loss)
         model.zero_grad()
     assert tape.numbers() == [0, 1]
-    assert {"weight:0.weight", "gradient:0.weight", "loss:total"} <= set(tape.keys())
+    assert {"weight:0.weight", "gradient:0.weight", "loss:total"} <= set(tape.names())
 
 
 def test_an_optimizer_loaded_from_a_checkpoint_goes_on_counting(record):
@@ -320,7 +320,7 @@ def test_a_loss_that_turns_not_finite_has_everything_recorded_off_schedule(recor
     x, y = batch()
     (F.cross_entropy(model(x), y) * math.nan).backward()
     optimizer.step()
-    assert tape.keys(1, kind="gradient") == []
+    assert tape.names(1, kind="gradient") == []
     assert tape.summary("gradient:0.weight", 2).nan > 0
 
 
@@ -356,7 +356,7 @@ def test_a_model_that_raises_in_its_forward_does_not_confuse_the_next_step(recor
     model.broken = False
     train(model, optimizer)
     assert tape.numbers() == [0]
-    assert "output:inner.2" in tape.keys()
+    assert "output:inner.2" in tape.names()
 
 
 def test_deepcopy_and_pickle_of_a_recorded_model_give_a_bare_one(record):
@@ -374,7 +374,7 @@ def test_a_model_built_after_the_start_is_recorded(record):
     assert tape.writer.steps == []
     model = small()
     train(model, torch.optim.SGD(model.parameters(), 0.1))
-    assert "weight:0.weight" in tape.keys()
+    assert "weight:0.weight" in tape.names()
 
 
 def test_only_the_models_handed_over_are_recorded(record):
@@ -384,7 +384,7 @@ def test_only_the_models_handed_over_are_recorded(record):
     train(other, torch.optim.SGD(other.parameters(), 0.1))
     train(mine, torch.optim.SGD(mine.parameters(), 0.1))
     assert len(tape.steps()) == 1
-    assert set(tape.keys(kind="weight")) == {"weight:0.weight", "weight:0.bias", "weight:2.weight", "weight:2.bias"}
+    assert set(tape.names(kind="weight")) == {"weight:0.weight", "weight:0.bias", "weight:2.weight", "weight:2.bias"}
 
 
 def test_nothing_is_left_in_torch_after_the_end(record):

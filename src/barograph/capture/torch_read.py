@@ -35,19 +35,36 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the elements this process holds: a distributed tensor's own shard, else the tensor.
+    """Return the elements this process answers for: a distributed tensor's own shard, else the tensor.
+
+    Where shards are replicated too (hybrid sharding), the first replica answers and the others have
+    nothing, so that merging over workers counts each element once.
 
     Raises:
-        UnsupportedCapture: A subclass whose elements cannot be read in place.
+        UnsupportedCapture: A tensor whose elements cannot be read in place.
     """
     if type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
         return tensor
     if hasattr(tensor, "to_local"):
         with torch.no_grad():
-            return tensor.to_local()  # type: ignore[no-any-return]
+            return _own_part(tensor)
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         raise UnsupportedCapture("a tensor inside a torch.func transform cannot be read")
     return tensor.detach()
+
+
+def _own_part(tensor: Any) -> torch.Tensor:
+    """Return what this worker answers for of a DTensor."""
+    part: torch.Tensor = tensor.to_local()
+    placements = tensor.placements
+    if any(placement.is_partial() for placement in placements):
+        raise UnsupportedCapture("a distributed tensor that is not reduced yet cannot be summarised")
+    if any(placement.is_shard() for placement in placements):
+        coordinate = tensor.device_mesh.get_coordinate() or ()
+        for placement, position in zip(placements, coordinate, strict=False):
+            if placement.is_replicate() and position != 0:
+                return part.new_empty(0)
+    return part
 
 
 def is_shard(tensor: torch.Tensor) -> bool:

@@ -1,0 +1,68 @@
+"""One of two training processes; writes what it recorded in its last step, and the whole parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from conftest import ListWriter, Tape
+
+from barograph.capture.session import Session
+from barograph.capture.torch_tap import TorchTap
+from barograph.model.settings import Settings
+
+
+def wrap(model: nn.Module, how: str) -> nn.Module:
+    if how == "ddp":
+        return nn.parallel.DistributedDataParallel(model)
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    # Hybrid: one shard group of one worker, replicated on the other.
+    mesh = init_device_mesh("cpu", (2, 1), mesh_dim_names=("replicate", "shard")) if how == "hybrid" else None
+    for part in (model[0], model[2], model):
+        fully_shard(part, mesh=mesh)
+    return model
+
+
+def main(how: str, out: str) -> None:
+    dist.init_process_group("gloo")
+    writer = ListWriter()
+    session = Session(Settings(strict=True, budget=None, preset="exact"), (), lambda rank, status: writer)
+    tap = TorchTap(session)
+    tap.install()
+    torch.manual_seed(0)
+    model = wrap(nn.Sequential(nn.Linear(8, 15), nn.ReLU(), nn.Linear(15, 3)), how)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    torch.manual_seed(dist.get_rank())
+    for _ in range(3):
+        optimizer.zero_grad()
+        F.cross_entropy(model(torch.randn(32, 8)), torch.randint(0, 3, (32,))).backward()
+        optimizer.step()
+    tape = Tape(session, tap, writer)
+    last = tape.steps()[-1]
+    whole = {
+        f"weight:{name}": parameter.full_tensor().tolist()
+        for name, parameter in model.named_parameters() if hasattr(parameter, "full_tensor")
+    }
+    result = {
+        "summaries": {key: dataclasses.asdict(summary) for key, summary in tape.summaries(last).items()},
+        "shards": {subject.key.kind: subject.shard for subject in last.subjects if subject.key.kind != "loss"},
+        "whole": whole,
+    }
+    Path(out).write_text(json.dumps(result))
+    tape.close()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+main(sys.argv[1], sys.argv[2])

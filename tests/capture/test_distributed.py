@@ -1,0 +1,66 @@
+"""Two processes that train together: replicas and shards."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from barograph.measures.summary import merge, summarize
+from barograph.model.summary import Summary
+
+WORKER = Path(__file__).with_name("distributed_worker.py")
+
+
+def run_two(how: str, tmp_path: Path) -> list[dict]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": ":".join(path for path in sys.path if path),
+    }
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(WORKER), how, str(tmp_path / f"{rank}.json")],
+            env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(2)
+    ]
+    for process in processes:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    return [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+def summary_of(record: dict) -> Summary:
+    return Summary(**{**record, "exponents": {int(field): count for field, count in record["exponents"].items()}})
+
+
+@pytest.mark.parametrize("how", ["fsdp", "hybrid"])
+def test_the_shards_of_a_parameter_merge_to_the_whole(how, tmp_path):
+    first, second = run_two(how, tmp_path)
+    assert first["shards"] == second["shards"] == {"weight": True, "gradient": True, "output": False}
+    for key, values in first["whole"].items():
+        expected = summarize(torch.tensor(values, dtype=torch.float32).numpy())
+        parts = [summary_of(worker["summaries"][key]) for worker in (first, second) if key in worker["summaries"]]
+        merged = merge(*parts)
+        assert (merged.count, merged.zeros, merged.min, merged.max) == (
+            expected.count, expected.zeros, expected.min, expected.max,
+        )
+        assert merged.exponents == expected.exponents
+        assert merged.sum == pytest.approx(expected.sum, rel=1e-5, abs=1e-5)
+
+
+def test_replicas_of_data_parallel_workers_have_the_same_weights_and_reduced_gradients(tmp_path):
+    first, second = run_two("ddp", tmp_path)
+    assert first["shards"] == {"weight": False, "gradient": False, "output": False}
+    for key in first["summaries"]:
+        same = first["summaries"][key] == second["summaries"][key]
+        assert same == key.startswith(("weight", "gradient"))
+    assert set(first["summaries"]) >= {"weight:0.weight", "gradient:2.bias", "output:2", "loss:total"}
