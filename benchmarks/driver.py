@@ -1,0 +1,181 @@
+"""The command line of the bench: which parts, how thoroughly, and where the figures go."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks import finding, logs, reading, start, steps, weights
+from benchmarks.environments import OWN, ROOT, EnvironmentUnavailable, prepare
+from benchmarks.models import MEASURED, WORKLOADS
+from benchmarks.processes import WorkerFailed
+from benchmarks.tables import heading, note, progress
+from benchmarks.variants import VARIANTS
+
+KERNEL = ROOT / "benchmarks" / "kernel.py"
+
+
+def measure_steps(choice: argparse.Namespace) -> dict[str, Any]:
+    """Part (a): what a step costs."""
+    heading("Step time, as a ratio to the bare steps just before and after")
+    effort = steps.QUICK if choice.quick else steps.Effort()
+    effort = replace(effort, rounds=choice.rounds or effort.rounds)
+    unavailable = _prepare({VARIANTS[name].environment for name in choice.variants})
+    names = [name for name in choice.variants if VARIANTS[name].environment not in unavailable]
+    reports = []
+    for workload in choice.workloads:
+        reports.append(steps.measure_steps(workload, names, effort, device=choice.device, seed=choice.seed))
+        steps.print_steps(reports[-1])
+    return {"workloads": reports, "unavailable": unavailable}
+
+
+def measure_kernel(choice: argparse.Namespace) -> Any:
+    """Part (b): the statistics loop beside a plain read of the same memory."""
+    heading("The statistics kernel, beside a plain read of the same memory")
+    with tempfile.TemporaryDirectory() as directory:
+        answer = Path(directory, "kernel.json")
+        options = ["--quick"] if choice.quick else []
+        done = subprocess.run([sys.executable, str(KERNEL), "--json", str(answer), *options], check=False)
+        if done.returncode:
+            raise WorkerFailed(f"kernel.py ended with exit code {done.returncode}")
+        return json.loads(answer.read_text(encoding="utf-8"))
+
+
+def measure_log(choice: argparse.Namespace) -> dict[str, Any]:
+    """Part (c): what logging a number costs its caller, and weighs on disk."""
+    heading("Logging numbers, on the caller's side")
+    effort = logs.QUICK if choice.quick else logs.Effort()
+    effort = replace(effort, rounds=choice.rounds or effort.rounds)
+    unavailable = _prepare(choice.tools)
+    report = logs.measure_logs([tool for tool in choice.tools if tool not in unavailable], effort, seed=choice.seed)
+    logs.print_logs(report)
+    return {**report, "unavailable": unavailable}
+
+
+def measure_read(choice: argparse.Namespace) -> dict[str, Any]:
+    """Part (d): a long series back to NumPy."""
+    heading("Reading one series back")
+    report = reading.measure_reading(reading.QUICK if choice.quick else reading.Effort())
+    reading.print_reading(report)
+    return report
+
+
+def measure_finding(choice: argparse.Namespace) -> dict[str, Any]:
+    """Part (e): from a step's end to its finding on the terminal."""
+    heading("From a step's end to its finding")
+    report = finding.measure_findings(finding.QUICK if choice.quick else finding.Effort())
+    finding.print_findings(report)
+    return report
+
+
+def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
+    """What is added to the start of a script."""
+    heading("The start of a script")
+    report = start.measure_start(start.QUICK if choice.quick else start.FULL)
+    start.print_start(report)
+    return report
+
+
+def measure_weights(choice: argparse.Namespace) -> dict[str, Any]:
+    """Whether the bits are the same."""
+    heading("The same bits with and without Barograph")
+    report = weights.measure_weights(weights.QUICK if choice.quick else weights.Effort())
+    weights.print_weights(report)
+    return report
+
+
+PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
+    "steps": measure_steps,
+    "kernel": measure_kernel,
+    "log": measure_log,
+    "read": measure_read,
+    "finding": measure_finding,
+    "start": measure_start,
+    "weights": measure_weights,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, print, and return 0 if every part gave its figures."""
+    choice = _parser().parse_args(arguments)
+    report: dict[str, Any] = {"machine": _machine(choice.device)}
+    print(", ".join(f"{name} {value}" for name, value in report["machine"].items()))
+    failed = False
+    for part in choice.only or PARTS:
+        try:
+            report[part] = PARTS[part](choice)
+        except WorkerFailed as error:
+            report[part] = {"failed": str(error)}
+            note(f"{part} failed: {error}")
+            failed = True
+        if choice.json:  # after each part: hours of measuring are not lost to what comes last
+            Path(choice.json).write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return int(failed)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmarks/run.py", description="Measure what Barograph costs.")
+    parser.add_argument("--only", type=_names_among(PARTS), help="parts, with commas between: " + ", ".join(PARTS))
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements; wider intervals")
+    parser.add_argument("--json", metavar="FILE", help="write every raw figure there")
+    parser.add_argument("--rounds", type=int, help="rounds of steps and log")
+    parser.add_argument("--seed", type=int, default=0, help="of the order of measurements")
+    parser.add_argument("--device", default="cpu", help="where steps are made: cpu, cuda, cuda:1")
+    parser.add_argument("--workloads", type=_names_among(WORKLOADS), default=list(MEASURED), help="of steps")
+    parser.add_argument(
+        "--variants", type=_names_among(VARIANTS), help="of steps: " + ", ".join(VARIANTS),
+        default=[name for name, variant in VARIANTS.items() if not variant.asked],
+    )  # fmt: skip
+    parser.add_argument("--tools", type=_names_among(logs.TOOLS), default=list(logs.TOOLS), help="of log")
+    return parser
+
+
+def _names_among(known: Iterable[str]) -> Callable[[str], list[str]]:
+    def parse(text: str) -> list[str]:
+        names = text.split(",")
+        unknown = [name for name in names if name not in set(known)]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: not among {', '.join(known)}")
+        return names
+
+    return parse
+
+
+def _prepare(environments: Iterable[str]) -> dict[str, str]:
+    """Make the environments; return those that cannot be made here, with the reason, and print them."""
+    unavailable = {}
+    for name in sorted(environments):
+        progress(f"environment {name}") if name != OWN else None
+        try:
+            prepare(name)
+        except EnvironmentUnavailable as error:
+            unavailable[name] = str(error)
+            note(f"{name} is not measured: {error}")
+    return unavailable
+
+
+def _machine(device: str) -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "load": f"{os.getloadavg()[0]:.2f} before the first measurement",
+        "device": device,
+    }
+
+
+def _processor() -> str:
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

@@ -1,0 +1,103 @@
+"""What logging a number costs its caller, and what a point weighs on disk, beside other trackers."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.interleave import Interval, interval_of
+from benchmarks.processes import Result, WorkerFailed, run_worker
+from benchmarks.tables import Table, note, progress
+
+TOOLS = ("barograph", "tensorboard", "wandb", "trackio", "aim", "mlflow")
+
+SEVERAL = 10
+"""Numbers a call, where several are logged at once."""
+
+PACE_HZ, PACED_CALLS = 20.0, 300
+"""A training of 50 ms a step that logs every step: what lies on disk must not depend on a race to fill it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long is measured: rounds, and seconds of logging in each measurement."""
+
+    rounds: int = 5
+    secs: float = 1.0
+    paced_calls: int = PACED_CALLS
+
+
+QUICK = Effort(rounds=2, secs=0.5, paced_calls=100)
+
+
+def measure_logs(tools: Sequence[str], effort: Effort, *, seed: int = 0) -> dict[str, Any]:
+    """Return the raw figures of each tool: one number a call, several a call, and bytes a point at a pace.
+
+    Tools that fail are named in `failures`, with the reason.
+    """
+    generator = random.Random(seed)
+    measured: dict[str, dict[str, list[Result]]] = {tool: defaultdict(list) for tool in tools}
+    failures: dict[str, str] = {}
+    for number in range(effort.rounds):
+        for tool in generator.sample(tools, len(tools)):
+            if tool in failures:
+                continue
+            progress(f"log, round {number + 1} of {effort.rounds}: {tool}")
+            try:
+                measured[tool]["one"].append(_measure(tool, scalars=1, secs=effort.secs))
+                measured[tool]["several"].append(_measure(tool, scalars=SEVERAL, secs=effort.secs))
+                if number == 0:  # what lies on disk hardly differs from round to round
+                    measured[tool]["empty"].append(_at_a_pace(tool, 1))
+                    measured[tool]["paced"].append(_at_a_pace(tool, effort.paced_calls))
+            except WorkerFailed as error:
+                failures[tool] = str(error)
+    return {"measured": measured, "failures": failures}
+
+
+def _measure(tool: str, **request: Any) -> Result:
+    return run_worker("log_worker", {"tool": tool, **request}, environment=tool)
+
+
+def _at_a_pace(tool: str, calls: int) -> Result:
+    return _measure(tool, scalars=SEVERAL, pace_hz=PACE_HZ, calls=calls)
+
+
+def bytes_a_point(empty: Mapping[str, Any], full: Mapping[str, Any]) -> float:
+    """Return what one more point weighs: the difference to a log of one call, over the difference in points."""
+    return float(full["bytes"] - empty["bytes"]) / (full["points"] - empty["points"])
+
+
+def print_logs(report: Mapping[str, Any]) -> None:
+    """Print the table."""
+    table = Table(
+        "tool", "one a call, calls/s", f"{SEVERAL} a call, numbers/s", "bytes a point", "empty log", "close", "kept"
+    )
+    for tool, measured in report["measured"].items():
+        if tool in report["failures"]:
+            continue
+        one, several, paced, empty = (measured[name] for name in ("one", "several", "paced", "empty"))
+        every = [*one, *several, *paced]
+        table.add(
+            tool,
+            _rate([entry["calls_per_sec"] for entry in one]),
+            _rate([entry["calls_per_sec"] * SEVERAL for entry in several]),
+            f"{bytes_a_point(empty[0], paced[0]):,.1f}",
+            f"{empty[0]['bytes'] / 1e3:,.0f} kB",
+            f"{max(entry['close_secs'] for entry in every):.2f} s",
+            f"{sum(entry['kept'] for entry in every) / sum(entry['points'] for entry in every):.2%}",
+        )
+    table.print()
+    note(
+        f"bytes a point: {SEVERAL} numbers a step at {PACE_HZ:.0f} steps a second, after closing, less the log of one "
+        "step; kept: points read back of those logged; close: the longest wait of the caller at the end"
+    )
+    for tool, reason in report["failures"].items():
+        note(f"{tool} failed: {reason}")
+
+
+def _rate(values: Sequence[float]) -> str:
+    interval: Interval = interval_of(values)
+    return f"{interval.median:,.0f} ({interval.least:,.0f}–{interval.greatest:,.0f})"

@@ -1,0 +1,119 @@
+"""Running one measurement in a fresh process, without a network.
+
+A worker is a module `benchmarks.<name>_worker`. It reads one JSON object, its request, from standard
+input and writes one JSON object, its result, to the file named in the request, because tools print
+what they like on both outputs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.environments import OWN, ROOT, python_of
+
+Request = Mapping[str, Any]
+Result = dict[str, Any]
+
+NOWHERE = "http://127.0.0.1:9"
+"""A proxy that does not exist: what tries to leave this machine fails at once."""
+
+
+class WorkerFailed(Exception):
+    """A measurement ended without a result; the message holds the end of what it printed."""
+
+
+def run_worker(
+    module: str, request: Request, *, environment: str = OWN, timeout_secs: float = 600.0,
+    variables: Mapping[str, str] | None = None,
+) -> Result:  # fmt: skip
+    """Return what a worker measured.
+
+    Args:
+        module: The worker, below `benchmarks`.
+        request: What it is to measure. `directory`, new and empty, is added: what is written goes there,
+            and it is removed afterwards.
+        environment: Whose interpreter runs it.
+        timeout_secs: Longest time it may take.
+        variables: Environment variables besides those of `clean_environment`.
+
+    Raises:
+        WorkerFailed: It ended with an error, without a result, or not in time.
+    """
+    with tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as scratch:
+        answer = Path(scratch, "result.json")
+        directory, home = Path(scratch, "written"), Path(scratch, "home")
+        directory.mkdir()
+        home.mkdir()
+        sent = json.dumps({**request, "directory": str(directory), "answer": str(answer)})
+        command = [str(python_of(environment)), "-m", f"benchmarks.{module}"]
+        _run(command, sent, {**clean_environment(home, environment), **(variables or {})}, timeout_secs)
+        if not answer.exists():
+            raise WorkerFailed(f"{module} gave no result")
+        result: Result = json.loads(answer.read_text(encoding="utf-8"))
+        return result
+
+
+def answer_request(measure: Callable[[Result], Request]) -> None:
+    """Read the request, measure, write the result: what every worker's main does."""
+    request: Result = json.load(sys.stdin)
+    Path(request["answer"]).write_text(json.dumps(dict(measure(request))), encoding="utf-8")
+
+
+def clean_environment(home: Path, environment: str = OWN) -> dict[str, str]:
+    """Return the environment variables of a measurement: one thread, no network, settings of nobody.
+
+    Args:
+        home: Stands in for the user's home and caches.
+        environment: Whose interpreter runs; only our own sees an inherited PYTHONPATH.
+    """
+    inherited = [os.environ["PYTHONPATH"]] if environment == OWN and os.environ.get("PYTHONPATH") else []
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    no_network = {
+        **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), NOWHERE),
+        "no_proxy": "localhost,127.0.0.1",
+        "WANDB_MODE": "offline",
+        "WANDB_ERROR_REPORTING": "false",
+        "HF_HUB_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "DO_NOT_TRACK": "1",
+    }
+    # By default glibc gives large freed blocks back to the system, or not, depending on what else was allocated.
+    # A step that frees and makes its gradients then faults ten thousand pages in, or none: 62 ms or 46. Never giving
+    # back is the same for every tool, makes the bare step the fastest it can be, and so the ratios the strictest.
+    keep_pages = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
+    quiet = {"WANDB_SILENT": "true", "PYTHONWARNINGS": "ignore", "TERM": "dumb"}
+    own = {
+        "HOME": str(home),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "TMPDIR": str(home),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *inherited]),
+        "PYTHONUNBUFFERED": "1",
+    }
+    return {**kept, **threads, **no_network, **keep_pages, **quiet, **own}
+
+
+def size_of(directory: str | Path) -> int:
+    """Return the bytes of all files below a directory."""
+    return sum(path.stat().st_size for path in Path(directory).rglob("*") if path.is_file())
+
+
+def _run(command: list[str], sent: str, environment: dict[str, str], timeout_secs: float) -> None:
+    try:
+        done = subprocess.run(
+            command, input=sent, capture_output=True, text=True, env=environment, cwd=environment["HOME"],
+            timeout=timeout_secs, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise WorkerFailed(f"not done within {timeout_secs:.0f} s") from None
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        raise WorkerFailed(f"exit code {done.returncode}: {' | '.join(said[-3:])}")

@@ -1,0 +1,89 @@
+"""Measures the steps of one workload under one tool, in this process."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import resource
+import statistics
+import time
+from typing import Any
+
+import torch
+
+from benchmarks.models import Workload, build_workload
+from benchmarks.processes import Request, Result, answer_request, size_of
+from benchmarks.tools.observer import Observer
+
+
+def measure(request: Result) -> Request:
+    """Return what the steps took.
+
+    The request holds `workload`, `device`, `tool` (a module of `benchmarks.tools`), `options` for it,
+    `warm_up_steps` that are not counted, `least_steps` and `least_secs` that both must be passed,
+    and `directory` where the tool writes.
+    """
+    torch.set_num_threads(1)
+    torch.set_num_interop_threads(1)
+    workload = build_workload(request["workload"], device=request["device"])
+    tool = importlib.import_module(f"benchmarks.tools.{request['tool']}")
+    began = time.perf_counter()
+    observer: Observer = tool.attach(
+        workload.model, workload.optimizer, workload.loss_fn, directory=request["directory"], **request["options"]
+    )
+    attached = time.perf_counter()
+    for _ in range(request["warm_up_steps"]):
+        _step(workload, observer)
+    measured = _measured_steps(workload, observer, request)
+    closing = time.perf_counter()
+    facts = observer.close()
+    closed = time.perf_counter()
+    steps = request["warm_up_steps"] + measured["steps"]
+    return {
+        **measured,
+        "attach_secs": attached - began,
+        "close_secs": closed - closing,
+        "bytes_per_step": size_of(request["directory"]) / steps,
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "facts": facts,
+    }
+
+
+def _measured_steps(workload: Workload, observer: Observer, request: Result) -> dict[str, Any]:
+    durations: list[float] = []
+    _wait_for(request["device"])
+    thread, cpu, start = time.thread_time(), time.process_time(), time.perf_counter()
+    last = start
+    while len(durations) < request["least_steps"] or last - start < request["least_secs"]:
+        _step(workload, observer)
+        now = time.perf_counter()
+        durations.append(now - last)
+        last = now
+    _wait_for(request["device"])
+    wall, cpu, thread = time.perf_counter() - start, time.process_time() - cpu, time.thread_time() - thread
+    steps = len(durations)
+    return {
+        "steps": steps,
+        "mean_secs": wall / steps,
+        "median_secs": statistics.median(durations),
+        "thread_secs": thread / steps,
+        "cpu_secs": cpu / steps,
+    }
+
+
+def _step(workload: Workload, observer: Observer) -> None:
+    loss = workload.forward_backward()
+    observer.before_update(loss)
+    workload.optimizer.step()
+    observer.after_update(loss)
+
+
+def _wait_for(device: str) -> None:
+    if device != "cpu":
+        torch.cuda.synchronize(device)
+
+
+if __name__ == "__main__":
+    answer_request(measure)

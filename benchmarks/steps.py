@@ -1,0 +1,125 @@
+"""What a training step costs with each tool, as a ratio to the bare step."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from benchmarks.interleave import Interval, interval_of, paired_ratios, round_order
+from benchmarks.processes import Result, WorkerFailed, run_worker
+from benchmarks.tables import Table, note, progress, ratio_text, span_text
+from benchmarks.variants import BASE, VARIANTS, Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long is measured.
+
+    Attributes:
+        rounds: Every variant is measured once a round.
+        least_secs, least_steps: Both are passed in each measurement.
+        warm_up_steps: Steps before the clock starts.
+        between: Variants between two bare measurements.
+    """
+
+    rounds: int = 7
+    least_secs: float = 4.0
+    least_steps: int = 8
+    warm_up_steps: int = 3
+    between: int = 2
+
+
+QUICK = Effort(rounds=3, least_secs=1.5, least_steps=4, warm_up_steps=2)
+
+
+def measure_steps(
+    workload: str, names: Sequence[str], effort: Effort, *, device: str = "cpu", seed: int = 0
+) -> dict[str, Any]:
+    """Return what every variant's step took on one workload: the raw figures, and ratios with their intervals.
+
+    Variants that fail are named in `failures`, with the reason, and give no ratio.
+    """
+    generator = random.Random(seed)
+    rounds: list[list[dict[str, Any]]] = []
+    failures: dict[str, str] = {}
+    for number in range(effort.rounds):
+        measured: list[dict[str, Any]] = []
+        for name in round_order([name for name in names if name not in failures], BASE,
+                                between=effort.between, generator=generator):  # fmt: skip
+            progress(f"{workload}, round {number + 1} of {effort.rounds}: {name}")
+            try:
+                measured.append({"variant": name, **_measure(workload, VARIANTS[name], effort, device)})
+            except WorkerFailed as error:
+                failures[name] = str(error)
+        rounds.append(measured)
+    return {
+        "workload": workload,
+        "device": device,
+        "effort": asdict(effort),
+        "rounds": rounds,
+        "failures": failures,
+        "wall": _ratios(rounds, "mean_secs"),
+        "thread": _ratios(rounds, "thread_secs"),
+        "cpu": _ratios(rounds, "cpu_secs"),
+    }
+
+
+def _measure(workload: str, variant: Variant, effort: Effort, device: str) -> Result:
+    request = {
+        "workload": workload,
+        "device": device,
+        "tool": variant.tool,
+        "options": dict(variant.options),
+        "warm_up_steps": effort.warm_up_steps,
+        "least_steps": effort.least_steps,
+        "least_secs": effort.least_secs * variant.stretch,
+    }
+    return run_worker("step_worker", request, environment=variant.environment)
+
+
+def _ratios(rounds: Iterable[Sequence[Mapping[str, Any]]], figure: str) -> dict[str, dict[str, Any]]:
+    collected: dict[str, list[float]] = defaultdict(list)
+    for measured in rounds:
+        _refuse_other_torch(measured)
+        figures = [(entry["variant"], entry.get(figure, math.nan)) for entry in measured]
+        for name, values in paired_ratios(figures, BASE).items():
+            collected[name] += values
+    return {name: asdict(interval_of(values)) for name, values in collected.items() if values}
+
+
+def _refuse_other_torch(measured: Sequence[Mapping[str, Any]]) -> None:
+    versions = {entry["torch"] for entry in measured}
+    if len(versions) > 1:
+        raise ValueError(f"steps of different torch cannot be compared: {', '.join(sorted(versions))}")
+
+
+def print_steps(report: Mapping[str, Any]) -> None:
+    """Print a workload's table."""
+    entries = [entry for measured in report["rounds"] for entry in measured]
+    bare = interval_of([entry["mean_secs"] for entry in entries if entry["variant"] == BASE])
+    print(f"\n{report['workload']} on {report['device']}: bare step {span_text(bare, 'ms', scale=1e3)}")
+    table = Table("variant", "step", "min–max", "its thread's CPU", "all CPU", "kB/step", "what it does")
+    for name, wall in report["wall"].items():
+        sizes = [entry["bytes_per_step"] for entry in entries if entry["variant"] == name]
+        interval = Interval(**wall)
+        table.add(
+            f"{name} (control)" if name == BASE else name,
+            ratio_text(interval),
+            f"{interval.least:.3f}–{interval.greatest:.3f}",
+            ratio_text(Interval(**report["thread"][name])),
+            f"×{report['cpu'][name]['median']:.3f}",
+            f"{interval_of(sizes).median / 1e3:,.1f}",
+            VARIANTS[name].does,
+        )
+    table.print()
+    rounds = report["effort"]["rounds"]
+    note(
+        f"step: wall time; […]: holds the true median with probability {interval_of(range(rounds)).coverage:.2f}, from "
+        f"{rounds} rounds; its thread's CPU: of the thread that trains, which another program on the machine does not touch"
+    )
+    for name, reason in report["failures"].items():
+        note(f"{name} failed: {reason}")
