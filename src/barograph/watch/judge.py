@@ -1,0 +1,198 @@
+"""One rule at work on a run: what it remembers, the faults it follows, and whether it can be trusted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from barograph.errors import BadRule
+from barograph.model.clock import Clock
+from barograph.model.finding import Finding, NotEvaluated, Symptom
+from barograph.model.key import Kind
+from barograph.model.selection import Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.page import selection_in_words
+from barograph.runs.view import StepView
+from barograph.watch.tracks import Tracks, checked_symptom
+
+SLOW_SECS = 1.0
+"""A rule that takes longer over one step is named, because findings come late."""
+
+
+class Judge:
+    """Shows steps to one rule.
+
+    A rule that raises, yields what it must not, or keeps what JSON cannot hold is named once and not asked
+    again; that decision depends on the steps alone, so that live, replay and restart agree on it.
+
+    Attributes:
+        rule: Which.
+        broken: Why it is not asked any more; "" while it is.
+    """
+
+    def __init__(self, rule: Rule, clock: Clock) -> None:
+        self.rule = rule
+        self.broken = ""
+        self._clock = clock
+        self._kinds = frozenset(kind for need in rule.needs for kind in need.kinds)
+        self._memories: dict[str, Memory] = {}
+        self._tracks = Tracks(rule)
+        self._met = [False] * len(rule.needs)
+        self._calls = 0
+        self._judged = 0
+        self._unjudged_reason = ""
+        self._slow = False
+
+    def take(self, view: StepView, present: frozenset[Kind]) -> tuple[list[Finding], list[str]]:
+        """Return the findings that opened or closed in this step, and problems with the rule, once each.
+
+        Args:
+            view: The step.
+            present: Kinds of which it recorded anything.
+        """
+        if self.broken or not self._kinds & present:
+            return [], []
+        self._note_needs(view)
+        memory = self._memories.setdefault(f"{view.group}|{view.step.optimizer}", {})
+        before = self._clock.monotonic()
+        try:
+            symptoms, unjudged = _sorted_out(self.rule.judge(view, memory))
+            self._calls += 1
+            if self._calls & (self._calls - 1) == 0:
+                # Often at first and ever more rarely: it is a check of the rule, not of each step.
+                _check_plain(memory, "memory")
+        except Exception as error:  # noqa: BLE001 - a rule may be anybody's, and may raise anything
+            self._memories = {}
+            self.broken = f" at step {view.step.number} of {view.group}: {type(error).__name__}: {error}"
+            return [], [self._broken_text()]
+        problems = self._slowness(self._clock.monotonic() - before, view)
+        if unjudged:
+            self._unjudged_reason = unjudged[-1].reason
+        else:
+            self._judged += 1
+        return self._tracks.take(view, symptoms, judged=not unjudged), problems
+
+    def new_attempt(self, worker: str) -> None:
+        """Begin afresh with a worker that was started again: its steps may go back."""
+        for name in [name for name in self._memories if name.partition("|")[0] == worker]:
+            del self._memories[name]
+        self._tracks.new_attempt(worker)
+
+    def open(self) -> list[Finding]:
+        """Return the findings of this rule that are open."""
+        return self._tracks.open()
+
+    def not_evaluated(self) -> NotEvaluated | None:
+        """Return what the rule did not get to judge, in whole or in part; None where it judged all."""
+        needs = self.rule.needs
+        unmet = [need for need, met in zip(needs, self._met, strict=True) if not met]
+        if self.broken:
+            return self._unfed(f"The rule failed{self.broken}", "Report it to whoever wrote the rule.")
+        if unmet:
+            part = "In part: n" if len(unmet) < len(needs) and self._judged else "N"
+            seen = "; ".join(selection_in_words(need) for need in unmet)
+            return self._unfed(f"{part}othing was recorded of what it needs: {seen}.", _feed(unmet))
+        if not self._judged:
+            reason = self._unjudged_reason or "no step recorded what it needs together"
+            return self._unfed(f"It saw its records, but could not judge: {reason}.", "A longer run feeds it.")
+        return None
+
+    def check(self) -> str:
+        """Return the problem with what the rule remembers, "" where there is none; then it is not used any more."""
+        try:
+            _check_plain(self._memories, "memory")
+        except BadRule as error:
+            self._memories = {}
+            self.broken = f": {error}"
+            return self._broken_text()
+        return ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return its state as plain JSON data; `check` it first."""
+        return {
+            "rule": identity(self.rule), "memories": self._memories, "tracks": self._tracks.to_json(),
+            "met": self._met, "calls": self._calls, "judged": self._judged,
+            "unjudged_reason": self._unjudged_reason, "broken": self.broken, "slow": self._slow,
+        }
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Take up the state that `to_json` wrote."""
+        self._memories = {name: dict(memory) for name, memory in data["memories"].items()}
+        self._tracks.load(data["tracks"])
+        self._met, self._calls, self._judged = list(data["met"]), data["calls"], data["judged"]
+        self._unjudged_reason, self.broken, self._slow = data["unjudged_reason"], data["broken"], data["slow"]
+
+    def _note_needs(self, view: StepView) -> None:
+        for index, need in enumerate(self.rule.needs):
+            self._met[index] = self._met[index] or meets(view, need)
+
+    def _slowness(self, secs: float, view: StepView) -> list[str]:
+        if secs <= SLOW_SECS or self._slow:
+            return []
+        self._slow = True
+        return [f"The rule {self.rule.code} {self.rule.name} took {secs:.1f} s over step {view.step.number}; "
+                "findings come late."]
+
+    def _broken_text(self) -> str:
+        return f"The rule {self.rule.code} {self.rule.name} is not used any more: it failed{self.broken}"
+
+    def _unfed(self, reason: str, feed: str) -> NotEvaluated:
+        return NotEvaluated(self.rule.code, self.rule.name, reason, feed)
+
+
+def identity(rule: Rule) -> dict[str, Any]:
+    """Return what makes two watchers' use of a rule the same: which class, and its parameters."""
+    return {"code": rule.code, "class": f"{type(rule).__module__}:{type(rule).__qualname__}",
+            "parameters": rule.parameters}
+
+
+def meets(view: StepView, need: Selection) -> bool:
+    """Return whether the step recorded anything that the need asks for, in the detail it asks for."""
+    if view.step.mode not in need.schedule.modes:
+        return False
+    for kind in need.kinds:
+        if need.units:
+            if any(need.matches(subject.key, subject.layer) for subject, _ in view.unit_summaries(kind)):
+                return True
+            continue
+        if any(need.matches(subject.key, subject.layer) for subject in view.columns(kind).subjects):
+            return True
+        if any(need.matches(key) for key in view.scalars(kind)):
+            return True
+    return False
+
+
+def _sorted_out(said: Iterable[Symptom | Unjudged]) -> tuple[list[Symptom], list[Unjudged]]:
+    symptoms, unjudged = [], []
+    for item in said:
+        if isinstance(item, Unjudged):
+            unjudged.append(item)
+        else:
+            symptoms.append(checked_symptom(item))
+    return symptoms, unjudged
+
+
+def _check_plain(value: object, where: str) -> None:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if type(name) is not str:
+                raise BadRule(f"its {where} has the key {name!r}; only texts come back from JSON as they were")
+            _check_plain(item, f"{where}[{name!r}]")
+    elif isinstance(value, list):
+        for item in value:
+            _check_plain(item, f"{where}[…]")
+    elif not (value is None or isinstance(value, str | int | float)):
+        raise BadRule(f"its {where} holds {type(value).__name__}; use numbers, texts, lists and dicts with text keys")
+
+
+def _feed(unmet: list[Selection]) -> str:
+    modes = frozenset().union(*(need.schedule.modes for need in unmet))
+    kinds = sorted({kind.value for need in unmet for kind in need.kinds})
+    if modes == {Mode.EVAL}:
+        return ("Evaluate within the run: a pass in model.eval() with torch.no_grad() whose loss is computed as in "
+                "training, or run.log in run.mode(\"eval\").")
+    if kinds == [Kind.LOSS.value]:
+        return "Call backward on one number, or log it: run.log({\"loss\": loss})."
+    return f'Use the preset "standard", or add a collection with kinds = {json.dumps(kinds)}.'

@@ -1,0 +1,257 @@
+"""The loop that shows a run to rules: live, and after the fact, the same.
+
+What it does with a step depends on the steps before it and on nothing else, so a watcher that is killed
+and started again at any point goes on as if nothing had been. It writes what it found before it
+remembers that it did: killed in between it does the last part again, and every write is idempotent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from barograph.errors import BadRule, StoreDenied, StoreError
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.finding import Finding, FindingState, NotEvaluated
+from barograph.model.key import Kind
+from barograph.rules.base import Rule
+from barograph.runs.feed import Feed
+from barograph.runs.findings import read_findings, write_event
+from barograph.runs.view import StepView
+from barograph.store.base import Store
+from barograph.watch.actions import Action
+from barograph.watch.judge import Judge, identity
+from barograph.watch.notifiers import Event, Notice, Notifier
+from barograph.watch.state import read_state, write_state
+
+SAVE_SECS = 5.0
+"""Longest time between two saves of a state that changed; a new finding saves it at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What one turn of the loop did.
+
+    Attributes:
+        steps: Steps judged.
+        notices: What was told, in order.
+        ended: The run has ended and all of it was seen.
+    """
+
+    steps: int
+    notices: tuple[Notice, ...]
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Something to do on the store: write a finding's event, or act on it."""
+
+    finding: Finding
+    action: Action | None = None
+
+
+class Watcher:
+    """Watches one run with rules.
+
+    Args:
+        store: The run's.
+        rules: Which; a rule may stand there once.
+        notifiers: Told of each finding that opens and closes, and of each problem.
+        actions: Asked once a finding opened, while the run goes on.
+        clock: For the time rules take, and between saves.
+        record: Write findings and state into the run, and go on from the state that is there. Without, it
+            starts at the first step and leaves nothing behind: for a look with other rules.
+
+    Raises:
+        StoreError: The store cannot be read.
+        BadRule: Two rules have one code.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        rules: Iterable[Rule],
+        *,
+        notifiers: Iterable[Notifier] = (),
+        actions: Iterable[Action] = (),
+        clock: Clock | None = None,
+        record: bool = True,
+    ) -> None:
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._judges = [Judge(rule, self._clock) for rule in rules]
+        self._notifiers = list(notifiers)
+        self._actions = list(actions)
+        self._record = record
+        self._findings: dict[str, Finding] = {}
+        self._attempts: dict[str, int] = {}
+        self._problems: list[str] = []
+        self._outages: set[str] = set()
+        self._steps = 0
+        self._tasks: deque[_Task] = deque()
+        self._notices: list[Notice] = []
+        self._dirty = False
+        self._saved_at = self._clock.monotonic()
+        self._feed = Feed(store, cursor=self._resumed(), clock=self._clock)
+        codes = [judge.rule.code for judge in self._judges]
+        if len(set(codes)) < len(codes):
+            raise BadRule(f"Two of the rules have one code; they are {', '.join(sorted(codes))}.")
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules it watches with."""
+        return tuple(judge.rule for judge in self._judges)
+
+    @property
+    def steps(self) -> int:
+        """Steps judged so far, those before a restart included."""
+        return self._steps
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings so far, as they stand now, by the step they began."""
+        now = {**self._findings, **{item.id: item for judge in self._judges for item in judge.open()}}
+        return tuple(sorted(now.values(), key=lambda item: (item.since_step, item.id)))
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What went wrong with the watching itself, once each."""
+        return tuple(self._problems)
+
+    def not_evaluated(self) -> tuple[NotEvaluated, ...]:
+        """Return the rules that could not judge what they are for, so far, and what would feed them."""
+        return tuple(item for judge in self._judges if (item := judge.not_evaluated()))
+
+    def poll(self) -> Poll:
+        """Judge every step that became complete since the last poll.
+
+        A store that is away is reported and tried again at the next poll; nothing is lost or told twice.
+        """
+        self._notices = []
+        try:
+            result = self._feed.poll()
+        except StoreDenied:
+            raise
+        except StoreError as error:
+            self._away("The run cannot be read", error)
+            return Poll(0, tuple(self._notices), ended=False)
+        self._back("The run cannot be read")
+        for view in result.views:
+            self._take(view, acting=not result.ended)
+        self._cursor: Any = result.cursor
+        self._dirty = self._dirty or bool(result.views)
+        self._work()
+        self._save(at_once=result.ended or bool(self._notices))
+        return Poll(len(result.views), tuple(self._notices), result.ended)
+
+    def _resumed(self) -> Any:
+        self._cursor = None
+        state = read_state(self._store) if self._record else None
+        mine = [identity(judge.rule) for judge in self._judges]
+        if state is None or [item["rule"] for item in state["judges"]] != mine:
+            return None
+        for judge, saved in zip(self._judges, state["judges"], strict=True):
+            judge.load(saved)
+        self._attempts, self._problems, self._steps = state["attempts"], state["problems"], state["steps"]
+        self._findings = {item.id: item for item in read_findings(self._store).findings}
+        self._cursor = state["cursor"]
+        return self._cursor
+
+    def _take(self, view: StepView, *, acting: bool) -> None:
+        self._steps += 1
+        if view.attempt > self._attempts.get(view.group, view.attempt):
+            for judge in self._judges:
+                judge.new_attempt(view.group)
+        self._attempts[view.group] = view.attempt
+        present = frozenset(kind for kind in Kind if view.columns(kind).subjects or view.scalars(kind))
+        for judge in self._judges:
+            events, problems = judge.take(view, present)
+            for finding in events:
+                self._tell(finding, acting=acting)
+            for text in problems:
+                self._problem(text)
+
+    def _tell(self, finding: Finding, *, acting: bool) -> None:
+        self._findings[finding.id] = finding
+        opened = finding.state is FindingState.OPEN
+        if self._record:
+            self._tasks.append(_Task(finding))
+        if opened and acting:
+            self._tasks.extend(_Task(finding, action) for action in self._actions)
+        self._notify(Notice(Event.OPENED if opened else Event.CLOSED, finding=finding))
+
+    def _problem(self, text: str) -> None:
+        if text not in self._problems:
+            self._problems.append(text)
+            self._notify(Notice(Event.PROBLEM, text))
+
+    def _away(self, what: str, error: StoreError) -> None:
+        if what not in self._outages:
+            self._outages.add(what)
+            self._notify(Notice(Event.PROBLEM, f"{what} now; trying again. {error}"))
+
+    def _back(self, what: str) -> None:
+        if what in self._outages:
+            self._outages.discard(what)
+            self._notify(Notice(Event.PROBLEM, f"{what} no more: the store is back."))
+
+    def _notify(self, notice: Notice) -> None:
+        self._notices.append(notice)
+        failed = []
+        for notifier in self._notifiers:
+            try:
+                notifier.notify(notice)
+            except Exception as error:  # noqa: BLE001 - a notifier may be anybody's, and may raise anything
+                failed.append(f"{type(notifier).__name__} could not tell: {type(error).__name__}: {error}")
+        for text in failed:
+            self._problem(text)
+
+    def _work(self) -> None:
+        waiting: deque[_Task] = deque()
+        for task in self._tasks:
+            what = type(task.action).__name__ if task.action else "Findings"
+            try:
+                self._do(task)
+            except StoreDenied as error:
+                self._problem(f"{what}: the store refuses it. {error}")
+            except StoreError as error:
+                waiting.append(task)
+                self._away(f"{what} cannot reach the store", error)
+            except Exception as error:  # noqa: BLE001 - an action may be anybody's, and may raise anything
+                self._problem(f"{what} failed: {type(error).__name__}: {error}")
+            else:
+                self._back(f"{what} cannot reach the store")
+        self._tasks = waiting
+
+    def _do(self, task: _Task) -> None:
+        if task.action is None:
+            write_event(self._store, task.finding)
+        elif done := task.action.act(task.finding, self._store):
+            self._notify(Notice(Event.ACTION, done, task.finding))
+
+    def _save(self, *, at_once: bool) -> None:
+        due = at_once or self._clock.monotonic() - self._saved_at >= SAVE_SECS
+        # What waits to be written is not remembered as done.
+        if not (self._record and self._dirty and due) or self._tasks:
+            return
+        for judge in self._judges:
+            if problem := judge.check():
+                self._problem(problem)
+        state = {
+            "cursor": self._cursor, "judges": [judge.to_json() for judge in self._judges],
+            "attempts": self._attempts, "problems": self._problems, "steps": self._steps,
+        }
+        try:
+            write_state(self._store, state)
+        except StoreDenied as error:
+            self._record = False
+            self._problem(f"Nothing is recorded in the run, which may not be written. {error}")
+        except StoreError as error:
+            self._away("The watcher's state cannot be saved", error)
+        else:
+            self._back("The watcher's state cannot be saved")
+            self._dirty = False
+            self._saved_at = self._clock.monotonic()

@@ -1,0 +1,44 @@
+"""What a watcher remembers between polls and over restarts, as one object on the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from barograph.errors import DamagedChunk, ObjectNotFound
+from barograph.runs.layout import WATCH
+from barograph.runs.papers import sealed, unsealed
+from barograph.store.base import Store
+
+STATE = f"{WATCH}/state.json"
+
+_VERSION = 1
+
+
+def write_state(store: Store, state: Mapping[str, Any]) -> None:
+    """Put the state in place of the one before, whole or not at all.
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    # As one text, because a rule may remember NaN, which the papers' strict JSON would turn into null.
+    store.put(STATE, sealed({"version": _VERSION, "state": json.dumps(state)}))
+
+
+def read_state(store: Store) -> dict[str, Any] | None:
+    """Return the state that `write_state` wrote; None if there is none that this version understands.
+
+    A damaged or foreign state is as good as none: the watcher starts at the first step again, and finds
+    what it found before.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    try:
+        body = unsealed(store.get(STATE), STATE)
+    except (ObjectNotFound, DamagedChunk):
+        return None
+    if body.get("version") != _VERSION:
+        return None
+    return dict(json.loads(body["state"]))

@@ -1,0 +1,216 @@
+"""One rule at work: what it needs, what it remembers, and what happens when it misbehaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from barograph.model.clock import ManualClock
+from barograph.model.finding import Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.records import UnitSummaries
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode, Step
+from barograph.model.summary import Summary
+from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.runs.view import StepView
+from barograph.watch.judge import Judge, meets
+
+LOSS = Key(Kind.LOSS, "total")
+FC = Key(Kind.OUTPUT, "fc")
+SUMMARY = Summary(count=4, min=1.0, max=1.0, sum=4.0, sum_sq=4.0, sum_abs=4.0)
+
+Said = Iterable[Symptom | Unjudged]
+
+
+def take(judge: Judge, *views: StepView) -> tuple[list[int], list[str]]:
+    """Return the steps at which findings opened, and the problems."""
+    opened, problems = [], []
+    for view in views:
+        events, said = judge.take(view, frozenset({Kind.LOSS}))
+        opened += [item.opened_step for item in events]
+        problems += said
+    return opened, problems
+
+
+def losses(*values: float, first: int = 0) -> list[StepView]:
+    return [StepView.of(step, {LOSS: value}) for step, value in enumerate(values, first)]
+
+
+def rule_that(high: type[Rule], judge: Callable[[Rule, StepView, Memory], Any]) -> Rule:
+    return type("Odd", (high,), {"judge": judge})()
+
+
+def test_a_symptom_becomes_a_finding_with_its_evidence(high: type[Rule]) -> None:
+    judge = Judge(high(), ManualClock())
+
+    take(judge, *losses(0.5, 2.0))
+
+    (finding,) = judge.open()
+    assert (finding.code, finding.message, finding.evidence[0].value) == ("X901", "The loss is 2.", 2.0)
+
+
+def test_a_step_without_anything_of_the_kinds_it_needs_is_not_shown(high: type[Rule]) -> None:
+    judge = Judge(high(), ManualClock())
+
+    judge.take(StepView.of(0, {FC: SUMMARY}), frozenset({Kind.OUTPUT}))
+
+    assert judge.to_json()["calls"] == 0
+
+
+def test_memory_is_one_for_each_worker_and_optimizer(high: type[Rule]) -> None:
+    judge = Judge(high(), ManualClock())
+    take(judge, *losses(0.0, 0.0), StepView.of(Step(0, 0, "G"), {LOSS: 0.0}), StepView.of(0, {LOSS: 0.0}, group="p1"))
+
+    assert judge.to_json()["memories"] == {"p0|": {"seen": 2}, "p0|G": {"seen": 1}, "p1|": {"seen": 1}}
+
+
+@pytest.mark.parametrize("cut", range(5))
+def test_a_restart_at_any_step_changes_nothing(high: type[Rule], cut: int) -> None:
+    views = losses(0.0, 2.0, 2.0, 0.0, 2.0)
+    whole, before, after = (Judge(high(patience=2, recovery=1), ManualClock()) for _ in range(3))
+
+    take(before, *views[:cut])
+    after.load(json.loads(json.dumps(before.to_json())))
+    take(after, *views[cut:])
+    take(whole, *views)
+
+    assert after.to_json() == whole.to_json()
+
+
+def test_a_rule_that_raises_is_named_once_and_not_asked_again(raises: type[Rule]) -> None:
+    judge = Judge(raises(), ManualClock())
+
+    opened, problems = take(judge, *losses(0.0, 2.0, 2.0, 2.0))
+
+    assert opened == [1]
+    assert problems == [
+        "The rule X902 raises is not used any more: it failed at step 2 of p0: ZeroDivisionError: by design"
+    ]
+    said = judge.not_evaluated()
+    assert said is not None
+    assert said.reason == "The rule failed at step 2 of p0: ZeroDivisionError: by design"
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (None, "TypeError: 'NoneType' object is not iterable"),
+        ("ab", "TypeError: it yields str; a rule yields Symptom or Unjudged"),
+        ([3], "TypeError: it yields int; a rule yields Symptom or Unjudged"),
+    ],
+)
+def test_a_rule_that_returns_something_else_is_named(high: type[Rule], said: object, problem: str) -> None:
+    _, problems = take(Judge(rule_that(high, lambda *_: said), ManualClock()), *losses(0.0, 0.0))
+
+    assert problems == [f"The rule X901 high is not used any more: it failed at step 0 of p0: {problem}"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "problem"),
+    [
+        ({1: 2}, "its memory['x'] has the key 1; only texts come back from JSON as they were"),
+        ((1, 2), "its memory['x'] holds tuple"),
+        ([{"a": {1}}], "its memory['x'][…]['a'] holds set"),
+    ],
+)
+def test_a_rule_that_keeps_what_json_cannot_is_named(high: type[Rule], kept: object, problem: str) -> None:
+    def judge(self: Rule, view: StepView, memory: Memory) -> Said:
+        memory["x"] = kept
+        return ()
+
+    _, problems = take(Judge(rule_that(high, judge), ManualClock()), *losses(0.0, 0.0))
+
+    assert len(problems) == 1
+    assert problem in problems[0]
+
+
+def test_what_is_kept_late_is_caught_before_it_is_saved(high: type[Rule]) -> None:
+    def judge(self: Rule, view: StepView, memory: Memory) -> Said:
+        memory["x"] = {1, 2} if view.step.number == 2 else []
+        return ()
+
+    late = Judge(rule_that(high, judge), ManualClock())
+    _, problems = take(late, *losses(0.0, 0.0, 0.0))
+
+    assert problems == []
+    assert late.check() == (
+        "The rule X901 high is not used any more: it failed: its memory['p0|']['x'] holds set; "
+        "use numbers, texts, lists and dicts with text keys"
+    )
+    assert json.dumps(late.to_json())
+
+
+def test_a_slow_rule_is_named_once_and_still_asked(high: type[Rule]) -> None:
+    clock = ManualClock()
+
+    def judge(self: Rule, view: StepView, memory: Memory) -> Said:
+        clock.advance(1.5)
+        yield Symptom("slowly wrong", "wait")
+
+    opened, problems = take(Judge(rule_that(high, judge), clock), *losses(0.0, 0.0))
+
+    assert opened == [0]
+    assert problems == ["The rule X901 high took 1.5 s over step 0; findings come late."]
+
+
+def test_a_rule_that_saw_nothing_says_what_would_feed_it(high: type[Rule]) -> None:
+    said = Judge(high(), ManualClock()).not_evaluated()
+
+    assert said is not None
+    assert said.reason == "Nothing was recorded of what it needs: loss, every step."
+    assert said.feed == 'Call backward on one number, or log it: run.log({"loss": loss}).'
+
+
+def test_a_rule_fed_in_part_says_so(high: type[Rule]) -> None:
+    both = type("Both", (high,), {"needs": (
+        Selection(kinds=frozenset({Kind.LOSS})),
+        Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=frozenset({Mode.EVAL}))),
+    )})
+    judge = Judge(both(), ManualClock())
+    take(judge, *losses(0.0))
+
+    said = judge.not_evaluated()
+
+    assert said is not None
+    assert said.reason == "In part: nothing was recorded of what it needs: loss, every step of eval."
+    assert said.feed.startswith("Evaluate within the run")
+
+
+def test_a_rule_that_could_not_judge_says_why(high: type[Rule]) -> None:
+    def judge(self: Rule, view: StepView, memory: Memory) -> Said:
+        yield Unjudged("2 losses so far; it compares 20")
+
+    unfed = Judge(rule_that(high, judge), ManualClock())
+    take(unfed, *losses(0.0, 0.0))
+
+    said = unfed.not_evaluated()
+    assert said is not None
+    assert said.reason == "It saw its records, but could not judge: 2 losses so far; it compares 20."
+
+
+def test_a_rule_that_judged_is_evaluated(high: type[Rule]) -> None:
+    judge = Judge(high(), ManualClock())
+
+    take(judge, *losses(0.0))
+
+    assert judge.not_evaluated() is None
+
+
+def test_a_need_is_met_only_in_the_detail_it_asks_for() -> None:
+    import numpy as np
+
+    units = UnitSummaries(4, np.zeros((1, 7)))
+    plain = StepView.of(0, {FC: SUMMARY}, layers={FC: "ReLU"})
+    detailed = StepView.of(0, {FC: SUMMARY}, layers={FC: "ReLU"}, units={FC: units})
+    relu = Selection(kinds=frozenset({Kind.OUTPUT}), layers=frozenset({"ReLU"}))
+    tanh = Selection(kinds=frozenset({Kind.OUTPUT}), layers=frozenset({"Tanh"}))
+    relu_units = Selection(kinds=frozenset({Kind.OUTPUT}), layers=frozenset({"ReLU"}), units=True)
+    rates = Selection(kinds=frozenset({Kind.LEARNING_RATE}))
+
+    assert [meets(plain, need) for need in (relu, tanh, relu_units, rates)] == [True, False, False, False]
+    assert meets(detailed, relu_units)
+    assert meets(StepView.of(0, {Key(Kind.LEARNING_RATE, "group0"): 0.1}), rates)
