@@ -129,15 +129,17 @@ static inline double f64_of_bits(int64_t bits)
 #define MAX_F32(a, b) ((VF)_mm512_max_ps((__m512)(a), (__m512)(b)))
 #define MIN_F64(a, b) ((VD)_mm512_min_pd((__m512d)(a), (__m512d)(b)))
 #define MAX_F64(a, b) ((VD)_mm512_max_pd((__m512d)(a), (__m512d)(b)))
+#define WIDEN_F16(from, to) _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(from))))
 #include "_native_lanes.h"
 
 #define WIDTH 32
-#define TARGET __attribute__((target("avx2")))
+#define TARGET __attribute__((target("avx2,f16c")))
 #define LOOPS(name) name##_avx2
 #define MIN_F32(a, b) ((VF)_mm256_min_ps((__m256)(a), (__m256)(b)))
 #define MAX_F32(a, b) ((VF)_mm256_max_ps((__m256)(a), (__m256)(b)))
 #define MIN_F64(a, b) ((VD)_mm256_min_pd((__m256d)(a), (__m256d)(b)))
 #define MAX_F64(a, b) ((VD)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
+#define WIDEN_F16(from, to) _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from))))
 #include "_native_lanes.h"
 
 #define WIDTH 16
@@ -199,7 +201,7 @@ static void choose_level(void)
                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
     /* Processors before VBMI2 slow their clock for a while after wide arithmetic, and training would pay. */
     levels[0].preferred = levels[0].supported && __builtin_cpu_supports("avx512vbmi2");
-    levels[1].supported = levels[1].preferred = __builtin_cpu_supports("avx2");
+    levels[1].supported = levels[1].preferred = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
 #endif
     for (level = levels; !level->preferred; level++)
         continue;
@@ -347,21 +349,12 @@ static inline uint32_t word(const float *x)
     return bits;
 }
 
-/* Where, within each of 8 groups of 8, the sampled element lies: 3 bits a group, from the top.
- * See measures/sampling.py. */
-static inline uint32_t places(uint64_t index)
+/* Every eighth element is sampled, beginning in each run of 64 at a place drawn anew. See measures/sampling.py. */
+static inline uint32_t place(uint64_t index)
 {
-    uint32_t h = (uint32_t)(index / 64 + 1);
-    h ^= h >> 16;
-    h *= 0x85ebca6bu;
-    h ^= h >> 13;
-    h *= 0xc2b2ae35u;
-    h ^= h >> 16;
-    return h;
+    uint32_t h = (uint32_t)(index / 64 + 1) * 0x85ebca6bu;
+    return (h ^ h >> 15) * 0xc2b2ae35u >> 29;
 }
-
-#define GROUPS(n) (((n) + 7) / 8)
-#define PLACE(h, group) (8 * (group) + ((h) >> (29 - 3 * (group)) & 7))
 
 static void count_exact(const float *x, size_t n, Bins *bins)
 {
@@ -382,28 +375,22 @@ static void count_sampled(const float *x, size_t n, uint64_t start, Bins *bins)
 {
     size_t i = 0;
     for (; i + 64 <= n; i += 64) {
-        uint32_t h = places(start + i);
-        for (size_t group = 0; group < 8; group++)
-            bins->tables[group % TABLES][word(x + i + PLACE(h, group)) >> 23]++;
+        const float *first = x + i + place(start + i);
+        for (int k = 0; k < 8; k++)
+            bins->tables[k % TABLES][word(first + 8 * k) >> 23]++;
     }
-    uint32_t h = places(start + i);
-    for (size_t group = 0; group < GROUPS(n - i); group++)
-        if (i + PLACE(h, group) < n)
-            bins->tables[0][word(x + i + PLACE(h, group)) >> 23]++;
+    for (size_t at = i + place(start + i); at < n; at += 8)
+        bins->tables[0][word(x + at) >> 23]++;
 }
 
 static int is_denormal(uint32_t bits) { return (bits & 0x7fffffffu) - 1u < 0x7fffffu; }
 
 static void count_sampled_denormals(const float *x, size_t n, uint64_t start, uint64_t denormals[2])
 {
-    for (size_t i = 0; i < n; i += 64) {
-        uint32_t h = places(start + i);
-        for (size_t group = 0; group < 8; group++) {
-            size_t at = i + PLACE(h, group);
-            if (at < n && is_denormal(word(x + at)))
+    for (size_t i = 0; i < n; i += 64)
+        for (size_t at = i + place(start + i); at < n && at < i + 64; at += 8)
+            if (is_denormal(word(x + at)))
                 denormals[word(x + at) >> 31]++;
-        }
-    }
 }
 
 static uint64_t zeros_and_denormals(const Bins *bins)
@@ -454,12 +441,9 @@ static void count_f64(const double *x, size_t n, uint64_t start, Bins *bins)
             count_one_f64(x[i], bins);
         return;
     }
-    for (size_t i = 0; i < n; i += 64) {
-        uint32_t h = places(start + i);
-        for (size_t group = 0; group < 8; group++)
-            if (i + PLACE(h, group) < n)
-                count_one_f64(x[i + PLACE(h, group)], bins);
-    }
+    for (size_t i = 0; i < n; i += 64)
+        for (size_t at = i + place(start + i); at < n && at < i + 64; at += 8)
+            count_one_f64(x[at], bins);
 }
 
 static void flush_bins(Bins *bins, int64_t *row)
@@ -698,8 +682,9 @@ static void add_strip(const Layers *layers, const float *x, size_t rows, size_t 
 {
     Strip strip;
     level->loops->strip(x, rows, stride, layers->narrow_bound, &strip);
+    double *unit = layers->columns + column / layers->inner * UNITS;
+    uint64_t left = layers->inner - column % layers->inner; /* columns of this unit */
     for (int l = 0; l < n; l++) {
-        double *unit = layers->columns + (column + (uint64_t)l) / layers->inner * UNITS;
         double square = strip.sum_sq[l];
         int zero = strip.low[l] == 0.0f && strip.high[l] == 0.0f;
         if (square <= DBL_MAX && (square >= TINY_SQUARE || zero))
@@ -707,6 +692,10 @@ static void add_strip(const Layers *layers, const float *x, size_t rows, size_t 
         else
             for (size_t row = 0; row < rows; row++)
                 add_to_unit(x[row * stride + (size_t)l], layers->bound, unit);
+        if (--left == 0) {
+            left = layers->inner;
+            unit += UNITS;
+        }
     }
 }
 
@@ -805,7 +794,7 @@ static void add_wide_units(const Layers *layers)
     }
 }
 
-enum { RUN_FROM = 128 }; /* neighbours of one unit from which adding them up by themselves is the faster way */
+enum { RUN_FROM = 512 }; /* neighbours of one unit from which adding them up by themselves is the faster way */
 
 static int summarize_units(const Layers *layers)
 {

@@ -5,6 +5,7 @@
  *     TARGET     attribute that lets a function use the instructions of that width
  *     LOOPS(x)   the name of x at this width
  *     MIN_F32, MAX_F32, MIN_F64, MAX_F64   smaller and larger of two vectors
+ *     WIDEN_F16(from, to)   brings a vector of float16 into float32; left out where there is no instruction for it
  *
  * Whatever the width, element i of a block is added to lane i % LANES, in order, and lanes are added up in one
  * order. So the result has the same bits on every processor; fused multiply-add would spoil that, and is switched
@@ -271,7 +272,12 @@ TARGET static void LOOPS(from_bfloat16)(const char *x, size_t n, float *out)
  * What was infinite or NaN then lies at 65536 or beyond, where no half does, and gets the exponent of infinity. */
 TARGET static void LOOPS(from_float16)(const char *x, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++) {
+    size_t i = 0;
+#ifdef WIDEN_F16
+    for (; i + F_WIDTH <= n; i += F_WIDTH)
+        WIDEN_F16(x + i * sizeof(uint16_t), out + i);
+#endif
+    for (; i < n; i++) {
         uint16_t half;
         memcpy(&half, x + i * sizeof half, sizeof half);
         uint32_t shifted = (uint32_t)(half & 0x7fff) << 13, bits;
@@ -315,3 +321,4 @@ static const Loops LOOPS(loops) = {
 #undef MAX_F32
 #undef MIN_F64
 #undef MAX_F64
+#undef WIDEN_F16

@@ -1,8 +1,8 @@
 """Which elements a sampled histogram looks at.
 
-One element of each eight neighbours, drawn by a hash of their place. So the sample is spread evenly, is
-the same in every process, and falls in step with nothing: a fixed offset, or one that merely rotates, would
-see only some columns of a matrix whose rows are a power of two long.
+Every eighth, beginning in each run of 64 neighbours at a place drawn anew by a hash. So the sample is spread
+evenly, is the same in every process, and falls in step with nothing: a fixed place, or one that merely rotates,
+would see only some columns of a matrix whose rows are a power of two long.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 STRIDE = 8
 """One element in so many is looked at."""
 
+RUN = 64
+"""Neighbours that share one drawn place."""
+
 SAMPLED_FROM = 4096
 """A tensor with fewer elements is looked at whole: that costs nothing, and an eighth of it says little."""
 
@@ -22,9 +25,9 @@ SAMPLED_FROM = 4096
 def sampled_indices(numel: int) -> NDArray[np.int64]:
     """Return the flat indices, ascending, of the elements that a sampled histogram looks at.
 
-    Eight neighbours at a time (element i belongs to group i // 8) give one element each; the last group gives
-    one only if the drawn place lies inside the tensor. The places of groups 8w to 8w+7 are the upper 24 bits,
-    three each, of a 32-bit hash of w + 1 (the finaliser of MurmurHash3).
+    Of run w, elements 64w to 64w + 63, they are 64w + place, 64w + place + 8 and so on, where `place` is the upper
+    three bits of a 32-bit hash of w + 1. Of data that repeats itself every 8 elements, a run so shows one of 8
+    phases: sampled shares of such data vary as those of numel / 64 draws.
 
     Args:
         numel: Elements of the tensor.
@@ -40,15 +43,12 @@ def sampled_indices(numel: int) -> NDArray[np.int64]:
     """
     if numel < SAMPLED_FROM:
         return np.arange(numel, dtype=np.int64)
-    groups = np.arange(-(-numel // STRIDE), dtype=np.int64)
-    shifts = (29 - 3 * (groups % 8)).astype(np.uint32)
-    indices = groups * STRIDE + ((_hash((groups // 8 + 1).astype(np.uint32)) >> shifts) & np.uint32(7))
+    runs = np.arange(-(-numel // RUN), dtype=np.int64)
+    firsts = runs * RUN + _places((runs + 1).astype(np.uint32))
+    indices = (firsts[:, np.newaxis] + np.arange(0, RUN, STRIDE)).reshape(-1)
     return cast("NDArray[np.int64]", indices[indices < numel])
 
 
-def _hash(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    words = words ^ (words >> np.uint32(16))
-    words = words * np.uint32(0x85EBCA6B)
-    words = words ^ (words >> np.uint32(13))
-    words = words * np.uint32(0xC2B2AE35)
-    return cast("NDArray[np.uint32]", words ^ (words >> np.uint32(16)))
+def _places(runs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    hashed = runs * np.uint32(0x85EBCA6B)
+    return cast("NDArray[np.uint32]", ((hashed ^ (hashed >> np.uint32(15))) * np.uint32(0xC2B2AE35)) >> np.uint32(29))
