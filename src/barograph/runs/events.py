@@ -110,14 +110,14 @@ class _Rows:
     def __init__(self, table: pa.Table, tables: SubjectTables) -> None:
         self._tables = tables
         is_point = table["skipped"].is_null().to_numpy()
-        modes = _dictionary(table, "mode")
+        modes = dictionary_column(table, "mode")
         chunk, tick, step = (table[name].to_numpy() for name in ("chunk", "tick", "step"))
         order = np.lexsort((step, modes.codes, ~is_point, tick, chunk))
         self._order = order
         self._chunk, self._tick, self._step = chunk[order], tick[order], step[order]
         self._is_point, self._mode = is_point[order], modes.codes[order]
         self._modes = [Mode(text) for text in modes.texts]
-        optimizers = _dictionary(table, "optimizer")
+        optimizers = dictionary_column(table, "optimizer")
         self._optimizer, self._optimizers = optimizers.codes[order], optimizers.texts
         self._skipped = table["skipped"].fill_null(False).to_numpy()[order]
         self._time = table["time"].cast(pa.int64()).to_numpy()[order]
@@ -185,21 +185,35 @@ class _Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Dictionary:
+class DictionaryColumn:
+    """A column of texts.
+
+    Attributes:
+        codes: For each row, which of the texts.
+        texts: All there are.
+    """
+
     codes: NDArray[np.int64]
     texts: list[str]
 
+    def ranks(self) -> NDArray[np.int64]:
+        """Return for each text where it stands among the sorted ones."""
+        ranks = np.empty(len(self.texts), np.int64)
+        ranks[sorted(range(len(self.texts)), key=self.texts.__getitem__)] = np.arange(len(self.texts))
+        return ranks
 
-def _dictionary(table: pa.Table, name: str) -> _Dictionary:
+
+def dictionary_column(table: pa.Table, name: str) -> DictionaryColumn:
+    """Return one of the columns `TEXTS` of a table whose dictionaries are unified."""
     column = table[name].combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0)
-    return _Dictionary(column.indices.to_numpy().astype(np.int64), column.dictionary.to_pylist())
+    return DictionaryColumn(column.indices.to_numpy().astype(np.int64), column.dictionary.to_pylist())
 
 
 def _subjects(table: pa.Table) -> tuple[list[Subject], NDArray[np.intp]]:
     """Return the different subjects in a table, and for each row which of them it is about."""
-    parts = [_dictionary(table, name) for name in ("kind", "path", "layer", "dtype")]
+    parts = [dictionary_column(table, name) for name in ("kind", "path", "layer", "dtype")]
     shard = table["shard"].to_numpy().astype(np.int64)
     combined = shard
     for part in parts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +20,11 @@ class Pending(Protocol):
     """A step whose numbers may still be on their way from a device."""
 
     @property
+    def step(self) -> Step:
+        """Which step."""
+        ...
+
+    @property
     def size_bytes(self) -> int:
         """Memory it holds."""
         ...
@@ -30,10 +35,41 @@ class Pending(Protocol):
 
 
 _COUNT = MOMENT_FIELDS.index("count")
+_STEP_BYTES, _SCALAR_BYTES, _BIN_BYTES = 500, 200, 14
 
 POINT = np.dtype([("series", "<i4"), ("tick", "<i8"), ("step", "<i8"), ("value", "<f8"), ("time", "<f8")])
 """One number that the script logged: which series, the tick of the step that was going on, the step it was
 logged for, the number, and when (seconds since 1970 UTC)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Records that are there at once, as a `Pending`.
+
+    Attributes:
+        records: What was recorded.
+    """
+
+    records: StepRecords
+
+    @property
+    def step(self) -> Step:
+        """Which step."""
+        return self.records.step
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory it holds."""
+        records = self.records
+        size = 0 if records.moments is None else records.moments.nbytes
+        size += 0 if records.exponents is None else records.exponents.nbytes
+        size += sum(units.columns.nbytes for units in records.units.values())
+        size += sum(len(tensor.data) for tensor in records.tensors.values())
+        return size + _SCALAR_BYTES * len(records.scalars)
+
+    def resolve(self) -> StepRecords:
+        """Return them."""
+        return self.records
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +108,7 @@ def compact(records: StepRecords) -> CompactStep:
     bin_rows, bins, bin_counts = _filled_bins(records.exponents, rows)
     kept = moments[rows]
     units = {row: item for row, item in records.units.items() if moments[row, _COUNT] > 0}
-    size = kept.nbytes + 16 * len(bins) + 200 * len(records.scalars) + 500
+    size = kept.nbytes + _BIN_BYTES * len(bins) + _SCALAR_BYTES * len(records.scalars) + _STEP_BYTES
     size += sum(item.columns.nbytes for item in units.values())
     size += sum(len(tensor.data) for tensor in records.tensors.values())
     return CompactStep(
@@ -92,6 +128,11 @@ class Points:
 
     series: Sequence[tuple[str, Mode]]
     points: NDArray[np.void]
+
+    def pieces(self, count: int) -> Iterator[Points]:
+        """Yield them in pieces of at most `count`; nothing where there are none."""
+        for start in range(0, len(self.points), count):
+            yield Points(self.series, self.points[start : start + count])
 
 
 NO_POINTS = Points((), np.empty(0, POINT))

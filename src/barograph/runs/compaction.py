@@ -1,0 +1,105 @@
+"""Many small files of records made one, without a moment in which a row is missing or cannot be told apart."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from barograph.errors import ObjectExists
+from barograph.runs.codec import ChunkNotes, notes_of, parquet_bytes
+from barograph.runs.events import dictionary_column, read_table
+from barograph.runs.layout import ChunkName, digest_of
+from barograph.runs.outbox import Published
+from barograph.runs.proof import proved
+from barograph.store.base import Store
+
+FILES_PER_LEVEL = 32
+"""Files of one level that are made one of the next."""
+
+COMPACTED_BYTES = 32 * 2**20
+"""Largest file that is made of several."""
+
+_WORTHWHILE_FILES = 4
+
+
+def worth_compacting(files: Sequence[Published]) -> Sequence[Published]:
+    """Return the oldest files that are to be made one; none where nothing is to be done.
+
+    The files of one level stand side by side: level 0 as first published, level 1 made of 32 of these, and
+    so on, so each row is written once a level.
+
+    Args:
+        files: Of one worker and attempt, in order.
+    """
+    start = 0
+    while start < len(files):
+        stop, size_bytes = start, 0
+        while stop < len(files) and _level(files[stop].name) == _level(files[start].name):
+            if stop - start == FILES_PER_LEVEL or size_bytes + files[stop].size_bytes > COMPACTED_BYTES:
+                break
+            size_bytes += files[stop].size_bytes
+            stop += 1
+        full = stop < len(files) and size_bytes + files[stop].size_bytes > COMPACTED_BYTES
+        if stop - start >= (_WORTHWHILE_FILES if full else FILES_PER_LEVEL):
+            return files[start:stop]
+        start = max(stop, start + 1)
+    return ()
+
+
+def worth_compacting_at_end(files: Sequence[Published], limit_bytes: int) -> Sequence[Published]:
+    """Return the newest files that are to be made one when the worker ends; none where nothing is to be done."""
+    start, size_bytes = len(files), 0
+    while start > 0 and size_bytes + files[start - 1].size_bytes <= limit_bytes:
+        start -= 1
+        size_bytes += files[start].size_bytes
+    return files[start:] if len(files) - start > 1 else ()
+
+
+def publish_compacted(store: Store, files: Sequence[Published]) -> Published:
+    """Publish one file with the rows of all `files`, and return it; then these may be deleted.
+
+    Whoever dies in between leaves both; a reader takes the file with the longer range.
+
+    Raises:
+        DamagedChunk: One of them is not what was published; nothing has changed.
+        StoreError: The store does not do what is asked; trying again is safe.
+    """
+    tables, notes = [], []
+    for file in files:
+        data = proved(store, str(file.name), file.name.digest)
+        tables.append(read_table(data, str(file.name)))
+        notes.append(notes_of(pq.read_metadata(pa.BufferReader(pa.py_buffer(data))).metadata))
+    merged = parquet_bytes(
+        sorted_by_key(pa.concat_tables(tables)),
+        ChunkNotes(max(note.dropped_steps for note in notes), max(note.dropped_points for note in notes)),
+    )
+    first, last = files[0].name, files[-1].name
+    name = ChunkName(first.worker, first.attempt, first.first, last.last, digest_of(merged))
+    # The name says what the bytes are: if it is taken, an earlier try came through after all.
+    with contextlib.suppress(ObjectExists):
+        store.create(str(name), merged)
+    tensors = tuple(tensors for file in files for tensors in file.tensors)
+    last_steps: dict[str, int] = {}
+    for file in files:
+        for optimizer, step in file.last_steps.items():
+            last_steps[optimizer] = max(step, last_steps.get(optimizer, 0))
+    return Published(name, len(merged), tensors, last_steps)
+
+
+def sorted_by_key(table: pa.Table) -> pa.Table:
+    """Return the rows sorted by kind and path; rows of one key stay in the order they are in."""
+    table = table.unify_dictionaries().combine_chunks()
+    kinds, paths = dictionary_column(table, "kind"), dictionary_column(table, "path")
+    rank = kinds.ranks()[kinds.codes] * len(paths.texts) + paths.ranks()[paths.codes]
+    return table.take(pa.array(np.argsort(rank, kind="stable")))
+
+
+def _level(name: ChunkName) -> int:
+    level, span = 0, name.last - name.first + 1
+    while span >= FILES_PER_LEVEL:
+        level, span = level + 1, span // FILES_PER_LEVEL
+    return level

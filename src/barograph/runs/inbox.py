@@ -1,0 +1,118 @@
+"""Where the thread that trains leaves what it recorded: bounded in memory, and never in its way."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections import deque
+
+import numpy as np
+
+from barograph.model.records import StepRecords
+from barograph.model.step import Mode
+from barograph.runs.pending import POINT, Pending, Points, Recorded
+
+_PACK = struct.Struct("<iqqdd").pack
+_POINT_BYTES = POINT.itemsize
+
+
+class Inbox:
+    """Steps and logged numbers on their way to the writer's thread.
+
+    Any thread may put and log; one thread takes. What does not fit is dropped, a whole step at a time, and
+    counted.
+
+    Args:
+        limit_bytes: Memory that what waits may take, here and with whoever took it and has not yet
+            called `release`.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._lock = threading.Lock()
+        self._steps: deque[tuple[Pending, int]] = deque()
+        self._held_bytes = 0
+        self._next_tick = 0
+        self._series: list[tuple[str, Mode]] = []
+        self._codes: dict[Mode, dict[str, int]] = {mode: {} for mode in Mode}
+        # One flat buffer of packed records: extending it is one call that no other thread can cut in two.
+        self._points = bytearray()
+        self._point_limit_bytes = limit_bytes
+        self._is_shut = False
+        self.dropped_steps = 0
+        self.dropped_points = 0
+
+    def put(self, records: StepRecords | Pending) -> bool:
+        """Take a step in; False when there was no room, and the whole step was dropped and counted."""
+        pending = Recorded(records) if isinstance(records, StepRecords) else records
+        size_bytes = pending.size_bytes
+        with self._lock:
+            self._next_tick = pending.step.tick + 1
+            if self._is_shut or self._held_bytes + size_bytes > self._limit_bytes:
+                self.dropped_steps += 1
+                return False
+            self._held_bytes += size_bytes
+            self._steps.append((pending, size_bytes))
+        return True
+
+    def log(self, name: str, value: float, step: int, mode: Mode, time_unix: float) -> None:
+        """Take in one number of the series `name`; when there is no room it is dropped and counted."""
+        try:
+            series = self._codes[mode][name]
+        except KeyError:
+            series = self._new_series(name, mode)
+        points = self._points
+        if len(points) < self._point_limit_bytes:
+            points += _PACK(series, self._next_tick, step, value, time_unix)
+        else:
+            self.dropped_points += 1
+
+    def take(self) -> tuple[list[tuple[Pending, int]], Points]:
+        """Return the steps that wait, each with the bytes it holds, and the numbers that were logged so far.
+
+        Numbers logged before a step was put come with that step or earlier.
+        """
+        count = len(self._steps)
+        taken = len(self._points)
+        # The slice is a copy; a view would make every `log` meanwhile fail.
+        data = self._points[:taken]
+        del self._points[:taken]
+        steps = [self._steps.popleft() for _ in range(count)]
+        self.hold(taken)
+        return steps, Points(tuple(self._series), np.frombuffer(data, POINT))
+
+    def hold(self, change_bytes: int) -> None:
+        """Count so many more bytes (or fewer) as held by whoever took them."""
+        with self._lock:
+            self._held_bytes += change_bytes
+            room = 0 if self._is_shut else self._limit_bytes - self._held_bytes
+            self._point_limit_bytes = max(0, room)
+
+    def shut(self) -> None:
+        """Take nothing more in: whatever comes is dropped and counted."""
+        with self._lock:
+            self._is_shut = True
+            self._point_limit_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that what was put holds, taken or not, without the numbers that wait here."""
+        return self._held_bytes
+
+    @property
+    def waiting_steps(self) -> int:
+        """Steps that were not taken yet."""
+        return len(self._steps)
+
+    @property
+    def waiting_points(self) -> int:
+        """Numbers that were not taken yet."""
+        return len(self._points) // _POINT_BYTES
+
+    def _new_series(self, name: str, mode: Mode) -> int:
+        with self._lock:
+            codes = self._codes[mode]
+            if name not in codes:
+                self._series.append((name, mode))
+                codes[name] = len(self._series) - 1
+            return codes[name]

@@ -1,0 +1,169 @@
+"""From compact steps to published chunks: what waits is sealed into files, the files go to the store in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from barograph.errors import UnsupportedDtype
+from barograph.model.manifest import Worker
+from barograph.runs.codec import ChunkNotes, encode
+from barograph.runs.layout import ChunkName, TensorsName, digest_of
+from barograph.runs.pending import POINT, CompactStep, Points
+from barograph.runs.tensors import array_from_raw, tensor_entry, tensors_bytes
+from barograph.store.base import Store
+
+CHUNK_BYTES = 16 * 2**20
+"""Memory of the records after which a chunk is sealed though its time has not come."""
+
+CHUNK_POINTS = 400_000
+"""Logged numbers after which it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A file of records in the store, as its writer remembers it.
+
+    Attributes:
+        name: Of the file.
+        size_bytes: Of the file.
+        tensors: Files of tensors of its chunks, each with its size.
+        last_steps: Optimizer to the greatest step in the file.
+    """
+
+    name: ChunkName
+    size_bytes: int
+    tensors: tuple[tuple[TensorsName, int], ...] = ()
+    last_steps: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def total_bytes(self) -> int:
+        """Size of the file and of the tensors that belong to it."""
+        return self.size_bytes + sum(size for _, size in self.tensors)
+
+
+@dataclass(slots=True)
+class _Sealed:
+    chunk: Published
+    data: bytes
+    tensors: bytes | None
+    steps: int
+    points: int
+
+
+class Outbox:
+    """The chunks of one worker: the one being filled, and those that wait for the store.
+
+    Args:
+        store: Where they go.
+        worker: Whose they are.
+    """
+
+    def __init__(self, store: Store, worker: Worker) -> None:
+        self._store = store
+        self._worker = worker
+        self._steps: list[CompactStep] = []
+        self._points: list[Points] = []
+        self._sealed: deque[_Sealed] = deque()
+        self._next_chunk = 0
+        self.problems: list[str] = []
+        self.open_bytes = 0
+        self.open_points = 0
+
+    @property
+    def next_chunk(self) -> int:
+        """Sequence number of the chunk being filled."""
+        return self._next_chunk
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the chunk being filled holds anything."""
+        return bool(self._steps or self._points)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the chunk being filled is to be sealed though its time has not come."""
+        return self.open_bytes >= CHUNK_BYTES or self.open_points >= CHUNK_POINTS
+
+    @property
+    def waiting(self) -> int:
+        """Sealed chunks that are not yet published."""
+        return len(self._sealed)
+
+    @property
+    def unpublished_steps(self) -> int:
+        """Steps that are not yet published, sealed or not."""
+        return len(self._steps) + sum(sealed.steps for sealed in self._sealed)
+
+    @property
+    def unpublished_points(self) -> int:
+        """Logged numbers that are not yet published, sealed or not."""
+        return self.open_points + sum(sealed.points for sealed in self._sealed)
+
+    def add_step(self, step: CompactStep) -> None:
+        """Add a step to the chunk being filled."""
+        self._steps.append(step)
+        self.open_bytes += step.size_bytes
+
+    def add_points(self, points: Points) -> None:
+        """Add logged numbers to the chunk being filled."""
+        self._points.append(points)
+        self.open_points += len(points.points)
+        self.open_bytes += points.points.nbytes
+
+    def seal(self, notes: ChunkNotes) -> int:
+        """Make a file of the chunk being filled; return by how many bytes what is held in memory changed."""
+        steps, pieces, held_bytes = self._steps, self._points, self.open_bytes
+        points_count = self.open_points
+        self._steps, self._points, self.open_bytes, self.open_points = [], [], 0, 0
+        # Series are only ever added, so the last piece knows those of all.
+        series = pieces[-1].series if pieces else ()
+        points = Points(series, np.concatenate([np.empty(0, POINT), *(piece.points for piece in pieces)]))
+        worker, chunk = self._worker, self._next_chunk
+        tensors = self._tensors_of(steps)
+        data = encode(steps, points, worker=worker.name, attempt=worker.attempt, chunk=chunk, notes=notes)
+        name = ChunkName(worker.name, worker.attempt, chunk, chunk, digest_of(data))
+        files: tuple[tuple[TensorsName, int], ...] = ()
+        if tensors is not None:
+            files = ((TensorsName(worker.name, worker.attempt, chunk, digest_of(tensors)), len(tensors)),)
+        published = Published(name, len(data), files, _last_steps(steps, points))
+        self._sealed.append(_Sealed(published, data, tensors, len(steps), points_count))
+        self._next_chunk += 1
+        return published.total_bytes - held_bytes
+
+    def publish(self) -> Published | None:
+        """Put the oldest sealed chunk into the store, and return it; None where none waits.
+
+        Raises:
+            StoreError: It could not be put; it goes on waiting.
+        """
+        if not self._sealed:
+            return None
+        sealed = self._sealed[0]
+        # The tensors first: whoever sees the rows that speak of them finds them.
+        if sealed.tensors is not None:
+            self._store.put(str(sealed.chunk.tensors[0][0]), sealed.tensors)
+        self._store.put(str(sealed.chunk.name), sealed.data)
+        self._sealed.popleft()
+        return sealed.chunk
+
+    def _tensors_of(self, steps: list[CompactStep]) -> bytes | None:
+        arrays = {}
+        for step in steps:
+            for key, tensor in step.tensors.items():
+                try:
+                    arrays[tensor_entry(step.step.tick, key)] = array_from_raw(tensor)
+                except UnsupportedDtype as error:
+                    self.problems.append(str(error))
+        return tensors_bytes(arrays) if arrays else None
+
+
+def _last_steps(steps: list[CompactStep], points: Points) -> dict[str, int]:
+    last: dict[str, int] = {}
+    for step in steps:
+        last[step.step.optimizer] = max(last.get(step.step.optimizer, 0), step.step.number)
+    if not steps and len(points.points):
+        last[""] = int(points.points["step"].max())
+    return last

@@ -1,0 +1,242 @@
+"""What the writer's thread does, one turn at a time: collect, seal, publish, give a sign of life, tidy up."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from barograph.errors import DamagedChunk, ObjectExists, StoreError
+from barograph.model.clock import Clock
+from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
+from barograph.model.settings import Settings
+from barograph.runs.codec import ChunkNotes
+from barograph.runs.compaction import publish_compacted, worth_compacting, worth_compacting_at_end
+from barograph.runs.inbox import Inbox
+from barograph.runs.layout import ENDINGS, HEARTBEATS, paper_name
+from barograph.runs.outbox import CHUNK_POINTS, Outbox, Published
+from barograph.runs.papers import ending_bytes, heartbeat_bytes
+from barograph.runs.pending import Pending, compact
+from barograph.runs.problems import Problems
+from barograph.runs.retention import beyond_limits, note_removal
+from barograph.store.base import Store
+
+TURN_SECS = 0.1
+"""Time between two turns."""
+HEARTBEAT_SECS = 1.0
+CONTROL_SECS = 0.5
+BACK_OFF_SECS = (0.5, 1.0, 2.0, 5.0)
+"""How long a store that failed is left alone: after the first failure, the second, … and every later one."""
+LAST_COMPACTION_BYTES = 8 * 2**20
+"""What is made one file when the worker ends, so that the end does not take long."""
+
+
+class Publisher:
+    """Carries what is in the inbox to the store. Not to be used by two threads.
+
+    Args:
+        store: Where the run is.
+        worker: Whose records they are.
+        settings: How long records may wait, and how many are kept.
+        clock: Time.
+        inbox: What to carry.
+        status: Tells how training goes; its counts of chunks, drops and problems are filled in here.
+        on_control: Called with the store every half second, to see what is asked of this process.
+        problems: Where errors are noted.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        worker: Worker,
+        *,
+        settings: Settings,
+        clock: Clock,
+        inbox: Inbox,
+        status: Callable[[], Heartbeat],
+        on_control: Callable[[Store], object] | None,
+        problems: Problems,
+    ) -> None:
+        self._store = store
+        self._worker = worker
+        self._settings = settings
+        self._clock = clock
+        self._inbox = inbox
+        self._status = status
+        self._on_control = on_control
+        self._problems = problems
+        self._outbox = Outbox(store, worker)
+        self._files: list[Published] = []
+        self._trash: deque[str] = deque()
+        self._open_since = 0.0
+        self._beat = 0
+        self._next_beat = self._next_control = self._away_until = clock.monotonic()
+        self._failures = 0
+        self.failed_steps = 0
+
+    @property
+    def unpublished_steps(self) -> int:
+        """Steps that were taken in and are not in the store."""
+        return self._inbox.waiting_steps + self._outbox.unpublished_steps
+
+    @property
+    def unpublished_points(self) -> int:
+        """Logged numbers that were taken in and are not in the store."""
+        return self._inbox.waiting_points + self._outbox.unpublished_points
+
+    @property
+    def chunks(self) -> int:
+        """Chunks published so far."""
+        return self._outbox.next_chunk - self._outbox.waiting
+
+    def turn(self, *, closing: bool = False) -> None:
+        """Do what is due. Errors of the store are noted, and the store is left alone for a while.
+
+        Args:
+            closing: Publish everything, however young.
+        """
+        self._collect()
+        now = self._clock.monotonic()
+        # While the store is away one chunk grows, rather than many wait.
+        is_due = now - self._open_since >= self._settings.flush_secs - TURN_SECS
+        if self._outbox.is_open and (closing or (is_due and not self._outbox.waiting)):
+            self._seal()
+        if now < self._away_until:
+            return
+        try:
+            self._give_sign()
+            while (published := self._outbox.publish()) is not None:
+                self._inbox.hold(-published.total_bytes)
+                self._files.append(published)
+                self._give_sign()
+            self._ask_control()
+            if not closing:
+                self._tidy()
+        except StoreError as error:
+            self._leave_alone(error, closing=closing)
+        else:
+            self._failures = 0
+
+    def finish(self, state: EndState, reason: str) -> bool:
+        """Write the ending, after everything was published; False when the store did not let us.
+
+        Args:
+            state: How the worker ended.
+            reason: Why, for people.
+        """
+        if self._clock.monotonic() < self._away_until:
+            return False
+        name = paper_name(ENDINGS, self._worker.name, self._worker.attempt)
+        last_chunk = self._outbox.next_chunk - 1
+        try:
+            self._compact(worth_compacting_at_end(self._files, LAST_COMPACTION_BYTES))
+            self._empty_trash()
+            # Where an earlier try came through without our hearing of it, the ending is there already.
+            with contextlib.suppress(ObjectExists):
+                self._store.create(name, ending_bytes(Ending(state, reason, self._heartbeat()), last_chunk=last_chunk))
+        except StoreError as error:
+            self._leave_alone(error, closing=True)
+            return False
+        return True
+
+    def _collect(self) -> None:
+        was_open = self._outbox.is_open
+        steps, points = self._inbox.take()
+        for piece in points.pieces(CHUNK_POINTS):
+            self._outbox.add_points(piece)
+            if self._outbox.is_full:
+                self._seal()
+        for pending, size_bytes in steps:
+            self._inbox.hold(self._add(pending) - size_bytes)
+            if self._outbox.is_full:
+                self._seal()
+        if not was_open:
+            self._open_since = self._clock.monotonic()
+
+    def _add(self, pending: Pending) -> int:
+        try:
+            step = compact(pending.resolve())
+        except Exception as error:  # noqa: BLE001 - a fault in one step must not end the thread; it is reported
+            self.failed_steps += 1
+            self._problems.note("resolve", f"A step could not be recorded: {error!r}")
+            return 0
+        self._outbox.add_step(step)
+        return step.size_bytes
+
+    def _seal(self) -> None:
+        notes = ChunkNotes(self._inbox.dropped_steps + self.failed_steps, self._inbox.dropped_points)
+        self._inbox.hold(self._outbox.seal(notes))
+        self._open_since = self._clock.monotonic()
+        for problem in self._outbox.problems:
+            self._problems.note(problem, problem)
+        self._outbox.problems.clear()
+
+    def _give_sign(self) -> None:
+        now = self._clock.monotonic()
+        if now < self._next_beat:
+            return
+        self._next_beat = now + HEARTBEAT_SECS
+        self._beat += 1
+        name = paper_name(HEARTBEATS, self._worker.name, self._worker.attempt)
+        self._store.put(name, heartbeat_bytes(self._heartbeat()))
+
+    def _heartbeat(self) -> Heartbeat:
+        now = self._status()
+        return replace(
+            now,
+            beat=self._beat,
+            time_unix=self._clock.unix(),
+            chunks=self.chunks,
+            dropped_steps=self._inbox.dropped_steps + self.failed_steps,
+            dropped_points=self._inbox.dropped_points,
+            problems=(*now.problems, *self._problems.texts),
+        )
+
+    def _ask_control(self) -> None:
+        now = self._clock.monotonic()
+        if self._on_control is not None and now >= self._next_control:
+            self._next_control = now + CONTROL_SECS
+            self._on_control(self._store)
+
+    def _tidy(self) -> None:
+        self._empty_trash()
+        self._compact(worth_compacting(self._files))
+        gone = beyond_limits(self._files, keep_last=self._settings.keep_last, max_bytes=self._share_of_bytes())
+        if gone:
+            note_removal(self._store, self._worker, gone)
+            self._files = self._files[len(gone) :]
+            for file in gone:
+                self._trash.append(str(file.name))
+                self._trash.extend(str(tensors) for tensors, _ in file.tensors)
+            self._empty_trash()
+
+    def _compact(self, files: Sequence[Published]) -> None:
+        if not files:
+            return
+        start = self._files.index(files[0])
+        try:
+            compacted = publish_compacted(self._store, files)
+        except DamagedChunk as error:
+            # Somebody changed our files. They stay as they are for the doctor, and are not looked at again.
+            self._problems.note("damaged", str(error))
+            self._files[start : start + len(files)] = []
+            return
+        self._files[start : start + len(files)] = [compacted]
+        self._trash.extend(str(file.name) for file in files)
+        self._empty_trash()
+
+    def _empty_trash(self) -> None:
+        while self._trash:
+            self._store.delete(self._trash[0])
+            self._trash.popleft()
+
+    def _share_of_bytes(self) -> int | None:
+        max_bytes = self._settings.max_bytes
+        return None if max_bytes is None else max_bytes // max(1, self._worker.world_size)
+
+    def _leave_alone(self, error: StoreError, *, closing: bool) -> None:
+        self._problems.note(type(error).__name__, str(error))
+        secs = BACK_OFF_SECS[min(self._failures, len(BACK_OFF_SECS) - 1)]
+        self._failures += 1
+        self._away_until = self._clock.monotonic() + (min(secs, BACK_OFF_SECS[0]) if closing else secs)

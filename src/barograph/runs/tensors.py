@@ -1,0 +1,115 @@
+"""Whole tensors of a chunk as one safetensors file, each under `TICK/KIND:PATH`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from barograph.errors import DamagedChunk, UnsupportedDtype
+from barograph.model.key import Key
+from barograph.model.tensor import RawTensor
+
+_TYPES: Mapping[str, Any] = {
+    "F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16,
+    "F8_E4M3": ml_dtypes.float8_e4m3fn, "F8_E5M2": ml_dtypes.float8_e5m2, "C64": np.complex64,
+    "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8,
+    "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8, "BOOL": np.bool_,
+}
+"""The names that safetensors gives to types of elements."""
+
+_DTYPES: Mapping[str, Any] = {np.dtype(kind).name: np.dtype(kind) for kind in (*_TYPES.values(), np.complex128)}
+
+_HEADER_LENGTH_BYTES = 8
+
+
+def array_from_raw(tensor: RawTensor) -> NDArray[Any]:
+    """Return the elements of a tensor as an array that shares its bytes.
+
+    Raises:
+        UnsupportedDtype: NumPy and ml_dtypes know no such type, or safetensors cannot hold it.
+
+    Example:
+        >>> array_from_raw(RawTensor("bfloat16", (1,), bytes([0xC0, 0x3F])))
+        array([1.5], dtype=bfloat16)
+    """
+    dtype = _DTYPES.get(tensor.dtype)
+    if dtype is None:
+        raise UnsupportedDtype(f'A tensor of type "{tensor.dtype}" cannot be saved; there are: {", ".join(_DTYPES)}.')
+    array: NDArray[Any] = np.frombuffer(tensor.data, dtype).reshape(tensor.shape)
+    return array
+
+
+def tensor_entry(tick: int, key: Key) -> str:
+    """Return the name of a tensor in its file.
+
+    Example:
+        >>> from barograph.model.key import Kind
+        >>> tensor_entry(12, Key(Kind.WEIGHT, "fc1.bias"))
+        '12/weight:fc1.bias'
+    """
+    return f"{tick}/{key}"
+
+
+def tensors_bytes(tensors: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return the file that holds arrays by name.
+
+    safetensors has no complex128: such an array is stored as float64 with one more axis, (real, imaginary), and
+    its name is in the metadata entry `complex128`.
+    """
+    stored = {}
+    pairs = []
+    for name, array in tensors.items():
+        stored[name] = array
+        if array.dtype == np.complex128:
+            stored[name] = np.ascontiguousarray(array).view(np.float64).reshape(*array.shape, 2)
+            pairs.append(name)
+    metadata = {"format": "np", "complex128": json.dumps(pairs)}
+    return bytes(save(stored, metadata))
+
+
+def read_tensor(data: bytes | memoryview, entry: str, name: str) -> NDArray[Any] | None:
+    """Return one array of a file; None where the file does not hold it.
+
+    Args:
+        data: The whole file; the array shares its bytes and cannot be written to.
+        entry: Name of the tensor.
+        name: Of the file, for the message.
+
+    Raises:
+        DamagedChunk: It is no safetensors file, or says something impossible.
+    """
+    header, start = _header(data, name)
+    info = header.get(entry)
+    if info is None:
+        return None
+    try:
+        first, stop = info["data_offsets"]
+        array: NDArray[Any] = np.frombuffer(data[start + first : start + stop], _TYPES[info["dtype"]])
+        array = array.reshape(info["shape"])
+        if entry in json.loads(header.get("__metadata__", {}).get("complex128", "[]")):
+            array = array.view(np.complex128).reshape(info["shape"][:-1])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedChunk(f"The tensor {entry} cannot be read: {error} ({name}).") from error
+    return array
+
+
+def tensor_entries(data: bytes | memoryview, name: str) -> list[str]:
+    """Return the names of the tensors in a file; raises as `read_tensor`."""
+    return sorted(entry for entry in _header(data, name)[0] if entry != "__metadata__")
+
+
+def _header(data: bytes | memoryview, name: str) -> tuple[dict[str, Any], int]:
+    try:
+        start = _HEADER_LENGTH_BYTES + int.from_bytes(data[:_HEADER_LENGTH_BYTES], "little")
+        header = json.loads(bytes(data[_HEADER_LENGTH_BYTES:start]))
+        if not isinstance(header, dict):
+            raise TypeError("the header is no object")
+    except (ValueError, TypeError) as error:
+        raise DamagedChunk(f"The file is no safetensors file: {error} ({name}).") from error
+    return header, start
