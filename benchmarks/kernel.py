@@ -20,11 +20,11 @@ from dataclasses import asdict, dataclass
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import numpy as np  # noqa: E402  # the number of threads is read when these load
-import torch  # noqa: E402
+import numpy as np  # the number of threads is read when these load
+import torch
 
-from barograph.measures import native, plain  # noqa: E402
-from barograph.measures.summary import identity_rows  # noqa: E402
+from barograph.measures import native, plain
+from barograph.measures.summary import identity_rows
 
 LARGE = 11_200_000
 """Elements: 44.8 MB of float32, the weights of a multilayer perceptron of ten million, more than caches hold."""
@@ -114,7 +114,7 @@ def many_small(*, secs: float) -> list[Figure]:
     return measure(f"{SMALL_TENSORS} tensors of {SMALL} float32", candidates, SMALL_TENSORS * SMALL * 4, secs=secs)
 
 
-def units(name: str, shape: tuple[int, int, int], *, secs: float) -> Figure | list[Figure]:
+def units(name: str, shape: tuple[int, int, int], *, secs: float) -> list[Figure]:
     """Return the figures of per-unit statistics of an activation."""
     tensor = torch.randn(shape).relu_()
     columns = np.zeros((shape[1], 7))
@@ -151,7 +151,8 @@ def main() -> None:
     arguments = parser.parse_args()
     figures = all_figures(arguments.secs)
     if arguments.json:
-        json.dump({"native": native.available(), "figures": [asdict(figure) for figure in figures]}, sys.stdout, indent=1)
+        report = {"native": native.available(), "figures": [asdict(figure) for figure in figures]}
+        json.dump(report, sys.stdout, indent=1)
         return
     print(f"native loop: {'yes' if native.available() else 'no, its plain twin'}; one thread")
     for figure in figures:
