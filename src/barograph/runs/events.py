@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,8 +71,8 @@ def read_table(data: bytes | memoryview, name: str, columns: Sequence[str] | Non
 def events_of(table: pa.Table, tables: SubjectTables) -> list[StepEvent]:
     """Return the steps in a table, in the order in which they happened.
 
-    Numbers that were logged while a step was going on come before it; those logged for that very step are
-    part of it.
+    Numbers that the script logged for the step before or after, in the same chunk, are part of it; others are
+    events of their own. Chunks stay what they were when files are made one, so this never changes.
 
     Args:
         table: Of one worker and attempt, all columns of `SCHEMA`.
@@ -80,19 +80,21 @@ def events_of(table: pa.Table, tables: SubjectTables) -> list[StepEvent]:
     """
     if not table.num_rows:
         return []
-    rows = _Rows(table, tables)
     events: list[StepEvent] = []
     waiting: list[StepEvent] = []
-    for event in rows.groups():
+    for event in _Rows(table, tables).groups():
         if waiting and (waiting[0].chunk, waiting[0].step.tick) != (event.chunk, event.step.tick):
             events.extend(waiting)
             waiting.clear()
         if event.logged:
-            waiting.append(event)
+            if events and not waiting and _is_for(event, events[-1]):
+                events[-1] = _with_scalars(events[-1], event.rows.scalars)
+            else:
+                waiting.append(event)
             continue
         for logged in waiting:
-            if (logged.step.mode, logged.step.number) == (event.step.mode, event.step.number):
-                event = StepEvent(event.chunk, event.step, False, _with_scalars(event.rows, logged.rows.scalars))
+            if _is_for(logged, event):
+                event = _with_scalars(event, logged.rows.scalars)
             else:
                 events.append(logged)
         waiting.clear()
@@ -100,8 +102,13 @@ def events_of(table: pa.Table, tables: SubjectTables) -> list[StepEvent]:
     return [*events, *waiting]
 
 
-def _with_scalars(rows: WorkerRows, scalars: Mapping[Key, float]) -> WorkerRows:
-    return WorkerRows(rows.table, rows.moments, rows.histograms, rows.units, {**scalars, **rows.scalars}, rows.tensors)
+def _is_for(logged: StepEvent, event: StepEvent) -> bool:
+    same_step = (logged.step.mode, logged.step.number) == (event.step.mode, event.step.number)
+    return same_step and not event.logged and logged.chunk == event.chunk
+
+
+def _with_scalars(event: StepEvent, scalars: Mapping[Key, float]) -> StepEvent:
+    return replace(event, rows=replace(event.rows, scalars={**scalars, **event.rows.scalars}))
 
 
 class _Rows:

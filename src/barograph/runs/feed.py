@@ -1,0 +1,271 @@
+"""A run as a sequence of complete steps, each handed out once, live or after the fact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from barograph.errors import DamagedChunk, NotARun, ObjectNotFound
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.manifest import Worker
+from barograph.runs.claim import claimer_of
+from barograph.runs.events import SubjectTables
+from barograph.runs.layout import ENDINGS, MANIFEST, RETENTION, WORKERS, ChunkName, paper_name
+from barograph.runs.lineup import line_up
+from barograph.runs.papers import ending_from_bytes, manifest_from_bytes, unsealed, worker_from_bytes
+from barograph.runs.process import is_alive, process_of, this_process
+from barograph.runs.stream import Position, WorkerStream
+from barograph.runs.survey import Stream, Survey, surveyed
+from barograph.runs.view import StepView, group_of
+from barograph.runs.vitals import DEAD_SECS, Vitals
+from barograph.store.base import Store
+
+BATCH_BYTES = 32 * 2**20
+"""Records read at one poll; the rest follows at the next, so that a long run does not fill the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedResult:
+    """What one poll brought.
+
+    Attributes:
+        views: Steps that became complete, in order.
+        ended: Every worker has ended or is dead, the process that began the attempt is not known to live, and
+            everything there is was handed out, these views included.
+        drained: As `ended`, but the process that began the attempt may live: it may start more workers.
+        more: There is more to read at once; poll again without waiting.
+        damage: What cannot be read, one sentence each, as it was met.
+        cursor: JSON data; a feed that is made with it goes on after these views.
+    """
+
+    views: tuple[StepView, ...]
+    ended: bool
+    drained: bool
+    more: bool
+    damage: tuple[str, ...]
+    cursor: dict[str, Any]
+
+
+class Feed:
+    """Hands out the steps of a run as they become complete.
+
+    Every step comes once, whatever order chunks arrive in, and however often the feed is made anew from its
+    cursor. A worker that is silent is not waited for; what it publishes afterwards comes then.
+
+    Args:
+        store: The run's.
+        cursor: Of an earlier feed; None: from the first step.
+        clock: For how long workers have been silent.
+        dead_secs: See `vitals.DEAD_SECS`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        cursor: Mapping[str, Any] | None = None,
+        *,
+        clock: Clock | None = None,
+        dead_secs: float = DEAD_SECS,
+    ) -> None:
+        self._store = store
+        self._vitals = Vitals(store, clock or SystemClock(), dead_secs)
+        self._tables = SubjectTables()
+        self._streams: dict[Stream, WorkerStream] = {}
+        self._attempt = int(cursor["attempt"]) if cursor else 0
+        self._positions = {
+            (self._attempt, worker): Position(chunk, events)
+            for worker, (chunk, events) in (cursor["workers"] if cursor else {}).items()
+        }
+        self._views: list[StepView] = []
+        self._damage: list[str] = []
+        self._bad_papers: set[str] = set()
+        self._missed: set[tuple[Stream, int]] = set()
+        self._again = False
+        self._is_run = False
+
+    def poll(self) -> FeedResult:
+        """Return the steps that became complete since the last poll.
+
+        Raises:
+            NotARun: There is no run.
+            NewerFormat, DamagedChunk: Its manifest cannot be read.
+            StoreError: The store cannot be read now; nothing is lost, poll again.
+        """
+        found = surveyed(self._store.list())
+        self._check_run(found)
+        self._again = False
+        more = self._advance(found) or self._again
+        drained = not more and self._is_drained(found)
+        ended = drained and not self._claimer_lives()
+        views, self._views = tuple(self._views), []
+        damage, self._damage = tuple(self._damage), []
+        return FeedResult(views, ended, drained, more, damage, self._cursor())
+
+    def _check_run(self, found: Survey) -> None:
+        if not self._is_run:
+            if not found.has_manifest:
+                raise NotARun(f"There is no run here: no {MANIFEST} ({self._store.url}).")
+            manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
+            self._is_run = True
+
+    def _advance(self, found: Survey) -> bool:
+        """Read and line up what there is; return whether more can be read at once."""
+        room_bytes = BATCH_BYTES
+        is_out = self._is_out_now(found)
+        while True:
+            self._meet_workers(found)
+            streams = self._streams_now()
+            for stream in streams:
+                room_bytes = self._read(stream, found, room_bytes)
+            for group in sorted({group_of(stream.worker.name) for stream in streams}):
+                members = [stream for stream in streams if group_of(stream.worker.name) == group]
+                if group != "r" or self._all_here(members, found):
+                    self._views.extend(line_up(members, is_out))
+            if room_bytes <= 0 or self._again:
+                return True
+            if any(self._unread(stream, found) for stream in streams):
+                return False  # a worker's queue is full, and another is waited for
+            over = [attempt for attempt in found.attempts if attempt > self._attempt]
+            if not over or any(stream.head is not None for stream in streams):
+                return False
+            self._attempt = min(over)
+
+    def _read(self, stream: WorkerStream, found: Survey, room_bytes: int) -> int:
+        while room_bytes > 0 and not stream.is_full and (file := self._unread(stream, found)) is not None:
+            if self._may_be_there_yet(stream, file.first):
+                return room_bytes
+            try:
+                stream.read(self._store, file)
+            except ObjectNotFound:
+                self._again = True  # made one with others meanwhile; the next survey sees the new file
+                return room_bytes
+            room_bytes -= found.size_bytes[str(file)]
+        if stream.last_chunk is not None and self._unread(stream, found) is None and not stream.is_complete:
+            if self._may_be_there_yet(stream, stream.last_chunk + 1):
+                return room_bytes
+            stream.finish()
+        self._damage.extend(stream.damage)
+        stream.damage.clear()
+        return room_bytes
+
+    def _may_be_there_yet(self, stream: WorkerStream, before: int) -> bool:
+        """Return whether chunks that seem to be missing before that one have to be looked for once more.
+
+        A listing is not of one moment: while files are being made one it may catch neither the old ones nor
+        the new.
+        """
+        missing = (stream.worker.attempt, stream.worker.name), stream.next_chunk
+        if stream.next_chunk >= before or missing in self._missed:
+            return False
+        self._missed.add(missing)
+        self._again = True
+        return True
+
+    def _unread(self, stream: WorkerStream, found: Survey) -> ChunkName | None:
+        return stream.unread(found.files.get((stream.worker.attempt, stream.worker.name), ()))
+
+    def _streams_now(self) -> list[WorkerStream]:
+        return [stream for (attempt, _), stream in sorted(self._streams.items()) if attempt == self._attempt]
+
+    def _meet_workers(self, found: Survey) -> None:
+        for folder, worker, attempt in sorted(found.papers):
+            if attempt != self._attempt:
+                continue
+            if folder == WORKERS and (attempt, worker) not in self._streams:
+                self._meet(worker, attempt)
+            stream = self._streams.get((attempt, worker))
+            if stream is not None and folder == RETENTION:
+                body = self._paper(folder, worker, attempt, unsealed)
+                stream.removed_through = int(body["removed_through_chunk"]) if body else stream.removed_through
+        for (attempt, worker), stream in self._streams.items():
+            # Read last: an ending says how many chunks there are, so the listing need not be of one moment.
+            if stream.last_chunk is None and (ENDINGS, worker, attempt) in found.papers and attempt == self._attempt:
+                ending = self._paper(ENDINGS, worker, attempt, ending_from_bytes)
+                stream.last_chunk = ending[1] if ending else None
+
+    def _meet(self, name: str, attempt: int) -> None:
+        worker = self._paper(WORKERS, name, attempt, worker_from_bytes)
+        if worker is not None:
+            position = self._positions.get((attempt, name), Position())
+            self._streams[attempt, name] = WorkerStream(worker, self._tables, position)
+
+    def _paper(self, folder: str, worker: str, attempt: int, read: Callable[[memoryview, str], Any]) -> Any:
+        name = paper_name(folder, worker, attempt)
+        try:
+            return read(self._store.get(name), name)
+        except (DamagedChunk, ObjectNotFound) as error:
+            if name not in self._bad_papers:
+                self._bad_papers.add(name)
+                self._damage.append(str(error))
+            return None
+
+    def _all_here(self, members: Sequence[WorkerStream], found: Survey) -> bool:
+        """Return whether every rank that is expected has declared itself, or need not be waited for."""
+        if self._is_over(found) or all(stream.last_chunk is not None for stream in members):
+            return True
+        names = {stream.worker.name for stream in members}
+        expected = max(stream.worker.world_size for stream in members)
+        missing = [f"r{rank}" for rank in range(expected) if f"r{rank}" not in names]
+        still = [self._vitals.is_still(f"expected {name}", self._attempt, 0) for name in missing]
+        return all(still)  # after all were looked at, so that they are waited for together
+
+    def _is_over(self, found: Survey) -> bool:
+        return any(attempt > self._attempt for attempt in found.attempts)
+
+    def _is_out_now(self, found: Survey) -> Callable[[Worker], bool]:
+        answers: dict[Stream, bool] = {}
+
+        def is_out(worker: Worker) -> bool:
+            stream = worker.attempt, worker.name
+            if stream not in answers:
+                answers[stream] = self._is_out(worker, found)
+            return answers[stream]
+
+        return is_out
+
+    def _is_out(self, worker: Worker, found: Survey) -> bool:
+        stream = self._streams[worker.attempt, worker.name]
+        if self._unread(stream, found) is not None:
+            return False
+        if stream.last_chunk is not None:
+            return stream.is_complete
+        return self._is_over(found) or self._vitals.is_silent(worker)
+
+    def _is_drained(self, found: Survey) -> bool:
+        streams = self._streams_now()
+        if self._is_over(found):
+            return False
+        if not streams:
+            return self._will_stay_empty()
+        if any(stream.head is not None or self._unread(stream, found) for stream in streams):
+            return False
+        return all(self._has_ended(stream) for stream in streams)
+
+    def _has_ended(self, stream: WorkerStream) -> bool:
+        if stream.last_chunk is not None:
+            return stream.is_complete
+        return self._vitals.is_gone(stream.worker)
+
+    def _will_stay_empty(self) -> bool:
+        """Return whether no worker will come to this attempt, as far as can be known."""
+        claimer = claimer_of(self._store, self._attempt)
+        alive = is_alive(claimer[0]) if claimer else None
+        if alive is None:
+            return self._vitals.is_still("", self._attempt, 0)
+        return not alive or (claimer is not None and claimer[0] == this_process())
+
+    def _claimer_lives(self) -> bool:
+        claimer = claimer_of(self._store, self._attempt)
+        if claimer is None:
+            return False
+        # A worker that began the attempt itself was asked already.
+        if any(process_of(stream.worker) == claimer[0] for stream in self._streams_now()):
+            return False
+        return is_alive(claimer[0]) is True
+
+    def _cursor(self) -> dict[str, Any]:
+        positions = {
+            stream.worker.name: [stream.position.chunk, stream.position.events] for stream in self._streams_now()
+        }
+        return {"attempt": self._attempt, "workers": positions}

@@ -1,0 +1,125 @@
+"""What is in a run's folder: which files are to be read, which are superseded, which are foreign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from barograph.runs.layout import (
+    ATTEMPTS,
+    CONTROL,
+    FINDINGS,
+    MANIFEST,
+    WATCH,
+    ChunkName,
+    TensorsName,
+    attempt_from_name,
+    chunk_from_name,
+    paper_from_name,
+    tensors_from_name,
+)
+from barograph.store.base import ObjectInfo, Store
+
+Stream = tuple[int, str]
+"""An attempt and a worker: those files of records belong together and are numbered through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """One look at all names in a run.
+
+    Attributes:
+        files: For each stream the files to read, in order, none overlapping.
+        superseded: Files whose rows are all in another one; left by compaction.
+        tensors: For each stream the files of tensors, in order.
+        papers: Folder, worker and attempt of each worker's paper.
+        attempts: Attempts that were begun.
+        foreign: Names that mean nothing here.
+        size_bytes: Name to size, of every object.
+        has_manifest: There is a `run.json`.
+    """
+
+    files: Mapping[Stream, Sequence[ChunkName]]
+    superseded: Sequence[ChunkName]
+    tensors: Mapping[Stream, Sequence[TensorsName]]
+    papers: frozenset[tuple[str, str, int]]
+    attempts: Sequence[int]
+    foreign: Sequence[str]
+    size_bytes: Mapping[str, int]
+    has_manifest: bool
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether a number is missing between two files of one stream."""
+        neighbours = (pair for files in self.files.values() for pair in pairwise(files))
+        return any(later.first > earlier.last + 1 for earlier, later in neighbours)
+
+
+def survey(store: Store) -> Survey:
+    """Return what is in the run.
+
+    While files are being made one, a listing may catch neither the new file nor the old ones. So where a
+    number is missing, it is looked again: the new file was there before the old ones went.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found = surveyed(store.list())
+    return surveyed(store.list()) if found.has_gap else found
+
+
+def surveyed(listing: Iterable[ObjectInfo]) -> Survey:
+    """Return what a listing says."""
+    chunks: dict[Stream, list[ChunkName]] = {}
+    tensors: dict[Stream, list[TensorsName]] = {}
+    papers: set[tuple[str, str, int]] = set()
+    attempts: list[int] = []
+    foreign: list[str] = []
+    sizes: dict[str, int] = {}
+    for name, size_bytes, _ in listing:
+        sizes[name] = size_bytes
+        if chunk := chunk_from_name(name):
+            chunks.setdefault((chunk.attempt, chunk.worker), []).append(chunk)
+        elif tensor := tensors_from_name(name):
+            tensors.setdefault((tensor.attempt, tensor.worker), []).append(tensor)
+        elif paper := paper_from_name(name):
+            papers.add(paper)
+        elif name.startswith(f"{ATTEMPTS}/") and (attempt := attempt_from_name(name)) is not None:
+            attempts.append(attempt)
+        elif name != MANIFEST and name.partition("/")[0] not in (FINDINGS, WATCH, CONTROL):
+            foreign.append(name)
+    files, superseded = {}, []
+    for stream, named in sorted(chunks.items()):
+        files[stream], covered = _without_covered(named)
+        superseded.extend(covered)
+    return Survey(
+        files=files,
+        superseded=superseded,
+        tensors={stream: sorted(named) for stream, named in sorted(tensors.items())},
+        papers=frozenset(papers),
+        attempts=sorted(attempts),
+        foreign=sorted(foreign),
+        size_bytes=sizes,
+        has_manifest=MANIFEST in sizes,
+    )
+
+
+def without(files: Iterable[ChunkName], damaged: frozenset[str]) -> list[ChunkName]:
+    """Return which files of one stream are to be read where those named `damaged` cannot be.
+
+    Where a file that was made of several is damaged and these are still there, they stand in for it.
+    """
+    return _without_covered([file for file in files if str(file) not in damaged])[0]
+
+
+def _without_covered(files: Iterable[ChunkName]) -> tuple[list[ChunkName], list[ChunkName]]:
+    kept: list[ChunkName] = []
+    covered: list[ChunkName] = []
+    # Files are made one whole and side by side, so ranges lie in one another or apart, never across.
+    for file in sorted(files, key=lambda file: (file.first, -file.last, file.digest)):
+        if kept and file.last <= kept[-1].last:
+            covered.append(file)
+        else:
+            kept.append(file)
+    return kept, covered
