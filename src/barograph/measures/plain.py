@@ -36,13 +36,12 @@ def summarize_many(
     if not isinstance(modes, int) and len(modes) != len(rows):
         raise ValueError("modes must be one number, or one for each tensor.")
     each = [modes] * len(rows) if isinstance(modes, int) else modes.tolist()
-    work = list(zip(pointers.tolist(), numels.tolist(), dtypes.tolist(), rows.tolist(), each, strict=True))
-    for _, numel, dtype, row, mode in work:  # all are checked before the first is merged
+    places = list(zip(rows.tolist(), each, strict=True))
+    for row, mode in places:
         _check_rows(moments, row, exponents, mode)
-        _check_numel(numel)
-        element_type(dtype)
-    for pointer, numel, dtype, row, mode in work:
-        _merge(memory(pointer, numel, dtype), moments, row, exponents, mode)
+    tensors = [memory(*where) for where in zip(pointers.tolist(), numels.tolist(), dtypes.tolist(), strict=True)]
+    for tensor, (row, mode) in zip(tensors, places, strict=True):
+        _merge(tensor, moments, row, exponents, mode)
 
 
 def difference_into(
@@ -92,7 +91,8 @@ def memory(pointer: int, numel: int, dtype: int) -> NDArray[Any]:
     Raises:
         ValueError: `numel` is negative, the address is 0 where there are elements, or no type has that number.
     """
-    _check_numel(numel)
+    if numel < 0:
+        raise ValueError(f"numel is {numel}; it must be 0 or more.")
     kind = element_type(dtype)
     if numel == 0:
         return np.empty(0, kind)
@@ -134,7 +134,3 @@ def _check_buffer(name: str, array: NDArray[Any], dtype: np.dtype[Any], width: i
     if not (whole and array.flags.c_contiguous and array.flags.writeable):
         raise ValueError(f"{name} must be a writable C-contiguous {dtype.name} array of shape (n, {width}).")
 
-
-def _check_numel(numel: int) -> None:
-    if numel < 0:
-        raise ValueError(f"numel is {numel}; it must be 0 or more.")
