@@ -3,26 +3,85 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
 
+from barograph.model.clock import ManualClock
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Key, Kind
+from barograph.model.manifest import EndState, Heartbeat, Manifest
+from barograph.model.records import StepRecords
 from barograph.model.selection import Selection
+from barograph.model.settings import Settings
+from barograph.model.step import Step
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.runs.claim import claim_run, claim_worker
 from barograph.runs.view import StepView
+from barograph.runs.writer import RunWriter
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
 LOSS = Key(Kind.LOSS, "total")
 
 
+def _new_store() -> Store:
+    return store_from_url(f"memory://watch-{secrets.token_hex(8)}")
+
+
 @pytest.fixture
 def store() -> Store:
-    return store_from_url(f"memory://watch-{secrets.token_hex(8)}")
+    return _new_store()
+
+
+@pytest.fixture
+def new_store() -> Callable[[], Store]:
+    return _new_store
+
+
+class Training:
+    """A worker that records one loss a step, as fast as it is told to."""
+
+    def __init__(self, store: Store, clock: ManualClock) -> None:
+        self.store, self.clock = store, clock
+        manifest = Manifest(run_id="test", name="test", created_unix=clock.unix())
+        self.attempt = claim_run(store, manifest, clock=clock).attempt
+        self.worker = claim_worker(store, attempt=self.attempt, clock=clock)
+        self.heartbeat = Heartbeat(beat=0, time_unix=0.0)
+        self.writer = RunWriter(store, self.worker, settings=Settings(to="memory://test"), clock=clock,
+                                status=lambda: self.heartbeat, background=False)
+        self._tick = 0
+
+    def steps(self, *losses: float, first: int = 0) -> None:
+        """Record a step for each loss, and publish them."""
+        for number, loss in enumerate(losses, first):
+            self.writer.put(StepRecords(Step(self._tick, number, time_unix=float(number)), scalars={LOSS: loss}))
+            self._tick += 1
+        # A chunk is published a while after its first record was noticed.
+        for _ in range(2):
+            self.writer.turn()
+            self.clock.advance(1.0)
+        self.writer.turn()
+
+    def end(self, state: EndState = EndState.FINISHED) -> None:
+        self.writer.close(state)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def training(store: Store, clock: ManualClock) -> Training:
+    return Training(store, clock)
+
+
+@pytest.fixture
+def new_training() -> type[Training]:
+    return Training
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ remembers that it did: killed in between it does the last part again, and every 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -37,12 +36,16 @@ class Poll:
     Attributes:
         steps: Steps judged.
         notices: What was told, in order.
-        ended: The run has ended and all of it was seen.
+        more: There is more to judge at once; poll again without waiting.
+        drained: Every worker has ended, and all of it was seen; more workers may yet be started.
+        ended: As `drained`, and nobody is left to start more.
     """
 
     steps: int
-    notices: tuple[Notice, ...]
-    ended: bool
+    notices: tuple[Notice, ...] = ()
+    more: bool = False
+    drained: bool = False
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Watcher:
         store: The run's.
         rules: Which; a rule may stand there once.
         notifiers: Told of each finding that opens and closes, and of each problem.
-        actions: Asked once a finding opened, while the run goes on.
+        actions: Asked once a finding opened, if it is still open and the run still goes on.
         clock: For the time rules take, and between saves.
         record: Write findings and state into the run, and go on from the state that is there. Without, it
             starts at the first step and leaves nothing behind: for a look with other rules.
@@ -91,7 +94,8 @@ class Watcher:
         self._problems: list[str] = []
         self._outages: set[str] = set()
         self._steps = 0
-        self._tasks: deque[_Task] = deque()
+        self._tasks: list[_Task] = []
+        self._to_act_on: list[Finding] = []
         self._notices: list[Notice] = []
         self._dirty = False
         self._saved_at = self._clock.monotonic()
@@ -137,15 +141,24 @@ class Watcher:
             raise
         except StoreError as error:
             self._away("The run cannot be read", error)
-            return Poll(0, tuple(self._notices), ended=False)
+            return Poll(0, tuple(self._notices))
         self._back("The run cannot be read")
+        for text in result.damage:
+            self._problem(text)
         for view in result.views:
-            self._take(view, acting=not result.ended)
+            self._take(view)
         self._cursor: Any = result.cursor
         self._dirty = self._dirty or bool(result.views)
+        over = result.drained or result.ended
+        if not result.more:
+            # Only now is it known whether what was found still goes on.
+            still = {finding.id for judge in self._judges for finding in judge.open()} if not over else set()
+            going_on = [finding for finding in self._to_act_on if finding.id in still]
+            self._tasks.extend(_Task(finding, action) for finding in going_on for action in self._actions)
+            self._to_act_on = []
         self._work()
-        self._save(at_once=result.ended or bool(self._notices))
-        return Poll(len(result.views), tuple(self._notices), result.ended)
+        self._save(at_once=over or bool(self._notices))
+        return Poll(len(result.views), tuple(self._notices), result.more, result.drained, result.ended)
 
     def _resumed(self) -> Any:
         self._cursor = None
@@ -160,7 +173,7 @@ class Watcher:
         self._cursor = state["cursor"]
         return self._cursor
 
-    def _take(self, view: StepView, *, acting: bool) -> None:
+    def _take(self, view: StepView) -> None:
         self._steps += 1
         if view.attempt > self._attempts.get(view.group, view.attempt):
             for judge in self._judges:
@@ -170,17 +183,17 @@ class Watcher:
         for judge in self._judges:
             events, problems = judge.take(view, present)
             for finding in events:
-                self._tell(finding, acting=acting)
+                self._tell(finding)
             for text in problems:
                 self._problem(text)
 
-    def _tell(self, finding: Finding, *, acting: bool) -> None:
+    def _tell(self, finding: Finding) -> None:
         self._findings[finding.id] = finding
         opened = finding.state is FindingState.OPEN
         if self._record:
             self._tasks.append(_Task(finding))
-        if opened and acting:
-            self._tasks.extend(_Task(finding, action) for action in self._actions)
+        if opened:
+            self._to_act_on.append(finding)
         self._notify(Notice(Event.OPENED if opened else Event.CLOSED, finding=finding))
 
     def _problem(self, text: str) -> None:
@@ -210,7 +223,7 @@ class Watcher:
             self._problem(text)
 
     def _work(self) -> None:
-        waiting: deque[_Task] = deque()
+        waiting: list[_Task] = []
         for task in self._tasks:
             what = type(task.action).__name__ if task.action else "Findings"
             try:
@@ -235,7 +248,7 @@ class Watcher:
     def _save(self, *, at_once: bool) -> None:
         due = at_once or self._clock.monotonic() - self._saved_at >= SAVE_SECS
         # What waits to be written is not remembered as done.
-        if not (self._record and self._dirty and due) or self._tasks:
+        if not (self._record and self._dirty and due) or self._tasks or self._to_act_on:
             return
         for judge in self._judges:
             if problem := judge.check():

@@ -1,0 +1,250 @@
+"""The closing word on a run: what was found, what it cost, and how much of it was seen at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from barograph.errors import DamagedChunk, ObjectNotFound
+from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, NotEvaluated
+from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
+from barograph.rules.base import Rule
+from barograph.runs.claim import attempts_of, workers_of
+from barograph.runs.layout import ENDINGS, paper_name
+from barograph.runs.papers import ending_from_bytes
+from barograph.runs.process import is_alive, process_of
+from barograph.runs.view import group_of
+from barograph.runs.vitals import heartbeat_of
+from barograph.store.base import Store
+from barograph.watch.loop import Watcher
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReport:
+    """How one worker fared.
+
+    Attributes:
+        name: Of the worker.
+        state: How it ended; None where it said no last word.
+        word: "finished", "stopped", "failed"; "running", "killed", or "silent" where it cannot be known.
+        reason: Why it ended, for people.
+        last: Its last heartbeat; None where it gave none that can be read.
+    """
+
+    name: str
+    state: EndState | None
+    word: str
+    reason: str
+    last: Heartbeat | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """All that is to be said of a run that was watched.
+
+    Attributes:
+        url: Where the run is.
+        attempt: Which life of it, from 0.
+        steps: Steps that were judged.
+        findings: All of them, open ones first, then the worst, then the oldest.
+        rules: Codes of the rules that watched.
+        not_evaluated: Those that could not judge what they are for, in whole or in part.
+        problems: What went wrong with the watching.
+        workers: How each fared.
+        unseen: One sentence for each thing that was not seen, and why; empty: all was seen but for steps
+            that were passed over on purpose.
+    """
+
+    url: str
+    attempt: int
+    steps: int
+    findings: tuple[Finding, ...]
+    rules: tuple[str, ...]
+    not_evaluated: tuple[NotEvaluated, ...]
+    problems: tuple[str, ...]
+    workers: tuple[WorkerReport, ...]
+    unseen: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: how many findings; and "No findings" only of what was really seen."""
+        if self.findings:
+            still = sum(item.state is FindingState.OPEN for item in self.findings)
+            return f"{_counted(len(self.findings), 'finding')}, {still} of them open."
+        if self.unseen:
+            return "Nothing was found in what was seen, which is not all of it."
+        mute = {item.code for item in self.not_evaluated if not item.reason.startswith("In part")}
+        by = "" if not mute else f" by the {len(self.rules) - len(mute)} of {len(self.rules)} rules that could judge"
+        made, seen = steps_made_and_seen(self.workers)
+        if seen < made:
+            return f"No findings{by} in the {seen} of {made} steps whose tensors were recorded{_budget(self.workers)}."
+        return f"No findings{by} in {_counted(made, 'step')}."
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON data."""
+        return {
+            "url": self.url, "attempt": self.attempt, "steps": self.steps, "verdict": self.verdict,
+            "findings": [item.to_json() for item in self.findings], "rules": list(self.rules),
+            "not_evaluated": [asdict(item) for item in self.not_evaluated], "problems": list(self.problems),
+            "workers": [_worker_to_json(item) for item in self.workers], "unseen": list(self.unseen),
+        }
+
+    def to_text(self) -> str:
+        """Return it as lines for a terminal."""
+        lines = ["", f"barograph: {self.verdict}"]
+        for finding in self.findings:
+            lines += _finding_lines(finding)
+        lines += _listed("not seen", self.unseen)
+        lines += _listed("not evaluated", [f"{item.code} {item.rule}: {item.reason} {item.feed}".rstrip()
+                                           for item in self.not_evaluated])
+        lines += _listed("problems", self.problems)
+        for worker in self.workers:
+            lines.append(f"  {worker.name:<10}{_worker_line(worker)}")
+        return "\n".join([*lines, f"  run       {self.url}"])
+
+
+def summary_of(store: Store, watcher: Watcher) -> RunSummary:
+    """Return the summary of the newest attempt of the run on `store`, as `watcher` has seen it so far.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    attempt = max(attempts_of(store), default=0)
+    reports = [_report(store, worker) for worker in workers_of(store, attempt)]
+    workers = tuple(item for item in reports if item.last is None or item.last.step or len(reports) == 1)
+    findings = sorted(watcher.findings, key=lambda item: (
+        item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
+    return RunSummary(
+        url=store.url, attempt=attempt, steps=watcher.steps, findings=tuple(findings),
+        rules=_codes(watcher.rules), not_evaluated=watcher.not_evaluated(),
+        problems=(*watcher.problems, *(text for item in workers if item.last for text in item.last.problems)),
+        workers=workers, unseen=tuple(_unseen(workers, watcher)),
+    )
+
+
+def steps_made_and_seen(workers: Iterable[WorkerReport]) -> tuple[int, int]:
+    """Return the optimizer steps made and those whose tensors were recorded; ranks of one training count once."""
+    least: dict[str, tuple[int, int]] = {}
+    for worker in workers:
+        if worker.last is not None:
+            coverage, group = worker.last.coverage, group_of(worker.name)
+            now = (coverage.steps, coverage.steps_seen)
+            least[group] = min(now, least.get(group, now), key=lambda pair: pair[1])
+    return sum(made for made, _ in least.values()), sum(seen for _, seen in least.values())
+
+
+def _report(store: Store, worker: Worker) -> WorkerReport:
+    ending = _ending(store, worker)
+    if ending is not None:
+        return WorkerReport(worker.name, ending.state, ending.state.value, ending.reason, ending.last)
+    word = {True: "running", False: "killed", None: "silent"}[is_alive(process_of(worker))]
+    return WorkerReport(worker.name, None, word, "", heartbeat_of(store, worker))
+
+
+def _ending(store: Store, worker: Worker) -> Ending | None:
+    name = paper_name(ENDINGS, worker.name, worker.attempt)
+    try:
+        return ending_from_bytes(store.get(name), name)[0]
+    except (ObjectNotFound, DamagedChunk):
+        return None
+
+
+def _unseen(workers: Sequence[WorkerReport], watcher: Watcher) -> list[str]:
+    if not workers:
+        return ["No training was recorded: no process took an optimizer step under Barograph."]
+    lines: list[str] = []
+    for worker in workers:
+        of = f" of {worker.name}" if len(workers) > 1 else ""
+        if worker.last is None:
+            lines.append(f"Nothing is known{of or ' of the worker'}: it gave no sign that can be read.")
+            continue
+        lines += [f"{reason.rstrip('.')}{of}." for reason in worker.last.coverage.reasons]
+        lines += [f"{gap}{of}." for gap in _gaps(worker.last)]
+        if worker.word == "killed":
+            lines.append(f"The last steps{of}: it was killed, and what it had not published yet is lost.")
+        elif worker.word == "silent":
+            lines.append(f"The last steps{of}: it gives no sign, and has not ended.")
+    lines += [text for text in watcher.problems if "is not used any more" in text]
+    return list(dict.fromkeys(lines))
+
+
+def _gaps(last: Heartbeat) -> list[str]:
+    """Return what the counts say was not seen and no reason explains."""
+    coverage, gaps = last.coverage, []
+    if last.dropped_steps:
+        gaps.append(f"{_counted(last.dropped_steps, 'step')} dropped because the store did not keep up")
+    if not coverage.steps:
+        gaps.append("No optimizer step was made")
+    elif not coverage.steps_seen:
+        gaps.append(f"The tensors of none of {coverage.steps} steps were recorded")
+    elif not coverage.reasons:
+        if not coverage.loss_seen:
+            gaps.append("No loss was seen")
+        for seen, there, what in (
+            (coverage.parameters_seen, coverage.parameters, "parameters"),
+            (coverage.gradients_seen, coverage.parameters, "gradients"),
+            (coverage.modules_seen, coverage.modules, "modules' outputs"),
+        ):
+            if seen < there:
+                gaps.append(f"{there - seen} of {there} {what} were not recorded")
+    return gaps
+
+
+def _codes(rules: Iterable[Rule]) -> tuple[str, ...]:
+    return tuple(rule.code for rule in rules)
+
+
+def _budget(workers: Iterable[WorkerReport]) -> str:
+    budgets = {item.last.cost.budget for item in workers if item.last and not math.isnan(item.last.cost.budget)}
+    return f" (budget {100 * min(budgets):g} %)" if budgets else ""
+
+
+def _finding_lines(finding: Finding) -> list[str]:
+    state = "open" if finding.state is FindingState.OPEN else "gone"
+    where = "" if finding.worker in ("p0", "r") else f" in {finding.worker}"
+    lines = [f"  {finding.severity.value:<10}{finding.code} {finding.rule}{where}, steps {finding.since_step} to "
+             f"{finding.last_step}, {state}", f"            {finding.message}"]
+    lines += [f"            · {item.key or 'run'} at step {item.step}: {item.text}" for item in finding.evidence[:3]]
+    return [*lines, f"            do: {finding.remedy}"]
+
+
+def _worker_line(worker: WorkerReport) -> str:
+    if worker.last is None:
+        return f"{worker.word}, nothing more is known"
+    last, coverage, cost = worker.last, worker.last.coverage, worker.last.cost
+    why = f" ({worker.reason})" if worker.reason else ""
+    parts = [
+        f"{worker.word}{why} after {_counted(coverage.steps, 'step')}, {coverage.steps_seen} with tensors",
+        f"{coverage.parameters_seen} of {coverage.parameters} parameters, {coverage.gradients_seen} gradients",
+        f"{coverage.modules_seen} of {coverage.modules} modules", "loss" if coverage.loss_seen else "no loss",
+        _counted(coverage.evaluations, "evaluation"),
+        f"capture cost {cost.share:.1%} of the training time"
+        + ("" if math.isnan(cost.budget) else f" (budget {100 * cost.budget:g} %)"),
+        f"{cost.startup_secs:.1f} s to start", _counted(last.dropped_steps, "step") + " dropped",
+    ]
+    return "; ".join(parts)
+
+
+def _worker_to_json(worker: WorkerReport) -> dict[str, Any]:
+    last = None if worker.last is None else _plain(asdict(worker.last))
+    share = None if worker.last is None else worker.last.cost.share
+    return {"name": worker.name, "state": worker.word, "reason": worker.reason, "capture_share": share, "last": last}
+
+
+def _plain(value: Any) -> Any:
+    """Return JSON data without NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _listed(title: str, items: Iterable[str]) -> list[str]:
+    return [f"  {title if number == 0 else '':<15}{item}" for number, item in enumerate(items)]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

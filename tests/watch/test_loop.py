@@ -1,0 +1,415 @@
+"""The loop: live and replay find the same, a kill at any moment loses and doubles nothing, nothing takes it down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from barograph.errors import BadRule, NotARun, StoreDenied, StoreError, StoreUnavailable
+from barograph.model.clock import ManualClock
+from barograph.model.finding import Finding, FindingState
+from barograph.model.manifest import EndState
+from barograph.rules.base import Rule
+from barograph.runs.control import read_stop
+from barograph.runs.findings import read_findings
+from barograph.store.base import ObjectInfo, Store
+from barograph.watch.actions import Stop
+from barograph.watch.loop import Watcher
+from barograph.watch.notifiers import Event, Notice
+
+Training = Any  # of conftest.py
+
+SICK_THEN_WELL = (0.5, 2.0, 3.0, 0.5, 0.5, 0.5, 0.5, 4.0, 0.1)
+
+
+class Told:
+    """A notifier that remembers."""
+
+    def __init__(self) -> None:
+        self.notices: list[Notice] = []
+
+    def notify(self, notice: Notice) -> None:
+        self.notices.append(notice)
+
+    @property
+    def events(self) -> list[str]:
+        return [f"{item.event.value} {item.finding.since_step if item.finding else item.text}" for item in self.notices]
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class FailingStore:
+    """A store whose verbs may raise, by a rule that the test gives."""
+
+    def __init__(self, store: Store, fails: Callable[[str, str], BaseException | None]) -> None:
+        self._store, self._fails = store, fails
+        self.writes = 0
+
+    @property
+    def url(self) -> str:
+        return self._store.url
+
+    def _before(self, verb: str, name: str) -> None:
+        self.writes += verb in ("put", "create")
+        error = self._fails(verb, name)
+        if error is not None:
+            raise error
+
+    def put(self, name: str, data: bytes) -> None:
+        self._before("put", name)
+        self._store.put(name, data)
+
+    def create(self, name: str, data: bytes) -> None:
+        self._before("create", name)
+        self._store.create(name, data)
+
+    def get(self, name: str) -> memoryview:
+        self._before("get", name)
+        return self._store.get(name)
+
+    def list(self, folder: str = "") -> list[ObjectInfo]:
+        self._before("list", folder)
+        return self._store.list(folder)
+
+    def delete(self, name: str) -> None:
+        self._before("delete", name)
+        self._store.delete(name)
+
+
+def objects(store: Store, folder: str) -> dict[str, bytes]:
+    return {item.name: bytes(store.get(item.name)) for item in store.list(folder)}
+
+
+def clear(store: Store, *folders: str) -> None:
+    for folder in folders:
+        for item in store.list(folder):
+            store.delete(item.name)
+
+
+def test_a_finding_opens_and_closes_live(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    told = Told()
+    watcher = Watcher(store, [high()], notifiers=[told], clock=clock)
+
+    training.steps(0.5, 2.0)
+    watcher.poll()
+    assert told.events == ["opened 1"]
+
+    training.steps(2.0, 0.5, 0.5, 0.5, first=2)
+    watcher.poll()
+    assert told.events == ["opened 1", "closed 1"]
+
+    (finding,) = watcher.findings
+    assert (finding.state, finding.last_step, finding.closed_step) == (FindingState.CLOSED, 2, 5)
+    assert read_findings(store).findings == watcher.findings
+
+
+def test_replay_finds_what_live_found(store: Store, training: Training, clock: ManualClock, high: type[Rule]) -> None:
+    live = Watcher(store, [high()], clock=clock)
+    for number, loss in enumerate(SICK_THEN_WELL):
+        training.steps(loss, first=number)
+        live.poll()
+    training.end()
+    assert live.poll().ended
+    events = objects(store, "findings")
+    clear(store, "findings", "watch")
+
+    replay = Watcher(store, [high()], clock=clock)
+
+    assert replay.poll().ended
+    assert objects(store, "findings") == events
+    assert replay.findings == live.findings
+    assert len(replay.findings) == 2
+
+
+def test_a_watcher_started_again_goes_on_where_it_was(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    Watcher(store, [high(patience=2)], clock=clock).poll()
+    clock.advance(60)
+    training.steps(2.0, first=2)
+    told = Told()
+
+    watcher = Watcher(store, [high(patience=2)], notifiers=[told], clock=clock)
+
+    # Saved after a finding or a while: without either, the steps are judged again, to the same end.
+    assert watcher.poll().steps in (1, 3)
+    assert told.events == ["opened 1"]
+    assert watcher.steps == 3
+
+
+def test_a_restart_after_a_finding_judges_no_step_twice(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    Watcher(store, [high()], clock=clock).poll()
+    training.steps(2.0, 0.5, 0.5, 0.5, first=2)
+    told = Told()
+
+    watcher = Watcher(store, [high()], notifiers=[told], clock=clock)
+
+    assert watcher.poll().steps == 4
+    assert told.events == ["closed 1"]
+    assert [(item.since_step, item.last_step) for item in watcher.findings] == [(1, 2)]
+
+
+def watch_live(
+    stores: list[Store], training: Training, clock: ManualClock, rule: Rule, losses: tuple[float, ...]
+) -> Watcher:
+    """Record a loss a second, with a poll after each; a watcher that is killed is started again on the next store."""
+    watcher = Watcher(stores.pop(0), [rule], clock=clock)
+    for number, loss in enumerate(losses):
+        training.steps(loss, first=number)
+        try:
+            watcher.poll()
+        except Killed:
+            watcher = Watcher(stores.pop(0), [rule], clock=clock)
+    training.end()
+    try:
+        watcher.poll()
+    except Killed:
+        watcher = Watcher(stores.pop(0), [rule], clock=clock)
+    watcher.poll()
+    return watcher
+
+
+def test_killed_before_any_write_and_started_again_it_leaves_the_same_findings(
+    new_store: Callable[[], Store], new_training: type[Training], high: type[Rule]
+) -> None:
+    rule = high(patience=2, recovery=2)
+    losses = (0.5, 2.0, 3.0, 0.5, 0.5, 0.5, 2.0, 2.0, 0.1)
+    store, clock = new_store(), ManualClock()
+    whole = FailingStore(store, lambda verb, name: None)
+    watch_live([whole], new_training(store, clock), clock, rule, losses)
+    expected = objects(store, "findings")
+    assert len(expected) == 3
+    assert whole.writes >= 6
+
+    for fatal in range(1, whole.writes + 1):
+        store, clock = new_store(), ManualClock()
+        dying = FailingStore(store, lambda verb, name: None)
+        dying._fails = lambda verb, name, store=dying, at=fatal: Killed() if store.writes == at else None  # type: ignore[misc]
+        watcher = watch_live([dying, store], new_training(store, clock), clock, rule, losses)
+
+        assert objects(store, "findings") == expected
+        assert [item.opened_step for item in watcher.findings] == [2, 7]
+
+
+def test_other_rules_start_from_the_first_step(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    Watcher(store, [high()], clock=clock).poll()
+
+    stricter = Watcher(store, [high(threshold=0.1)], clock=clock)
+
+    assert stricter.poll().steps == 2
+    assert [item.since_step for item in stricter.findings] == [0]
+
+
+def test_a_look_that_records_nothing_leaves_nothing(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    before = objects(store, "")
+
+    watcher = Watcher(store, [high()], clock=clock, record=False)
+    watcher.poll()
+
+    assert len(watcher.findings) == 1
+    assert objects(store, "") == before
+
+
+def test_stop_is_asked_while_the_run_goes_on(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    told = Told()
+    watcher = Watcher(store, [high()], notifiers=[told], actions=[Stop(clock=clock)], clock=clock)
+
+    watcher.poll()
+
+    stop = read_stop(store, attempt=0)
+    assert stop is not None
+    assert (stop.finding_id, stop.reason) == (watcher.findings[0].id, "X901 high: The loss is 2.")
+    assert [item.text for item in told.notices if item.event is Event.ACTION] == [
+        "asked the training to stop, because of X901 high"
+    ]
+
+
+@pytest.mark.parametrize("losses", [(0.5, 2.0, 0.5, 0.5, 0.5), (0.5, 2.0)])
+def test_stop_is_not_asked_of_what_is_over(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule], losses: tuple[float, ...]
+) -> None:
+    training.steps(*losses)
+    if len(losses) == 2:
+        training.end()
+
+    watcher = Watcher(store, [high()], actions=[Stop(clock=clock)], clock=clock)
+    watcher.poll()
+
+    assert len(watcher.findings) == 1
+    assert read_stop(store, attempt=0) is None
+
+
+def test_a_run_that_was_started_again_is_judged_afresh(
+    store: Store, training: Training, new_training: type[Training], clock: ManualClock, high: type[Rule]
+) -> None:
+    watcher = Watcher(store, [high(patience=2)], clock=clock)
+    training.steps(0.5, 2.0)
+    watcher.poll()
+    training.end(EndState.FAILED)
+    again = new_training(store, clock)
+    again.steps(2.0, first=1)
+    again.steps(2.0, first=2)
+    again.end()
+
+    while not watcher.poll().ended:
+        clock.advance(1)
+
+    assert again.attempt == 1
+    (finding,) = watcher.findings
+    assert (finding.attempt, finding.since_step, finding.opened_step) == (1, 1, 2)
+
+
+def test_a_rule_that_raises_takes_no_other_down(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule], raises: type[Rule]
+) -> None:
+    told = Told()
+    training.steps(0.5, 0.5, 0.5, 2.0)
+    watcher = Watcher(store, [raises(), high()], notifiers=[told], clock=clock)
+
+    watcher.poll()
+
+    assert [item.code for item in watcher.findings] == ["X901"]
+    assert told.events[0].startswith("problem The rule X902 raises is not used any more")
+    again = Watcher(store, [raises(), high()], clock=clock)
+    assert again.problems == watcher.problems
+    assert [item.code for item in again.not_evaluated()] == ["X902"]
+
+
+def test_a_notifier_or_an_action_that_raises_is_reported_and_the_others_go_on(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    class Broken:
+        def notify(self, notice: Notice) -> None:
+            raise RuntimeError("no line")
+
+        def act(self, finding: Finding, store: Store) -> str:
+            raise RuntimeError("no hand")
+
+    told = Told()
+    training.steps(0.5, 2.0)
+    watcher = Watcher(store, [high()], notifiers=[Broken(), told], actions=[Broken(), Stop()], clock=clock)
+
+    watcher.poll()
+
+    assert watcher.problems == ("Broken could not tell: RuntimeError: no line", "Broken failed: RuntimeError: no hand")
+    assert told.events[0] == "opened 1"
+    assert read_stop(store, attempt=0) is not None
+
+
+@pytest.mark.parametrize(
+    ("verb", "folder"), [("list", ""), ("create", "findings/"), ("put", "watch/"), ("create", "control/")]
+)
+def test_a_store_that_is_away_is_told_once_and_nothing_is_lost(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule], verb: str, folder: str
+) -> None:
+    away = False
+
+    def fails(asked: str, name: str) -> StoreError | None:
+        return StoreUnavailable("away") if away and asked == verb and name.startswith(folder) else None
+
+    told = Told()
+    training.steps(0.5, 2.0)
+    watcher = Watcher(FailingStore(store, fails), [high()], notifiers=[told], actions=[Stop()], clock=clock)
+    away = True
+    watcher.poll()
+    watcher.poll()
+    away = False
+    clock.advance(60)
+    watcher.poll()
+
+    problems = [item.text for item in told.notices if item.event is Event.PROBLEM]
+    assert len(problems) == 2
+    assert "away" in problems[0]
+    assert problems[1].endswith("no more: the store is back.")
+    assert [item.since_step for item in read_findings(store).findings] == [1]
+    assert read_stop(store, attempt=0) is not None
+    assert told.events.count("opened 1") == 1
+
+
+def test_a_run_that_may_not_be_written_is_watched_all_the_same(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    def fails(verb: str, name: str) -> StoreError | None:
+        return StoreDenied("read-only") if verb in ("put", "create") else None
+
+    training.steps(0.5, 2.0)
+    watcher = Watcher(FailingStore(store, fails), [high()], clock=clock)
+
+    watcher.poll()
+
+    assert len(watcher.findings) == 1
+    assert watcher.problems == (
+        "Findings: the store refuses it. read-only",
+        "Nothing is recorded in the run, which may not be written. read-only",
+    )
+
+
+def test_a_damaged_state_is_as_good_as_none(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    Watcher(store, [high()], clock=clock).poll()
+    state = bytes(store.get("watch/state.json"))
+    store.put("watch/state.json", state[: len(state) // 2])
+
+    watcher = Watcher(store, [high()], clock=clock)
+
+    assert watcher.poll().steps == 2
+    assert len(watcher.findings) == 1
+    assert json.loads(bytes(store.get("watch/state.json")))
+
+
+def test_a_damaged_chunk_is_told_once(store: Store, training: Training, clock: ManualClock, high: type[Rule]) -> None:
+    training.steps(0.5, 2.0)
+    (chunk,) = store.list("records")
+    store.put(chunk.name, b"not parquet")
+    told = Told()
+    watcher = Watcher(store, [high()], notifiers=[told], clock=clock)
+
+    watcher.poll()
+    watcher.poll()
+
+    assert len(watcher.problems) == 1
+    assert chunk.name in watcher.problems[0]
+
+
+def test_where_there_is_no_run_there_is_an_error(store: Store, high: type[Rule]) -> None:
+    with pytest.raises(NotARun):
+        Watcher(store, [high()]).poll()
+
+
+def test_one_code_stands_for_one_rule(store: Store, high: type[Rule]) -> None:
+    with pytest.raises(BadRule, match="Two of the rules have one code; they are X901, X901"):
+        Watcher(store, [high(), high(threshold=2.0)])
+
+
+def test_a_rule_that_was_fed_nothing_is_not_evaluated(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    watcher = Watcher(store, [high()], clock=clock)
+    assert [item.code for item in watcher.not_evaluated()] == ["X901"]
+
+    training.steps(0.5)
+    watcher.poll()
+
+    assert watcher.not_evaluated() == ()
