@@ -19,6 +19,7 @@ from barograph.model.manifest import EndState, Heartbeat
 from barograph.runs.claim import claim_worker
 from barograph.runs.control import read_stop
 from barograph.runs.writer import RunWriter
+from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
@@ -57,14 +58,12 @@ class Recording:
             versions=_versions(),
         )
 
-        def look_for_stop() -> None:
+        def look_for_stop(store: Store) -> None:
             request = read_stop(store, attempt=worker.attempt)
             if request is not None:
                 self.session.request_stop(request.reason)
 
-        return RunWriter(
-            store, worker, settings=self._launch.settings, clock=SystemClock(), status=status, on_turn=look_for_stop
-        )
+        return RunWriter(store, worker, settings=self._launch.settings, status=status, on_control=look_for_stop)
 
     def failed(self, kind: type[BaseException], error: BaseException | None) -> None:
         """Note with what exception the script ends."""

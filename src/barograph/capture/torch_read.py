@@ -9,8 +9,10 @@ import torch
 
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.plan import Taking
+from barograph.capture.torch_device import fetch_later
 from barograph.errors import UnsupportedCapture
 from barograph.measures import native
+from barograph.model.selection import Histogram
 from barograph.model.summary import MOMENT_FIELDS
 from barograph.model.tensor import RawTensor
 
@@ -91,12 +93,9 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
 class Reader:
     """Reads tensors into a `StepBuffer`.
 
-    A tensor in CPU memory is read at once, by the native pass. One on a device is reduced there and its
-    few numbers are fetched when the step ends (see `torch_device`).
+    A tensor in CPU memory is read at once, by the native pass. One on a device is reduced there, and its
+    few numbers are fetched when the step has ended (see `torch_device`).
     """
-
-    def __init__(self) -> None:
-        self._keep: list[torch.Tensor] = []
 
     def read(self, tensor: torch.Tensor, row: int, taking: Taking, buffer: StepBuffer) -> None:
         """Merge the statistics of all elements of `tensor` into row `row` of `buffer`.
@@ -109,38 +108,54 @@ class Reader:
     def read_many(
         self, tensors: Sequence[torch.Tensor], rows: Sequence[int], takings: Sequence[Taking], buffer: StepBuffer
     ) -> None:
-        """Merge the statistics of each tensor into its row, in one native call.
+        """Merge the statistics of each tensor into its row: one native call for all that is in memory.
 
         Raises:
-            UnsupportedCapture: One cannot be read; those before it in the list were not read either.
+            UnsupportedCapture: One cannot be read; then none was.
         """
-        if not tensors:
-            return
-        kept = [_elements(tensor, row, buffer) for tensor, row in zip(tensors, rows, strict=True)]
-        histogram = any(taking.histogram for taking in takings)
-        buffer.reserve(max(rows) + 1, histogram=histogram)
+        kept = [
+            (_elements(tensor, row, buffer), row, taking.histogram)
+            for tensor, row, taking in zip(tensors, rows, takings, strict=True)
+        ]
+        by_device: dict[str, list[tuple[torch.Tensor, int, Histogram]]] = {}
+        for item in kept:
+            by_device.setdefault(str(item[0].device), []).append(item)
+        for device, items in by_device.items():
+            elements, places, histograms = zip(*items, strict=True)
+            if device == "cpu":
+                self._read_memory(elements, places, histograms, buffer)
+            else:
+                buffer.deferred.append(fetch_later(elements, places, histograms))
+
+    def _read_memory(
+        self,
+        tensors: Sequence[torch.Tensor],
+        rows: Sequence[int],
+        histograms: Sequence[Histogram],
+        buffer: StepBuffer,
+    ) -> None:
+        buffer.reserve(max(rows) + 1, histogram=any(histograms))
         native.summarize_many(
-            np.array([item.data_ptr() for item in kept], np.int64),
-            np.array([item.numel() for item in kept], np.int64),
-            np.array([_code(item) for item in kept], np.int32),
+            np.array([item.data_ptr() for item in tensors], np.int64),
+            np.array([item.numel() for item in tensors], np.int64),
+            np.array([_CODES[item.dtype] for item in tensors], np.int32),
             np.array(rows, np.int64),
             buffer.moments,
             buffer.exponents,
-            np.array([taking.histogram for taking in takings], np.uint8),
+            np.array(histograms, np.uint8),
         )
 
     def read_difference(
         self, after: torch.Tensor, before: torch.Tensor, row: int, taking: Taking, buffer: StepBuffer
     ) -> None:
-        """Merge the statistics of `after` − `before` (same layout) into row `row`."""
-        after, before = local(after), before
-        buffer.reserve(row + 1, histogram=bool(taking.histogram))
-        if after.is_contiguous() and before.is_contiguous() and after.device.type == "cpu":
-            native.difference_into(after.data_ptr(), before.data_ptr(), after.numel(), _code(after), buffer.moments,
-                                   row, buffer.exponents, int(taking.histogram))
+        """Merge the statistics of `after` − `before`, of one shape, into row `row`."""
+        after = local(after).detach()
+        if not (after.is_contiguous() and before.is_contiguous() and after.device.type == "cpu"):
+            self.read(after - before, row, taking, buffer)
             return
-        with torch.no_grad():
-            self.read((after - before).cpu(), row, taking, buffer)
+        buffer.reserve(row + 1, histogram=bool(taking.histogram))
+        native.difference_into(after.data_ptr(), before.data_ptr(), after.numel(), _code(after), buffer.moments,
+                               row, buffer.exponents, int(taking.histogram))
 
     def read_units(self, tensor: torch.Tensor, row: int, axis: int, bound: float, buffer: StepBuffer) -> None:
         """Merge per-unit statistics into the units of row `row`.
@@ -179,7 +194,7 @@ def raw_tensor(tensor: torch.Tensor) -> RawTensor:
 
 
 def _elements(tensor: torch.Tensor, row: int, buffer: StepBuffer) -> torch.Tensor:
-    """Return dense CPU elements; for a sparse tensor its values, with the zeros it leaves out counted."""
+    """Return dense elements; for a sparse tensor its values, with the zeros it leaves out counted."""
     item = local(tensor).detach()
     if item.layout == torch.sparse_coo:
         values = item.coalesce().values()
@@ -188,8 +203,7 @@ def _elements(tensor: torch.Tensor, row: int, buffer: StepBuffer) -> torch.Tenso
         item = values
     if item.layout != torch.strided:
         raise UnsupportedCapture(f"a tensor of layout {item.layout} cannot be read")
-    if item.device.type != "cpu":
-        item = item.cpu()
+    _code(item)
     return dense(item)
 
 

@@ -8,11 +8,12 @@ may be clipped (gradients before), an optimizer steps (gradients, then weights).
 from __future__ import annotations
 
 import functools
+import math
 import threading
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, cast
 
 import torch
 from torch import nn
@@ -21,6 +22,7 @@ from torch.optim import optimizer as optimizer_hooks
 
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.session import Session
+from barograph.capture.torch_device import fetch_number_later
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.capture.torch_optimizers import Entry, OptimizerBook, steps_loaded
 from barograph.capture.torch_outputs import OutputTap
@@ -65,7 +67,7 @@ def _entry_point(
                 self.session.price.charge(secs)
                 self._step_secs += secs
 
-        return enter
+        return cast("Callable[Concatenate[TorchTap, _P], None]", enter)
 
     return decorate
 
@@ -290,13 +292,20 @@ class TorchTap:
         row = self.session.table.row(Subject(Key(Kind.LOSS, path), dtype="float64"))
         buffer.reserve(row + 1, histogram=False)
         value = loss.detach()
-        number = float(value if value.numel() == 1 else value.float().mean())
+        value = value if value.numel() == 1 else value.float().mean()
+        if value.device.type == "cpu":
+            self._note_loss(path, row, float(value), buffer)
+        else:
+            # Asking a device for a number would make training wait for it.
+            note = functools.partial(self._note_loss, path, row, buffer=buffer)
+            buffer.deferred.append(fetch_number_later(value, note))
+
+    def _note_loss(self, path: str, row: int, number: float, buffer: StepBuffer) -> None:
         buffer.losses.setdefault(row, []).append(number)
-        if buffer is self._train:
-            if path == "total" or not self.session.seen.loss:
-                self.session.saw_loss(number)
-            if number != number or number in (float("inf"), float("-inf")):
-                self._alarmed = True
+        if path == "total" or not self.session.seen.loss:
+            self.session.saw_loss(number)
+        if buffer is self._train and not math.isfinite(number):
+            self._alarmed = True
 
     # Clipping and scaling
 

@@ -44,10 +44,11 @@ class LiveView:
         if os.get_terminal_size(self._terminal.fileno()) != self._size:
             self.close()
             self.open()
-            if self._size is None:
-                return
-        text = line[: self._size.columns - 1]
-        self._write(f"{_SAVE}\x1b[{self._size.lines};1H\x1b[2K\x1b[7m{text}\x1b[0m{_RESTORE}")
+        size = self._size
+        if size is None:  # it has become too small
+            return
+        text = line[: size.columns - 1]
+        self._write(f"{_SAVE}\x1b[{size.lines};1H\x1b[2K\x1b[7m{text}\x1b[0m{_RESTORE}")
 
     def close(self) -> None:
         """Give the whole terminal back to the script's output."""

@@ -1,15 +1,12 @@
-"""The command `barograph`: finds the subcommand, loads it alone, and prints errors of ours as one line."""
+"""The command `barograph`: loads the subcommand that was asked for, and prints errors of ours as one line."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
-import click
 import typer
-from typer.core import TyperGroup
 
 from barograph import __version__
 from barograph.errors import BarographError
@@ -17,44 +14,22 @@ from barograph.errors import BarographError
 EXIT_ERROR = 2
 """Exit code after an error of ours: a wrong path, name or setting, a store that cannot be reached."""
 
-_COMMANDS: Mapping[str, str] = {
-    "run": "Run a training script, record it, watch it, and say what goes wrong.",
-    "watch": "Watch a run, live or long after: the same findings either way.",
-    "runs": "List the runs in a directory or bucket.",
-    "show": "Show one run: state, findings, layers and their health.",
-    "keys": "List what a run has recorded.",
-    "rules": "List the rules, or explain one.",
-    "doctor": "Examine a run: is it whole, what is damaged, what was dropped?",
-}
+COMMANDS = ("run", "watch", "runs", "show", "keys", "rules", "doctor")
+"""Each is a module beside this one, with a function `command` and, where needed, `CONTEXT` settings."""
+
+_HELP = {"help_option_names": ["-h", "--help"]}
 
 
-class _Lazy(TyperGroup):
-    """Loads the module of a subcommand when it is called, so that `barograph run` starts fast."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module = importlib.import_module(f"barograph.cli.{cmd_name}")
-        command: click.Command = typer.main.get_command(module.app)
-        command.name = cmd_name
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
-
-
-app = typer.Typer(
-    cls=_Lazy,
-    name="barograph",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
+    """Return the command line with the named subcommands; others are neither loaded nor known."""
+    app = typer.Typer(
+        name="barograph", no_args_is_help=True, add_completion=False, rich_markup_mode=None, context_settings=_HELP
+    )
+    app.callback()(_root)
+    for name in names:
+        module = importlib.import_module(f"barograph.cli.{name}")
+        app.command(name, context_settings={**_HELP, **getattr(module, "CONTEXT", {})})(module.command)
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -63,29 +38,29 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
-    """Barograph watches models while they train, and says what is going wrong and what to do.
+    """Watch models while they train: what goes wrong, where, since when, and what to do.
 
-    Start with:   barograph run train.py
+    Start with:  barograph run train.py
     """
 
 
-def main(arguments: list[str] | None = None) -> Any:
+def main(arguments: list[str] | None = None) -> None:
     """Run the command line; exits with the code of what was called.
 
     Args:
         arguments: What follows the program's name; None: those of this process.
     """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    # Only what is asked for is loaded, so that the script under `barograph run` starts soon.
+    named = [name for name in arguments[:1] if name in COMMANDS]
     try:
-        app(arguments)
+        application(named or COMMANDS)(arguments, prog_name="barograph")
     except BarographError as error:
         print(f"barograph: {error}", file=sys.stderr)
         sys.exit(EXIT_ERROR)
-    except KeyboardInterrupt:
-        sys.exit(130)
     except BrokenPipeError:
         # Whoever read our output (head, say) has seen enough.
         sys.stderr.close()

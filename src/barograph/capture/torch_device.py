@@ -1,0 +1,141 @@
+"""Reduces tensors on the device they are on, with torch's own operations, and fetches the few numbers later.
+
+This is the plain way, for every device that torch has; on CUDA the fused twin in `torch_triton` is faster.
+Nothing here waits for the device: the numbers are copied behind the step's own work, and the writer's
+thread waits for the copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from barograph.measures.summary import merge_rows
+from barograph.model.selection import Histogram
+from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS
+
+if TYPE_CHECKING:
+    from barograph.capture.buffer import StepBuffer
+
+_MANTISSA_BITS = 23
+_SAMPLE_EVERY = 8
+
+
+def reduce_moments(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the moments of all elements as float64 on the tensor's device, columns as `MOMENT_FIELDS`."""
+    values = _real(tensor)
+    finite = torch.isfinite(values)
+    known = torch.where(finite, values, torch.zeros((), dtype=values.dtype, device=values.device))
+    low = torch.where(finite, values, torch.full((), float("inf"), dtype=values.dtype, device=values.device))
+    high = torch.where(finite, values, torch.full((), -float("inf"), dtype=values.dtype, device=values.device))
+    empty = values.numel() == 0
+    infinity = torch.full((), float("inf"), dtype=torch.float64, device=values.device)
+    columns = {
+        "count": torch.full((), float(values.numel()), dtype=torch.float64, device=values.device),
+        "nan": torch.isnan(values).sum(),
+        "posinf": (values == float("inf")).sum(),
+        "neginf": (values == -float("inf")).sum(),
+        "zeros": (values == 0).sum(),
+        "min": infinity if empty else low.min(),
+        "max": -infinity if empty else high.max(),
+        "sum": known.sum(),
+        "sum_sq": (known * known).sum(),
+        "sum_abs": known.abs().sum(),
+    }
+    return torch.stack([columns[name].to(torch.float64) for name in MOMENT_FIELDS])
+
+
+def reduce_exponents(tensor: torch.Tensor, histogram: Histogram) -> torch.Tensor:
+    """Return the exponent histogram as int64 on the tensor's device, bins as `EXPONENT_BINS`.
+
+    Sampled: one element in eight, the offset moving on by one each eight, so that no period of a
+    power of two is favoured.
+    """
+    values = _real(tensor)
+    if histogram is Histogram.SAMPLED:
+        whole = values[: values.numel() // _SAMPLE_EVERY**2 * _SAMPLE_EVERY**2]
+        diagonal = whole.reshape(-1, _SAMPLE_EVERY, _SAMPLE_EVERY).diagonal(dim1=1, dim2=2).reshape(-1)
+        values = torch.cat([diagonal, values[whole.numel() :: _SAMPLE_EVERY]])
+    # Beyond float32, an element keeps its place at the end of the range instead of turning to inf or zero.
+    small, large = torch.finfo(torch.float32).smallest_normal / 2, torch.finfo(torch.float32).max
+    magnitude = values.abs().clamp(small, large)
+    single = torch.where(values < 0, -magnitude, magnitude).to(torch.float32).contiguous()
+    bins = (single.view(torch.int32) >> _MANTISSA_BITS) & (EXPONENT_BINS - 1)
+    counted = (torch.isfinite(values) & (values != 0)).to(torch.int64)
+    histogram_out = torch.zeros(EXPONENT_BINS, dtype=torch.int64, device=values.device)
+    return histogram_out.index_add_(0, bins.to(torch.int64), counted)
+
+
+def fetch_later(
+    tensors: Sequence[torch.Tensor], rows: Sequence[int], histograms: Sequence[Histogram]
+) -> Callable[[StepBuffer], None]:
+    """Reduce tensors on their device now, and return what merges the numbers into a buffer later.
+
+    Args:
+        tensors: All on one device.
+        rows: Row of the buffer for each.
+        histograms: What histogram to take of each.
+    """
+    moments = _Fetch(torch.stack([reduce_moments(tensor) for tensor in tensors]))
+    wanted = [number for number, histogram in enumerate(histograms) if histogram]
+    exponents = (
+        _Fetch(torch.stack([reduce_exponents(tensors[number], histograms[number]) for number in wanted]))
+        if wanted
+        else None
+    )
+
+    def merge_in(buffer: StepBuffer) -> None:
+        buffer.reserve(max(rows) + 1, histogram=bool(wanted))
+        for row, fetched in zip(rows, moments.numbers(), strict=True):
+            merge_rows(buffer.moments[row : row + 1], fetched[np.newaxis])
+        if exponents is not None and buffer.exponents is not None:
+            for number, fetched in zip(wanted, exponents.numbers(), strict=True):
+                buffer.exponents[rows[number]] += fetched
+
+    return merge_in
+
+
+def fetch_number_later(number: torch.Tensor, use: Callable[[float], None]) -> Callable[[StepBuffer], None]:
+    """Copy one number from its device behind the step's work, and return what hands it to `use` later."""
+    fetch = _Fetch(number.detach().reshape(1).to(torch.float64))
+
+    def hand_over(buffer: StepBuffer) -> None:
+        use(float(fetch.numbers()[0]))
+
+    return hand_over
+
+
+class _Fetch:
+    """A copy to the host that is on its way."""
+
+    def __init__(self, source: torch.Tensor) -> None:
+        cuda = source.device.type == "cuda"
+        self._host = source.to("cpu", non_blocking=True) if not cuda else _to_pinned(source)
+        self._event: Any = None
+        if cuda:
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._event.record()
+
+    def numbers(self) -> Any:
+        """Return the numbers, waiting for the copy if it is still under way."""
+        if self._event is not None:
+            self._event.synchronize()
+        return self._host.numpy()
+
+
+def _to_pinned(source: torch.Tensor) -> torch.Tensor:
+    # Only into pinned memory does a copy from CUDA run behind the host's back.
+    host = torch.empty(source.shape, dtype=source.dtype, pin_memory=True)
+    return host.copy_(source, non_blocking=True)
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the elements as a flat floating tensor, wide enough that squares are exact enough."""
+    flat = tensor.detach().reshape(-1)
+    if flat.is_complex():
+        flat = flat.abs()
+    # float64 is not everywhere (Apple's GPUs have none): there, float32 serves.
+    return flat.to(torch.float32 if flat.device.type == "mps" else torch.float64)

@@ -1,0 +1,169 @@
+"""`barograph run`: start a command, record the training in it, watch it, and say what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from barograph.cli.child import Child, end_like
+from barograph.cli.live import LiveView, status_line
+from barograph.cli.options import listed, replaced, settings_from_options
+from barograph.errors import EXIT_STOPPED, SettingsError, StoreError
+from barograph.model.clock import SystemClock
+from barograph.model.finding import FindingState
+from barograph.model.launch import Launch
+from barograph.model.manifest import EndState
+from barograph.model.settings import Settings
+from barograph.rules.base import Rule
+from barograph.rules.registry import needs_of, rules_from_settings
+from barograph.runs.claim import claim_run, workers_of
+from barograph.runs.places import new_manifest, new_place
+from barograph.runs.vitals import heartbeat_of
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+
+CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+
+_POLL_SECS = 0.2
+_LAST_WORDS_SECS = 15.0
+
+
+def command(
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="COMMAND...", help="A script (train.py) or any command, with its own arguments."),
+    ],
+    to: Annotated[
+        str | None,
+        typer.Option(help="Where the run is kept: a directory or s3://bucket/prefix. A run that was killed there is "
+                          "resumed. Default: a new place below barograph-runs/."),
+    ] = None,
+    rules: Annotated[
+        str | None, typer.Option(help="Rules to watch with, by code or name, separated by commas. Default: all.")
+    ] = None,
+    on_finding: Annotated[
+        str | None,
+        typer.Option(help="notify: tell. stop: also stop training at the first finding that is costly or breaking."),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="Greatest share of training time that capture may cost: 1%, 0.01, or off. Default: 1%."),
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="What to record: free, standard, moments, sampled, exact, units, updates, "
+                                      "everything. Default: standard.")
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option(help="Settings file. Default: barograph.toml in this directory, if there is one.")
+    ] = None,
+    strict: Annotated[
+        bool | None, typer.Option("--strict", help="Raise Barograph's own errors in the script, for debugging.")
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live/--no-live", help="Show the state in the terminal's last line.")
+    ] = True,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the closing summary as JSON (on standard error, like all of ours).")
+    ] = False,
+) -> None:
+    """Run a training script unchanged, record it, watch it, and say what goes wrong.
+
+    The script's output, arguments, signals and exit code stay its own; what Barograph says goes to standard
+    error. A training that a finding stopped ends with exit code 79.
+
+    Examples:
+
+      barograph run train.py --lr 0.1
+
+      barograph run --on-finding stop --to runs/first train.py
+
+      barograph run torchrun --nproc-per-node 2 train.py
+    """
+    typed = {"to": to, "rules": listed(rules), "on_finding": on_finding, "budget": budget, "preset": preset,
+             "strict": strict}
+    settings = settings_from_options(typed, config)
+    if settings.to.startswith("memory:"):
+        raise SettingsError("A run in memory lives in one process, and this would be two; give --to a directory or "
+                            "bucket.")
+    store = store_from_url(settings.to or new_place(_program(command)))
+    # The whole place, since the script may change its directory.
+    settings = replaced(settings, to=store.url)
+    chosen = rules_from_settings(settings)
+    claim = claim_run(store, new_manifest(settings, command=tuple(command), clock=SystemClock()), clock=SystemClock())
+    with Child(command, Launch(settings, claim.attempt, needs_of(chosen))) as child:
+        stopped = _Supervision(store, chosen, settings, claim.attempt, live=live, as_json=as_json).follow(child)
+    end_like(EXIT_STOPPED if stopped and child.exit_code > 0 else child.exit_code)
+
+
+class _Supervision:
+    """Watches the run while the child lives, and closes with the summary."""
+
+    def __init__(
+        self, store: Store, rules: tuple[Rule, ...], settings: Settings, attempt: int, *, live: bool, as_json: bool
+    ) -> None:
+        # What watches is loaded now, while the child starts: nothing of it is needed before.
+        from barograph.watch.actions import Stop
+        from barograph.watch.loop import Watcher
+        from barograph.watch.notifiers import TerminalNotifier
+
+        self._store = store
+        self._attempt = attempt
+        self._as_json = as_json
+        self._view = LiveView(sys.stderr) if live and sys.stderr.isatty() else None
+        actions = [Stop()] if settings.on_finding == "stop" else []
+        self._watcher = Watcher(store, rules, notifiers=[TerminalNotifier()], actions=actions)
+
+    def follow(self, child: Child) -> bool:
+        """Watch until the child has ended and all it recorded was seen.
+
+        Returns:
+            Whether a finding stopped it.
+        """
+        if self._view:
+            self._view.open()
+        try:
+            while not child.wait(_POLL_SECS):
+                self._watcher.poll()
+                self._draw()
+            self._finish()
+        finally:
+            if self._view:
+                self._view.close()
+        return self._summarize()
+
+    def _finish(self) -> None:
+        deadline = time.monotonic() + _LAST_WORDS_SECS
+        while not self._watcher.poll().ended and time.monotonic() < deadline:
+            if not workers_of(self._store, self._attempt):
+                return
+            time.sleep(_POLL_SECS)
+
+    def _draw(self) -> None:
+        if self._view is None:
+            return
+        try:
+            beats = [heartbeat_of(self._store, worker) for worker in workers_of(self._store, self._attempt)]
+        except StoreError:
+            return  # the watcher has told that the store is away
+        still_open = sum(item.state is FindingState.OPEN for item in self._watcher.findings)
+        self._view.draw(status_line([beat for beat in beats if beat is not None], still_open))
+
+    def _summarize(self) -> bool:
+        from barograph.watch.summary import summary_of
+
+        summary = summary_of(self._store, self._watcher)
+        if self._as_json:
+            print(json.dumps(summary.to_json(), indent=1), file=sys.stderr)
+        else:
+            print(summary.to_text(), file=sys.stderr)
+        return any(worker.state is EndState.STOPPED for worker in summary.workers)
+
+
+def _program(command: list[str]) -> str:
+    """Return the name of what is run: the script, where the command says one."""
+    return next((word for word in command if word.endswith(".py")), os.path.basename(command[0]))
