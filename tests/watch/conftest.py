@@ -44,14 +44,14 @@ def new_store() -> Callable[[], Store]:
 class Training:
     """A worker that records one loss a step, as fast as it is told to."""
 
-    def __init__(self, store: Store, clock: ManualClock) -> None:
+    def __init__(self, store: Store, clock: ManualClock, *, queue_bytes: int = 2**20) -> None:
         self.store, self.clock = store, clock
         manifest = Manifest(run_id="test", name="test", created_unix=clock.unix())
         self.attempt = claim_run(store, manifest, clock=clock).attempt
         self.worker = claim_worker(store, attempt=self.attempt, clock=clock)
         self.heartbeat = Heartbeat(beat=0, time_unix=0.0)
-        self.writer = RunWriter(store, self.worker, settings=Settings(to="memory://test"), clock=clock,
-                                status=lambda: self.heartbeat, background=False)
+        self.writer = RunWriter(store, self.worker, clock=clock, background=False,
+                                settings=Settings(queue_bytes=queue_bytes), status=lambda: self.heartbeat)
         self._tick = 0
 
     def steps(self, *losses: float, first: int = 0) -> None:

@@ -1,0 +1,98 @@
+"""What people and files are told of a finding."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from barograph.errors import StoreUnavailable
+from barograph.model.finding import Evidence, Finding, FindingState, Severity
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
+from barograph.watch.notifiers import Event, FileNotifier, Notice, TerminalNotifier, text_of
+
+FINDING = Finding(
+    id="G101-40-000000000000", code="G101", rule="vanishing-gradient", severity=Severity.COSTLY,
+    state=FindingState.OPEN, message="The gradient of [fc1] vanishes.", remedy="Use ReLU.",
+    evidence=(Evidence(Key(Kind.GRADIENT, "fc1.weight"), 41, "mean_abs", 1e-9, 1e-7, "mean |g| is 1e-09"),),
+    subject="", worker="p0", optimizer="", mode=Mode.TRAIN, since_step=40, opened_step=41, last_step=41,
+    closed_step=None, opened_unix=0.0,
+)
+OPENED = Notice(Event.OPENED, finding=FINDING)
+CLOSED = Notice(Event.CLOSED, finding=replace(FINDING, state=FindingState.CLOSED, last_step=60, closed_step=63))
+
+
+def test_an_opened_finding_says_what_where_since_when_and_what_to_do() -> None:
+    assert text_of(OPENED).plain == (
+        "costly    G101 vanishing-gradient since step 40: The gradient of [fc1] vanishes.\n"
+        "          gradient:fc1.weight at step 41: mean |g| is 1e-09\n"
+        "          do: Use ReLU."
+    )
+
+
+def test_a_closed_finding_takes_one_line() -> None:
+    assert text_of(CLOSED).plain == "gone      G101 vanishing-gradient: not seen since step 60"
+
+
+def test_of_several_processes_the_one_is_named() -> None:
+    other = Notice(Event.OPENED, finding=replace(FINDING, worker="p1"))
+
+    assert text_of(other).plain.startswith("costly    G101 vanishing-gradient (p1) since step 40")
+
+
+def test_a_problem_or_an_action_is_told_in_its_own_words() -> None:
+    assert text_of(Notice(Event.PROBLEM, "The store is away.")).plain == "barograph The store is away."
+    assert text_of(Notice(Event.ACTION, "asked to stop", FINDING)).plain == "barograph asked to stop"
+
+
+def test_the_terminal_shows_brackets_as_they_are_and_breaks_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    long = Notice(Event.OPENED, finding=replace(FINDING, remedy="x" * 300))
+
+    TerminalNotifier(Console(width=40)).notify(long)
+
+    out = capsys.readouterr().out
+    assert "[fc1]" in out
+    assert "x" * 300 in out
+
+
+def test_a_file_gets_one_line_of_json_for_each_event(tmp_path: Path) -> None:
+    path = tmp_path / "näw folder" / "findings.jsonl"
+    notifier = FileNotifier(path)
+
+    for notice in (OPENED, CLOSED, Notice(Event.PROBLEM, "The store is away.")):
+        notifier.notify(notice)
+
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [line["event"] for line in lines] == ["opened", "closed", "problem"]
+    assert lines[0]["finding"]["evidence"][0]["value"] == 1e-9
+
+
+def test_a_file_gets_no_event_twice_over_restarts_either(tmp_path: Path) -> None:
+    path = tmp_path / "findings.jsonl"
+
+    for _ in range(2):
+        notifier = FileNotifier(path)
+        notifier.notify(OPENED)
+        notifier.notify(OPENED)
+
+    assert len(path.read_text().splitlines()) == 1
+
+
+def test_a_line_that_a_crash_cut_short_swallows_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "findings.jsonl"
+    path.write_text('{"event": "opened", "id": "G1')
+
+    FileNotifier(path).notify(OPENED)
+
+    assert [line["id"] for line in FileNotifier(path)._lines()] == [FINDING.id]
+
+
+def test_a_file_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(StoreUnavailable, match="The file of findings cannot be written"):
+        FileNotifier(tmp_path / "file" / "findings.jsonl").notify(OPENED)

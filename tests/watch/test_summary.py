@@ -1,0 +1,177 @@
+"""The closing summary: "No findings" is said of what was seen, and never where not all was."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from barograph.model.clock import ManualClock
+from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity
+from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
+from barograph.model.step import Mode
+from barograph.rules.base import Rule
+from barograph.store.base import Store
+from barograph.watch.loop import Watcher
+from barograph.watch.summary import RunSummary, WorkerReport, summary_of
+
+Training = Any  # of conftest.py
+
+WHOLE = Coverage(parameters=4, parameters_seen=4, gradients_seen=4, modules=3, modules_seen=3, loss_seen=True,
+                 steps=500, steps_seen=500, evaluations=5)
+LAST = Heartbeat(beat=9, time_unix=0.0, step=500, cost=Cost(101.0, 1.0, 0.5, 0.25, 0.01), coverage=WHOLE)
+DONE = WorkerReport("p0", EndState.FINISHED, "finished", "", LAST)
+CLEAN = RunSummary(
+    url="file:///tmp/run", attempt=0, steps=505, findings=(), rules=("G101", "L102"), not_evaluated=(), problems=(),
+    workers=(DONE,), unseen=(),
+)
+FINDING = Finding(
+    id="G101-40-000000000000", code="G101", rule="vanishing-gradient", severity=Severity.COSTLY,
+    state=FindingState.OPEN, message="The gradient vanishes.", remedy="Use ReLU.", evidence=(), subject="",
+    worker="p0", optimizer="", mode=Mode.TRAIN, since_step=40, opened_step=41, last_step=480, closed_step=None,
+    opened_unix=0.0,
+)
+
+
+def with_coverage(**changes: Any) -> RunSummary:
+    last = replace(LAST, coverage=replace(WHOLE, **changes))
+    return replace(CLEAN, workers=(replace(DONE, last=last),))
+
+
+def test_where_all_was_seen_it_says_no_findings() -> None:
+    assert CLEAN.verdict == "No findings in 500 steps."
+
+
+def test_where_steps_were_sampled_it_says_in_how_many_and_why() -> None:
+    assert with_coverage(steps_seen=143).verdict == (
+        "No findings in the 143 of 500 steps whose tensors were recorded (budget 1 %)."
+    )
+
+
+def test_where_something_was_not_seen_it_never_says_no_findings() -> None:
+    verdict = replace(CLEAN, unseen=("Layer fc is compiled.",)).verdict
+
+    assert verdict == "Nothing was found in what was seen, which is not all of it."
+
+
+def test_rules_that_could_not_judge_are_not_counted_among_those_that_did() -> None:
+    mute = NotEvaluated("L102", "overfit", "Nothing was recorded of what it needs: loss.", "Evaluate.")
+    part = NotEvaluated("G101", "vanishing-gradient", "In part: nothing was recorded.", "")
+
+    assert replace(CLEAN, not_evaluated=(mute, part)).verdict == (
+        "No findings by the 1 of 2 rules that could judge in 500 steps."
+    )
+
+
+def test_findings_are_counted_with_those_still_open() -> None:
+    closed = replace(FINDING, state=FindingState.CLOSED)
+
+    assert replace(CLEAN, findings=(FINDING, closed)).verdict == "2 findings, 1 of them open."
+
+
+def test_ranks_of_one_training_count_its_steps_once_and_the_least_that_one_saw() -> None:
+    ranks = tuple(WorkerReport(f"r{rank}", EndState.FINISHED, "finished", "",
+                               replace(LAST, coverage=replace(WHOLE, steps_seen=seen)))
+                  for rank, seen in enumerate((500, 480)))
+
+    assert replace(CLEAN, workers=ranks).verdict.startswith("No findings in the 480 of 500 steps")
+
+
+def test_the_text_shows_finding_remedy_cost_and_coverage() -> None:
+    text = replace(CLEAN, findings=(FINDING,), unseen=("Layer fc is compiled.",), problems=("The store was away.",),
+                   not_evaluated=(NotEvaluated("L102", "overfit", "No evaluation.", "Evaluate."),)).to_text()
+
+    assert text == """
+barograph: 1 finding, 1 of them open.
+  costly    G101 vanishing-gradient, steps 40 to 480, open
+            The gradient vanishes.
+            do: Use ReLU.
+  not seen       Layer fc is compiled.
+  not evaluated  L102 overfit: No evaluation. Evaluate.
+  problems       The store was away.
+  p0        finished after 500 steps, 500 with tensors; 4 of 4 parameters, 4 gradients; 3 of 3 modules; loss; \
+5 evaluations; capture cost 1.0% of the training time (budget 1 %); 0.2 s to start; 0 steps dropped
+  run       file:///tmp/run"""
+
+
+def test_the_json_is_strict_json() -> None:
+    last = replace(LAST, loss=math.nan, cost=replace(LAST.cost, budget=math.nan))
+    data = replace(CLEAN, findings=(FINDING,), workers=(replace(DONE, last=last),)).to_json()
+
+    text = json.dumps(data, allow_nan=False)
+
+    assert json.loads(text)["workers"][0]["capture_share"] == 0.01
+    assert json.loads(text)["verdict"] == "1 finding, 1 of them open."
+
+
+def summarized(store: Store, training: Training, rule: Rule, last: Heartbeat | None, *, end: bool = True) -> RunSummary:
+    if last is not None:
+        training.heartbeat = last
+    training.steps(0.5)
+    if end:
+        training.end()
+    watcher = Watcher(store, [rule], clock=training.clock)
+    watcher.poll()
+    return summary_of(store, watcher)
+
+
+def test_a_whole_run_has_nothing_unseen(store: Store, training: Training, high: type[Rule]) -> None:
+    summary = summarized(store, training, high(), LAST)
+
+    assert (summary.unseen, summary.verdict, summary.steps) == ((), "No findings in 500 steps.", 1)
+    assert [worker.state for worker in summary.workers] == [EndState.FINISHED]
+
+
+@pytest.mark.parametrize(
+    ("changes", "unseen"),
+    [
+        ({"reasons": ("layer fc is compiled",)}, "layer fc is compiled."),
+        ({"parameters_seen": 3}, "1 of 4 parameters were not recorded."),
+        ({"gradients_seen": 0}, "4 of 4 gradients were not recorded."),
+        ({"modules_seen": 1}, "2 of 3 modules' outputs were not recorded."),
+        ({"loss_seen": False}, "No loss was seen."),
+        ({"steps_seen": 0}, "The tensors of none of 500 steps were recorded."),
+        ({"steps": 0}, "No optimizer step was made."),
+    ],
+)
+def test_every_gap_of_the_coverage_is_said(
+    store: Store, training: Training, high: type[Rule], changes: dict[str, Any], unseen: str
+) -> None:
+    summary = summarized(store, training, high(), replace(LAST, coverage=replace(WHOLE, **changes)))
+
+    assert summary.unseen == (unseen,)
+    assert "No findings" not in summary.to_text()
+
+
+def test_dropped_steps_are_said(
+    store: Store, new_training: type[Training], clock: ManualClock, high: type[Rule]
+) -> None:
+    summary = summarized(store, new_training(store, clock, queue_bytes=1), high(), LAST)
+
+    assert summary.unseen == ("1 step dropped because the store did not keep up.",)
+
+
+def test_a_rule_that_failed_is_a_gap(store: Store, training: Training, raises: type[Rule]) -> None:
+    training.steps(0.5, 0.5, 0.5)
+    summary = summarized(store, training, raises(), LAST)
+
+    assert len(summary.unseen) == 1
+    assert summary.unseen[0].startswith("The rule X902 raises is not used any more")
+
+
+def test_a_worker_that_still_runs_is_called_running(store: Store, training: Training, high: type[Rule]) -> None:
+    summary = summarized(store, training, high(), LAST, end=False)
+
+    assert [(worker.state, worker.word) for worker in summary.workers] == [(None, "running")]
+
+
+def test_where_nothing_was_recorded_that_is_what_is_not_seen(
+    store: Store, clock: ManualClock, high: type[Rule]
+) -> None:
+    summary = summary_of(store, Watcher(store, [high()], clock=clock))
+
+    assert summary.unseen == ("No training was recorded: no process took an optimizer step under Barograph.",)
+    assert "No findings" not in summary.to_text()
