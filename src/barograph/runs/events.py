@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,18 +51,27 @@ class SubjectTables:
         return self._tables.setdefault(subjects, SubjectTable(subjects))
 
 
-def read_table(data: bytes | memoryview, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return the rows of a file of records, of all columns of `SCHEMA` or of those asked for.
+def open_records(data: bytes | memoryview, name: str) -> pq.ParquetFile:
+    """Return a file of records, opened, with all columns of `SCHEMA`.
 
     Raises:
         DamagedChunk: It is no Parquet file, or not one of ours.
     """
     try:
         file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data)), read_dictionary=list(TEXTS))
-        missing = set(SCHEMA.names) - set(file.schema_arrow.names)
-        if missing:
-            raise DamagedChunk(f"The file lacks the columns {', '.join(sorted(missing))} ({name}).")
-        table = file.read(columns=list(columns or SCHEMA.names), use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedChunk(f"The file cannot be read as Parquet: {error} ({name}).") from error
+    missing = set(SCHEMA.names) - set(file.schema_arrow.names)
+    if missing:
+        raise DamagedChunk(f"The file lacks the columns {', '.join(sorted(missing))} ({name}).")
+    return file
+
+
+def read_table(data: bytes | memoryview, name: str) -> pa.Table:
+    """Return all rows of a file of records; raises as `open_records`."""
+    file = open_records(data, name)
+    try:
+        table = file.read(columns=SCHEMA.names, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise DamagedChunk(f"The file cannot be read as Parquet: {error} ({name}).") from error
     return table.unify_dictionaries().combine_chunks()
@@ -87,7 +96,7 @@ def events_of(table: pa.Table, tables: SubjectTables) -> list[StepEvent]:
             events.extend(waiting)
             waiting.clear()
         if event.logged:
-            if events and not waiting and _is_for(event, events[-1]):
+            if events and _is_for(event, events[-1]):
                 events[-1] = _with_scalars(events[-1], event.rows.scalars)
             else:
                 waiting.append(event)

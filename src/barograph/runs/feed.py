@@ -11,7 +11,7 @@ from barograph.model.clock import Clock, SystemClock
 from barograph.model.manifest import Worker
 from barograph.runs.claim import claimer_of
 from barograph.runs.events import SubjectTables
-from barograph.runs.layout import ENDINGS, MANIFEST, RETENTION, WORKERS, ChunkName, paper_name
+from barograph.runs.layout import ENDINGS, MANIFEST, RETENTION, WORKERS, paper_name
 from barograph.runs.lineup import line_up
 from barograph.runs.papers import ending_from_bytes, manifest_from_bytes, unsealed, worker_from_bytes
 from barograph.runs.process import is_alive, process_of, this_process
@@ -124,7 +124,7 @@ class Feed:
                     self._views.extend(line_up(members, is_out))
             if room_bytes <= 0 or self._again:
                 return True
-            if any(self._unread(stream, found) for stream in streams):
+            if any(stream.unread(found) for stream in streams):
                 return False  # a worker's queue is full, and another is waited for
             over = [attempt for attempt in found.attempts if attempt > self._attempt]
             if not over or any(stream.head is not None for stream in streams):
@@ -132,7 +132,7 @@ class Feed:
             self._attempt = min(over)
 
     def _read(self, stream: WorkerStream, found: Survey, room_bytes: int) -> int:
-        while room_bytes > 0 and not stream.is_full and (file := self._unread(stream, found)) is not None:
+        while room_bytes > 0 and not stream.is_full and (file := stream.unread(found)) is not None:
             if self._may_be_there_yet(stream, file.first):
                 return room_bytes
             try:
@@ -141,7 +141,7 @@ class Feed:
                 self._again = True  # made one with others meanwhile; the next survey sees the new file
                 return room_bytes
             room_bytes -= found.size_bytes[str(file)]
-        if stream.last_chunk is not None and self._unread(stream, found) is None and not stream.is_complete:
+        if stream.last_chunk is not None and stream.unread(found) is None and not stream.is_complete:
             if self._may_be_there_yet(stream, stream.last_chunk + 1):
                 return room_bytes
             stream.finish()
@@ -161,9 +161,6 @@ class Feed:
         self._missed.add(missing)
         self._again = True
         return True
-
-    def _unread(self, stream: WorkerStream, found: Survey) -> ChunkName | None:
-        return stream.unread(found.files.get((stream.worker.attempt, stream.worker.name), ()))
 
     def _streams_now(self) -> list[WorkerStream]:
         return [stream for (attempt, _), stream in sorted(self._streams.items()) if attempt == self._attempt]
@@ -226,7 +223,7 @@ class Feed:
 
     def _is_out(self, worker: Worker, found: Survey) -> bool:
         stream = self._streams[worker.attempt, worker.name]
-        if self._unread(stream, found) is not None:
+        if stream.unread(found) is not None:
             return False
         if stream.last_chunk is not None:
             return stream.is_complete
@@ -238,7 +235,7 @@ class Feed:
             return False
         if not streams:
             return self._will_stay_empty()
-        if any(stream.head is not None or self._unread(stream, found) for stream in streams):
+        if any(stream.head is not None or stream.unread(found) for stream in streams):
             return False
         return all(self._has_ended(stream) for stream in streams)
 

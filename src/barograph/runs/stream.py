@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from barograph.errors import DamagedChunk
@@ -12,7 +12,7 @@ from barograph.model.step import Mode
 from barograph.runs.events import StepEvent, SubjectTables, events_of, read_table
 from barograph.runs.layout import ChunkName
 from barograph.runs.proof import proved
-from barograph.runs.survey import without
+from barograph.runs.survey import Survey
 from barograph.store.base import Store
 
 FULL_EVENTS = 4096
@@ -92,9 +92,9 @@ class WorkerStream:
             return mine >= number or max(evaluated, default=-1) > number
         return max(trained, default=-1) >= number or max(evaluated, default=-1) > number
 
-    def unread(self, files: Sequence[ChunkName]) -> ChunkName | None:
-        """Return the next of `files` that holds something not yet read; None where there is none."""
-        for file in without(files, frozenset(self._damaged)):
+    def unread(self, found: Survey) -> ChunkName | None:
+        """Return the next file that holds something not yet read; None where there is none."""
+        for file in found.files((self.worker.attempt, self.worker.name), self._damaged):
             if file.last >= self._next.chunk:
                 return file
         return None

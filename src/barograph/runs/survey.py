@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -30,8 +30,7 @@ class Survey:
     """One look at all names in a run.
 
     Attributes:
-        files: For each stream the files to read, in order, none overlapping.
-        superseded: Files whose rows are all in another one; left by compaction.
+        chunks: For each stream its files of records, those too whose rows are all in another one.
         tensors: For each stream the files of tensors, in order.
         papers: Folder, worker and attempt of each worker's paper.
         attempts: Attempts that were begun.
@@ -40,8 +39,7 @@ class Survey:
         has_manifest: There is a `run.json`.
     """
 
-    files: Mapping[Stream, Sequence[ChunkName]]
-    superseded: Sequence[ChunkName]
+    chunks: Mapping[Stream, Sequence[ChunkName]]
     tensors: Mapping[Stream, Sequence[TensorsName]]
     papers: frozenset[tuple[str, str, int]]
     attempts: Sequence[int]
@@ -49,10 +47,29 @@ class Survey:
     size_bytes: Mapping[str, int]
     has_manifest: bool
 
+    def files(self, stream: Stream, damaged: Collection[str] = ()) -> Sequence[ChunkName]:
+        """Return the files of a stream to read, in order, none overlapping.
+
+        Args:
+            stream: Which.
+            damaged: Names that cannot be read. Where one was made of several and these are still there, they
+                stand in for it.
+        """
+        kept: list[ChunkName] = []
+        for file in self.chunks.get(stream, ()):
+            # Files are made one whole and side by side, so ranges lie in one another or apart.
+            if str(file) not in damaged and (not kept or file.first > kept[-1].last):
+                kept.append(file)
+        return kept
+
+    def superseded(self) -> list[ChunkName]:
+        """Return the files whose rows are all in another one; left by compaction."""
+        return [file for stream, files in self.chunks.items() for file in set(files) - set(self.files(stream))]
+
     @property
     def has_gap(self) -> bool:
         """Whether a number is missing between two files of one stream."""
-        neighbours = (pair for files in self.files.values() for pair in pairwise(files))
+        neighbours = (pair for stream in self.chunks for pair in pairwise(self.files(stream)))
         return any(later.first > earlier.last + 1 for earlier, later in neighbours)
 
 
@@ -89,13 +106,8 @@ def surveyed(listing: Iterable[ObjectInfo]) -> Survey:
             attempts.append(attempt)
         elif name != MANIFEST and name.partition("/")[0] not in (FINDINGS, WATCH, CONTROL):
             foreign.append(name)
-    files, superseded = {}, []
-    for stream, named in sorted(chunks.items()):
-        files[stream], covered = _without_covered(named)
-        superseded.extend(covered)
     return Survey(
-        files=files,
-        superseded=superseded,
+        chunks={stream: sorted(named, key=_widest_first) for stream, named in sorted(chunks.items())},
         tensors={stream: sorted(named) for stream, named in sorted(tensors.items())},
         papers=frozenset(papers),
         attempts=sorted(attempts),
@@ -105,21 +117,5 @@ def surveyed(listing: Iterable[ObjectInfo]) -> Survey:
     )
 
 
-def without(files: Iterable[ChunkName], damaged: frozenset[str]) -> list[ChunkName]:
-    """Return which files of one stream are to be read where those named `damaged` cannot be.
-
-    Where a file that was made of several is damaged and these are still there, they stand in for it.
-    """
-    return _without_covered([file for file in files if str(file) not in damaged])[0]
-
-
-def _without_covered(files: Iterable[ChunkName]) -> tuple[list[ChunkName], list[ChunkName]]:
-    kept: list[ChunkName] = []
-    covered: list[ChunkName] = []
-    # Files are made one whole and side by side, so ranges lie in one another or apart, never across.
-    for file in sorted(files, key=lambda file: (file.first, -file.last, file.digest)):
-        if kept and file.last <= kept[-1].last:
-            covered.append(file)
-        else:
-            kept.append(file)
-    return kept, covered
+def _widest_first(file: ChunkName) -> tuple[int, int, str]:
+    return file.first, -file.last, file.digest

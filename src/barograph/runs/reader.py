@@ -1,0 +1,386 @@
+"""The analysis API: what a run holds, asked by kind, name, pattern, step, mode and worker; live or after."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from barograph.errors import DamagedChunk, NotARun, ObjectNotFound, UnknownKey, UnknownName, UnknownStep, nearest
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.finding import Finding
+from barograph.model.key import Key, Kind, key_from_text, kind_from_name
+from barograph.model.manifest import Manifest
+from barograph.model.records import UnitSummaries
+from barograph.model.step import Mode
+from barograph.model.summary import Summary
+from barograph.runs.feed import Feed
+from barograph.runs.findings import read_findings
+from barograph.runs.layout import MANIFEST
+from barograph.runs.moment import view_from_rows
+from barograph.runs.papers import manifest_from_bytes
+from barograph.runs.proof import proved
+from barograph.runs.query import Query, TextTest, equals
+from barograph.runs.records import Records
+from barograph.runs.roster import Roster, WorkerState
+from barograph.runs.schema import SCHEMA
+from barograph.runs.series import Series, series_columns, series_from_tables, statistic_named
+from barograph.runs.tensors import read_tensor, tensor_entry
+from barograph.runs.view import StepView, group_of, worker_order
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+def open(url: str | os.PathLike[str]) -> Run:
+    """Return the run at that URL, to be asked questions.
+
+    Args:
+        url: A directory, or a URL as in `store.urls.store_from_url`.
+
+    Raises:
+        NotARun: There is no run.
+        NewerFormat: A newer Barograph wrote it.
+        DamagedChunk: Its manifest cannot be read.
+        StoreError: The place cannot be read.
+    """
+    return Run(store_from_url(url))
+
+
+class Run:
+    """A run as it was when it was opened, or last refreshed.
+
+    Where a run was resumed, a later attempt supersedes an earlier one from its first step on, so every step is
+    there once. Files that are damaged are named in `damage`, and everything else still reads.
+
+    Args:
+        store: Where it is.
+        clock: For how long heartbeats have been watched.
+    """
+
+    def __init__(self, store: Store, *, clock: Clock | None = None) -> None:
+        self.store = store
+        self._clock = clock or SystemClock()
+        try:
+            self.manifest: Manifest = manifest_from_bytes(store.get(MANIFEST), MANIFEST)
+        except ObjectNotFound:
+            raise NotARun(f"There is no run here: no {MANIFEST} ({store.url}).") from None
+        self._records = Records(store)
+        self._roster = Roster(store, self._clock)
+
+    def __repr__(self) -> str:
+        return f"Run({self.url!r})"
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self.store.url
+
+    @property
+    def workers(self) -> tuple[WorkerState, ...]:
+        """The workers that declared themselves, attempt by attempt, and how each stands."""
+        return self._roster.workers(self._records.survey)
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What could not be read so far, one sentence each. `doctor.examine` looks at everything."""
+        return (*self._records.damage, *self._roster.damage)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What a watcher found, by the step it began."""
+        return read_findings(self.store).findings
+
+    def refresh(self) -> None:
+        """See what was published since."""
+        self._records.refresh()
+
+    def keys(self, kind: Kind | str | None = None, path: str = "*", pattern: str | None = None) -> list[Key]:
+        """Return the keys recorded in the run, sorted.
+
+        Args:
+            kind: Only of this kind.
+            path: Only those whose path matches this shell pattern.
+            pattern: Only those in whose path this regular expression is found.
+
+        Raises:
+            UnknownName: There is no such kind, or the regular expression cannot be read.
+        """
+        wanted = kind_from_name(kind) if kind is not None else None
+        try:
+            expression = re.compile(pattern or "")
+        except re.error as error:
+            raise UnknownName(f'"{pattern}" is no regular expression: {error}.') from None
+        return sorted(
+            key for key in self._records.known_keys()
+            if (wanted is None or key.kind == wanted)
+            and fnmatch.fnmatchcase(key.path, path) and expression.search(key.path)
+        )
+
+    def steps(
+        self, mode: Mode | str | None = Mode.TRAIN, *, worker: str | None = None, optimizer: str | None = None
+    ) -> NDArray[np.int64]:
+        """Return the steps of which something was recorded, rising, each once.
+
+        Args:
+            mode: Only of this mode; None: of any.
+            worker, optimizer: Only of this one.
+
+        Raises:
+            UnknownWorker: No such worker published anything.
+        """
+        table = self._records.table(_query(mode=mode, optimizer=optimizer), ("step",), worker)
+        return np.unique(table["step"].to_numpy())
+
+    def series(
+        self,
+        key: Key | str,
+        statistic: str = "value",
+        *,
+        mode: Mode | str | None = Mode.TRAIN,
+        worker: str | None = None,
+        optimizer: str | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+    ) -> Series:
+        """Return one statistic of a key over the steps.
+
+        Args:
+            key: Or its text, "gradient:fc1.weight".
+            statistic: "value" for losses, learning rates and logged numbers; for tensors "mean", "mean_abs", "std",
+                "variance", "l1", "l2", "rms", "min", "max", "max_abs", "sparsity", "count", "nan", "posinf",
+                "neginf", "nonfinite", "finite", "zeros", "sum", "sum_sq", "sum_abs".
+            mode: Only of this mode; None: of any.
+            worker: As this one saw it; None: merged over the ranks, replicas as the first has them; without ranks,
+                of the first process that recorded it.
+            optimizer: Only of steps of this one.
+            start, stop: Only steps >= start, < stop.
+
+        Returns:
+            Empty arrays where the key was recorded in another mode, or outside these steps.
+
+        Raises:
+            UnknownKey, UnknownWorker: The run holds no such thing.
+            UnknownName: There is no such statistic, or the key has none of that name.
+        """
+        wanted, number = _key(key), statistic_named(statistic)
+        one_worker = worker is not None or len(self._records.workers()) == 1
+        query = _query(wanted, mode, optimizer, start, stop)
+        tables = self._records.by_worker(query, series_columns(number, one_worker=one_worker), worker)
+        result = series_from_tables(wanted, number, _speaking(tables))
+        if not len(result):
+            self._check_key(wanted)
+            if any(len(table) for parts in tables.values() for table in parts):
+                usual = '"value"' if statistic != "value" else 'a statistic such as "mean_abs" or "l2"'
+                raise UnknownName(f"{wanted} has no {statistic}; ask for {usual}.")
+        return result
+
+    def summary(
+        self, key: Key | str, step: int, *, mode: Mode | str = Mode.TRAIN, worker: str | None = None,
+        optimizer: str | None = None,
+    ) -> Summary:
+        """Return the Summary of a key at one step, with its exponent histogram where one was taken.
+
+        Args:
+            key, mode, worker, optimizer: As for `series`.
+            step: As the user counts.
+
+        Raises:
+            UnknownKey, UnknownWorker: The run holds no such thing.
+            UnknownStep: The key was not summarised at that step.
+        """
+        wanted = _key(key)
+        view = self._view(_query(wanted, mode, optimizer, step, step + 1), worker)
+        summary = view.summary(wanted) if view else None
+        if summary is None:
+            raise self._not_at(wanted, step, "summarised")
+        return summary
+
+    def units(
+        self, key: Key | str, step: int, *, mode: Mode | str = Mode.TRAIN, worker: str | None = None,
+        optimizer: str | None = None,
+    ) -> UnitSummaries:
+        """Return the per-unit summaries of a key at one step; arguments and errors as for `summary`."""
+        wanted = _key(key)
+        view = self._view(_query(wanted, mode, optimizer, step, step + 1), worker)
+        units = view.units(wanted) if view else None
+        if units is None:
+            raise self._not_at(wanted, step, "summarised by unit")
+        return units
+
+    def at(
+        self, step: int, *, mode: Mode | str = Mode.TRAIN, worker: str | None = None, optimizer: str | None = None
+    ) -> StepView:
+        """Return everything recorded in one step, merged over workers as rules see it.
+
+        Raises:
+            UnknownStep: Nothing was recorded in that step of that mode.
+            UnknownWorker: No such worker published anything.
+        """
+        view = self._view(_query(None, mode, optimizer, step, step + 1), worker)
+        if view is None:
+            steps = self.steps(mode, worker=worker, optimizer=optimizer)
+            raise UnknownStep(f"Nothing was recorded in step {step} of mode {Mode(mode).value}. {_known_steps(steps)}")
+        return view
+
+    def tensor(
+        self, key: Key | str, step: int, *, mode: Mode | str = Mode.TRAIN, worker: str | None = None,
+        optimizer: str | None = None,
+    ) -> NDArray[Any]:
+        """Return a whole tensor that was saved, as an array that cannot be written to.
+
+        bfloat16 and float8 come as the types of `ml_dtypes`.
+
+        Args:
+            key, mode, optimizer: As for `series`.
+            step: As the user counts.
+            worker: Whose; None: of the first worker that saved it.
+
+        Raises:
+            UnknownKey, UnknownWorker: The run holds no such thing.
+            UnknownStep: It was not saved at that step.
+            DamagedChunk: The file it was in is damaged or gone.
+        """
+        wanted = _key(key)
+        query = _query(wanted, mode, optimizer, step, step + 1)
+        table = self._records.table(query, ("attempt", "worker", "chunk", "tick", "tensor"), worker)
+        rows = table.filter(table["tensor"]).to_pylist()
+        if not rows:
+            raise self._not_at(wanted, step, "saved whole")
+        row = min(rows, key=lambda row: (worker_order(row["worker"]), -row["attempt"], -row["tick"]))
+        return self._saved(row["attempt"], row["worker"], row["chunk"], tensor_entry(row["tick"], wanted))
+
+    def views(self) -> Iterator[StepView]:
+        """Yield every complete step there is by now, in order, those of all attempts."""
+        feed = Feed(self.store, clock=self._clock)
+        more = True
+        while more:
+            result = feed.poll()
+            yield from result.views
+            more = result.more
+
+    def follow(self, *, interval_secs: float = 0.5, wait: Callable[[float], object] = time.sleep) -> Iterator[StepView]:
+        """Yield every step as it becomes complete, until the run has ended.
+
+        Args:
+            interval_secs: How often to look.
+            wait: Lets some seconds pass.
+        """
+        feed = Feed(self.store, clock=self._clock)
+        while True:
+            result = feed.poll()
+            yield from result.views
+            if result.ended:
+                return
+            if not result.more:
+                wait(interval_secs)
+
+    def arrow(
+        self,
+        kind: Kind | str | None = None,
+        path: str = "*",
+        *,
+        mode: Mode | str | None = None,
+        worker: str | None = None,
+        optimizer: str | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Return rows as an Arrow table, columns as `FORMAT.md` says, superseded rows left out.
+
+        Args:
+            kind, path: As for `keys`.
+            mode, worker, optimizer, start, stop: As for `series`.
+            columns: Only these.
+
+        Raises:
+            UnknownName: There is no such kind or column.
+            UnknownWorker: No such worker published anything.
+        """
+        for name in columns or ():
+            if name not in SCHEMA.names:
+                raise UnknownName(f'"{name}" is no column. {nearest(name, SCHEMA.names)}')
+        query = _query(None, mode, optimizer, start, stop)
+        tests = list(query.tests)
+        if kind is not None:
+            tests.append(equals("kind", kind_from_name(kind).value))
+        if path != "*":
+            tests.append(TextTest("path", lambda text: fnmatch.fnmatchcase(text, path)))
+        return self._records.table(Query(tests, start, stop), columns or SCHEMA.names, worker)
+
+    def pandas(self, kind: Kind | str | None = None, path: str = "*", **filters: Any) -> pandas.DataFrame:
+        """Return what `arrow` returns, for pandas."""
+        return self.arrow(kind, path, **filters).to_pandas()
+
+    def polars(self, kind: Kind | str | None = None, path: str = "*", **filters: Any) -> polars.DataFrame:
+        """Return what `arrow` returns, for polars."""
+        import polars
+
+        return polars.DataFrame(self.arrow(kind, path, **filters))
+
+    def _view(self, query: Query, worker: str | None) -> StepView | None:
+        return view_from_rows(_speaking(self._records.by_worker(query, SCHEMA.names, worker)))
+
+    def _saved(self, attempt: int, worker: str, chunk: int, entry: str) -> NDArray[Any]:
+        for name in self._records.survey.tensors.get((attempt, worker), ()):
+            if name.chunk == chunk:
+                array = read_tensor(proved(self.store, str(name), name.digest), entry, str(name))
+                if array is not None:
+                    return array
+        raise DamagedChunk(f"The tensor {entry} is lost: the file of chunk {chunk} of {worker} is gone ({self.url}).")
+
+    def _check_key(self, key: Key) -> None:
+        known = self._records.known_keys()
+        if key not in known:
+            raise UnknownKey(f"The run holds no {key}. {nearest(str(key), map(str, known))}")
+
+    def _not_at(self, key: Key, step: int, what: str) -> UnknownKey | UnknownStep:
+        try:
+            self._check_key(key)
+        except UnknownKey as error:
+            return error
+        return UnknownStep(f"{key} was not {what} at step {step} ({self.url}).")
+
+
+def _key(key: Key | str) -> Key:
+    return key_from_text(key) if isinstance(key, str) else key
+
+
+def _query(
+    key: Key | None = None, mode: Mode | str | None = None, optimizer: str | None = None,
+    start: int | None = None, stop: int | None = None,
+) -> Query:
+    tests = []
+    if key is not None:
+        tests += [equals("kind", key.kind.value), equals("path", key.path)]
+    if mode is not None:
+        if mode not in tuple(Mode):
+            raise UnknownName(f'"{mode}" is no mode. {nearest(mode, Mode)}')
+        tests.append(equals("mode", Mode(mode).value))
+    if optimizer is not None:
+        tests.append(equals("optimizer", optimizer))
+    return Query(tests, start, stop)
+
+
+def _speaking(tables: dict[str, list[pa.Table]]) -> dict[str, list[pa.Table]]:
+    """Return the rows of the workers that speak for what is asked: all ranks, or else the first process."""
+    workers = [name for name, parts in tables.items() if any(len(table) for table in parts)]
+    ranks = [name for name in workers if group_of(name) == "r"]
+    return {name: tables[name] for name in (ranks or workers[:1])}
+
+
+def _known_steps(steps: NDArray[np.int64]) -> str:
+    if not len(steps):
+        return "There are none."
+    return f"There are {len(steps)}, from {steps[0]} to {steps[-1]}."

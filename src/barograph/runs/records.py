@@ -1,0 +1,138 @@
+"""The rows of a run, each once: whatever was made one, damaged or superseded by a later attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from barograph.errors import UnknownWorker, nearest
+from barograph.model.key import Key, Kind
+from barograph.runs.events import dictionary_column
+from barograph.runs.layout import ChunkName
+from barograph.runs.query import Query
+from barograph.runs.schema import SCHEMA
+from barograph.runs.shelf import Shelf
+from barograph.runs.supersession import Supersession
+from barograph.runs.survey import Stream, Survey
+from barograph.runs.view import worker_order
+from barograph.store.base import Store
+
+
+class Records:
+    """Answers queries over all files of a run.
+
+    Args:
+        store: The run's.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._shelf = Shelf(store)
+        self._supersession: Supersession | None = None
+        self._keys: dict[ChunkName, frozenset[Key]] = {}
+
+    @property
+    def survey(self) -> Survey:
+        """What is in the run, as last seen."""
+        return self._shelf.survey
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What could not be read so far, one sentence a file."""
+        return tuple(self._shelf.damage.values())
+
+    def refresh(self) -> None:
+        """See what was published since."""
+        self._shelf.refresh()
+        self._supersession = None
+
+    def workers(self) -> list[str]:
+        """Return the workers that published records."""
+        return sorted({worker for _, worker in self._shelf.streams()}, key=worker_order)
+
+    def by_worker(self, query: Query, columns: Sequence[str], worker: str | None = None) -> dict[str, list[pa.Table]]:
+        """Return the rows that a query asks for: worker to tables, which follow each other in time.
+
+        Args:
+            query: What is asked for.
+            columns: Only these.
+            worker: Only of this one; None: of all.
+
+        Raises:
+            UnknownWorker: It published nothing.
+            StoreError: The store cannot be read.
+        """
+        several = len(self._attempts()) > 1
+        # Which rows count is told by these; where there is one attempt, nobody reads them in vain.
+        read = tuple(dict.fromkeys((*columns, "step", "optimizer", "mode"))) if several else tuple(columns)
+        found = self._shelf.look(
+            self._streams(worker), lambda _, file: query.rows(file, read), if_footer=query.may_be_in
+        )
+        tables: dict[str, list[pa.Table]] = {}
+        for name, table in found:
+            counting = self._counting(table, name.attempt) if several else table
+            tables.setdefault(name.worker, []).append(counting.select(list(columns)))
+        return {name: tables[name] for name in sorted(tables, key=worker_order)}
+
+    def table(self, query: Query, columns: Sequence[str], worker: str | None = None) -> pa.Table:
+        """Return the rows that a query asks for, of all workers; arguments and errors as for `by_worker`."""
+        empty = pa.schema([SCHEMA.field(name) for name in columns]).empty_table()
+        found = self.by_worker(query, columns, worker)
+        tables = [table for tables in found.values() for table in tables]
+        return pa.concat_tables([empty, *tables]).unify_dictionaries().combine_chunks()
+
+    def known_keys(self) -> frozenset[Key]:
+        """Return every key of which there is a row."""
+        found = self._shelf.look(self._shelf.streams(), self._keys_in)
+        return frozenset().union(*(keys for _, keys in found))
+
+    def _streams(self, worker: str | None) -> list[Stream]:
+        streams = self._shelf.streams()
+        if worker is None:
+            return streams
+        mine = [stream for stream in streams if stream[1] == worker]
+        if not mine:
+            raise UnknownWorker(f'No worker "{worker}" published anything. {nearest(worker, self.workers())}')
+        return mine
+
+    def _attempts(self) -> set[int]:
+        return {attempt for attempt, _ in self._shelf.streams()}
+
+    def _counting(self, table: pa.Table, attempt: int) -> pa.Table:
+        if attempt == max(self._attempts()) or not len(table):
+            return table
+        table = table.unify_dictionaries()
+        optimizers, modes = dictionary_column(table, "optimizer"), dictionary_column(table, "mode")
+        if self._supersession is None:
+            self._supersession = self._first_steps()
+        counts = self._supersession.counts(attempt, optimizers, modes, table["step"].to_numpy())
+        return table if counts.all() else table.filter(pa.array(counts))
+
+    def _first_steps(self) -> Supersession:
+        starts: dict[tuple[int, str], int] = {}
+        for name, firsts in self._shelf.look(self._shelf.streams(), lambda _, file: _first_steps_in(file)):
+            for optimizer, step in firsts.items():
+                starts[name.attempt, optimizer] = min(step, starts.get((name.attempt, optimizer), step))
+        return Supersession(starts)
+
+    def _keys_in(self, name: ChunkName, file: pq.ParquetFile) -> frozenset[Key]:
+        if name not in self._keys:
+            table = file.read(columns=["kind", "path"], use_threads=False).unify_dictionaries()
+            kinds, paths = dictionary_column(table, "kind"), dictionary_column(table, "path")
+            pairs = np.unique(kinds.codes * len(paths.texts) + paths.codes).tolist()
+            self._keys[name] = frozenset(
+                Key(Kind(kinds.texts[pair // len(paths.texts)]), paths.texts[pair % len(paths.texts)]) for pair in pairs
+            )
+        return self._keys[name]
+
+
+def _first_steps_in(file: pq.ParquetFile) -> dict[str, int]:
+    table = file.read(columns=["step", "optimizer"], use_threads=False).unify_dictionaries()
+    optimizers, steps = dictionary_column(table, "optimizer"), table["step"].to_numpy()
+    present = np.unique(optimizers.codes).tolist()
+    return {optimizers.texts[code]: int(steps[optimizers.codes == code].min()) for code in present}

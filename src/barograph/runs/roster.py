@@ -1,0 +1,117 @@
+"""The workers of a run, and how each stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from barograph.errors import DamagedChunk, ObjectNotFound
+from barograph.model.clock import Clock
+from barograph.model.manifest import Ending, Heartbeat, Worker
+from barograph.runs.layout import ENDINGS, HEARTBEATS, WORKERS, paper_name
+from barograph.runs.papers import ending_from_bytes, heartbeat_from_bytes, worker_from_bytes
+from barograph.runs.process import is_alive, process_of
+from barograph.runs.survey import Survey
+from barograph.runs.view import worker_order
+from barograph.runs.vitals import Vitals
+from barograph.store.base import Store
+
+
+class Standing(StrEnum):
+    """How a worker stands."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    KILLED = "killed"
+    """It ended without a word."""
+    UNKNOWN = "unknown"
+    """It is on another machine, and its heartbeat was not watched for long enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """A worker and how it stands.
+
+    Attributes:
+        worker: As it declared itself.
+        standing: How it stands.
+        heartbeat: The last one; None where there is none that can be read.
+        ending: Its last word; None where there is none.
+        last_chunk: Sequence number of its last chunk, as the ending says; None where there is no ending.
+    """
+
+    worker: Worker
+    standing: Standing
+    heartbeat: Heartbeat | None
+    ending: Ending | None
+    last_chunk: int | None
+
+    @property
+    def last(self) -> Heartbeat | None:
+        """The newest that is known of how it goes: what the ending says, or the last heartbeat."""
+        return self.ending.last if self.ending else self.heartbeat
+
+
+class Roster:
+    """Knows the workers of a run. A damaged paper is named in `damage`, and counts as absent.
+
+    Args:
+        store: The run's.
+        clock: For how long heartbeats have been watched.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._vitals = Vitals(store, clock)
+        self._damage: dict[str, str] = {}
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What could not be read so far, one sentence a paper."""
+        return tuple(self._damage.values())
+
+    def workers(self, found: Survey) -> tuple[WorkerState, ...]:
+        """Return every worker that declared itself, by attempt and name.
+
+        Args:
+            found: What is in the run.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        declared = [(attempt, worker) for folder, worker, attempt in found.papers if folder == WORKERS]
+        states = []
+        for attempt, name in sorted(declared, key=lambda item: (item[0], worker_order(item[1]))):
+            worker = self._paper(WORKERS, name, attempt, worker_from_bytes)
+            if worker is not None:
+                states.append(self._state(worker, is_over=any(other > attempt for other in found.attempts)))
+        return tuple(states)
+
+    def _state(self, worker: Worker, *, is_over: bool) -> WorkerState:
+        heartbeat = self._paper(HEARTBEATS, worker.name, worker.attempt, heartbeat_from_bytes)
+        told = self._paper(ENDINGS, worker.name, worker.attempt, ending_from_bytes)
+        ending, last_chunk = told or (None, None)
+        standing = Standing(ending.state.value) if ending else self._standing(worker, is_over=is_over)
+        return WorkerState(worker, standing, heartbeat, ending, last_chunk)
+
+    def _standing(self, worker: Worker, *, is_over: bool) -> Standing:
+        alive = is_alive(process_of(worker))
+        if alive is not None:
+            return Standing.RUNNING if alive else Standing.KILLED
+        if is_over or self._vitals.is_gone(worker):
+            return Standing.KILLED
+        return Standing.RUNNING if self._vitals.has_counted(worker) else Standing.UNKNOWN
+
+    def _paper(self, folder: str, worker: str, attempt: int, read: Callable[[memoryview, str], Any]) -> Any:
+        name = paper_name(folder, worker, attempt)
+        try:
+            return read(self._store.get(name), name)
+        except ObjectNotFound:
+            return None
+        except DamagedChunk as error:
+            self._damage[name] = str(error)
+            return None

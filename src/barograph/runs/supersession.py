@@ -1,0 +1,56 @@
+"""Which rows of an earlier attempt still count, once a later one has made the same steps again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.model.step import Mode
+from barograph.runs.events import DictionaryColumn
+
+
+class Supersession:
+    """A later attempt supersedes an earlier one, optimizer by optimizer, from its own first step on.
+
+    An evaluation carries the number of steps made before it, so one that stands at a later attempt's first
+    step is still the earlier one's.
+
+    Args:
+        starts: Attempt and optimizer to the first step.
+
+    Example:
+        >>> rule = Supersession({(0, ""): 0, (1, ""): 100})
+        >>> optimizers = DictionaryColumn(np.array([0, 0]), [""])
+        >>> modes = DictionaryColumn(np.array([0, 1]), ["train", "eval"])
+        >>> rule.counts(0, optimizers, modes, np.array([100, 100])).tolist()
+        [False, True]
+    """
+
+    def __init__(self, starts: Mapping[tuple[int, str], int]) -> None:
+        self._starts = starts
+
+    def limit(self, attempt: int, optimizer: str) -> int | None:
+        """Return the first step of an optimizer that a later attempt made again; None if none did."""
+        later = [
+            step for (other, name), step in self._starts.items() if other > attempt and name == optimizer
+        ]
+        return min(later, default=None)
+
+    def counts(
+        self, attempt: int, optimizers: DictionaryColumn, modes: DictionaryColumn, steps: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Return for each row of an attempt whether it still counts.
+
+        Args:
+            attempt: Of all rows.
+            optimizers, modes, steps: Of each row.
+        """
+        counting = np.ones(len(steps), bool)
+        trains = np.array([text == Mode.TRAIN.value for text in modes.texts], bool)[modes.codes]
+        for code, optimizer in enumerate(optimizers.texts):
+            limit = self.limit(attempt, optimizer)
+            if limit is not None:
+                counting &= (optimizers.codes != code) | (steps < limit) | ((steps == limit) & ~trains)
+        return counting
