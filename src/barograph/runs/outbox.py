@@ -102,10 +102,16 @@ class Outbox:
         """Logged numbers that are not yet published, sealed or not."""
         return self.open_points + sum(sealed.points for sealed in self._sealed)
 
-    def add_step(self, step: CompactStep) -> None:
-        """Add a step to the chunk being filled."""
+    def add_step(self, step: CompactStep) -> int:
+        """Add a step to the chunk being filled, and return the memory it takes.
+
+        A step in which nothing was seen would leave no row, and is passed over.
+        """
+        if not (len(step.rows) or step.scalars or step.tensors):
+            return 0
         self._steps.append(step)
         self.open_bytes += step.size_bytes
+        return step.size_bytes
 
     def add_points(self, points: Points) -> None:
         """Add logged numbers to the chunk being filled."""

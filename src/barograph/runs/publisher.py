@@ -161,8 +161,7 @@ class Publisher:
             self.failed_steps += 1
             self._problems.note("resolve", f"A step could not be recorded: {error!r}")
             return 0
-        self._outbox.add_step(step)
-        return step.size_bytes
+        return self._outbox.add_step(step)
 
     def _seal(self) -> None:
         notes = ChunkNotes(self._inbox.dropped_steps + self.failed_steps, self._inbox.dropped_points)

@@ -1,0 +1,239 @@
+"""Is a run whole? Looks at every object of it, and names what is damaged, missing, foreign or was dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from barograph.errors import DamagedChunk, NotARun, ObjectNotFound, StoreUnavailable
+from barograph.model.clock import Clock, SystemClock
+from barograph.runs.events import read_table
+from barograph.runs.layout import CONTROL, FINDINGS, MANIFEST, RETENTION, WATCH, ChunkName, paper_name
+from barograph.runs.papers import manifest_from_bytes, unsealed
+from barograph.runs.proof import proved
+from barograph.runs.roster import Roster, Standing, WorkerState
+from barograph.runs.survey import Stream, survey
+from barograph.store.base import Store
+
+_TRIES = 3
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """What is wrong with a run; every text is one sentence for a person.
+
+    Attributes:
+        url: Where it is.
+        damaged: Objects whose bytes are not those that were written.
+        missing: What was published, or recorded, and is not there.
+        dropped: What was never published because the store did not keep up.
+        removed: What went because the settings limit what is kept.
+        unended: Workers without a last word, and whether they live.
+        problems: What the workers themselves reported.
+        foreign: Objects that are no part of a run.
+        leftover: Files whose rows are all in another one; harmless, left by a worker that died while tidying up.
+        workers, chunks, tensors, size_bytes: How many workers, files of records and of tensors, and bytes in all.
+        dropped_steps, dropped_points: How many were dropped.
+    """
+
+    url: str
+    damaged: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    unended: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    leftover: list[str] = field(default_factory=list)
+    workers: int = 0
+    chunks: int = 0
+    tensors: int = 0
+    size_bytes: int = 0
+    dropped_steps: int = 0
+    dropped_points: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything that was recorded is there and reads back right, as far as it was published yet."""
+        return not (self.damaged or self.missing or self.dropped)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON data."""
+        return {"whole": self.whole, **asdict(self)}
+
+
+def examine(store: Store, *, clock: Clock | None = None) -> Diagnosis:
+    """Return what is wrong with the run in `store`, after reading all of it.
+
+    Args:
+        store: Where it is.
+        clock: For how long heartbeats were watched.
+
+    Raises:
+        NotARun: Nothing of a run is there.
+        NewerFormat: A newer Barograph wrote it.
+        StoreError: The store cannot be read.
+    """
+    for _ in range(_TRIES):
+        try:
+            return _Examination(store, clock or SystemClock()).diagnosis
+        except ObjectNotFound:
+            continue  # files were made one meanwhile
+    raise StoreUnavailable(f"The run's files keep on changing while they are read; try again ({store.url}).")
+
+
+class _Examination:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._found = survey(store)
+        self.diagnosis = Diagnosis(store.url)
+        found = self._found
+        if not found.has_manifest and not found.chunks and not found.papers:
+            raise NotARun(f"There is no run here: no {MANIFEST} ({store.url}).")
+        self._count()
+        self._look_at_manifest()
+        # Before the records: what a worker says it has published is then there.
+        roster = Roster(store, clock)
+        states = roster.workers(found)
+        self.diagnosis.damaged.extend(roster.damage)
+        self.diagnosis.workers = len(states)
+        last_steps = {stream: self._look_at_records(stream) for stream in found.chunks}
+        self._look_at_tensors()
+        for state in states:
+            self._look_at_worker(state, last_steps.get((state.worker.attempt, state.worker.name), -1))
+        self._look_at_papers()
+
+    def _count(self) -> None:
+        diagnosis, found = self.diagnosis, self._found
+        diagnosis.chunks = sum(len(found.files(stream)) for stream in found.chunks)
+        diagnosis.tensors = sum(map(len, found.tensors.values()))
+        diagnosis.size_bytes = sum(found.size_bytes.values())
+        diagnosis.foreign.extend(f"{name} is no part of a run." for name in found.foreign)
+        diagnosis.leftover.extend(f"The rows of {file} are in another file, too." for file in found.superseded())
+
+    def _look_at_manifest(self) -> None:
+        if not self._found.has_manifest:
+            self.diagnosis.missing.append(f"{MANIFEST} is not there.")
+            return
+        try:
+            manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
+        except DamagedChunk as error:
+            self.diagnosis.damaged.append(str(error))
+
+    def _look_at_records(self, stream: Stream) -> int:
+        """Look into all files of one stream; return the last step in them."""
+        damaged: set[str] = set()
+        tensor_chunks: set[int] = set()
+        last_step = -1
+        for file in self._found.chunks[stream]:
+            try:
+                table = read_table(proved(self._store, str(file), file.digest), str(file))
+                _check_rows(table, file)
+            except DamagedChunk as error:
+                damaged.add(str(file))
+                self.diagnosis.damaged.append(str(error))
+                continue
+            if len(table):
+                last_step = max(last_step, pc.max(table["step"]).as_py())
+                tensor_chunks.update(np.unique(table.filter(table["tensor"])["chunk"].to_numpy()).tolist())
+        removed_through = self._removed_through(stream)
+        self._note_gaps(stream, damaged, removed_through)
+        there = {name.chunk for name in self._found.tensors.get(stream, ())}
+        for chunk in sorted(tensor_chunks - there):
+            if chunk > removed_through:
+                self.diagnosis.missing.append(f"The whole tensors of chunk {chunk} of {_whose(stream)} are not there.")
+        return last_step
+
+    def _note_gaps(self, stream: Stream, damaged: Collection[str], removed_through: int) -> None:
+        if removed_through >= 0:
+            what = f"Chunks up to {removed_through} of {_whose(stream)}"
+            self.diagnosis.removed.append(f"{what} were removed, as the settings ask.")
+        expected = removed_through + 1
+        for file in self._found.files(stream, damaged):
+            self._note_missing(stream, expected, file.first)
+            expected = max(expected, file.last + 1)
+
+    def _note_missing(self, stream: Stream, first: int, before: int) -> None:
+        if first < before:
+            which = f"Chunk {first}" if first == before - 1 else f"Chunks {first} to {before - 1}"
+            verb = "is" if first == before - 1 else "are"
+            self.diagnosis.missing.append(f"{which} of {_whose(stream)} {verb} not there.")
+
+    def _look_at_tensors(self) -> None:
+        for files in self._found.tensors.values():
+            for file in files:
+                try:
+                    proved(self._store, str(file), file.digest)
+                except DamagedChunk as error:
+                    self.diagnosis.damaged.append(str(error))
+
+    def _look_at_worker(self, state: WorkerState, last_step: int) -> None:
+        worker, last = state.worker, state.last
+        stream = worker.attempt, worker.name
+        whose = _whose(stream)
+        if state.last_chunk is not None:
+            files = self._found.files(stream)
+            seen = max(files[-1].last if files else -1, self._removed_through(stream))
+            self._note_missing(stream, seen + 1, state.last_chunk + 1)
+        else:
+            self.diagnosis.unended.append(_STANDINGS[state.standing].format(whose=whose[0].upper() + whose[1:]))
+        if last is not None:
+            self.diagnosis.problems.extend(f"{problem} ({whose})" for problem in last.problems)
+            self.diagnosis.dropped_steps += last.dropped_steps
+            self.diagnosis.dropped_points += last.dropped_points
+            if last.dropped_steps or last.dropped_points:
+                what = f"{last.dropped_steps} steps and {last.dropped_points} logged numbers of {whose}"
+                self.diagnosis.dropped.append(f"{what} were dropped: the store did not keep up.")
+        if state.standing is Standing.KILLED and worker.attempt == max(self._found.attempts, default=worker.attempt):
+            # After a resume, the later attempt has made these steps again.
+            told = "" if last is None else f" It said it had made {last.step} steps."
+            what = f"Whatever {whose} recorded after step {last_step}"
+            if last_step < 0:
+                what = f"Whatever {whose} recorded"
+            self.diagnosis.missing.append(f"{what} went with it when it was killed.{told}")
+
+    def _look_at_papers(self) -> None:
+        for name in self._found.size_bytes:
+            if name.partition("/")[0] in (FINDINGS, WATCH, CONTROL) and name.endswith(".json"):
+                try:
+                    unsealed(self._store.get(name), name)
+                except DamagedChunk as error:
+                    self.diagnosis.damaged.append(str(error))
+
+    def _removed_through(self, stream: Stream) -> int:
+        attempt, worker = stream
+        if (RETENTION, worker, attempt) not in self._found.papers:
+            return -1
+        name = paper_name(RETENTION, worker, attempt)
+        try:
+            return int(unsealed(self._store.get(name), name)["removed_through_chunk"])
+        except DamagedChunk as error:
+            if str(error) not in self.diagnosis.damaged:
+                self.diagnosis.damaged.append(str(error))
+            return -1
+
+
+_STANDINGS = {
+    Standing.RUNNING: "{whose} is running.",
+    Standing.KILLED: "{whose} was killed.",
+    Standing.UNKNOWN: "{whose} has not ended, and whether it lives cannot be told from here at once.",
+}
+
+
+def _whose(stream: Stream) -> str:
+    return f"worker {stream[1]} in attempt {stream[0]}"
+
+
+def _check_rows(table: pa.Table, file: ChunkName) -> None:
+    """Raise DamagedChunk where the rows of a file are not those its name speaks of."""
+    if not len(table):
+        return
+    inside = pc.and_(pc.greater_equal(table["chunk"], file.first), pc.less_equal(table["chunk"], file.last))
+    mine = pc.and_(pc.equal(table["attempt"], file.attempt), pc.equal(table["worker"].cast(pa.string()), file.worker))
+    if not pc.all(pc.and_(inside, mine)).as_py():
+        raise DamagedChunk(f"The file holds rows of another worker, attempt or chunk than its name says ({file}).")
