@@ -6,22 +6,17 @@ import argparse
 import json
 import os
 import platform
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import finding, logs, reading, start, steps, weights
-from benchmarks.environments import OWN, ROOT, EnvironmentUnavailable, prepare
+from benchmarks import finding, kernel_report, logs, reading, start, steps, weights
+from benchmarks.environments import OWN, EnvironmentUnavailable, prepare
 from benchmarks.models import MEASURED, WORKLOADS
 from benchmarks.processes import WorkerFailed
 from benchmarks.tables import heading, note, progress
 from benchmarks.variants import VARIANTS
-
-KERNEL = ROOT / "benchmarks" / "kernel.py"
 
 
 def measure_steps(choice: argparse.Namespace) -> dict[str, Any]:
@@ -29,6 +24,8 @@ def measure_steps(choice: argparse.Namespace) -> dict[str, Any]:
     heading("Step time, as a ratio to the bare steps just before and after")
     effort = steps.QUICK if choice.quick else steps.Effort()
     effort = replace(effort, rounds=choice.rounds or effort.rounds)
+    if choice.malloc == "system":
+        effort = replace(effort, variables={})
     unavailable = _prepare({VARIANTS[name].environment for name in choice.variants})
     names = [name for name in choice.variants if VARIANTS[name].environment not in unavailable]
     reports = []
@@ -38,16 +35,12 @@ def measure_steps(choice: argparse.Namespace) -> dict[str, Any]:
     return {"workloads": reports, "unavailable": unavailable}
 
 
-def measure_kernel(choice: argparse.Namespace) -> Any:
+def measure_kernel(choice: argparse.Namespace) -> dict[str, Any]:
     """Part (b): the statistics loop beside a plain read of the same memory."""
     heading("The statistics kernel, beside a plain read of the same memory")
-    with tempfile.TemporaryDirectory() as directory:
-        answer = Path(directory, "kernel.json")
-        options = ["--quick"] if choice.quick else []
-        done = subprocess.run([sys.executable, str(KERNEL), "--json", str(answer), *options], check=False)
-        if done.returncode:
-            raise WorkerFailed(f"kernel.py ended with exit code {done.returncode}")
-        return json.loads(answer.read_text(encoding="utf-8"))
+    report = kernel_report.measure_kernel(0.3 if choice.quick else 1.5)
+    kernel_report.print_kernel(report)
+    return report
 
 
 def measure_log(choice: argparse.Namespace) -> dict[str, Any]:
@@ -130,6 +123,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, help="rounds of steps and log")
     parser.add_argument("--seed", type=int, default=0, help="of the order of measurements")
     parser.add_argument("--device", default="cpu", help="where steps are made: cpu, cuda, cuda:1")
+    parser.add_argument(
+        "--malloc", choices=("keep", "system"), default="keep",
+        help="memory of steps: kept by the process (default; the strictest), or given back as malloc likes",
+    )  # fmt: skip
     parser.add_argument("--workloads", type=_names_among(WORKLOADS), default=list(MEASURED), help="of steps")
     parser.add_argument(
         "--variants", type=_names_among(VARIANTS), help="of steps: " + ", ".join(VARIANTS),

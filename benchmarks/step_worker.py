@@ -20,8 +20,8 @@ def measure(request: Result) -> Request:
     """Return what the steps took.
 
     The request holds `workload`, `device`, `tool` (a module of `benchmarks.tools`), `options` for it,
-    `warm_up_steps` that are not counted, `least_steps` and `least_secs` that both must be passed,
-    and `directory` where the tool writes.
+    `warm_up_steps` and `warm_up_secs` that both must be passed before the clock starts, `least_steps` and
+    `least_secs` likewise before it stops, and `directory` where the tool writes.
     """
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
@@ -32,13 +32,12 @@ def measure(request: Result) -> Request:
         workload.model, workload.optimizer, workload.loss_fn, directory=request["directory"], **request["options"]
     )
     attached = time.perf_counter()
-    for _ in range(request["warm_up_steps"]):
-        _step(workload, observer)
+    warm_up = _steps(workload, observer, request["warm_up_steps"], request["warm_up_secs"])
     measured = _measured_steps(workload, observer, request)
     closing = time.perf_counter()
     facts = observer.close()
     closed = time.perf_counter()
-    steps = request["warm_up_steps"] + measured["steps"]
+    steps = len(warm_up) + measured["steps"]
     return {
         **measured,
         "attach_secs": attached - began,
@@ -52,17 +51,11 @@ def measure(request: Result) -> Request:
 
 
 def _measured_steps(workload: Workload, observer: Observer, request: Result) -> dict[str, Any]:
-    durations: list[float] = []
     _wait_for(request["device"])
-    thread, cpu, start = time.thread_time(), time.process_time(), time.perf_counter()
-    last = start
-    while len(durations) < request["least_steps"] or last - start < request["least_secs"]:
-        _step(workload, observer)
-        now = time.perf_counter()
-        durations.append(now - last)
-        last = now
+    thread, cpu, wall = time.thread_time(), time.process_time(), time.perf_counter()
+    durations = _steps(workload, observer, request["least_steps"], request["least_secs"])
     _wait_for(request["device"])
-    wall, cpu, thread = time.perf_counter() - start, time.process_time() - cpu, time.thread_time() - thread
+    wall, cpu, thread = time.perf_counter() - wall, time.process_time() - cpu, time.thread_time() - thread
     steps = len(durations)
     return {
         "steps": steps,
@@ -71,6 +64,18 @@ def _measured_steps(workload: Workload, observer: Observer, request: Result) -> 
         "thread_secs": thread / steps,
         "cpu_secs": cpu / steps,
     }
+
+
+def _steps(workload: Workload, observer: Observer, least_steps: int, least_secs: float) -> list[float]:
+    """Make at least that many steps for at least that long; return what each took."""
+    durations: list[float] = []
+    start = last = time.perf_counter()
+    while len(durations) < least_steps or last - start < least_secs:
+        _step(workload, observer)
+        now = time.perf_counter()
+        durations.append(now - last)
+        last = now
+    return durations
 
 
 def _step(workload: Workload, observer: Observer) -> None:

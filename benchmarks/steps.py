@@ -6,11 +6,11 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from benchmarks.interleave import Interval, interval_of, paired_ratios, round_order
-from benchmarks.processes import Result, WorkerFailed, run_worker
+from benchmarks.processes import KEEP_PAGES, Result, WorkerFailed, run_worker
 from benchmarks.tables import Table, note, progress, ratio_text, span_text
 from benchmarks.variants import BASE, VARIANTS, Variant
 
@@ -22,18 +22,22 @@ class Effort:
     Attributes:
         rounds: Every variant is measured once a round.
         least_secs, least_steps: Both are passed in each measurement.
-        warm_up_steps: Steps before the clock starts.
+        warm_up_steps, warm_up_secs: Both are passed before the clock starts. What a tool does once, at its start,
+            is measured on its own: see `start`.
         between: Variants between two bare measurements.
+        variables: Environment variables of each measurement.
     """
 
     rounds: int = 7
     least_secs: float = 4.0
     least_steps: int = 8
     warm_up_steps: int = 3
+    warm_up_secs: float = 2.0
     between: int = 2
+    variables: Mapping[str, str] = field(default_factory=lambda: KEEP_PAGES)
 
 
-QUICK = Effort(rounds=3, least_secs=1.5, least_steps=4, warm_up_steps=2)
+QUICK = Effort(rounds=3, least_secs=1.5, least_steps=4, warm_up_steps=2, warm_up_secs=1.2)
 
 
 def measure_steps(
@@ -75,10 +79,11 @@ def _measure(workload: str, variant: Variant, effort: Effort, device: str) -> Re
         "tool": variant.tool,
         "options": dict(variant.options),
         "warm_up_steps": effort.warm_up_steps,
+        "warm_up_secs": effort.warm_up_secs,
         "least_steps": effort.least_steps,
         "least_secs": effort.least_secs * variant.stretch,
     }
-    return run_worker("step_worker", request, environment=variant.environment)
+    return run_worker("step_worker", request, environment=variant.environment, variables=effort.variables)
 
 
 def _ratios(rounds: Iterable[Sequence[Mapping[str, Any]]], figure: str) -> dict[str, dict[str, Any]]:
@@ -119,7 +124,18 @@ def print_steps(report: Mapping[str, Any]) -> None:
     rounds = report["effort"]["rounds"]
     note(
         f"step: wall time; […]: holds the true median with probability {interval_of(range(rounds)).coverage:.2f}, from "
-        f"{rounds} rounds; its thread's CPU: of the thread that trains, which another program on the machine does not touch"
+        f"{rounds} rounds; its thread's CPU: of the thread that trains, whatever else the machine is doing"
     )
+    for name, shares in _own_shares(entries).items():
+        note(f"{name} itself says that it cost {interval_of(shares).median:.2%} of the training time")
     for name, reason in report["failures"].items():
         note(f"{name} failed: {reason}")
+
+
+def _own_shares(entries: Iterable[Mapping[str, Any]]) -> Mapping[str, list[float]]:
+    """Return what the tools that measure their own cost say, over the whole run, warm-up and all."""
+    shares: dict[str, list[float]] = defaultdict(list)
+    for entry in entries:
+        if cost := entry["facts"].get("cost"):
+            shares[entry["variant"]].append(cost["capture_secs"] / cost["train_secs"])
+    return shares

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -18,17 +20,14 @@ def attach(
     *,
     directory: str,
     preset: str | None = None,
-    budget: float | None = None,
 ) -> Observer:
     """Return Barograph, recording by a preset.
 
     Args:
-        preset: Of `capture.presets`; None: the default.
-        budget: Share of the training time; None: no limit. Ignored with the default preset, whose budget
-            is the default one too.
+        preset: Of `capture.presets`, without a budget; None: the default settings, with their budget.
     """
     url = f"{directory}/run"
-    settings: dict[str, Any] = {} if preset is None else {"preset": preset, "budget": budget}
+    settings: dict[str, Any] = {} if preset is None else {"preset": preset, "budget": None}
     return _Attached(url, barograph.attach(model, optimizer, to=url, watch=False, **settings))
 
 
@@ -36,10 +35,10 @@ class _Attached(Silent):
     def __init__(self, url: str, session: Any) -> None:
         self._url = url
         self._session = session
-        session.__enter__()
 
     def close(self) -> Facts:
-        self._session.__exit__(None, None, None)
-        run = barograph.open(self._url)
-        steps = run.steps()
-        return {"steps_recorded": len(steps), "keys": len(run.keys())}
+        self._session.close()
+        # A worker's ending is JSON that says what was seen and what it cost: see FORMAT.md.
+        (ending,) = Path(self._url, "endings").glob("*.json")
+        last = json.loads(ending.read_text(encoding="utf-8"))["last"]
+        return {"coverage": last["coverage"], "cost": last["cost"], "dropped_steps": last["dropped_steps"]}

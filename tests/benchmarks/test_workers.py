@@ -1,0 +1,37 @@
+"""The bench's own adapters against the Barograph of today, in real processes."""
+
+import pytest
+
+from benchmarks.processes import WorkerFailed, run_worker
+
+FEW_STEPS = {
+    "workload": "tiny", "device": "cpu", "warm_up_steps": 2, "warm_up_secs": 0.0, "least_steps": 5, "least_secs": 0.0,
+}  # fmt: skip
+
+
+def test_bare_steps_are_measured():
+    result = run_worker("step_worker", {**FEW_STEPS, "tool": "bare", "options": {}})
+
+    assert result["steps"] == 5
+    assert 0 < result["median_secs"] < 1
+    assert result["bytes_per_step"] == 0
+
+
+def test_steps_under_barograph_are_measured_and_recorded_every_one():
+    result = run_worker("step_worker", {**FEW_STEPS, "tool": "barograph", "options": {"preset": "exact"}})
+
+    assert result["steps"] == 5
+    assert result["bytes_per_step"] > 0
+    assert result["facts"]["coverage"]["steps_seen"] == 7
+    assert result["facts"]["cost"]["capture_secs"] > 0
+
+
+def test_a_log_of_barograph_keeps_every_point():
+    result = run_worker("log_worker", {"tool": "barograph", "scalars": 10, "pace_hz": 1000.0, "calls": 50})
+
+    assert (result["points"], result["kept"]) == (500, 500)
+
+
+def test_a_worker_that_fails_says_why():
+    with pytest.raises(WorkerFailed, match="no_such_tool"):
+        run_worker("step_worker", {**FEW_STEPS, "tool": "no_such_tool", "options": {}})
