@@ -30,7 +30,7 @@ def take(judge: Judge, *views: StepView) -> tuple[list[int], list[str]]:
     """Return the steps at which findings opened, and the problems."""
     opened, problems = [], []
     for view in views:
-        events, said = judge.take(view, frozenset({Kind.LOSS}))
+        events, said = judge.take(view)
         opened += [item.opened_step for item in events]
         problems += said
     return opened, problems
@@ -56,7 +56,7 @@ def test_a_symptom_becomes_a_finding_with_its_evidence(high: type[Rule]) -> None
 def test_a_step_without_anything_of_the_kinds_it_needs_is_not_shown(high: type[Rule]) -> None:
     judge = Judge(high(), ManualClock())
 
-    judge.take(StepView.of(0, {FC: SUMMARY}), frozenset({Kind.OUTPUT}))
+    judge.take(StepView.of(0, {FC: SUMMARY}))
 
     assert judge.to_json()["calls"] == 0
 

@@ -77,7 +77,7 @@ class Table:
 
 def table_of(view: StepView, kind: Kind) -> Table:
     """Return the tensors of that kind with at least one element seen in this step."""
-    columns = view.columns(kind)
+    columns = view.columns(kind, histograms=False)
     seen = columns.moments[:, _AT["count"]] > 0
     if seen.all():
         return Table(columns.subjects, columns.moments)

@@ -103,17 +103,29 @@ class StepView:
         """Names of the workers that recorded something in this step."""
         return tuple(self._rows)
 
-    def columns(self, kind: Kind) -> Columns:
-        """Return all subjects of that kind as columns; empty ones where there is none."""
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """Kinds of which anything was recorded in this step."""
+        merged = self._merge()
+        return frozenset(merged.table.rows_of_kind) | {key.kind for key in merged.scalars}
+
+    def columns(self, kind: Kind, *, histograms: bool = True) -> Columns:
+        """Return all subjects of that kind as columns; empty ones where there is none.
+
+        Args:
+            kind: Which.
+            histograms: Whether to unpack the histograms, too: they are large, and most who look need the
+                moments alone.
+        """
         merged = self._merge()
         rows = merged.table.rows_of_kind.get(kind)
         if rows is None:
             return Columns((), _no_moments())
         subjects, indices = rows
-        histograms = merged.histograms()
+        unpacked = merged.histograms() if histograms else None
         exponents = None
-        if histograms is not None:
-            exponents = histograms[indices]
+        if unpacked is not None:
+            exponents = unpacked[indices]
             if not exponents.any():
                 exponents = None
         return Columns(subjects, merged.moments[indices], exponents)

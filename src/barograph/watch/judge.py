@@ -45,14 +45,9 @@ class Judge:
         self._unjudged_reason = ""
         self._slow = False
 
-    def take(self, view: StepView, present: frozenset[Kind]) -> tuple[list[Finding], list[str]]:
-        """Return the findings that opened or closed in this step, and problems with the rule, once each.
-
-        Args:
-            view: The step.
-            present: Kinds of which it recorded anything.
-        """
-        if self.broken or not self._kinds & present:
+    def take(self, view: StepView) -> tuple[list[Finding], list[str]]:
+        """Return the findings that opened or closed in this step, and problems with the rule, once each."""
+        if self.broken or not self._kinds & view.kinds:
             return [], []
         self._note_needs(view)
         memory = self._memories.setdefault(f"{view.group}|{view.step.optimizer}", {})
@@ -157,7 +152,7 @@ def meets(view: StepView, need: Selection) -> bool:
             if any(need.matches(subject.key, subject.layer) for subject, _ in view.unit_summaries(kind)):
                 return True
             continue
-        if any(need.matches(subject.key, subject.layer) for subject in view.columns(kind).subjects):
+        if any(need.matches(subject.key, subject.layer) for subject in view.columns(kind, histograms=False).subjects):
             return True
         if any(need.matches(key) for key in view.scalars(kind)):
             return True

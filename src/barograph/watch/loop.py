@@ -14,7 +14,6 @@ from typing import Any
 from barograph.errors import BadRule, StoreDenied, StoreError
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated
-from barograph.model.key import Kind
 from barograph.rules.base import Rule
 from barograph.runs.feed import Feed
 from barograph.runs.findings import read_findings, write_event
@@ -179,9 +178,8 @@ class Watcher:
             for judge in self._judges:
                 judge.new_attempt(view.group)
         self._attempts[view.group] = view.attempt
-        present = frozenset(kind for kind in Kind if view.columns(kind).subjects or view.scalars(kind))
         for judge in self._judges:
-            events, problems = judge.take(view, present)
+            events, problems = judge.take(view)
             for finding in events:
                 self._tell(finding)
             for text in problems:
