@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -120,14 +121,14 @@ class FileStore(ObjectsStore):
         if self._open and (not make or self._root.is_dir()):
             return
         with self._mapped(verb, name):
+            if self._root.exists() and not self._root.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, "This is a file, not a directory", str(self._root))
             if make:
                 self._root.mkdir(parents=True, exist_ok=True)
             # Until there is a directory, the empty memory store set in __init__ answers.
             if self._root.is_dir():
                 self._backend = LocalStore(str(self._root))
                 self._open = True
-            elif self._root.exists():
-                raise NotADirectoryError(f"{self._root} is a file, not a directory")
 
 
 def _sync(path: Path) -> None:

@@ -1,0 +1,68 @@
+"""What tests of several rooms share."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+_BUCKET = "barograph-tests"
+_START_SECS = 30.0
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """The address of an S3-compatible server of this test session, on loopback, with one empty bucket."""
+    pytest.importorskip("moto", reason="the S3-compatible server (moto[server]) is not installed")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _make_bucket(f"{address}/{_BUCKET}", server)
+        yield address
+    finally:
+        server.terminate()
+        server.wait(_START_SECS)
+
+
+@pytest.fixture
+def s3_environment(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Point the environment at the server; return the URL of its bucket."""
+    for name, value in {
+        "AWS_ENDPOINT_URL": s3_endpoint, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{_BUCKET}"
+
+
+@pytest.fixture
+def s3_url(s3_environment: str, request: pytest.FixtureRequest) -> str:
+    """A prefix in the bucket that no other test uses."""
+    return f"{s3_environment}/{request.node.name}-{time.monotonic_ns()}"
+
+
+def _make_bucket(url: str, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _START_SECS
+    while True:
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=5).close()
+            return
+        except urllib.error.URLError:
+            # The server is a real process: there is nothing to wait on but its answer.
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)

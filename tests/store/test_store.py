@@ -1,0 +1,120 @@
+"""The contract of a Store, kept by each place alike."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from barograph.errors import ObjectExists, ObjectNotFound
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+
+PLACES = ["file", "memory", pytest.param("s3", marks=pytest.mark.s3)]
+
+
+@pytest.fixture(params=PLACES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    if request.param == "file":
+        return store_from_url(tmp_path / "läufe mit leerzeichen" / "run")
+    if request.param == "memory":
+        return store_from_url(f"memory://{request.node.name}")
+    return store_from_url(request.getfixturevalue("s3_url"))
+
+
+def test_what_was_put_comes_back(store: Store) -> None:
+    store.put("a/b.json", b"bytes")
+    assert bytes(store.get("a/b.json")) == b"bytes"
+
+
+def test_nothing_at_all_can_be_put(store: Store) -> None:
+    store.put("empty", b"")
+    assert bytes(store.get("empty")) == b""
+
+
+def test_putting_again_replaces(store: Store) -> None:
+    store.put("a", b"a longer text")
+    store.put("a", b"short")
+    assert bytes(store.get("a")) == b"short"
+
+
+def test_a_large_object_comes_back_whole(store: Store) -> None:
+    data = bytes(range(256)) * 50_000
+    store.put("large", data)
+    assert bytes(store.get("large")) == data
+
+
+def test_creating_takes_a_free_name(store: Store) -> None:
+    store.create("a", b"first")
+    assert bytes(store.get("a")) == b"first"
+
+
+def test_creating_a_name_that_is_taken_changes_nothing(store: Store) -> None:
+    store.put("a", b"first")
+    with pytest.raises(ObjectExists):
+        store.create("a", b"second")
+    assert bytes(store.get("a")) == b"first"
+
+
+def test_of_many_that_create_at_once_one_succeeds(store: Store) -> None:
+    won: list[int] = []
+    start = threading.Barrier(8)
+
+    def create(number: int) -> None:
+        start.wait(10)
+        try:
+            store.create("claim", str(number).encode())
+        except ObjectExists:
+            return
+        won.append(number)
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert [bytes(store.get("claim"))] == [str(number).encode() for number in won]
+
+
+def test_getting_what_is_not_there_says_so(store: Store) -> None:
+    with pytest.raises(ObjectNotFound, match="nothing"):
+        store.get("nothing")
+
+
+def test_a_listing_shows_names_and_sizes_in_order(store: Store) -> None:
+    store.put("b/2", b"22")
+    store.put("b/1", b"1")
+    store.put("a", b"333")
+    assert [(item.name, item.size_bytes) for item in store.list()] == [("a", 3), ("b/1", 1), ("b/2", 2)]
+
+
+def test_a_folder_is_listed_without_its_namesakes(store: Store) -> None:
+    store.put("records/r1/x", b"")
+    store.put("records/r10/y", b"")
+    assert [item.name for item in store.list("records/r1")] == ["records/r1/x"]
+
+
+def test_a_folder_that_is_not_there_is_empty(store: Store) -> None:
+    assert store.list("nowhere") == []
+
+
+def test_a_listing_tells_when_an_object_was_written(store: Store) -> None:
+    store.put("a", b"")
+    assert store.list()[0].modified_unix > 1_600_000_000
+
+
+def test_what_was_deleted_is_gone(store: Store) -> None:
+    store.put("a", b"")
+    store.delete("a")
+    assert store.list() == []
+
+
+def test_deleting_what_is_not_there_is_no_error(store: Store) -> None:
+    store.delete("nothing")
+
+
+def test_names_with_spaces_and_letters_of_any_alphabet(store: Store) -> None:
+    store.put("größe 大/é.json", b"x")
+    assert [item.name for item in store.list()] == ["größe 大/é.json"]
+    assert bytes(store.get("größe 大/é.json")) == b"x"
