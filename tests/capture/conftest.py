@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -16,8 +16,9 @@ from barograph.model.manifest import Coverage, EndState, Heartbeat
 from barograph.model.records import StepRecords, UnitSummaries
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
-from barograph.model.step import Mode
+from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
+from barograph.runs.writer import Closing
 
 
 class ListWriter:
@@ -31,11 +32,16 @@ class ListWriter:
         self.steps.append(pending.resolve())
         return True
 
+    def put_numbers(self, step: Step, numbers: Mapping[Key, float]) -> bool:
+        self.steps.append(StepRecords(step, scalars=numbers))
+        return True
+
     def log(self, name: str, value: float, step: int, mode: Mode, time_unix: float) -> None:
         self.logged.append((name, value, step, mode))
 
-    def close(self, state: EndState, reason: str) -> None:
+    def close(self, state: EndState, reason: str) -> Closing:
         self.ended = (state, reason)
+        return Closing(True, 0, 0, 0, 0, ())
 
 
 class Tape:
@@ -67,7 +73,8 @@ class Tape:
         }
 
     def names(self, at: int = -1, mode: Mode = Mode.TRAIN, kind: str = "") -> list[str]:
-        names = self.summaries(self.steps(mode)[at])
+        records = self.steps(mode)[at]
+        names = [*self.summaries(records), *(str(key) for key in records.scalars)]
         return [name for name in names if name.startswith(kind)]
 
     def summary(self, key: str, at: int = -1, mode: Mode = Mode.TRAIN) -> Summary:
@@ -78,8 +85,8 @@ class Tape:
         row = [str(subject.key) for subject in records.subjects].index(key)
         return records.units[row]
 
-    def scalar(self, key: str, at: int = -1) -> float:
-        scalars: dict[Key, float] = dict(self.steps()[at].scalars)
+    def scalar(self, key: str, at: int = -1, mode: Mode = Mode.TRAIN) -> float:
+        scalars: dict[Key, float] = dict(self.steps(mode)[at].scalars)
         return scalars[key_from_text(key)]
 
     @property

@@ -14,11 +14,10 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from conftest import ListWriter, Tape
-
 from barograph.capture.session import Session
 from barograph.capture.torch_tap import TorchTap
 from barograph.model.settings import Settings
+from conftest import ListWriter, Tape
 
 
 def wrap(model: nn.Module, how: str) -> nn.Module:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from barograph.measures.summary import identity_rows
-from barograph.model.key import Key
+from barograph.model.key import Key, Kind
 from barograph.model.records import StepRecords, Subject, UnitSummaries
 from barograph.model.step import Step
-from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, UNIT_FIELDS
+from barograph.model.summary import EXPONENT_BINS, UNIT_FIELDS
 
 if TYPE_CHECKING:
     from numpy import float64, int64
@@ -59,37 +59,44 @@ class _Units:
 
 @dataclass(slots=True)
 class StepBuffer:
-    """The rows of one step while it is under way; grows as rows are asked for.
+    """What one step gathers while it is under way; rows are made when the first is asked for.
 
     Attributes:
-        moments: (capacity, len(MOMENT_FIELDS)), rows in the state that merging starts from.
         exponents: (capacity, EXPONENT_BINS) once a histogram was asked for, else None.
         scalars: Plain numbers.
         tensors: Whole tensors.
-        losses: Row to the values that a loss took in the micro-batches of this step.
+        losses: Path to the values that a loss took in the micro-batches of this step.
         deferred: What is still on its way from a device: called once each, in the writer's thread, with
             this buffer, to merge it in.
     """
 
-    moments: NDArray[float64] = field(default_factory=lambda: identity_rows(_FIRST_ROWS))
     exponents: NDArray[int64] | None = None
     scalars: dict[Key, float] = field(default_factory=dict)
     tensors: dict[Key, RawTensor] = field(default_factory=dict)
-    losses: dict[int, list[float]] = field(default_factory=dict)
+    losses: dict[str, list[float]] = field(default_factory=dict)
     deferred: list[Callable[[StepBuffer], None]] = field(default_factory=list)
+    _moments: NDArray[float64] | None = None
     _units: dict[int, _Units] = field(default_factory=dict)
+
+    @property
+    def moments(self) -> NDArray[float64]:
+        """(capacity, len(MOMENT_FIELDS)), rows in the state that merging starts from."""
+        if self._moments is None:
+            self._moments = identity_rows(_FIRST_ROWS)
+        return self._moments
 
     def reserve(self, rows: int, *, histogram: bool) -> None:
         """Make room for rows 0 to `rows` - 1, with histograms if asked."""
         capacity = len(self.moments)
         if rows > capacity:
-            capacity = max(rows, 2 * capacity)
-            self.moments = np.concatenate([self.moments, identity_rows(capacity - len(self.moments))])
+            more = max(rows, 2 * capacity) - capacity
+            self._moments = np.concatenate([self.moments, identity_rows(more)])
+            capacity += more
         if histogram and self.exponents is None:
             self.exponents = np.zeros((capacity, EXPONENT_BINS), np.int64)
         elif self.exponents is not None and len(self.exponents) < capacity:
-            more = np.zeros((capacity - len(self.exponents), EXPONENT_BINS), np.int64)
-            self.exponents = np.concatenate([self.exponents, more])
+            extra = np.zeros((capacity - len(self.exponents), EXPONENT_BINS), np.int64)
+            self.exponents = np.concatenate([self.exponents, extra])
 
     def unit_columns(self, row: int, units: int, count: int, bound: float) -> NDArray[float64]:
         """Return the (units, len(UNIT_FIELDS)) array that `count` more elements a unit are merged into.
@@ -109,8 +116,17 @@ class StepBuffer:
     @property
     def empty(self) -> bool:
         """Whether nothing was gathered."""
-        seen = bool(self.moments[:, 0].any())
-        return not (seen or self.scalars or self.tensors or self.losses or self.deferred)
+        return self.light and not (self.scalars or self.losses)
+
+    @property
+    def light(self) -> bool:
+        """Whether there are plain numbers alone, and none of them still on its way."""
+        return self._moments is None and not (self.tensors or self.deferred)
+
+    def numbers(self) -> dict[Key, float]:
+        """Return the plain numbers: of a loss, the mean over the micro-batches."""
+        losses = {Key(Kind.LOSS, path): sum(values) / len(values) for path, values in self.losses.items()}
+        return {**self.scalars, **losses}
 
     def records(self, step: Step, subjects: tuple[Subject, ...]) -> StepRecords:
         """Return what was gathered as the records of `step`; the buffer must not be used again.
@@ -119,25 +135,23 @@ class StepBuffer:
             step: Which step it was.
             subjects: Of the rows, as the table had them when the step ended.
         """
-        self.reserve(len(subjects), histogram=False)
         for merge_in in self.deferred:
             merge_in(self)
-        for row, values in self.losses.items():
-            _merge_numbers(self.moments[row], values)
+        self.reserve(len(subjects), histogram=False)
         return StepRecords(
             step=step,
             subjects=subjects,
             moments=self.moments[: len(subjects)],
             exponents=None if self.exponents is None else self.exponents[: len(subjects)],
             units={row: UnitSummaries(item.count, item.columns, item.bound) for row, item in self._units.items()},
-            scalars=self.scalars,
+            scalars=self.numbers(),
             tensors=self.tensors,
         )
 
     @property
     def size_bytes(self) -> int:
         """Memory that the gathered rows hold."""
-        rows = self.moments.nbytes + (0 if self.exponents is None else self.exponents.nbytes)
+        rows = sum(array.nbytes for array in (self._moments, self.exponents) if array is not None)
         units = sum(item.columns.nbytes for item in self._units.values())
         return rows + units + sum(len(tensor.data) for tensor in self.tensors.values())
 
@@ -164,21 +178,3 @@ class PendingStep:
     def resolve(self) -> StepRecords:
         """Return the records, waiting for the device where something is on its way."""
         return self.buffer.records(self.step, self.subjects)
-
-
-def _merge_numbers(row: NDArray[float64], values: list[float]) -> None:
-    """Merge plain numbers into one row of moments; a handful a step, so in plain Python."""
-    at = {name: index for index, name in enumerate(MOMENT_FIELDS)}
-    for value in values:
-        row[at["count"]] += 1
-        if value != value:
-            row[at["nan"]] += 1
-        elif value in (np.inf, -np.inf):
-            row[at["posinf" if value > 0 else "neginf"]] += 1
-        else:
-            row[at["zeros"]] += value == 0
-            row[at["min"]] = min(row[at["min"]], value)
-            row[at["max"]] = max(row[at["max"]], value)
-            row[at["sum"]] += value
-            row[at["sum_sq"]] += value * value
-            row[at["sum_abs"]] += abs(value)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from barograph.model.key import Key, Kind
-from barograph.model.selection import Histogram, Selection
+from barograph.model.selection import Histogram, Schedule, Selection
 from barograph.model.step import Mode
 
 
@@ -34,16 +34,21 @@ class Plan:
 
     def __init__(self, selections: Iterable[Selection]) -> None:
         self.selections = tuple(selections)
+        # Many Selections share few schedules, and this is asked at every step.
+        masks: dict[Schedule, int] = {}
+        for index, selection in enumerate(self.selections):
+            masks[selection.schedule] = masks.get(selection.schedule, 0) | 1 << index
+        self._schedules = tuple(masks.items())
         self._takings: dict[tuple[int, Key, str], Taking | None] = {}
         self._kinds: dict[int, frozenset[Kind]] = {}
 
     def scheduled(self, step: int, mode: Mode = Mode.TRAIN) -> int:
         """Return the mask of the Selections whose schedule includes this step."""
-        return sum(
-            1 << index
-            for index, selection in enumerate(self.selections)
-            if selection.schedule.includes(step, mode)
-        )
+        found = 0
+        for schedule, mask in self._schedules:
+            if schedule.includes(step, mode):
+                found |= mask
+        return found
 
     def everything(self, mode: Mode = Mode.TRAIN) -> int:
         """Return the mask of the Selections that hold in this mode at any step."""

@@ -16,14 +16,13 @@ from barograph.errors import EXIT_STOPPED, AlreadyAttached, TrainingStopped
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch, launch_from_environment
 from barograph.model.manifest import EndState, Heartbeat
-from barograph.runs.claim import claim_worker
-from barograph.runs.control import read_stop
-from barograph.runs.writer import RunWriter
-from barograph.store.base import Store
-from barograph.store.urls import store_from_url
+from barograph.model.settings import Settings
+from barograph.runs.scribe_line import ScribeLine
 
 if TYPE_CHECKING:
     from barograph.capture.torch_tap import TorchTap
+    from barograph.runs.writer import RunWriter
+    from barograph.store.base import Store
 
 _current: Recording | None = None
 
@@ -47,23 +46,14 @@ class Recording:
         self._failure: tuple[EndState, str] | None = None
         self.tap.install()
 
-    def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RunWriter:
-        store = store_from_url(self.url)
-        worker = claim_worker(
-            store,
-            attempt=self._launch.attempt,
-            rank=rank.index,
-            world_size=rank.world_size,
-            clock=SystemClock(),
-            versions=_versions(),
-        )
-
-        def look_for_stop(store: Store) -> None:
-            request = read_stop(store, attempt=worker.attempt)
-            if request is not None:
-                self.session.request_stop(request.reason)
-
-        return RunWriter(store, worker, settings=self._launch.settings, status=status, on_control=look_for_stop)
+    def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RunWriter | ScribeLine:
+        settings, attempt = self._launch.settings, self._launch.attempt
+        if not self.url.startswith("memory:"):
+            return ScribeLine(
+                self.url, attempt=attempt, rank=rank.index, world_size=rank.world_size, versions=_versions(),
+                settings=settings, status=status, on_stop=self.session.request_stop,
+            )
+        return _writer_in_this_process(self.session, settings, attempt, rank, status)
 
     def failed(self, kind: type[BaseException], error: BaseException | None) -> None:
         """Note with what exception the script ends."""
@@ -85,6 +75,28 @@ class Recording:
             self.tap.remove()
             if _current is self:
                 _current = None
+
+
+def _writer_in_this_process(
+    session: Session, settings: Settings, attempt: int, rank: Rank, status: Callable[[], Heartbeat]
+) -> RunWriter:
+    """Return a writer with a thread of its own, for a run in memory, which no other process could write."""
+    from barograph.runs.claim import claim_worker
+    from barograph.runs.control import read_stop
+    from barograph.runs.writer import RunWriter
+    from barograph.store.urls import store_from_url
+
+    store = store_from_url(settings.to)
+    worker = claim_worker(
+        store, attempt=attempt, rank=rank.index, world_size=rank.world_size, clock=SystemClock(), versions=_versions()
+    )
+
+    def look_for_stop(store: Store) -> None:
+        request = read_stop(store, attempt=worker.attempt)
+        if request is not None:
+            session.request_stop(request.reason)
+
+    return RunWriter(store, worker, settings=settings, status=status, on_control=look_for_stop)
 
 
 def current() -> Recording | None:

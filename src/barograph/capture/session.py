@@ -25,9 +25,10 @@ from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
+from barograph.runs.scribe_line import ScribeLine
 
 if TYPE_CHECKING:
-    from barograph.runs.writer import RunWriter
+    from barograph.runs.writer import Closing, RunWriter
 
 _RECENT_STEPS = 64
 
@@ -86,7 +87,7 @@ class Session:
         self,
         settings: Settings,
         needs: tuple[Selection, ...],
-        open_writer: Callable[[Rank, Callable[[], Heartbeat]], RunWriter],
+        open_writer: Callable[[Rank, Callable[[], Heartbeat]], RunWriter | ScribeLine],
         *,
         clock: Clock | None = None,
         rank: Callable[[], Rank] = Rank,
@@ -103,7 +104,7 @@ class Session:
         self._agenda = Agenda(self.plan)
         self._open_writer = open_writer
         self._rank = rank
-        self._writer: RunWriter | None = None
+        self._writer: RunWriter | ScribeLine | None = None
         self._writer_failed = False
         self._tick = 0
         self._steps: dict[str, int] = {}
@@ -201,7 +202,11 @@ class Session:
 
     def _publish(self, buffer: StepBuffer, step: Step) -> None:
         self._tick += 1
-        if self._writer is not None and not self.closed:
+        if self._writer is None or self.closed:
+            return
+        if buffer.light:
+            self._writer.put_numbers(step, buffer.numbers())
+        else:
             self._writer.put(PendingStep(buffer, step, self.table.subjects()))
 
     def saw_loss(self, value: float) -> None:
@@ -256,11 +261,18 @@ class Session:
         finally:
             self.closed = True
             if self._writer is not None:
-                self._writer.close(state, reason)
+                self._say_what_was_lost(self._writer.close(state, reason))
+
+    def _say_what_was_lost(self, closing: Closing) -> None:
+        if not closing.complete:
+            lost = f"{closing.lost_steps} recorded steps were not published in time. " if closing.lost_steps else ""
+            self.guard.report(f"the run could not be written to its end. {lost}{'; '.join(closing.problems)}")
 
     def abandon(self) -> None:
         """Forget everything without writing: this is a forked child, and the run is its parent's."""
         self.closed = True
+        if isinstance(self._writer, ScribeLine):
+            self._writer.abandon()
         self._writer = None
 
     @property

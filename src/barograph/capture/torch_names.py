@@ -6,6 +6,7 @@ import gc
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -35,6 +36,12 @@ class Root:
     module: weakref.ref[nn.Module]
     label: str = ""
     trains_in_eval: bool = False
+
+    @property
+    def seems_evaluated(self) -> bool:
+        """Whether it is in eval mode now, and was never seen to train in it."""
+        module = self.module()
+        return module is not None and not module.training and not self.trains_in_eval
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +153,10 @@ class ModelNames:
         `generate`): slow (a walk over every object), so it is done once for a set of unknown parameters.
         """
         wanted = {id(parameter) for parameter in parameters}
-        # By type, not isinstance: that would ask lazy objects for their __class__, and run what hides there.
         holders = [
             module
-            for module in gc.get_objects()
-            if issubclass(type(module), nn.Module) and any(id(item) in wanted for item in _parameters_safely(module))
+            for module in instances_of(nn.Module)
+            if any(id(item) in wanted for item in _parameters_safely(module))
         ]
         parts = {id(part) for module in holders for part in module.modules() if part is not module}
         for module in holders:
@@ -203,6 +209,20 @@ class ModelNames:
 def is_compiled(module: nn.Module) -> bool:
     """Return whether a module runs as a compiled graph, by `torch.compile` or its own `compile`."""
     return type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
+
+
+def instances_of(base: type) -> list[Any]:
+    """Return all live objects of a class and its subclasses.
+
+    By who refers to the classes: the walk over all objects then runs in C. And by type, not isinstance:
+    that would ask lazy objects for their `__class__`, and run what hides there.
+    """
+    classes, waiting = {base}, [base]
+    while waiting:
+        new: set[type] = set(waiting.pop().__subclasses__()) - classes
+        classes |= new
+        waiting.extend(new)
+    return [item for item in gc.get_referrers(*classes) if type(item) in classes]
 
 
 def unwrapped(module: nn.Module) -> nn.Module:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from barograph.capture.torch_names import ModelNames, ParameterName, Root, unwrapped
+from barograph.capture.torch_names import ModelNames, ParameterName, Root, instances_of, unwrapped
 
 
 @dataclass(slots=True)
@@ -38,6 +38,7 @@ class Entry:
         slots: Its parameters, by path; refreshed when the groups change.
         signature: Identities of the parameters the slots were made from.
         next_label: Which optimizer stepped after it the last time.
+        learning_rates: Of its parameter groups, as they were recorded last.
     """
 
     optimizer: weakref.ref[Any]
@@ -45,6 +46,7 @@ class Entry:
     slots: tuple[Slot, ...] = ()
     signature: tuple[int, ...] = ()
     next_label: str = field(default="")
+    learning_rates: tuple[float, ...] = ()
 
 
 class OptimizerBook:
@@ -59,30 +61,31 @@ class OptimizerBook:
         self._entries: dict[int, Entry] = {}
         self._labels: dict[int, tuple[weakref.ref[Any], str]] = {}
         self._searched: set[int] = set()
+        self._alone = True
 
     def label(self, optimizer: torch.optim.Optimizer, label: str) -> None:
         """Let the user say what an optimizer is called."""
         self._labels[id(optimizer)] = (weakref.ref(optimizer), label)
 
-    def entry(self, optimizer: torch.optim.Optimizer) -> Entry:
-        """Return what is known of an optimizer, with its parameters as they are now."""
+    def entry(self, optimizer: torch.optim.Optimizer, *, refresh: bool = True) -> Entry:
+        """Return what is known of an optimizer; with `refresh`, with its parameters as they are now."""
         known = self._entries.get(id(optimizer))
         if known is None or known.optimizer() is not optimizer:
             self._name_parameters(optimizer)
             known = Entry(weakref.ref(optimizer), self._find_label(optimizer))
             known.next_label = known.label
             self._entries[id(optimizer)] = known
-        self._refresh(known, optimizer)
+        if refresh or not known.slots:
+            self._refresh(known, optimizer)
         return known
 
     def survey(self) -> None:
         """Find the models of every optimizer that exists, so that names can be settled before the first step.
 
-        Slow, and done once. Optimizers that the script has dropped but Python has not collected yet would
-        count as a second one, so what is dead is collected first.
+        Slow, and done once.
         """
-        gc.collect()
-        for optimizer in _live_optimizers():
+        self._alone = len(live := _live_optimizers()) == 1
+        for optimizer in live:
             self._name_parameters(optimizer)
 
     def __iter__(self) -> Iterator[Entry]:
@@ -103,7 +106,7 @@ class OptimizerBook:
             if mine & set(known.signature):
                 known.signature = ()
                 return known.label
-        if not self._entries and len(_live_optimizers()) == 1:
+        if not self._entries and self._alone:
             return ""
         return self._free(self._base_label(optimizer))
 
@@ -168,8 +171,18 @@ def _parameters(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
 
 
 def _live_optimizers() -> list[torch.optim.Optimizer]:
-    return [
-        item
-        for item in gc.get_objects()
-        if issubclass(type(item), torch.optim.Optimizer) and getattr(item, "param_groups", None)
-    ]
+    """Return the optimizers that the script still holds.
+
+    Those it has dropped but Python has not collected yet would count too, so where there seem to be
+    several, what is dead is collected first. That is slow, and one optimizer is the rule.
+    """
+    found = _optimizers()
+    if len(found) > 1:
+        del found
+        gc.collect()
+        found = _optimizers()
+    return found
+
+
+def _optimizers() -> list[torch.optim.Optimizer]:
+    return [item for item in instances_of(torch.optim.Optimizer) if getattr(item, "param_groups", None)]

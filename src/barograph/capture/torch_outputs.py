@@ -18,6 +18,9 @@ from barograph.errors import UnsupportedCapture
 from barograph.model.activations import bound_of
 from barograph.model.key import Key, Kind
 from barograph.model.records import Subject
+from barograph.model.step import Mode
+
+_KINDS = frozenset({Kind.OUTPUT, Kind.INPUT})
 
 
 class OutputTap:
@@ -33,12 +36,23 @@ class OutputTap:
         self._reader = reader
         self._layers_behind: dict[int, str] = {}
         self._parallel: ModuleName | None = None
+        # Outputs in evaluation, losses that a model returns, and compiled models (which would be compiled
+        # again for other hooks) want every forward pass heard.
+        self.always = any(
+            selection.kinds & _KINDS and selection.schedule.modes - {Mode.TRAIN}
+            for selection in session.plan.selections
+        )
+
+    def asked(self, mask: int) -> bool:
+        """Return whether the mask asks for anything that modules show."""
+        return bool(_KINDS & self._session.plan.kinds(mask))
 
     def entered(self, module: nn.Module) -> None:
         """Note which model is being called; replicas of a data-parallel one follow in other threads."""
         if type(module).__name__ == "DataParallel":
             self._parallel = self._names.module(module)
         if is_compiled(module):
+            self.always = True
             self._session.seen.reasons["compiled"] = COMPILED_REASON
 
     def adopt_replica(self, replica: nn.Module) -> ModuleName | None:
@@ -56,6 +70,7 @@ class OutputTap:
         label = self._names.path(name.root, name.path) or "model"
         for item, tensor in tensors_in(output):
             if item and is_scalar_float(tensor):
+                self.always = True
                 yield f"{label}{item}", tensor
 
     def take(

@@ -33,11 +33,15 @@ class ParameterTap:
         self._clipped: set[int] = set()
         self._counted = (0, 0, 0)
 
-    def learning_rates(self, optimizer: Any, buffer: StepBuffer) -> None:
-        """Record the learning rate of each parameter group."""
-        for number, group in enumerate(optimizer.param_groups):
-            if "lr" in group:
-                buffer.scalars[Key(Kind.LEARNING_RATE, f"group{number}")] = float(group["lr"])
+    def learning_rates(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
+        """Record the learning rate of each parameter group, where it has changed or the step is recorded anyway."""
+        if Kind.LEARNING_RATE not in self._session.plan.kinds(self._session.plan.everything()):
+            return
+        rates = tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)
+        if rates != entry.learning_rates or Kind.WEIGHT in self._session.plan.kinds(mask):
+            entry.learning_rates = rates
+            for number, rate in enumerate(rates):
+                buffer.scalars[Key(Kind.LEARNING_RATE, f"group{number}")] = rate
 
     def before_clip(self, parameters: set[int], mask: int, buffer: StepBuffer) -> None:
         """Record the gradients of `parameters` (identities) as they are now, before they are clipped."""

@@ -8,7 +8,6 @@ may be clipped (gradients before), an optimizer steps (gradients, then weights).
 from __future__ import annotations
 
 import functools
-import math
 import threading
 import time
 import warnings
@@ -20,17 +19,16 @@ from torch import nn
 from torch.nn.modules import module as module_hooks
 from torch.optim import optimizer as optimizer_hooks
 
-from barograph.capture.buffer import StepBuffer
 from barograph.capture.session import Session
-from barograph.capture.torch_device import fetch_number_later
+from barograph.capture.torch_losses import TOTAL, LossTap
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.capture.torch_optimizers import Entry, OptimizerBook, steps_loaded
 from barograph.capture.torch_outputs import OutputTap
 from barograph.capture.torch_parameters import ParameterTap
+from barograph.capture.torch_phase import Phase
 from barograph.capture.torch_read import Reader
 from barograph.capture.torch_wrappers import Wrappers
 from barograph.model.key import Key, Kind
-from barograph.model.records import Subject
 from barograph.model.step import Mode
 
 _P = ParamSpec("_P")
@@ -40,7 +38,6 @@ class _Thread(threading.local):
     """Where one thread is: in which model's forward, what for, and whether code of ours runs."""
 
     root: nn.Module | None = None
-    known: Root | None = None
     mode: Mode | None = None
     busy: bool = False
 
@@ -82,7 +79,8 @@ class TorchTap:
 
     Args:
         session: Who is told.
-        only: Record the models and optimizers that `watch` names, and no others.
+        only: Record the models and optimizers that `watch_model` and `watch_optimizer` name, and no others.
+        explicit_steps: The script ends its steps itself, with `end_explicit_step`.
     """
 
     def __init__(self, session: Session, *, only: bool = False, explicit_steps: bool = False) -> None:
@@ -91,25 +89,19 @@ class TorchTap:
         self.optimizers = OptimizerBook(self.names)
         self.explicit_steps = explicit_steps
         self._only = only
-        self._reader = Reader()
-        self._outputs = OutputTap(session, self.names, self._reader)
-        self._parameters = ParameterTap(session, self.names, self.optimizers, self._reader)
+        self._phase = Phase(session, self.names)
+        reader = Reader()
+        self._outputs = OutputTap(session, self.names, reader)
+        self._parameters = ParameterTap(session, self.names, self.optimizers, reader)
+        self._losses = LossTap(session, self._phase)
         self._wrappers = Wrappers(self)
-        self._handles: list[Any] = []
+        self._module_handles: list[Any] = []
+        self._optimizer_handles: list[Any] = []
         self._thread = _Thread()
-        self._train = StepBuffer()
-        self._evaluation = StepBuffer()
-        self._evaluation_mode = Mode.EVAL
-        self._mask: int | None = None
-        self._evaluation_mask: int | None = None
         self._next_label = ""
         self._last_label = ""
-        self._last_forward: Mode | None = None
-        self._provisional: Root | None = None
-        self._alarmed = False
         self._in_step = 0
-        self._hooked_during_scaler: set[int] = set()
-        self._scaled: tuple[Any, Any] | None = None
+        self._stepped_in_scaler: set[int] = set()
         self._step_secs = 0.0
         session.before_close(self._flush)
 
@@ -119,20 +111,32 @@ class TorchTap:
         """Put in the global hooks and the wrappers."""
         # torch warns whoever compiles a model that global hooks fire once more for it: ours mind that.
         warnings.filterwarnings("ignore", message=r"Using `torch\.compile\(module\)` when there are global hooks")
-        self._handles = [
-            module_hooks.register_module_forward_pre_hook(self._forward_begins),
-            module_hooks.register_module_forward_hook(self._forward_ended),
+        self._optimizer_handles = [
             optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins),
             optimizer_hooks.register_optimizer_step_post_hook(self._step_ended),
         ]
+        self._listen(True)
         self._wrappers.install()
 
     def remove(self) -> None:
         """Take out every hook and wrapper; nothing of Barograph is left in torch."""
-        for handle in self._handles:
+        self._listen(False)
+        for handle in self._optimizer_handles:
             handle.remove()
-        self._handles = []
         self._wrappers.undo()
+
+    def _listen(self, wanted: bool) -> None:
+        """Hear of forward passes, or not: a hook costs each module some microseconds, also where it does nothing."""
+        if wanted and not self._module_handles:
+            self._module_handles = [
+                module_hooks.register_module_forward_pre_hook(self._forward_begins),
+                module_hooks.register_module_forward_hook(self._forward_ended),
+            ]
+        elif not wanted:
+            for handle in self._module_handles:
+                handle.remove()
+            self._module_handles = []
+            self._thread.root = None
 
     def watch_model(self, model: nn.Module, label: str = "") -> None:
         """Name a model that the user hands over."""
@@ -158,62 +162,51 @@ class TorchTap:
     def _enter(self, module: nn.Module) -> None:
         if in_backward():
             return
-        thread = self._thread
-        thread.root, thread.mode, thread.known = module, None, None
-        name = self.names.module(module)
-        if name is None and getattr(module, "_is_replica", False):
-            name = self._outputs.adopt_replica(module)
-        if name is None:
-            if self._only or next(module.parameters(), None) is None:
-                return
-            root = self.names.add_root(module)
-        else:
-            root = name.root
-        self._settle_names()
-        # A whole that holds this model may have been found, and taken its place.
-        found = self.names.module(module)
-        root = found.root if found is not None else root
-        if not self._belongs(root):
+        thread, phase = self._thread, self._phase
+        thread.root, thread.mode = module, None
+        root = self._root_of(module)
+        if root is None or not self._is_trained(root):
             return
-        thread.known = root
-        thread.mode = self._mode_of(module, root)
-        self._last_forward = thread.mode
+        thread.mode = phase.of_forward(module, root)
         self._outputs.entered(module)
         self.session.began()
         if thread.mode is Mode.TRAIN:
-            self._end_evaluation()
-            if self._mask is None:
-                self._mask = self._choose()
-        else:
-            self._evaluation_mode = thread.mode
-            if self._evaluation_mask is None:
-                self._evaluation_mask = self.session.choose(self.session.steps_made, thread.mode)
+            phase.end_evaluation()
+            if phase.mask is None:
+                phase.mask = self._choose()
+        elif phase.evaluation_mask is None:
+            phase.evaluation_mask = self.session.choose(self.session.steps_made, thread.mode)
+
+    def _root_of(self, module: nn.Module) -> Root | None:
+        """Return the model that a module is or belongs to; None where it is not to be recorded."""
+        name = self.names.module(module)
+        if name is None and getattr(module, "_is_replica", False):
+            name = self._outputs.adopt_replica(module)
+        if name is None and not self._only and next(module.parameters(), None) is not None:
+            self.names.add_root(module)
+        self._settle_names()
+        # A whole that holds this model may have been found, and taken its place.
+        found = self.names.module(module)
+        return found.root if found is not None else None
 
     def _settle_names(self) -> None:
         """Before anything is named: find the other models of this script, if it has several."""
-        if not self.names.frozen:
-            if not self._only:
-                self.optimizers.survey()
-            self.names.freeze()
+        if self.names.frozen:
+            return
+        begin = time.perf_counter()
+        if not self._only:
+            self.optimizers.survey()
+        self.names.freeze()
+        secs = time.perf_counter() - begin
+        self.session.add_startup(secs)
+        self.session.price.charge(-secs)
+        self._step_secs -= secs
 
-    def _belongs(self, root: Root) -> bool:
+    def _is_trained(self, root: Root) -> bool:
         """Return whether a model is trained here: a frozen teacher or a target network is not."""
         trained = self.optimizers.parameters()
         module = root.module()
         return not trained or module is None or any(id(item) in trained for item in module.parameters())
-
-    def _mode_of(self, module: nn.Module, root: Root) -> Mode:
-        if self.session.mode is not None:
-            return self.session.mode
-        self._provisional = None
-        if not torch.is_grad_enabled():
-            return Mode.EVAL
-        if module.training or root.trains_in_eval:
-            return Mode.TRAIN
-        # In eval mode with gradients on: an evaluation that forgot no_grad, or a training in eval mode.
-        # If `backward` follows, it was training.
-        self._provisional = root
-        return Mode.EVAL
 
     def _forward_ended(self, module: nn.Module, args: Any, output: Any) -> None:
         if torch.compiler.is_compiling():
@@ -222,7 +215,7 @@ class TorchTap:
         if thread.root is None or thread.busy:
             return
         if thread.mode is not None:
-            mask = self._mask if thread.mode is Mode.TRAIN else self._evaluation_mask
+            mask = self._phase.mask if thread.mode is Mode.TRAIN else self._phase.evaluation_mask
             if mask or module is thread.root:
                 self._take_outputs(module, args, output, mask or 0)
         if module is thread.root:
@@ -230,17 +223,17 @@ class TorchTap:
 
     @_entry_point("reading a layer's output")
     def _take_outputs(self, module: nn.Module, args: Any, output: Any, mask: int) -> None:
-        if in_backward():
+        mode = self._thread.mode
+        if in_backward() or mode is None:
             return
-        training = self._thread.mode is Mode.TRAIN
-        buffer = self._train if training else self._evaluation
+        buffer = self._phase.buffer_of(mode)
         if module is self._thread.root:
             for path, loss in self._outputs.losses_of(module, output):
-                self._add_loss(path, loss, buffer)
+                self._losses.add(path, loss, buffer)
         if mask:
-            self._outputs.take(module, args, output, mask, buffer, training=training)
+            self._outputs.take(module, args, output, mask, buffer, training=mode is Mode.TRAIN)
 
-    # Losses
+    # Losses, clipping, scaling: called by the wrappers
 
     @_entry_point("reading the loss")
     def backward_begins(self, tensors: Any) -> None:
@@ -249,92 +242,50 @@ class TorchTap:
             return
         self._thread.root = None
         self.session.began()
-        if self._provisional is not None:
-            self._was_training(self._provisional)
-        self._last_forward = Mode.TRAIN
-        self._end_evaluation()
-        roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
-        for root in roots:
-            if isinstance(root, torch.Tensor):
-                self._add_loss("total", self._unscaled(root), self._train)
-
-    def _was_training(self, root: Root) -> None:
-        root.trains_in_eval = True
-        self._provisional = None
-        if self._train.empty:
-            self._train, self._evaluation = self._evaluation, self._train
-
-    def loss_scaled(self, outputs: Any, scaled: Any) -> None:
-        """Remember what a scaled loss was before."""
-        if isinstance(scaled, torch.Tensor) and isinstance(outputs, torch.Tensor):
-            self._scaled = (scaled.detach(), outputs.detach())
-
-    def _unscaled(self, loss: torch.Tensor) -> torch.Tensor:
-        if self._scaled is not None and self._scaled[0].data_ptr() == loss.data_ptr():
-            return self._scaled[1]  # type: ignore[no-any-return]
-        return loss
+        self._phase.backward_begins()
+        self._losses.roots(tensors)
 
     @_entry_point("reading what a loss function returned")
     def loss_returned(self, name: str, loss: Any) -> None:
         """Record what a loss function of torch returned."""
         if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point():
             return
-        evaluating = self._last_forward not in (None, Mode.TRAIN) and not (
-            torch.is_grad_enabled() and loss.requires_grad and self._provisional is None
-        )
-        if self._only and self._last_forward is None:
+        if self._only and not self.session.declared:
             return
-        self._add_loss(name, loss, self._evaluation if evaluating else self._train)
+        mode = self._phase.of_loss(loss, forward_seen=bool(self._module_handles))
+        self._losses.add(name, loss, self._phase.buffer_of(mode))
 
-    def _add_loss(self, path: str, loss: torch.Tensor, buffer: StepBuffer) -> None:
-        if Kind.LOSS not in self.session.plan.kinds(self.session.plan.everything()):
-            return
-        row = self.session.table.row(Subject(Key(Kind.LOSS, path), dtype="float64"))
-        buffer.reserve(row + 1, histogram=False)
-        value = loss.detach()
-        value = value if value.numel() == 1 else value.float().mean()
-        if value.device.type == "cpu":
-            self._note_loss(path, row, float(value), buffer)
-        else:
-            # Asking a device for a number would make training wait for it.
-            note = functools.partial(self._note_loss, path, row, buffer=buffer)
-            buffer.deferred.append(fetch_number_later(value, note))
-
-    def _note_loss(self, path: str, row: int, number: float, buffer: StepBuffer) -> None:
-        buffer.losses.setdefault(row, []).append(number)
-        if path == "total" or not self.session.seen.loss:
-            self.session.saw_loss(number)
-        if buffer is self._train and not math.isfinite(number):
-            self._alarmed = True
-
-    # Clipping and scaling
+    def loss_scaled(self, outputs: Any, scaled: Any) -> None:
+        """Remember what a scaled loss was before."""
+        self._losses.scaled(outputs, scaled)
 
     @_entry_point("reading gradients before clipping")
     def before_clip(self, parameters: Any) -> None:
         """Record gradients as they are before the script clips them."""
-        self._parameters.before_clip({id(item) for item in parameters}, self._mask_for_model(), self._train)
+        self._settle_names()
+        self._parameters.before_clip({id(item) for item in parameters}, self._phase.model_mask(), self._phase.train)
 
     @_entry_point("reading the clipped norm")
     def after_clip(self, parameters: Any, total_norm: Any) -> None:
-        """Record the norm that clipping measured."""
+        """Record the norm that clipping measured, where that makes nobody wait for a device."""
         if isinstance(total_norm, torch.Tensor) and total_norm.device.type == "cpu":
-            self._train.scalars[Key(Kind.SCALAR, "gradient_norm_before_clip")] = float(total_norm)
+            self._phase.train.scalars[Key(Kind.SCALAR, "gradient_norm_before_clip")] = float(total_norm)
 
     def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None:
         """Note that the optimizer steps through a gradient scaler."""
-        self._hooked_during_scaler.discard(id(optimizer))
+        self._stepped_in_scaler.discard(id(optimizer))
 
     def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None:
         """Record a step that the scaler skipped: no hook of the optimizer fired."""
-        if id(optimizer) not in self._hooked_during_scaler and scaler.is_enabled():
+        if id(optimizer) not in self._stepped_in_scaler and scaler.is_enabled():
             self._scaler_skipped(optimizer)
             self.session.raise_if_stopped()
 
     @_entry_point("recording a skipped step")
     def _scaler_skipped(self, optimizer: Any) -> None:
-        if self._only and not self._is_watched(optimizer):
-            return
-        self._end(self.optimizers.entry(optimizer), skipped=True)
+        if not self._only or self._is_watched(optimizer):
+            self._settle_names()
+            self._end(self.optimizers.entry(optimizer), skipped=True)
 
     # The step
 
@@ -342,29 +293,33 @@ class TorchTap:
         if torch.compiler.is_compiling():
             return
         self._in_step += 1
+        # An optimizer that wraps another steps once, not twice.
         if self._in_step == 1:
-            self._hooked_during_scaler.add(id(optimizer))
+            self._stepped_in_scaler.add(id(optimizer))
             self._before_step(optimizer, args, kwargs)
 
     @_entry_point("reading gradients before a step")
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._only and not self._is_watched(optimizer):
             return
+        phase = self._phase
         self._thread.root = None
         self.session.began()
-        self._end_evaluation()
+        phase.end_evaluation()
         self._settle_names()
-        entry = self.optimizers.entry(optimizer)
+        entry = self.optimizers.entry(optimizer, refresh=phase.mask != 0)
         if entry.label not in self.session.steps_by_optimizer:
             self.session.start_at(entry.label, steps_loaded(optimizer))
-        if self._mask is None or entry.label != self._next_label:
+        if phase.mask is None or entry.label != self._next_label:
             # The guess of who steps next was wrong, or nothing was called: decide now.
             self._next_label = entry.label
-            self._mask = (self._mask or 0) | self._choose()
-        self._parameters.learning_rates(optimizer, self._train)
-        if not _has_closure(args, kwargs):
-            self._parameters.gradients(entry, optimizer, self._mask_for_model(), self._train)
-        self._parameters.keep_weights(entry, self._mask_for_model())
+            phase.mask = (phase.mask or 0) | self._choose()
+        mask = phase.model_mask()
+        self._parameters.learning_rates(entry, optimizer, mask, phase.train)
+        if mask:
+            if not _has_closure(args, kwargs):
+                self._parameters.gradients(entry, optimizer, mask, phase.train)
+            self._parameters.keep_weights(entry, mask)
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling():
@@ -378,15 +333,15 @@ class TorchTap:
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._only and not self._is_watched(optimizer):
             return
-        entry = self.optimizers.entry(optimizer)
-        mask = self._mask_for_model()
-        if _has_closure(args, kwargs):
-            self._parameters.gradients(entry, optimizer, mask, self._train)
-        self._parameters.weights(entry, optimizer, mask, self._train)
-        found_inf = getattr(optimizer, "found_inf", None)
-        skipped = found_inf is not None and found_inf.device.type == "cpu" and bool(found_inf)
+        phase = self._phase
+        entry = self.optimizers.entry(optimizer, refresh=False)
+        mask = phase.model_mask()
+        if mask:
+            if _has_closure(args, kwargs):
+                self._parameters.gradients(entry, optimizer, mask, phase.train)
+            self._parameters.weights(entry, optimizer, mask, phase.train)
         if not self.explicit_steps:
-            self._end(entry, skipped=skipped)
+            self._end(entry, skipped=_was_skipped(optimizer))
 
     @_entry_point("ending a step")
     def end_explicit_step(self, loss: Any = None) -> None:
@@ -395,66 +350,62 @@ class TorchTap:
         Args:
             loss: The step's loss, a number or a tensor of one element.
         """
+        phase = self._phase
         self.session.began()
-        self._end_evaluation()
-        if loss is not None:
+        phase.end_evaluation()
+        self._settle_names()
+        if loss is not None and not phase.train.losses.get(TOTAL):
             tensor = loss if isinstance(loss, torch.Tensor) else torch.tensor(float(loss), dtype=torch.float64)
-            self._add_loss("total", tensor, self._train)
-        if self._mask is None:
-            self._mask = self._choose()
-        self._parameters.models(self._mask_for_model(), self._train)
+            self._losses.add(TOTAL, tensor, phase.train)
+        if phase.mask is None:
+            phase.mask = self._choose()
+        self._parameters.models(phase.model_mask(), phase.train)
         self._publish("", skipped=False)
 
     def _end(self, entry: Entry, *, skipped: bool) -> None:
         previous = next((item for item in self.optimizers if item.label == self._last_label), None)
         if previous is not None:
             previous.next_label = entry.label
-        self._last_label = entry.label
-        self._next_label = entry.next_label
+        self._last_label, self._next_label = entry.label, entry.next_label
         self._publish(entry.label, skipped=skipped)
 
     def _publish(self, label: str, *, skipped: bool) -> None:
-        mask, buffer = self._mask_for_model(), self._train
-        self._train, self._mask, self._alarmed = StepBuffer(), None, False
+        buffer, mask = self._phase.take_step()
         cost_secs, self._step_secs = self._step_secs, 0.0
         self._parameters.forget_step()
         self.session.end_step(buffer, optimizer=label, mask=mask, cost_secs=cost_secs, skipped=skipped)
+        self._phase.mask = self._choose()
+        self._listen(self._outputs.asked(self._phase.mask) or self._outputs.always)
 
     # Small things
 
     def _choose(self) -> int:
         return self.session.choose(self.session.made(self._next_label))
 
-    def _mask_for_model(self) -> int:
-        """Return what is taken of weights and gradients; all there is, once the loss is not finite."""
-        mask = self._mask or 0
-        return mask | self.session.plan.everything() if self._alarmed else mask
-
     def _is_watched(self, optimizer: Any) -> bool:
         return any(
             self.names.parameter(item) is not None for group in optimizer.param_groups for item in group["params"]
         )
 
-    def _end_evaluation(self) -> None:
-        if self._evaluation_mask is None and not self._evaluation.losses:
-            return
-        buffer, self._evaluation, self._evaluation_mask = self._evaluation, StepBuffer(), None
-        if not buffer.empty:
-            self.session.end_evaluation(buffer, self._evaluation_mode)
-
     @_entry_point("saving a tensor")
     def save(self, name: str, tensor: Any) -> None:
         """Record a tensor of the script's own, whole, with the step that is under way."""
         self.session.began()
-        self._parameters.save(name, tensor, self._train)
+        self._parameters.save(name, tensor, self._phase.train)
 
     @_entry_point("publishing what was pending")
     def _flush(self) -> None:
-        self._end_evaluation()
-        if self._train.tensors:
-            self.session.end_evaluation(self._train, Mode.TRAIN)
+        self._phase.end_evaluation()
+        if self._phase.train.tensors:
+            self.session.end_evaluation(self._phase.train, Mode.TRAIN)
 
 
 def _has_closure(args: Any, kwargs: Any) -> bool:
     # args[0] is the optimizer itself: torch hands over the arguments of the unbound `step`.
     return kwargs.get("closure") is not None or (len(args) > 1 and callable(args[1]))
+
+
+def _was_skipped(optimizer: Any) -> bool:
+    """Return whether a fused optimizer withheld the update, as far as that is known without waiting for a device."""
+    found_inf = getattr(optimizer, "found_inf", None)
+    return found_inf is not None and found_inf.device.type == "cpu" and bool(found_inf)

@@ -130,6 +130,7 @@ def claim_worker(
     world_size: int = 1,
     versions: Mapping[str, str] | None = None,
     device: str = "",
+    process: Process | None = None,
 ) -> Worker:
     """Return this process as a worker of a claimed run, declared in the store.
 
@@ -144,11 +145,12 @@ def claim_worker(
         world_size: How many ranks there are.
         versions: Package to version, in this process.
         device: What it trains on, for people.
+        process: The process that trains; None: the one that calls.
 
     Raises:
         StoreError: The store does not do what is asked.
     """
-    me = this_process()
+    me = process or this_process()
     number = 0
     while True:
         name = f"p{number}" if rank is None else f"r{rank}"

@@ -193,7 +193,7 @@ def _ranks(subjects: _Codes[Subject]) -> NDArray[np.int32]:
 
 
 def _point_subjects(points: Points, subjects: _Codes[Subject]) -> NDArray[np.int32]:
-    codes = [subjects.code(Subject(Key(Kind.SCALAR, name))) for name, _ in points.series]
+    codes = [subjects.code(Subject(series.key)) for series in points.series]
     subject_of_point: NDArray[np.int32] = np.array(codes, np.int32)[points.points["series"]]
     return subject_of_point
 
@@ -228,16 +228,19 @@ def _step_columns(
     optimizers, modes = _Codes[str](), _Codes[str]()
     optimizers.code("")
     logged = points.points
-    mode_of_series = np.array([modes.code(mode.value) for _, mode in points.series], np.int32)
+    series = logged["series"]
+    mode_of_series = np.array([modes.code(item.mode.value) for item in points.series], np.int32)
+    optimizer_of_series = np.array([optimizers.code(item.optimizer) for item in points.series], np.int32)
+    is_logged = np.array([item.logged for item in points.series], bool)
 
     def column(of_step: Sequence[float], of_point: NDArray[Any], dtype: str) -> NDArray[Any]:
         joined: NDArray[Any] = np.concatenate([np.array(of_step, dtype)[step_codes], of_point.astype(dtype)])[order]
         return joined
 
-    optimizer = column([optimizers.code(step.step.optimizer) for step in steps], np.zeros(len(logged)), "i4")
-    mode = column([modes.code(step.step.mode.value) for step in steps], mode_of_series[logged["series"]], "i4")
+    optimizer = column([optimizers.code(step.step.optimizer) for step in steps], optimizer_of_series[series], "i4")
+    mode = column([modes.code(step.step.mode.value) for step in steps], mode_of_series[series], "i4")
     time = column([round(step.step.time_unix * 1e6) for step in steps], np.rint(logged["time"] * 1e6), "i8")
-    is_point = column([False] * len(steps), np.ones(len(logged)), "bool")
+    is_point = column([False] * len(steps), is_logged[series], "bool")
     skipped = column([step.step.skipped for step in steps], np.zeros(len(logged)), "bool")
     return {
         "tick": pa.array(column([step.step.tick for step in steps], logged["tick"], "i8")),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import struct
 import threading
 from collections import deque
+from collections.abc import Mapping
 
 import numpy as np
 
+from barograph.model.key import Key, Kind
 from barograph.model.records import StepRecords
-from barograph.model.step import Mode
-from barograph.runs.pending import POINT, Pending, Points, Recorded
+from barograph.model.step import Mode, Step
+from barograph.runs.pending import POINT, Pending, Points, Recorded, Series
 
 _PACK = struct.Struct("<iqqdd").pack
 _POINT_BYTES = POINT.itemsize
@@ -33,8 +35,9 @@ class Inbox:
         self._steps: deque[tuple[Pending, int]] = deque()
         self._held_bytes = 0
         self._next_tick = 0
-        self._series: list[tuple[str, Mode]] = []
+        self._series: list[Series] = []
         self._codes: dict[Mode, dict[str, int]] = {mode: {} for mode in Mode}
+        self._step_codes: dict[tuple[Key, Mode, str], int] = {}
         # One flat buffer of packed records: extending it is one call that no other thread can cut in two.
         self._points = bytearray()
         self._point_limit_bytes = limit_bytes
@@ -66,6 +69,39 @@ class Inbox:
             points += _PACK(series, self._next_tick, step, value, time_unix)
         else:
             self.dropped_points += 1
+
+    def put_numbers(self, step: Step, numbers: Mapping[Key, float]) -> bool:
+        """Take in a step of which nothing but a few numbers was recorded; much cheaper than `put`.
+
+        Returns:
+            False when there was no room, and the whole step was dropped and counted.
+        """
+        self._next_tick = step.tick + 1
+        packed = b"".join([
+            _PACK(self._step_series(key, step), step.tick, step.number, value, step.time_unix)
+            for key, value in numbers.items()
+        ])
+        if len(self._points) + len(packed) > self._point_limit_bytes:
+            self.dropped_steps += 1
+            return False
+        # In one piece, so that whoever takes meanwhile has all of the step or nothing.
+        self._points += packed
+        return True
+
+    def add_points(self, points: Points) -> None:
+        """Take in numbers that were logged elsewhere; always from the same place, or their series would mix."""
+        with self._lock:
+            self._series = list(points.series)
+            if len(self._points) < self._point_limit_bytes:
+                self._points += points.points.tobytes()
+            else:
+                self.dropped_points += len(points.points)
+
+    def add_dropped(self, steps: int, points: int) -> None:
+        """Count what was dropped on the way here."""
+        with self._lock:
+            self.dropped_steps += steps
+            self.dropped_points += points
 
     def take(self) -> tuple[list[tuple[Pending, int]], Points]:
         """Return the steps that wait, each with the bytes it holds, and the numbers that were logged so far.
@@ -113,6 +149,15 @@ class Inbox:
         with self._lock:
             codes = self._codes[mode]
             if name not in codes:
-                self._series.append((name, mode))
+                self._series.append(Series(Key(Kind.SCALAR, name), mode))
                 codes[name] = len(self._series) - 1
             return codes[name]
+
+    def _step_series(self, key: Key, step: Step) -> int:
+        identity = (key, step.mode, step.optimizer)
+        code = self._step_codes.get(identity)
+        if code is None:
+            with self._lock:
+                self._series.append(Series(*identity, logged=False))
+                code = self._step_codes[identity] = len(self._series) - 1
+        return code

@@ -112,11 +112,16 @@ def _merge_scalars(
     workers: Sequence[WorkerRows], subjects: Mapping[Key, int], moments: NDArray[np.float64]
 ) -> dict[Key, float]:
     scalars: dict[Key, float] = {}
+    losses: dict[Key, list[float]] = {}
     for rows in workers:
         for key, value in rows.scalars.items():
             scalars.setdefault(key, value)
-    losses = [key for key in scalars if key.kind == Kind.LOSS and key in subjects]
-    if losses:
-        means = means_of_rows(moments[[subjects[key] for key in losses]])
-        scalars.update(zip(losses, means.tolist(), strict=True))
+            if key.kind == Kind.LOSS:
+                losses.setdefault(key, []).append(value)
+    # Each worker has its own part of the batch, so the loss of the step is the mean of theirs.
+    scalars.update({key: sum(values) / len(values) for key, values in losses.items()})
+    summarised = [key for key in losses if key in subjects]
+    if summarised:
+        means = means_of_rows(moments[[subjects[key] for key in summarised]])
+        scalars.update(zip(summarised, means.tolist(), strict=True))
     return scalars

@@ -170,6 +170,12 @@ def _last_steps(steps: list[CompactStep], points: Points) -> dict[str, int]:
     last: dict[str, int] = {}
     for step in steps:
         last[step.step.optimizer] = max(last.get(step.step.optimizer, 0), step.step.number)
-    if not steps and len(points.points):
+    codes = points.points["series"]
+    for code in np.unique(codes).tolist():
+        series = points.series[code]
+        if not series.logged:
+            number = int(points.points["step"][codes == code].max())
+            last[series.optimizer] = max(last.get(series.optimizer, 0), number)
+    if not last and len(codes):
         last[""] = int(points.points["step"].max())
     return last

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ class Pending(Protocol):
         """Memory it holds."""
         ...
 
-    def resolve(self) -> StepRecords:
+    def resolve(self) -> StepRecords | CompactStep:
         """Return the records, waiting for the device; called once, in the writer's thread."""
         ...
 
@@ -38,8 +38,8 @@ _COUNT = MOMENT_FIELDS.index("count")
 _STEP_BYTES, _SCALAR_BYTES, _BIN_BYTES = 500, 200, 14
 
 POINT = np.dtype([("series", "<i4"), ("tick", "<i8"), ("step", "<i8"), ("value", "<f8"), ("time", "<f8")])
-"""One number that the script logged: which series, the tick of the step that was going on, the step it was
-logged for, the number, and when (seconds since 1970 UTC)."""
+"""One number: which series, the tick of the step that was going on, the step it is for, the number, and when
+(seconds since 1970 UTC)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,20 @@ class CompactStep:
     tensors: Mapping[Key, RawTensor]
     size_bytes: int
 
+    def resolve(self) -> CompactStep:
+        """Return it: there is nothing to wait for."""
+        return self
 
-def compact(records: StepRecords) -> CompactStep:
+
+def without_subjects(step: CompactStep) -> CompactStep:
+    """Return the step without the table its rows speak of, which is sent but once."""
+    return replace(step, subjects=())
+
+
+def compact(records: StepRecords | CompactStep) -> CompactStep:
     """Return what has to be kept of the records; their arrays may then be used again, except the units'."""
+    if isinstance(records, CompactStep):
+        return records
     moments = records.moments if records.moments is not None else np.empty((0, len(MOMENT_FIELDS)))
     rows = np.flatnonzero(moments[:, _COUNT] > 0)
     bin_rows, bins, bin_counts = _filled_bins(records.exponents, rows)
@@ -117,16 +128,32 @@ def compact(records: StepRecords) -> CompactStep:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
-    """Numbers that the script logged.
+class Series(NamedTuple):
+    """What a number belongs to.
 
     Attributes:
-        series: Name and mode of each series.
-        points: Array of `POINT`, in the order they were logged.
+        key: What it is.
+        mode: Mode it was recorded in.
+        optimizer: Whose step; "" where there is one, and for what the script logs.
+        logged: The script logged it. Else it is all that was recorded of a step.
     """
 
-    series: Sequence[tuple[str, Mode]]
+    key: Key
+    mode: Mode
+    optimizer: str = ""
+    logged: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Plain numbers: those the script logged, and steps of which nothing else was recorded.
+
+    Attributes:
+        series: What the numbers belong to.
+        points: Array of `POINT`, in the order they came.
+    """
+
+    series: Sequence[Series]
     points: NDArray[np.void]
 
     def pieces(self, count: int) -> Iterator[Points]:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from barograph.model.clock import Clock, SystemClock
+from barograph.model.key import Key
 from barograph.model.manifest import EndState, Heartbeat, Worker
 from barograph.model.records import StepRecords
 from barograph.model.settings import Settings
-from barograph.model.step import Mode
+from barograph.model.step import Mode, Step
 from barograph.runs.inbox import Inbox
-from barograph.runs.pending import Pending
+from barograph.runs.pending import Pending, Points
 from barograph.runs.problems import Problems
 from barograph.store.base import Store
 
@@ -83,7 +84,7 @@ class RunWriter:
         self._problems = Problems()
         self._publisher: Publisher | None = None
         self._closing = threading.Event()
-        self._ending = (EndState.FINISHED, "")
+        self._ending: tuple[EndState, str] | None = None
         self._deadline = float("inf")
         self._complete = False
         self._closed: Closing | None = None
@@ -105,6 +106,22 @@ class RunWriter:
             False when the queue was full, or the writer is closed; then the whole step was dropped, and counted.
         """
         return self._inbox.put(records)
+
+    def put_numbers(self, step: Step, numbers: Mapping[Key, float]) -> bool:
+        """Take in a step of which nothing but a few numbers was recorded; never waits.
+
+        Returns:
+            False when the queue was full, and the whole step was dropped, and counted.
+        """
+        return self._inbox.put_numbers(step, numbers)
+
+    def add_points(self, points: Points) -> None:
+        """Take in numbers that another process logged; never waits."""
+        self._inbox.add_points(points)
+
+    def add_dropped(self, steps: int, points: int) -> None:
+        """Count what was dropped before it came here."""
+        self._inbox.add_dropped(steps, points)
 
     @property
     def dropped_steps(self) -> int:
@@ -140,10 +157,17 @@ class RunWriter:
         Returns:
             What became of everything. A second call returns the same.
         """
+        return self._close((state, reason))
+
+    def abandon(self) -> Closing:
+        """Publish what waits and write no ending: the process whose records these are was killed."""
+        return self._close(None)
+
+    def _close(self, ending: tuple[EndState, str] | None) -> Closing:
         if self._closed is not None:
             return self._closed
         self._inbox.shut()
-        self._ending = (state, reason)
+        self._ending = ending
         self._deadline = self._clock.monotonic() + self._settings.close_timeout_secs
         self._closing.set()
         if self._thread is not None:
@@ -178,7 +202,7 @@ class RunWriter:
         while True:
             publisher.turn(closing=True)
             if not publisher.unpublished_steps and not publisher.unpublished_points:
-                self._complete = publisher.finish(*self._ending)
+                self._complete = self._ending is None or publisher.finish(*self._ending)
             if self._complete or self._clock.monotonic() >= self._deadline:
                 return
             self._wait(_TURN_SECS)

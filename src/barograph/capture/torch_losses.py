@@ -1,0 +1,64 @@
+"""Reads losses: what `backward` starts from, what loss functions return, what a model returns."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import torch
+
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.session import Session
+from barograph.capture.torch_device import fetch_number_later
+from barograph.capture.torch_phase import Phase
+from barograph.model.key import Kind
+
+TOTAL = "total"
+"""Path of the loss that `backward` starts from."""
+
+
+class LossTap:
+    """Records losses as plain numbers, without making training wait for a device."""
+
+    def __init__(self, session: Session, phase: Phase) -> None:
+        self._session = session
+        self._phase = phase
+        self._wanted = Kind.LOSS in session.plan.kinds(session.plan.everything())
+        self._scaled: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def roots(self, tensors: Any) -> None:
+        """Record the tensors that a backward pass starts from."""
+        for root in [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ()):
+            if isinstance(root, torch.Tensor):
+                self.add(TOTAL, self._unscaled(root), self._phase.train)
+
+    def scaled(self, outputs: Any, scaled: Any) -> None:
+        """Remember what a loss was before a gradient scaler multiplied it."""
+        if isinstance(scaled, torch.Tensor) and isinstance(outputs, torch.Tensor):
+            self._scaled = (scaled.detach(), outputs.detach())
+
+    def _unscaled(self, loss: torch.Tensor) -> torch.Tensor:
+        if self._scaled is not None and self._scaled[0].data_ptr() == loss.data_ptr():
+            return self._scaled[1]
+        return loss
+
+    def add(self, path: str, loss: torch.Tensor, buffer: StepBuffer) -> None:
+        """Record one value of a loss: the mean, where it has several elements."""
+        if not self._wanted:
+            return
+        value = loss.detach()
+        if value.numel() != 1:
+            value = value.float().mean()
+        if value.device.type == "cpu":
+            self._note(path, value.item(), buffer)
+        else:
+            # Asking a device for a number would make training wait for it.
+            buffer.deferred.append(fetch_number_later(value, functools.partial(self._note, path, buffer=buffer)))
+
+    def _note(self, path: str, number: float, buffer: StepBuffer) -> None:
+        buffer.losses.setdefault(path, []).append(number)
+        if path == TOTAL or not self._session.seen.loss:
+            self._session.saw_loss(number)
+        if buffer is self._phase.train and not math.isfinite(number):
+            self._phase.alarmed = True

@@ -1,0 +1,114 @@
+"""What a script is doing right now: training or evaluating, and where what it shows is gathered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.session import Session
+from barograph.capture.torch_names import ModelNames, Root
+from barograph.model.step import Mode
+
+
+@dataclass(slots=True)
+class Phase:
+    """The step under way and the evaluation under way, each with its buffer and what is taken of it.
+
+    Attributes:
+        session: Who publishes.
+        names: The models seen so far.
+        train: What the optimizer step under way has shown.
+        evaluation: What the evaluation under way has shown.
+        mask: What is taken of this step; None: not chosen yet.
+        evaluation_mask: What is taken of this evaluation; None: no forward of it was seen.
+        alarmed: The loss of this step is not finite.
+        last_forward: What the last forward pass that was seen was for; None: unknown.
+    """
+
+    session: Session
+    names: ModelNames
+    train: StepBuffer = field(default_factory=StepBuffer)
+    evaluation: StepBuffer = field(default_factory=StepBuffer)
+    mask: int | None = None
+    evaluation_mask: int | None = None
+    alarmed: bool = False
+    last_forward: Mode | None = None
+    _evaluation_mode: Mode = Mode.EVAL
+    _provisional: Root | None = None
+    _metrics_in_training: bool = False
+
+    def model_mask(self) -> int:
+        """Return what is taken of weights and gradients: all there is, once the loss is not finite."""
+        mask = self.mask or 0
+        return mask | self.session.plan.everything() if self.alarmed else mask
+
+    def of_forward(self, module: nn.Module, root: Root) -> Mode:
+        """Return what a forward pass that begins now is for."""
+        self._provisional = None
+        if self.session.mode is not None:
+            mode = self.session.mode
+        elif not torch.is_grad_enabled():
+            mode = Mode.EVAL
+        elif module.training or root.trains_in_eval:
+            mode = Mode.TRAIN
+        else:
+            # In eval mode with gradients on: an evaluation that forgot no_grad, or a training in eval mode.
+            # If `backward` follows, it was training.
+            self._provisional = root
+            mode = Mode.EVAL
+        self.last_forward = mode
+        if mode is not Mode.TRAIN:
+            self._evaluation_mode = mode
+        return mode
+
+    def of_loss(self, loss: torch.Tensor, *, forward_seen: bool) -> Mode:
+        """Return what a loss is for that a loss function has just returned.
+
+        Args:
+            loss: It.
+            forward_seen: Forward passes are being listened to, so the last one tells.
+        """
+        if self.session.mode is not None:
+            return self.session.mode
+        differentiable = torch.is_grad_enabled() and loss.requires_grad
+        if forward_seen and self.last_forward is not None:
+            if not differentiable and self.last_forward is Mode.TRAIN:
+                # A number computed on the side; remembered for steps in which forwards are not listened to.
+                self._metrics_in_training = True
+            return Mode.TRAIN if differentiable and self._provisional is None else self.last_forward
+        if not differentiable:
+            return Mode.TRAIN if self._metrics_in_training else Mode.EVAL
+        self._provisional = next((root for root in self.names.roots if root.seems_evaluated), None)
+        return Mode.TRAIN if self._provisional is None else Mode.EVAL
+
+    def backward_begins(self) -> None:
+        """Settle what was provisional: who calls `backward` trains."""
+        if self._provisional is not None:
+            self._provisional.trains_in_eval = True
+            self._provisional = None
+            if self.train.empty:
+                self.train, self.evaluation = self.evaluation, self.train
+                self.evaluation_mask = None
+        self.last_forward = Mode.TRAIN
+        self.end_evaluation()
+
+    def end_evaluation(self) -> None:
+        """Publish the evaluation that was under way, if any."""
+        if self.evaluation_mask is None and not self.evaluation.losses:
+            return
+        buffer, self.evaluation, self.evaluation_mask = self.evaluation, StepBuffer(), None
+        if not buffer.empty:
+            self.session.end_evaluation(buffer, self._evaluation_mode)
+
+    def buffer_of(self, mode: Mode) -> StepBuffer:
+        """Return where what is shown in this mode is gathered."""
+        return self.train if mode is Mode.TRAIN else self.evaluation
+
+    def take_step(self) -> tuple[StepBuffer, int]:
+        """Return what the step that ends has shown and what was taken of it, and begin the next."""
+        ended = self.train, self.model_mask()
+        self.train, self.mask, self.alarmed = StepBuffer(), None, False
+        return ended

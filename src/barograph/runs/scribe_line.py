@@ -1,0 +1,196 @@
+"""The training process's end of the line to its scribe: takes records in at once and hands them over."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+
+from barograph.model.key import Key
+from barograph.model.launch import LAUNCH_VARIABLE
+from barograph.model.manifest import EndState, Heartbeat
+from barograph.model.records import StepRecords, Subject
+from barograph.model.settings import Settings
+from barograph.model.step import Mode, Step
+from barograph.runs.inbox import Inbox
+from barograph.runs.pending import Pending, compact, without_subjects
+from barograph.runs.problems import Problems
+from barograph.runs.scribe_messages import Assignment, Delivery, End, StopAsked
+from barograph.runs.writer import Closing
+
+_TURN_SECS = 0.1
+_STATUS_SECS = 0.5
+_MARGIN_SECS = 1.0
+
+
+class ScribeLine:
+    """Writes what one worker records, by way of a process of its own; the same waist as `RunWriter`.
+
+    Args:
+        url: Of the run.
+        attempt: Which life of it.
+        rank: Of this process; None where there are no ranks.
+        world_size: How many ranks there are.
+        versions: Package to version, in this process.
+        settings: As for `RunWriter`.
+        status: Tells how training goes; called in a thread of ours.
+        on_stop: Called in a thread of ours with the reason when somebody asks that training stop.
+
+    Raises:
+        OSError: The process cannot be started.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        attempt: int,
+        rank: int | None,
+        world_size: int,
+        versions: Mapping[str, str],
+        settings: Settings,
+        status: Callable[[], Heartbeat],
+        on_stop: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._status = status
+        self._on_stop = on_stop
+        self._inbox = Inbox(settings.queue_bytes)
+        self._problems = Problems()
+        self._subjects: tuple[Subject, ...] | None = None
+        self._told_drops = (0, 0)
+        self._status_told_at = 0.0
+        self._ending: End | None = None
+        self._closed: Closing | None = None
+        self._answer: Closing | None = None
+        self._closing = threading.Event()
+        # The hot path of `run.log`, so without a call in between.
+        self.log: Callable[[str, float, int, Mode, float], None] = self._inbox.log
+        self._process, self._line = _start()
+        self._line.send(
+            Assignment(url, attempt, rank, world_size, dict(versions), settings.to_json())
+        )
+        self._thread = threading.Thread(target=self._run, name="barograph-scribe", daemon=True)
+        self._thread.start()
+
+    def put(self, records: StepRecords | Pending) -> bool:
+        """Take in what was recorded in one step; never waits. False: no room, dropped and counted."""
+        return self._inbox.put(records)
+
+    def put_numbers(self, step: Step, numbers: Mapping[Key, float]) -> bool:
+        """Take in a step of which nothing but a few numbers was recorded; never waits.
+
+        Returns:
+            False when the queue was full, and the whole step was dropped, and counted.
+        """
+        return self._inbox.put_numbers(step, numbers)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What went wrong on our side of the line."""
+        return self._problems.texts
+
+    def close(self, state: EndState, reason: str = "") -> Closing:
+        """Hand everything over, and wait until it is published; at most `close_timeout_secs` and a little.
+
+        Returns:
+            What became of everything. A second call returns the same.
+        """
+        if self._closed is not None:
+            return self._closed
+        self._inbox.shut()
+        self._ending = End(state, reason)
+        self._closing.set()
+        self._thread.join(self._settings.close_timeout_secs + _MARGIN_SECS)
+        self._closed = self._answer or Closing(
+            complete=False, lost_steps=self._inbox.waiting_steps, lost_points=self._inbox.waiting_points,
+            dropped_steps=self._inbox.dropped_steps, dropped_points=self._inbox.dropped_points,
+            problems=(*self._problems.texts, "the process that writes the run did not answer"),
+        )
+        return self._closed
+
+    def abandon(self) -> None:
+        """Let go of the line in a forked child, so that the scribe hears when the training process ends."""
+        self._inbox.shut()
+        with contextlib.suppress(OSError):
+            os.close(self._line.fileno())
+
+    def _run(self) -> None:
+        try:
+            while not self._closing.wait(_TURN_SECS):
+                self._deliver()
+                self._hear()
+            self._deliver(last=True)
+            self._line.send(self._ending)
+            self._await_answer()
+        except (OSError, EOFError) as error:
+            self._problems.note("line", f"The process that writes the run is gone ({error or type(error).__name__}); "
+                                        "what is recorded from now on is lost.")
+            self._inbox.shut()
+
+    def _deliver(self, *, last: bool = False) -> None:
+        pending, points = self._inbox.take()
+        now = time.monotonic()
+        if not (pending or len(points.points) or last or now - self._status_told_at >= _STATUS_SECS):
+            return
+        self._status_told_at = now
+        steps = []
+        held_bytes = points.points.nbytes
+        failed = 0
+        for item, size_bytes in pending:
+            held_bytes += size_bytes
+            try:
+                steps.append(compact(item.resolve()))
+            except Exception as error:  # noqa: BLE001 - a fault in one step must not end the thread; it is reported
+                failed += 1
+                self._problems.note("resolve", f"A step could not be recorded: {error!r}")
+        subjects = steps[-1].subjects if steps else None
+        dropped = (self._inbox.dropped_steps + failed, self._inbox.dropped_points)
+        self._line.send(Delivery(
+            subjects=subjects if subjects is not self._subjects else None,
+            steps=tuple(without_subjects(step) for step in steps), points=points, status=self._status(),
+            dropped_steps=dropped[0] - self._told_drops[0], dropped_points=dropped[1] - self._told_drops[1],
+        ))
+        self._subjects = subjects or self._subjects
+        self._told_drops = dropped
+        self._inbox.hold(-held_bytes)
+
+    def _hear(self) -> None:
+        while self._line.poll(0):
+            message = self._line.recv()
+            if isinstance(message, StopAsked):
+                self._on_stop(message.reason)
+            elif isinstance(message, Closing):
+                self._answer = message
+
+    def _await_answer(self) -> None:
+        deadline = time.monotonic() + self._settings.close_timeout_secs + _MARGIN_SECS
+        while self._answer is None and self._line.poll(max(0.0, deadline - time.monotonic())):
+            self._hear()
+        self._process.wait(_MARGIN_SECS)
+
+
+def _start() -> tuple[subprocess.Popen[bytes], Connection]:
+    """Start a scribe, and return it with our end of the line."""
+    ours, theirs = socket.socketpair()
+    environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
+    try:
+        with theirs:
+            process = subprocess.Popen(
+                # -P: what lies in the script's folder must not be imported in place of a library.
+                [sys.executable, "-P", "-m", "barograph.runs.scribe", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                env=environment, pass_fds=(theirs.fileno(),),
+                # Of its own session: a Ctrl-C at the terminal is for the training.
+                start_new_session=True,
+            )
+    except OSError:
+        ours.close()
+        raise
+    return process, Connection(ours.detach())

@@ -1,0 +1,66 @@
+"""What a training process and its scribe say to each other. They cross a private line between the two, pickled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from barograph.model.manifest import EndState, Heartbeat
+from barograph.model.records import Subject
+from barograph.runs.pending import CompactStep, Points
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a scribe is told first.
+
+    Attributes:
+        url: Of the run.
+        attempt: Which life of it.
+        rank: Of the training process; None where there are no ranks.
+        world_size: How many ranks there are.
+        versions: Package to version, in the training process.
+        settings: As `Settings.to_json` gives them.
+    """
+
+    url: str
+    attempt: int
+    rank: int | None
+    world_size: int
+    versions: dict[str, str]
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What the training process recorded since the last one.
+
+    Attributes:
+        subjects: The table that the steps' rows speak of, where it is new; else None: as before.
+        steps: Each without its subjects.
+        points: Numbers that were logged.
+        status: How training goes.
+        dropped_steps, dropped_points: How many more could not be taken in.
+    """
+
+    subjects: tuple[Subject, ...] | None
+    steps: tuple[CompactStep, ...]
+    points: Points
+    status: Heartbeat
+    dropped_steps: int
+    dropped_points: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The training process's last word."""
+
+    state: EndState
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """Somebody asks that training stop."""
+
+    reason: str
