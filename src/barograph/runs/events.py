@@ -58,13 +58,14 @@ def open_records(data: bytes | memoryview, name: str) -> pq.ParquetFile:
         DamagedChunk: It is no Parquet file, or not one of ours.
     """
     try:
-        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data)), read_dictionary=list(TEXTS))
+        source = pa.BufferReader(pa.py_buffer(data))
+        footer = pq.read_metadata(source)
+        missing = set(SCHEMA.names) - set(footer.schema.to_arrow_schema().names)
+        if missing:
+            raise DamagedChunk(f"The file lacks the columns {', '.join(sorted(missing))} ({name}).")
+        return pq.ParquetFile(source, metadata=footer, read_dictionary=list(TEXTS))
     except (pa.ArrowException, OSError) as error:
         raise DamagedChunk(f"The file cannot be read as Parquet: {error} ({name}).") from error
-    missing = set(SCHEMA.names) - set(file.schema_arrow.names)
-    if missing:
-        raise DamagedChunk(f"The file lacks the columns {', '.join(sorted(missing))} ({name}).")
-    return file
 
 
 def read_table(data: bytes | memoryview, name: str) -> pa.Table:
