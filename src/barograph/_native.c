@@ -20,13 +20,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__GNUC__) && defined(__x86_64__)
-#define X86_LEVELS 1
+#if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
-#elif defined(__GNUC__) && defined(__aarch64__)
-#include <arm_neon.h>
 #elif defined(_M_X64)
 #include <intrin.h>
+#elif defined(__GNUC__) && defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+/* Compilers without vectors get loops over single elements. So does everybody with BAROGRAPH_NO_VECTORS, to test them. */
+#if defined(__GNUC__) && !defined(BAROGRAPH_NO_VECTORS)
+#if defined(__x86_64__)
+#define X86_VECTORS 1
+#elif defined(__aarch64__)
+#define NEON_VECTORS 1
+#endif
 #endif
 
 enum {
@@ -38,13 +47,18 @@ enum {
     TILE = 512,         /* columns brought into float32 at a time */
     TABLES = 4,         /* neighbours are counted in different tables: a bin just written is slow to read back */
     BINS = 512,         /* EXPONENT_BINS */
+    WINDOW = 32,        /* neighbouring exponents counted at a time: nearly all of a tensor lies in so few */
+    PLANES = 12,        /* of a count in binary, by lanes: enough for 4095 vectors */
+    MAX_WIDTH = 16,     /* float32 in the widest vector */
+    WINDOW_FROM = 8192, /* elements for which reading the planes is worth while */
+    WINDOW_MOVES = 8,   /* after which a tensor is taken to have no such window */
     MOMENTS = 10,       /* len(MOMENT_FIELDS) */
     UNITS = 7,          /* len(UNIT_FIELDS) */
     SAMPLED_FROM = 4096 /* measures.sampling.SAMPLED_FROM */
 };
 
 /* A whole number of blocks, for which no counter of 32 bits can overflow. */
-static const uint64_t PART = (uint64_t)1 << 33;
+static const uint64_t PART = (uint64_t)1 << 31;
 
 /* Memory from which other Python threads may run meanwhile: below, handing over costs more than it gives. */
 static const double RELEASE_BYTES = 1 << 20;
@@ -66,8 +80,8 @@ typedef struct {
 } Sums;
 
 typedef struct {
-    float low[LANES], high[LANES];
-    int32_t zeros[LANES];
+    float low[MAX_WIDTH], high[MAX_WIDTH]; /* as many of them are used as a vector has */
+    int32_t zeros[MAX_WIDTH];
 } Extremes;
 
 typedef struct {
@@ -87,10 +101,74 @@ typedef struct {
     void (*strip)(const float *, size_t, size_t, float, Strip *);
     size_t (*count_beyond)(const float *, size_t, float);
     void (*count_denormals)(const float *, size_t, int32_t[2]);
+    uint32_t (*largest_field)(const float *, size_t);
+    size_t (*count_outside)(const float *, size_t, uint32_t);
+    int window_width; /* float32 in a vector; 0 where there is no counting in windows */
+    int (*count_window)(const float *, size_t, uint32_t, uint32_t *);
+    void (*read_planes)(const uint32_t *, uint32_t[2][WINDOW]);
     void (*subtract)(const float *, const float *, size_t, float *);
     void (*from_bfloat16)(const char *, size_t, float *);
     void (*from_float16)(const char *, size_t, float *);
 } Loops;
+
+static inline int64_t bits_of_f64(double x)
+{
+    int64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+#if X86_VECTORS
+
+#define WIDTH 64
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl")))
+#define LOOPS(name) name##_avx512
+#define MIN_F32(a, b) ((VF)_mm512_min_ps((__m512)(a), (__m512)(b)))
+#define MAX_F32(a, b) ((VF)_mm512_max_ps((__m512)(a), (__m512)(b)))
+#define MIN_F64(a, b) ((VD)_mm512_min_pd((__m512d)(a), (__m512d)(b)))
+#define MAX_F64(a, b) ((VD)_mm512_max_pd((__m512d)(a), (__m512d)(b)))
+#define ONE_BIT(v) ((VU)_mm512_sllv_epi32(_mm512_set1_epi32(1), (__m512i)(v)))
+#define MAX_U32(a, b) ((VU)_mm512_max_epu32((__m512i)(a), (__m512i)(b)))
+#define XOR3(a, b, c) ((VU)_mm512_ternarylogic_epi32((__m512i)(a), (__m512i)(b), (__m512i)(c), 0x96))
+#define MAJORITY(a, b, c) ((VU)_mm512_ternarylogic_epi32((__m512i)(a), (__m512i)(b), (__m512i)(c), 0xe8))
+#define WIDEN_F16(from, to) _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(from))))
+#include "_native_lanes.h"
+
+#define WIDTH 32
+#define TARGET __attribute__((target("avx2,f16c")))
+#define LOOPS(name) name##_avx2
+#define MIN_F32(a, b) ((VF)_mm256_min_ps((__m256)(a), (__m256)(b)))
+#define MAX_F32(a, b) ((VF)_mm256_max_ps((__m256)(a), (__m256)(b)))
+#define MIN_F64(a, b) ((VD)_mm256_min_pd((__m256d)(a), (__m256d)(b)))
+#define MAX_F64(a, b) ((VD)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
+#define ONE_BIT(v) ((VU)_mm256_sllv_epi32(_mm256_set1_epi32(1), (__m256i)(v)))
+#define MAX_U32(a, b) ((VU)_mm256_max_epu32((__m256i)(a), (__m256i)(b)))
+#define XOR3(a, b, c) ((a) ^ (b) ^ (c))
+#define MAJORITY(a, b, c) (((a) & (b)) | (((a) ^ (b)) & (c)))
+#define WIDEN_F16(from, to) _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from))))
+#include "_native_lanes.h"
+
+#define WIDTH 16
+#define TARGET
+#define LOOPS(name) name##_baseline
+#define MIN_F32(a, b) ((VF)_mm_min_ps((__m128)(a), (__m128)(b)))
+#define MAX_F32(a, b) ((VF)_mm_max_ps((__m128)(a), (__m128)(b)))
+#define MIN_F64(a, b) ((VD)_mm_min_pd((__m128d)(a), (__m128d)(b)))
+#define MAX_F64(a, b) ((VD)_mm_max_pd((__m128d)(a), (__m128d)(b)))
+#include "_native_lanes.h"
+
+#elif NEON_VECTORS
+
+#define WIDTH 16
+#define TARGET
+#define LOOPS(name) name##_baseline
+#define MIN_F32(a, b) ((VF)vminq_f32((float32x4_t)(a), (float32x4_t)(b)))
+#define MAX_F32(a, b) ((VF)vmaxq_f32((float32x4_t)(a), (float32x4_t)(b)))
+#define MIN_F64(a, b) ((VD)vminq_f64((float64x2_t)(a), (float64x2_t)(b)))
+#define MAX_F64(a, b) ((VD)vmaxq_f64((float64x2_t)(a), (float64x2_t)(b)))
+#include "_native_lanes.h"
+
+#else
 
 static inline int32_t bits_of_f32(float x)
 {
@@ -106,63 +184,12 @@ static inline float f32_of_bits(int32_t bits)
     return x;
 }
 
-static inline int64_t bits_of_f64(double x)
-{
-    int64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 static inline double f64_of_bits(int64_t bits)
 {
     double x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
-
-#if X86_LEVELS
-
-#define WIDTH 64
-#define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl")))
-#define LOOPS(name) name##_avx512
-#define MIN_F32(a, b) ((VF)_mm512_min_ps((__m512)(a), (__m512)(b)))
-#define MAX_F32(a, b) ((VF)_mm512_max_ps((__m512)(a), (__m512)(b)))
-#define MIN_F64(a, b) ((VD)_mm512_min_pd((__m512d)(a), (__m512d)(b)))
-#define MAX_F64(a, b) ((VD)_mm512_max_pd((__m512d)(a), (__m512d)(b)))
-#define WIDEN_F16(from, to) _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(from))))
-#include "_native_lanes.h"
-
-#define WIDTH 32
-#define TARGET __attribute__((target("avx2,f16c")))
-#define LOOPS(name) name##_avx2
-#define MIN_F32(a, b) ((VF)_mm256_min_ps((__m256)(a), (__m256)(b)))
-#define MAX_F32(a, b) ((VF)_mm256_max_ps((__m256)(a), (__m256)(b)))
-#define MIN_F64(a, b) ((VD)_mm256_min_pd((__m256d)(a), (__m256d)(b)))
-#define MAX_F64(a, b) ((VD)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
-#define WIDEN_F16(from, to) _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from))))
-#include "_native_lanes.h"
-
-#define WIDTH 16
-#define TARGET
-#define LOOPS(name) name##_baseline
-#define MIN_F32(a, b) ((VF)_mm_min_ps((__m128)(a), (__m128)(b)))
-#define MAX_F32(a, b) ((VF)_mm_max_ps((__m128)(a), (__m128)(b)))
-#define MIN_F64(a, b) ((VD)_mm_min_pd((__m128d)(a), (__m128d)(b)))
-#define MAX_F64(a, b) ((VD)_mm_max_pd((__m128d)(a), (__m128d)(b)))
-#include "_native_lanes.h"
-
-#elif defined(__GNUC__) && defined(__aarch64__)
-
-#define WIDTH 16
-#define TARGET
-#define LOOPS(name) name##_baseline
-#define MIN_F32(a, b) ((VF)vminq_f32((float32x4_t)(a), (float32x4_t)(b)))
-#define MAX_F32(a, b) ((VF)vmaxq_f32((float32x4_t)(a), (float32x4_t)(b)))
-#define MIN_F64(a, b) ((VD)vminq_f64((float64x2_t)(a), (float64x2_t)(b)))
-#define MAX_F64(a, b) ((VD)vmaxq_f64((float64x2_t)(a), (float64x2_t)(b)))
-#include "_native_lanes.h"
-
-#else
 
 #define WIDTH 4
 #define TARGET
@@ -182,7 +209,7 @@ typedef struct {
 } Level;
 
 static Level levels[] = {
-#if X86_LEVELS
+#if X86_VECTORS
     {"avx512", &loops_avx512, 0, 0},
     {"avx2", &loops_avx2, 0, 0},
 #endif
@@ -195,13 +222,15 @@ static const Level *level = &levels[LEVELS - 1];
 
 static void choose_level(void)
 {
-#if X86_LEVELS
+#if X86_VECTORS
+    unsigned int a, b, c = 0, d;
+    int f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C); /* which __builtin_cpu_supports may not know */
     __builtin_cpu_init();
     levels[0].supported = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
     /* Processors before VBMI2 slow their clock for a while after wide arithmetic, and training would pay. */
     levels[0].preferred = levels[0].supported && __builtin_cpu_supports("avx512vbmi2");
-    levels[1].supported = levels[1].preferred = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+    levels[1].supported = levels[1].preferred = __builtin_cpu_supports("avx2") && f16c;
 #endif
     for (level = levels; !level->preferred; level++)
         continue;
@@ -335,12 +364,25 @@ static void wide(const char *data, const char *minus, int dtype, uint64_t start,
 /* ---- The histogram --------------------------------------------------------------------------------------------- */
 
 /* Bins 0 and 256 of the tables hold zeros and denormals, 255 and 511 what is not finite; none of these four is
- * used. Denormals are counted apart, in the blocks that have any. */
+ * used. Denormals are counted apart, in the blocks that have any.
+ *
+ * Where a window is used, it counts most of the elements, without tables, and the tables the few outside it. */
 typedef struct {
     uint32_t tables[TABLES][BINS];
     uint64_t denormals[2];
     int sampled;
+    int windowed;        /* a window is used */
+    uint32_t base;       /* exponent field at which it begins; 0 before the first block */
+    int moves, vectors;  /* times it was moved; vectors in the planes */
+    uint32_t planes[2 * PLANES * MAX_WIDTH];
 } Bins;
+
+static void clear_bins(Bins *bins, int sampled, uint64_t numel)
+{
+    memset(bins, 0, sizeof *bins);
+    bins->sampled = sampled;
+    bins->windowed = !sampled && numel >= WINDOW_FROM && level->loops->window_width;
+}
 
 static inline uint32_t word(const float *x)
 {
@@ -401,7 +443,7 @@ static uint64_t zeros_and_denormals(const Bins *bins)
     return count;
 }
 
-static void count_f32(const float *x, size_t n, uint64_t start, Bins *bins)
+static void count_in_tables(const float *x, size_t n, uint64_t start, Bins *bins)
 {
     uint64_t before = zeros_and_denormals(bins);
     if (bins->sampled)
@@ -420,6 +462,71 @@ static void count_f32(const float *x, size_t n, uint64_t start, Bins *bins)
         bins->denormals[0] += (uint64_t)denormals[0];
         bins->denormals[1] += (uint64_t)denormals[1];
     }
+}
+
+static void empty_planes(Bins *bins)
+{
+    uint32_t counts[2][WINDOW];
+    if (!bins->vectors)
+        return;
+    level->loops->read_planes(bins->planes, counts);
+    for (uint32_t e = 0; e < WINDOW; e++) {
+        bins->tables[0][bins->base + e] += counts[0][e] - counts[1][e];
+        bins->tables[0][256 + bins->base + e] += counts[1][e];
+    }
+    memset(bins->planes, 0, sizeof bins->planes);
+    bins->vectors = 0;
+}
+
+/* Sets the window on the exponents of these elements: a little room above, most below. */
+static void move_window(const float *x, size_t n, Bins *bins)
+{
+    uint32_t largest = level->loops->largest_field(x, n);
+    empty_planes(bins);
+    bins->base = largest < WINDOW - 4 ? 1 : largest - (WINDOW - 5);
+    bins->base = bins->base > 255 - WINDOW ? 255 - WINDOW : bins->base;
+}
+
+static void count_outside(const float *x, size_t n, Bins *bins)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = word(x + i);
+        if ((bits >> 23 & 255) - bins->base < WINDOW || !(bits & 0x7fffffffu))
+            continue;
+        if (is_denormal(bits))
+            bins->denormals[bits >> 31]++;
+        else
+            bins->tables[0][bits >> 23]++;
+    }
+}
+
+/* A whole number of groups. */
+static void count_in_window(const float *x, size_t n, Bins *bins)
+{
+    int vectors = (int)n / level->loops->window_width;
+    if (!bins->base)
+        move_window(x, n, bins);
+    if (bins->vectors + vectors >= 1 << PLANES)
+        empty_planes(bins);
+    bins->vectors += vectors;
+    if (!level->loops->count_window(x, n, bins->base, bins->planes))
+        return;
+    size_t outside = level->loops->count_outside(x, n, bins->base);
+    if (outside)
+        count_outside(x, n, bins);
+    if (outside > n / 64) {
+        move_window(x, n, bins);
+        bins->windowed = ++bins->moves < WINDOW_MOVES;
+    }
+}
+
+static void count_f32(const float *x, size_t n, uint64_t start, Bins *bins)
+{
+    size_t whole = bins->windowed ? n - n % (16 * (size_t)level->loops->window_width) : 0;
+    if (whole)
+        count_in_window(x, whole, bins);
+    if (whole < n)
+        count_in_tables(x + whole, n - whole, start + whole, bins);
 }
 
 static void count_one_f64(double x, Bins *bins)
@@ -448,6 +555,7 @@ static void count_f64(const double *x, size_t n, uint64_t start, Bins *bins)
 
 static void flush_bins(Bins *bins, int64_t *row)
 {
+    empty_planes(bins);
     for (int bin = 0; bin < BINS; bin++) {
         int64_t count = 0;
         for (int t = 0; t < TABLES; t++)
@@ -518,7 +626,7 @@ static void add_f32_with_care(const float *x, size_t n, Tally *tally)
 
 static void clear_extremes(Extremes *extremes)
 {
-    for (int l = 0; l < LANES; l++) {
+    for (int l = 0; l < MAX_WIDTH; l++) {
         extremes->low[l] = HUGE_VALF;
         extremes->high[l] = -HUGE_VALF;
         extremes->zeros[l] = 0;
@@ -527,7 +635,7 @@ static void clear_extremes(Extremes *extremes)
 
 static void add_extremes(const Extremes *extremes, Tally *tally)
 {
-    for (int l = 0; l < LANES; l++) {
+    for (int l = 0; l < MAX_WIDTH; l++) {
         tally->min = extremes->low[l] < tally->min ? extremes->low[l] : tally->min;
         tally->max = extremes->high[l] > tally->max ? extremes->high[l] : tally->max;
         tally->zeros += (uint64_t)extremes->zeros[l];
@@ -566,7 +674,8 @@ static void add_narrow(const Source *source, uint64_t start, uint64_t end, Tally
     float out[BLOCK], other[BLOCK];
     int now = 0;
 
-    clear_extremes(&extremes[now]);
+    clear_extremes(&extremes[0]);
+    clear_extremes(&extremes[1]);
     memset(&total, 0, sizeof total);
     for (; start < end; start += BLOCK) {
         size_t n = end - start < BLOCK ? (size_t)(end - start) : BLOCK;
@@ -626,10 +735,8 @@ static void summarize(const Source *source, uint64_t numel, int mode, double *ro
     Bins bins;
     for (uint64_t start = 0; start < numel; start += PART) {
         uint64_t end = numel - start < PART ? numel : start + PART;
-        if (mode) {
-            memset(&bins, 0, sizeof bins);
-            bins.sampled = mode == 1 && numel >= SAMPLED_FROM;
-        }
+        if (mode)
+            clear_bins(&bins, mode == 1 && numel >= SAMPLED_FROM, numel);
         if (NARROW[source->dtype])
             add_narrow(source, start, end, &tally, mode ? &bins : NULL);
         else
@@ -750,6 +857,7 @@ static void add_run(const Layers *layers, const float *x, size_t n, double *unit
     Sums sums;
     Tally tally = {0, 0, 0, 0, 0, HUGE_VAL, -HUGE_VAL, 0.0, 0.0, 0.0};
     clear_extremes(&none);
+    clear_extremes(&extremes);
     level->loops->moments_f32(x, n, &none, &extremes, &sums);
     double square = add_up(sums.sum_sq);
     if (!(square <= DBL_MAX && (square >= TINY_SQUARE || add_up(sums.sum_abs) == 0.0))) {

@@ -6,6 +6,8 @@
  *     LOOPS(x)   the name of x at this width
  *     MIN_F32, MAX_F32, MIN_F64, MAX_F64   smaller and larger of two vectors
  *     WIDEN_F16(from, to)   brings a vector of float16 into float32; left out where there is no instruction for it
+ *     ONE_BIT(v), MAX_U32, XOR3, MAJORITY   1 << v, and 0 for v of 32 or more; the larger; parity and majority of
+ *         three, bit by bit; left out where 1 << v is not an instruction, and histograms are counted one by one
  *
  * Whatever the width, element i of a block is added to lane i % LANES, in order, and lanes are added up in one
  * order. So the result has the same bits on every processor; fused multiply-add would spoil that, and is switched
@@ -23,6 +25,7 @@ typedef int32_t VI __attribute__((vector_size(WIDTH)));
 typedef double VD __attribute__((vector_size(WIDTH)));
 typedef int64_t VL __attribute__((vector_size(WIDTH)));
 typedef float HALF __attribute__((vector_size(WIDTH / 2)));
+#define ANYWHERE __attribute__((aligned(1), may_alias))
 #define WIDEN(half) __builtin_convertvector(half, VD)
 #define COUNT(counter, condition) ((counter) -= (condition)) /* true is −1 in a vector */
 #define BITS_F32(v) ((VI)(v))
@@ -36,6 +39,7 @@ typedef int32_t VI;
 typedef double VD;
 typedef int64_t VL;
 typedef float HALF;
+#define ANYWHERE
 #define WIDEN(half) ((double)(half))
 #define COUNT(counter, condition) ((counter) += (condition))
 #define BITS_F32(v) bits_of_f32(v)
@@ -45,97 +49,87 @@ typedef float HALF;
 #define D_WIDTH 1
 #endif
 
+/* Vectors as they lie in memory: at any address, in an array of their elements. A variable that memcpy writes may be
+ * kept in memory for good; one that these write stays in a register. */
+typedef VF LOOPS(stored_f32) ANYWHERE;
+typedef VI LOOPS(stored_i32) ANYWHERE;
+typedef VD LOOPS(stored_f64) ANYWHERE;
+typedef VL LOOPS(stored_i64) ANYWHERE;
+typedef HALF LOOPS(stored_half) ANYWHERE;
+#define F32_AT(p) (*(LOOPS(stored_f32) *)(p))
+#define I32_AT(p) (*(LOOPS(stored_i32) *)(p))
+#define F64_AT(p) (*(LOOPS(stored_f64) *)(p))
+#define I64_AT(p) (*(LOOPS(stored_i64) *)(p))
+#define HALF_AT(p) (*(LOOPS(stored_half) *)(p))
+
 #define F_WIDTH (WIDTH / 4)
-#define F_REGISTERS (LANES / F_WIDTH)
-#define D_REGISTERS (D_LANES / D_WIDTH)
-#define STRIP_REGISTERS (STRIP / F_WIDTH)
+#define AT_ONCE (WIDTH == 64 ? 2 : 4) /* vectors of lanes summed at once */
 
-#define ADD_TO_SUMS(r)                                                                                                \
-    do {                                                                                                              \
-        sum[r] += v;                                                                                                  \
-        sum_abs[r] += FROM_BITS_F32(BITS_F32(v) & 0x7fffffff);                                                        \
-        sum_sq[r] += v * v;                                                                                           \
-    } while (0)
-
-#define ADD_TO_EXTREMES(r)                                                                                            \
-    do {                                                                                                              \
-        low[r] = MIN_F32(v, low[r]);                                                                                  \
-        high[r] = MAX_F32(v, high[r]);                                                                                \
-        COUNT(zeros[r], (BITS_F32(v) & 0x7fffffff) == 0);                                                             \
-    } while (0)
+/* One vector of a block into its lanes. Written out, since arrays indexed in a loop may be kept in memory. */
+#define ADD_VECTOR(r)                                                                                                 \
+    VF v##r = F32_AT(x + i + r * F_WIDTH);                                                                            \
+    VI magnitude##r = BITS_F32(v##r) & 0x7fffffff;                                                                    \
+    sum[r] += v##r;                                                                                                   \
+    sum_abs[r] += FROM_BITS_F32(magnitude##r);                                                                        \
+    sum_sq[r] += v##r * v##r;                                                                                         \
+    COUNT(zeros, magnitude##r == 0)
 
 /* Adds up float lanes in double, into D_LANES partial sums. */
 TARGET static void LOOPS(fold)(const float *lanes, double *partial)
 {
-    VD total[D_REGISTERS];
-    for (int r = 0; r < D_REGISTERS; r++) {
-        HALF half;
-        memcpy(&half, lanes + r * D_WIDTH, sizeof half);
-        total[r] = WIDEN(half);
+    for (int d = 0; d < D_LANES; d += D_WIDTH) {
+        VD total = WIDEN(HALF_AT(lanes + d));
+        for (int l = D_LANES; l < LANES; l += D_LANES)
+            total += WIDEN(HALF_AT(lanes + l + d));
+        F64_AT(partial + d) = total;
     }
-    for (int l = D_LANES; l < LANES; l += D_LANES)
-        for (int r = 0; r < D_REGISTERS; r++) {
-            HALF half;
-            memcpy(&half, lanes + l + r * D_WIDTH, sizeof half);
-            total[r] += WIDEN(half);
-        }
-    memcpy(partial, total, sizeof total);
 }
 
 /* Sums of one block, and extremes and zeros on top of those of the blocks before it.
- * Where an element is not finite, or its square is not, sum_sq is not, and nothing else here is to be used. */
+ * Where an element is not finite, or its square is not, sum_sq is not, and nothing else here is to be used.
+ *
+ * Three sums for each of LANES lanes are more than the registers of narrow vectors hold: there the block, which stays
+ * in the nearest cache, is gone over several times, each time for some of the lanes. */
 TARGET static void LOOPS(moments_f32)(const float *x, size_t n, const Extremes *before, Extremes *after, Sums *sums)
 {
-    VF sum[F_REGISTERS], sum_abs[F_REGISTERS], sum_sq[F_REGISTERS];
-    VF low[F_REGISTERS], high[F_REGISTERS];
-    VI zeros[F_REGISTERS];
+    float lanes[3][LANES];
+    VF low = F32_AT(before->low), high = F32_AT(before->high);
+    VI zeros = I32_AT(before->zeros);
     size_t whole = n - n % LANES;
 
-    memset(sum, 0, sizeof sum);
-    memset(sum_abs, 0, sizeof sum_abs);
-    memset(sum_sq, 0, sizeof sum_sq);
-    memcpy(low, before->low, sizeof low);
-    memcpy(high, before->high, sizeof high);
-    memcpy(zeros, before->zeros, sizeof zeros);
-
-#if WIDTH == 64
-    for (size_t i = 0; i < whole; i += LANES)
-        for (int r = 0; r < F_REGISTERS; r++) {
-            VF v;
-            memcpy(&v, x + i + r * F_WIDTH, sizeof v);
-            ADD_TO_SUMS(r);
-            ADD_TO_EXTREMES(r);
-        }
-#else /* twice over a block that stays in the nearest cache: there are not registers enough for all at once */
-    for (size_t i = 0; i < whole; i += LANES)
-        for (int r = 0; r < F_REGISTERS; r++) {
-            VF v;
-            memcpy(&v, x + i + r * F_WIDTH, sizeof v);
-            ADD_TO_SUMS(r);
-        }
-    for (size_t i = 0; i < whole; i += LANES)
-        for (int r = 0; r < F_REGISTERS; r++) {
-            VF v;
-            memcpy(&v, x + i + r * F_WIDTH, sizeof v);
-            ADD_TO_EXTREMES(r);
-        }
+    for (int first = 0; first < LANES; first += AT_ONCE * F_WIDTH) {
+        VF sum[AT_ONCE] = {0}, sum_abs[AT_ONCE] = {0}, sum_sq[AT_ONCE] = {0};
+        for (size_t i = (size_t)first; i < whole; i += LANES) {
+            ADD_VECTOR(0);
+            ADD_VECTOR(1);
+            VF least = MIN_F32(v0, v1), most = MAX_F32(v0, v1);
+#if AT_ONCE == 4
+            ADD_VECTOR(2);
+            ADD_VECTOR(3);
+            least = MIN_F32(least, MIN_F32(v2, v3));
+            most = MAX_F32(most, MAX_F32(v2, v3));
 #endif
+            low = MIN_F32(least, low);
+            high = MAX_F32(most, high);
+        }
+        for (int r = 0; r < AT_ONCE; r++) {
+            F32_AT(lanes[0] + first + r * F_WIDTH) = sum[r];
+            F32_AT(lanes[1] + first + r * F_WIDTH) = sum_abs[r];
+            F32_AT(lanes[2] + first + r * F_WIDTH) = sum_sq[r];
+        }
+    }
 
-    float lanes[3][LANES];
-    memcpy(lanes[0], sum, sizeof sum);
-    memcpy(lanes[1], sum_abs, sizeof sum_abs);
-    memcpy(lanes[2], sum_sq, sizeof sum_sq);
-    memcpy(after->low, low, sizeof low);
-    memcpy(after->high, high, sizeof high);
-    memcpy(after->zeros, zeros, sizeof zeros);
+    F32_AT(after->low) = low;
+    F32_AT(after->high) = high;
+    I32_AT(after->zeros) = zeros;
     for (size_t i = whole; i < n; i++) {
         size_t l = i - whole;
         lanes[0][l] += x[i];
         lanes[1][l] += fabsf(x[i]);
         lanes[2][l] += x[i] * x[i];
-        after->low[l] = x[i] < after->low[l] ? x[i] : after->low[l];
-        after->high[l] = x[i] > after->high[l] ? x[i] : after->high[l];
-        after->zeros[l] += x[i] == 0.0f;
+        after->low[0] = x[i] < after->low[0] ? x[i] : after->low[0];
+        after->high[0] = x[i] > after->high[0] ? x[i] : after->high[0];
+        after->zeros[0] += x[i] == 0.0f;
     }
     LOOPS(fold)(lanes[0], sums->sum);
     LOOPS(fold)(lanes[1], sums->sum_abs);
@@ -145,39 +139,29 @@ TARGET static void LOOPS(moments_f32)(const float *x, size_t n, const Extremes *
 /* The same of a block of float64, for itself. Where an element is not finite, sum_abs is not. */
 TARGET static void LOOPS(moments_f64)(const double *x, size_t n, Block64 *block)
 {
-    VD sum[D_REGISTERS], sum_abs[D_REGISTERS], sum_sq[D_REGISTERS], low[D_REGISTERS], high[D_REGISTERS];
-    VL zeros[D_REGISTERS];
     size_t whole = n - n % D_LANES;
-
-    memset(sum, 0, sizeof sum);
-    memset(sum_abs, 0, sizeof sum_abs);
-    memset(sum_sq, 0, sizeof sum_sq);
-    memset(zeros, 0, sizeof zeros);
-    for (int l = 0; l < D_LANES; l++) {
-        block->low[l] = HUGE_VAL;
-        block->high[l] = -HUGE_VAL;
-    }
-    memcpy(low, block->low, sizeof low);
-    memcpy(high, block->high, sizeof high);
-
-    for (size_t i = 0; i < whole; i += D_LANES)
-        for (int r = 0; r < D_REGISTERS; r++) {
-            VD v;
-            memcpy(&v, x + i + r * D_WIDTH, sizeof v);
-            sum[r] += v;
-            sum_abs[r] += FROM_BITS_F64(BITS_F64(v) & INT64_MAX);
-            sum_sq[r] += v * v;
-            low[r] = MIN_F64(v, low[r]);
-            high[r] = MAX_F64(v, high[r]);
-            COUNT(zeros[r], (BITS_F64(v) & INT64_MAX) == 0);
+    for (int d = 0; d < D_LANES; d += D_WIDTH) {
+        VD sum = {0}, sum_abs = {0}, sum_sq = {0}, low = {0}, high = {0};
+        VL zeros = {0};
+        low += HUGE_VAL;
+        high -= HUGE_VAL;
+        for (size_t i = (size_t)d; i < whole; i += D_LANES) {
+            VD v = F64_AT(x + i);
+            VL magnitude = BITS_F64(v) & INT64_MAX;
+            sum += v;
+            sum_abs += FROM_BITS_F64(magnitude);
+            sum_sq += v * v;
+            low = MIN_F64(v, low);
+            high = MAX_F64(v, high);
+            COUNT(zeros, magnitude == 0);
         }
-
-    memcpy(block->sums.sum, sum, sizeof sum);
-    memcpy(block->sums.sum_abs, sum_abs, sizeof sum_abs);
-    memcpy(block->sums.sum_sq, sum_sq, sizeof sum_sq);
-    memcpy(block->low, low, sizeof low);
-    memcpy(block->high, high, sizeof high);
-    memcpy(block->zeros, zeros, sizeof zeros);
+        F64_AT(block->sums.sum + d) = sum;
+        F64_AT(block->sums.sum_abs + d) = sum_abs;
+        F64_AT(block->sums.sum_sq + d) = sum_sq;
+        F64_AT(block->low + d) = low;
+        F64_AT(block->high + d) = high;
+        I64_AT(block->zeros + d) = zeros;
+    }
     for (size_t i = whole; i < n; i++) {
         size_t l = i - whole;
         block->sums.sum[l] += x[i];
@@ -192,26 +176,17 @@ TARGET static void LOOPS(moments_f64)(const double *x, size_t n, Block64 *block)
 /* Sums, extremes and counts down the columns of a strip of STRIP columns: `rows` rows, `stride` elements apart. */
 TARGET static void LOOPS(strip)(const float *x, size_t rows, size_t stride, float bound, Strip *strip)
 {
-    VF sum[STRIP_REGISTERS], sum_sq[STRIP_REGISTERS], low[STRIP_REGISTERS], high[STRIP_REGISTERS];
-    VI zeros[STRIP_REGISTERS], beyond[STRIP_REGISTERS];
-    VF bounds = {0};
+    VF sum[STRIP / F_WIDTH] = {0}, sum_sq[STRIP / F_WIDTH] = {0}, low[STRIP / F_WIDTH] = {0};
+    VF high[STRIP / F_WIDTH] = {0}, bounds = {0};
+    VI zeros[STRIP / F_WIDTH] = {0}, beyond[STRIP / F_WIDTH] = {0};
     bounds += bound;
-
-    memset(sum, 0, sizeof sum);
-    memset(sum_sq, 0, sizeof sum_sq);
-    memset(zeros, 0, sizeof zeros);
-    memset(beyond, 0, sizeof beyond);
-    for (int l = 0; l < STRIP; l++) {
-        strip->low[l] = HUGE_VALF;
-        strip->high[l] = -HUGE_VALF;
+    for (int r = 0; r < STRIP / F_WIDTH; r++) {
+        low[r] += HUGE_VALF;
+        high[r] -= HUGE_VALF;
     }
-    memcpy(low, strip->low, sizeof low);
-    memcpy(high, strip->high, sizeof high);
-
     for (size_t row = 0; row < rows; row++)
-        for (int r = 0; r < STRIP_REGISTERS; r++) {
-            VF v;
-            memcpy(&v, x + row * stride + (size_t)(r * F_WIDTH), sizeof v);
+        for (int r = 0; r < STRIP / F_WIDTH; r++) {
+            VF v = F32_AT(x + row * stride + r * F_WIDTH);
             VI magnitude = BITS_F32(v) & 0x7fffffff;
             sum[r] += v;
             sum_sq[r] += v * v;
@@ -220,13 +195,14 @@ TARGET static void LOOPS(strip)(const float *x, size_t rows, size_t stride, floa
             COUNT(zeros[r], magnitude == 0);
             COUNT(beyond[r], FROM_BITS_F32(magnitude) >= bounds);
         }
-
-    memcpy(strip->sum, sum, sizeof sum);
-    memcpy(strip->sum_sq, sum_sq, sizeof sum_sq);
-    memcpy(strip->low, low, sizeof low);
-    memcpy(strip->high, high, sizeof high);
-    memcpy(strip->zeros, zeros, sizeof zeros);
-    memcpy(strip->beyond, beyond, sizeof beyond);
+    for (int r = 0; r < STRIP / F_WIDTH; r++) {
+        F32_AT(strip->sum + r * F_WIDTH) = sum[r];
+        F32_AT(strip->sum_sq + r * F_WIDTH) = sum_sq[r];
+        F32_AT(strip->low + r * F_WIDTH) = low[r];
+        F32_AT(strip->high + r * F_WIDTH) = high[r];
+        I32_AT(strip->zeros + r * F_WIDTH) = zeros[r];
+        I32_AT(strip->beyond + r * F_WIDTH) = beyond[r];
+    }
 }
 
 TARGET static size_t LOOPS(count_beyond)(const float *x, size_t n, float bound)
@@ -291,9 +267,150 @@ TARGET static void LOOPS(from_float16)(const char *x, size_t n, float *out)
     }
 }
 
+/* The largest exponent field of a finite element. */
+TARGET static uint32_t LOOPS(largest_field)(const float *x, size_t n)
+{
+    uint32_t largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= 0x7fffffffu;
+        bits = bits < 0x7f800000u ? bits : 0;
+        largest = bits > largest ? bits : largest;
+    }
+    return largest >> 23;
+}
+
+/* How many elements, zeros aside, have an exponent field outside the window. */
+TARGET static size_t LOOPS(count_outside)(const float *x, size_t n, uint32_t base)
+{
+    uint32_t outside = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= 0x7fffffffu;
+        outside += (uint32_t)((bits >> 23) - base >= WINDOW) & (uint32_t)(bits != 0);
+    }
+    return outside;
+}
+
+#ifdef ONE_BIT
+
+/* Counts exponents without touching a table: an element becomes a word with one bit set, that of its exponent in the
+ * window, and words are added up bit by bit with full adders. Bit e of plane p then stands for 2**p elements of
+ * exponent e. Four planes are in registers: only each sixteenth word carries into those above. (The adders are those
+ * of Harley and Seal's count of bits; see Muła, Kurz and Lemire, "Faster Population Counts Using AVX2", 2018.) */
+#define VU LOOPS(vector_u32)
+typedef uint32_t VU __attribute__((vector_size(WIDTH)));
+typedef VU LOOPS(stored_u32) ANYWHERE;
+#define U32_AT(p) (*(LOOPS(stored_u32) *)(p))
+
+#define ADD_WORDS(carry, sum, a, b)                                                                                   \
+    do {                                                                                                              \
+        VU a_ = (a), b_ = (b);                                                                                        \
+        (carry) = MAJORITY(sum, a_, b_);                                                                              \
+        (sum) = XOR3(sum, a_, b_);                                                                                    \
+    } while (0)
+
+#define WORD(k, j)                                                                                                    \
+    VU bits##j = U32_AT(x + i + ((k) + j) * F_WIDTH);                                                                 \
+    VU place##j = ((bits##j << 1) >> 24) - bases;                                                                     \
+    VU word##j = ONE_BIT(place##j), negative##j = word##j & (VU)((VI)bits##j >> 31);                                  \
+    furthest = MAX_U32(furthest, place##j)
+
+#define ADD_TWO_WORDS(k, carry)                                                                                       \
+    do {                                                                                                              \
+        WORD(k, 0);                                                                                                   \
+        WORD(k, 1);                                                                                                   \
+        ADD_WORDS(carry[0], sums[0][0], word0, word1);                                                                \
+        ADD_WORDS(carry[1], sums[1][0], negative0, negative1);                                                        \
+    } while (0)
+
+#define ADD_CARRIES(plane, carry, a, b)                                                                               \
+    do {                                                                                                              \
+        ADD_WORDS(carry[0], sums[0][plane], a[0], b[0]);                                                              \
+        ADD_WORDS(carry[1], sums[1][plane], a[1], b[1]);                                                              \
+    } while (0)
+
+/* Adds whole groups of elements to the planes: those of all elements, and those of the negative ones.
+ * Returns whether some lay outside the window, zeros among them; those are not counted. */
+TARGET static int LOOPS(count_window)(const float *x, size_t n, uint32_t base, uint32_t *planes)
+{
+    VU sums[2][4], bases = {0}, furthest = {0};
+    bases += base;
+    for (int p = 0; p < 4; p++) {
+        sums[0][p] = U32_AT(planes + p * F_WIDTH);
+        sums[1][p] = U32_AT(planes + (PLANES + p) * F_WIDTH);
+    }
+
+    for (size_t i = 0; i < n; i += 16 * F_WIDTH) {
+        VU two_a[2], two_b[2], four_a[2], four_b[2], eight_a[2], eight_b[2], sixteen[2];
+        ADD_TWO_WORDS(0, two_a);
+        ADD_TWO_WORDS(2, two_b);
+        ADD_CARRIES(1, four_a, two_a, two_b);
+        ADD_TWO_WORDS(4, two_a);
+        ADD_TWO_WORDS(6, two_b);
+        ADD_CARRIES(1, four_b, two_a, two_b);
+        ADD_CARRIES(2, eight_a, four_a, four_b);
+        ADD_TWO_WORDS(8, two_a);
+        ADD_TWO_WORDS(10, two_b);
+        ADD_CARRIES(1, four_a, two_a, two_b);
+        ADD_TWO_WORDS(12, two_a);
+        ADD_TWO_WORDS(14, two_b);
+        ADD_CARRIES(1, four_b, two_a, two_b);
+        ADD_CARRIES(2, eight_b, four_a, four_b);
+        ADD_CARRIES(3, sixteen, eight_a, eight_b);
+        for (int s = 0; s < 2; s++)
+            for (int p = 4; p < PLANES; p++) {
+                uint32_t *plane = planes + (s * PLANES + p) * F_WIDTH;
+                VU before = U32_AT(plane);
+                U32_AT(plane) = before ^ sixteen[s];
+                sixteen[s] &= before;
+            }
+    }
+
+    for (int p = 0; p < 4; p++) {
+        U32_AT(planes + p * F_WIDTH) = sums[0][p];
+        U32_AT(planes + (PLANES + p) * F_WIDTH) = sums[1][p];
+    }
+    uint32_t places[F_WIDTH], largest = 0;
+    U32_AT(places) = furthest;
+    for (int l = 0; l < F_WIDTH; l++)
+        largest = places[l] > largest ? places[l] : largest;
+    return largest >= WINDOW;
+}
+
+/* Reads the planes into counts by exponent, of all elements and of the negative ones. */
+TARGET static void LOOPS(read_planes)(const uint32_t *planes, uint32_t counts[2][WINDOW])
+{
+    for (int s = 0; s < 2; s++)
+        for (int e = 0; e < WINDOW; e++) {
+            VU total = {0};
+            for (int p = 0; p < PLANES; p++)
+                total += ((U32_AT(planes + (s * PLANES + p) * F_WIDTH) >> e) & 1) << p;
+            uint32_t lanes[F_WIDTH], count = 0;
+            U32_AT(lanes) = total;
+            for (int l = 0; l < F_WIDTH; l++)
+                count += lanes[l];
+            counts[s][e] = count;
+        }
+}
+
+#undef VU
+#undef U32_AT
+#undef WORD
+#undef ADD_WORDS
+#undef ADD_TWO_WORDS
+#undef ADD_CARRIES
+#define WINDOW_LOOPS F_WIDTH, LOOPS(count_window), LOOPS(read_planes)
+#else
+#define WINDOW_LOOPS 0, NULL, NULL
+#endif
+
 static const Loops LOOPS(loops) = {
-    LOOPS(moments_f32), LOOPS(moments_f64),     LOOPS(strip),         LOOPS(count_beyond), LOOPS(count_denormals),
-    LOOPS(subtract),    LOOPS(from_bfloat16), LOOPS(from_float16),
+    LOOPS(moments_f32),     LOOPS(moments_f64),   LOOPS(strip),         LOOPS(count_beyond),
+    LOOPS(count_denormals), LOOPS(largest_field), LOOPS(count_outside), WINDOW_LOOPS,
+    LOOPS(subtract),        LOOPS(from_bfloat16), LOOPS(from_float16),
 };
 
 #undef VF
@@ -301,6 +418,12 @@ static const Loops LOOPS(loops) = {
 #undef VD
 #undef VL
 #undef HALF
+#undef ANYWHERE
+#undef F32_AT
+#undef I32_AT
+#undef F64_AT
+#undef I64_AT
+#undef HALF_AT
 #undef WIDEN
 #undef COUNT
 #undef BITS_F32
@@ -309,11 +432,8 @@ static const Loops LOOPS(loops) = {
 #undef FROM_BITS_F64
 #undef D_WIDTH
 #undef F_WIDTH
-#undef F_REGISTERS
-#undef D_REGISTERS
-#undef STRIP_REGISTERS
-#undef ADD_TO_SUMS
-#undef ADD_TO_EXTREMES
+#undef AT_ONCE
+#undef ADD_VECTOR
 #undef WIDTH
 #undef TARGET
 #undef LOOPS
@@ -322,3 +442,8 @@ static const Loops LOOPS(loops) = {
 #undef MIN_F64
 #undef MAX_F64
 #undef WIDEN_F16
+#undef ONE_BIT
+#undef MAX_U32
+#undef XOR3
+#undef MAJORITY
+#undef WINDOW_LOOPS

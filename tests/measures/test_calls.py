@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import numpy as np
@@ -137,22 +138,29 @@ def test_an_unknown_set_of_instructions_is_refused(loops):
 
 
 def test_other_threads_run_while_a_large_tensor_is_read(loops):
-    values, moments, exponents = np.ones(20_000_000, np.float32), rows(), bins()
-    counted, stop = [0], threading.Event()
+    values, go, ran = np.ones(2_000_000, np.float32), threading.Lock(), threading.Event()
 
-    def count() -> None:
-        while not stop.is_set():
-            counted[0] += 1
+    def wait_and_run() -> None:
+        with go:
+            ran.set()
 
-    other = threading.Thread(target=count)
+    go.acquire()
+    other = threading.Thread(target=wait_and_run)
     other.start()
-    before = counted[0]
-    loops.summarize_into(values.ctypes.data, values.size, 0, moments, 0, exponents, 2)
-    meanwhile = counted[0] - before
-    stop.set()
+    arguments = (values.ctypes.data, values.size, 0, rows(), 0, bins(), 2)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # from here on the other thread runs only if this one lets it
+    try:
+        go.release()
+        for _ in range(500):
+            loops.summarize_into(*arguments)
+            if ran.is_set():
+                break
+        let = ran.is_set()
+    finally:
+        sys.setswitchinterval(interval)
     other.join(timeout=10)
-    assert meanwhile > 0
-    assert exponents[0, 127] == values.size
+    assert let
 
 
 def test_the_door_leads_to_the_native_loop_or_says_that_it_does_not():

@@ -105,6 +105,42 @@ def test_one_strange_element_is_found_wherever_it_lies(loops, at, value):
     assert_same(*fast, *slow)
 
 
+def wandering(kind: str) -> NDArray[np.float32]:
+    random = np.random.default_rng(len(kind))
+    values = random.standard_normal(150_001)
+    match kind:
+        case "steady":
+            pass
+        case "negative":
+            values = -np.abs(values)
+        case "many zeros":
+            values[random.random(values.size) < 0.5] = 0
+        case "zeros first":
+            values[:9000] = 0
+        case "small first":
+            values[:9000] *= 1e-30
+        case "large first":
+            values[:9000] *= 1e30
+        case "rising":
+            values *= 2.0 ** np.linspace(-140, 120, values.size)
+        case "leaping":
+            values *= 2.0 ** random.integers(-140, 120, values.size)
+        case "a few strange":
+            values[::5000] = np.tile([np.nan, np.inf, -np.inf, 1e-44, -1e-44, 3e38], 6)[: values[::5000].size]
+    return values.astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["steady", "negative", "many zeros", "zeros first", "small first", "large first",
+                                  "rising", "leaping", "a few strange"])
+def test_long_histograms_agree_however_the_exponents_wander(loops, kind):
+    values = wandering(kind)
+    for size in (8191, 8192, 8193, 65_536, values.size):
+        fast, slow = outputs(), outputs()
+        loops.summarize_into(values.ctypes.data, size, 0, fast[0], 1, fast[1], 2)
+        plain.summarize_into(values.ctypes.data, size, 0, slow[0], 1, slow[1], 2)
+        assert_same(*fast, *slow)
+
+
 def test_denormals_are_seen_where_training_flushes_them_to_zero(loops):
     torch = pytest.importorskip("torch")
     values = np.full(5000, 1e-40, np.float32)

@@ -57,7 +57,7 @@ def test_a_second_batch_is_merged_into_the_first(either):
     assert columns.tolist() == [[1, 2, 0, -5, 2, -2, 30]]
 
 
-@pytest.mark.parametrize("bound", [0.1, 1.0, 1e300, 1e-300, np.inf])
+@pytest.mark.parametrize("bound", [0.1, 0.7, 1.0, 1e300, 1e-300, np.inf])
 @pytest.mark.parametrize("inner", [1, 600])
 def test_a_bound_between_two_float32_is_kept_exactly(either, bound, inner):
     near = np.float32([bound if bound < 3e38 else 3e38])[0]
