@@ -104,8 +104,13 @@ def test_a_unit_bound_that_was_not_asked_for_is_nan() -> None:
     assert math.isnan(read.bound)
 
 
-@pytest.mark.parametrize(("losses", "mean"), [([1.0, 3.0], 2.0), ([1.0, math.inf], math.inf), ([1.0, math.nan], math.nan),
-                                              ([math.inf, -math.inf], math.nan), ([-math.inf, 2.0], -math.inf)])
+@pytest.mark.parametrize(
+    ("losses", "mean"),
+    [
+        ([1.0, 3.0], 2.0), ([1.0, math.inf], math.inf), ([1.0, math.nan], math.nan),
+        ([math.inf, -math.inf], math.nan), ([-math.inf, 2.0], -math.inf),
+    ],
+)
 def test_a_loss_over_micro_batches_has_their_mean_as_value(losses: list[float], mean: float) -> None:
     key = Key(Kind.LOSS, "loss")
     moments, _ = row_from_summary(summarize(np.array(losses)))

@@ -157,9 +157,18 @@ class Points:
     points: NDArray[np.void]
 
     def pieces(self, count: int) -> Iterator[Points]:
-        """Yield them in pieces of at most `count`; nothing where there are none."""
-        for start in range(0, len(self.points), count):
-            yield Points(self.series, self.points[start : start + count])
+        """Yield them in pieces of `count`, or a few more: a step is never split. Nothing where there are none."""
+        start = 0
+        while start < len(self.points):
+            stop = min(start + count, len(self.points))
+            while stop < len(self.points) and self._belong_together(stop - 1, stop):
+                stop += 1
+            yield Points(self.series, self.points[start:stop])
+            start = stop
+
+    def _belong_together(self, first: int, second: int) -> bool:
+        of_step = not self.series[self.points["series"][second]].logged
+        return of_step and bool(self.points["tick"][first] == self.points["tick"][second])
 
 
 NO_POINTS = Points((), np.empty(0, POINT))
