@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,8 +16,9 @@ import pytest
 from barograph.errors import DamagedChunk, NewerFormat, RunFinished, RunInUse, StoreDenied
 from barograph.model.manifest import EndState, Worker
 from barograph.model.records import StepRecords
-from barograph.runs.claim import begin_attempt, launch_of
-from barograph.runs.papers import manifest_bytes, sealed, unsealed, worker_from_bytes
+from barograph.runs.claim import begin_attempt, claim_run, launch_of
+from barograph.runs.papers import manifest_bytes, sealed, unsealed, worker_bytes, worker_from_bytes
+from barograph.runs.process import Process, is_alive, parent_process, process_of, this_process
 
 MakeRecords = Callable[..., StepRecords]
 LAUNCH = {"RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "none"}
@@ -27,8 +29,6 @@ def pretend_other_process(workshop: Any, attempt: int, *, alive: bool) -> None:
     name = f"attempts/{attempt:04d}.json"
     body = unsealed(workshop.store.get(name), name)
     if alive:
-        from barograph.runs.process import parent_process
-
         other = parent_process()
         body.update(pid=other.pid, started_ticks=other.started_ticks)
     else:
@@ -49,9 +49,6 @@ def test_a_place_where_another_process_writes_is_refused(workshop: Any) -> None:
 
 
 def test_a_worker_that_lives_keeps_the_run_though_its_parent_is_gone(workshop: Any) -> None:
-    from barograph.runs.papers import worker_bytes
-    from barograph.runs.process import parent_process
-
     worker = workshop.worker(attempt=workshop.claim())
     pretend_other_process(workshop, 0, alive=False)
     parent = parent_process()
@@ -108,7 +105,7 @@ def test_a_place_that_cannot_be_written_says_so(workshop: Any) -> None:
         workshop.claim()
 
 
-def test_a_worker_far_away_whose_heart_beats_keeps_the_run(workshop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_far_away_whose_heart_beats_keeps_the_run(workshop: Any) -> None:
     worker = workshop.worker(attempt=workshop.claim())
     writer = workshop.writer(worker)
     pretend_other_process(workshop, 0, alive=False)
@@ -117,9 +114,6 @@ def test_a_worker_far_away_whose_heart_beats_keeps_the_run(workshop: Any, monkey
     def wait(secs: float) -> None:
         workshop.clock.advance(secs)
         writer.turn()
-
-    monkeypatch.setattr(workshop.clock, "jump", wait)
-    from barograph.runs.claim import claim_run
 
     with pytest.raises(RunInUse):
         claim_run(workshop.store, workshop.manifest, clock=workshop.clock, wait=wait)
@@ -215,8 +209,6 @@ sys.stdin.readline()
 
 def claim_together(place: Path, environments: list[dict[str, str]]) -> list[list[Any]]:
     """Let real processes claim a run at the same moment; return what each got, before any of them ends."""
-    import os
-
     processes = [
         subprocess.Popen([sys.executable, "-c", RANKS, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                          text=True, env={**os.environ, **environment})
@@ -249,8 +241,6 @@ def test_of_two_runs_in_one_place_one_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_worker_is_not_taken_for_another_process_with_its_number(workshop: Any) -> None:
-    from barograph.runs.process import is_alive, process_of, this_process
-
     me = this_process()
     assert is_alive(me) is True
     assert is_alive(replace(me, started_ticks=me.started_ticks + 1)) is False
@@ -261,14 +251,9 @@ def test_a_worker_is_not_taken_for_another_process_with_its_number(workshop: Any
 
 
 def test_a_process_that_ended_and_was_not_collected_is_dead() -> None:
-    from barograph.runs.process import Process, is_alive, this_process
-
     me = this_process()
     child = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.DEVNULL)
-    # Waits for the end without collecting it.
-    import os
-
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # waits for the end without collecting it
     assert is_alive(Process(child.pid, me.host, me.boot_id, 0)) is False
     child.wait(30)
     assert is_alive(Process(child.pid, me.host, me.boot_id, 0)) is False
