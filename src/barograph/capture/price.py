@@ -6,6 +6,8 @@ import math
 
 _OPENING_STEPS = 10
 _SMOOTHING = 0.3
+_PLENTY = 3.0
+_MAX_INTERVAL_STEPS = 2**20
 
 
 class Price:
@@ -14,6 +16,9 @@ class Price:
     The promise is over the run: capture's share of the time that training takes without it is at most
     `budget`. The first steps say most about initialisation, so the first ten that are due are recorded
     on credit, and paid back before any other.
+
+    Steps are then recorded on a grid whose interval is a power of two: of several workers that measure
+    different costs, each records a part of the steps of the next, so they meet on common steps.
 
     All times are seconds of one monotonic clock.
 
@@ -24,6 +29,7 @@ class Price:
     def __init__(self, budget: float | None) -> None:
         self.budget = budget
         self.spent_secs = 0.0
+        self.interval_steps = 1
         self._start: float | None = None
         self._estimates: dict[int, float] = {}
         self._credits = _OPENING_STEPS
@@ -46,15 +52,31 @@ class Price:
         before = self._estimates.get(mask)
         self._estimates[mask] = secs if before is None else before + _SMOOTHING * (secs - before)
 
-    def affords(self, mask: int, now: float) -> bool:
-        """Return whether a step that takes `mask` keeps the promise, or may be had on credit."""
+    def affords(self, mask: int, step: int, now: float) -> bool:
+        """Return whether step `step` may take `mask`: it is on the grid and keeps the promise, or is on credit."""
         if self.budget is None or mask == 0:
             return True
         if self._credits > 0:
             self._credits -= 1
             return True
+        if step % self.interval_steps:
+            return False
+        foreseen = self._foreseen(mask)
+        left = self._left_secs(now)
+        if left < foreseen:
+            self.interval_steps = min(2 * self.interval_steps, _MAX_INTERVAL_STEPS)
+            return False
+        if left > _PLENTY * foreseen and self.interval_steps > 1:
+            self.interval_steps //= 2
+        return True
+
+    def affords_numbers(self, now: float) -> bool:
+        """Return whether a step of plain numbers (the loss) keeps the promise; very short steps do not."""
+        return self.budget is None or self._credits > 0 or self._left_secs(now) >= self._foreseen(0)
+
+    def _left_secs(self, now: float) -> float:
         bare_secs = self.elapsed_secs(now) - self.spent_secs
-        return self.spent_secs + self._foreseen(mask) <= self.budget * bare_secs
+        return (self.budget or 0.0) * bare_secs - self.spent_secs
 
     def _foreseen(self, mask: int) -> float:
         if mask in self._estimates:

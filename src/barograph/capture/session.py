@@ -109,6 +109,7 @@ class Session:
         self._tick = 0
         self._steps: dict[str, int] = {}
         self._recorded_steps: dict[str, int] = {}
+        self._numbers_passed = 0
         self._last_end: float | None = None
         self._step_secs: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._last_loss = float("nan")
@@ -152,7 +153,18 @@ class Session:
         if self.price.budget is None:
             return self.plan.scheduled(number, mode)
         due = self._agenda.due(number, mode)
-        return due if self.price.affords(due, self.clock.monotonic()) else 0
+        return due if self.price.affords(due, number, self.clock.monotonic()) else 0
+
+    def affords_numbers(self) -> bool:
+        """Return whether the loss of the coming step is recorded, or not even that can be afforded."""
+        return self.price.affords_numbers(self.clock.monotonic())
+
+    def pass_step(self, optimizer: str) -> None:
+        """Count a step of which nothing is recorded."""
+        self._steps[optimizer] = self.made(optimizer) + 1
+        self._tick += 1
+        self._numbers_passed += 1
+        self._time_step()
 
     def began(self) -> None:
         """Note that training goes on now; the first time, claim this worker's place in the run."""
@@ -184,16 +196,18 @@ class Session:
         """
         number = self.made(optimizer)
         self._steps[optimizer] = number + 1
+        self._time_step()
+        self._agenda.took(mask)
+        self.price.learn(mask, cost_secs)
+        if bool(self.plan.kinds(mask) & {Kind.WEIGHT, Kind.GRADIENT}):
+            self._recorded_steps[optimizer] = self._recorded_steps.get(optimizer, 0) + 1
+        self._publish(buffer, Step(self._tick, number, optimizer, Mode.TRAIN, self.clock.unix(), skipped))
+
+    def _time_step(self) -> None:
         now = self.clock.monotonic()
         if self._last_end is not None:
             self._step_secs.append(now - self._last_end)
         self._last_end = now
-        if mask:
-            self._agenda.took(mask)
-            self.price.learn(mask, cost_secs)
-        if bool(self.plan.kinds(mask) & {Kind.WEIGHT, Kind.GRADIENT}):
-            self._recorded_steps[optimizer] = self._recorded_steps.get(optimizer, 0) + 1
-        self._publish(buffer, Step(self._tick, number, optimizer, Mode.TRAIN, self.clock.unix(), skipped))
 
     def end_evaluation(self, buffer: StepBuffer, mode: Mode) -> None:
         """Publish what was gathered between two training steps in another mode."""
@@ -297,6 +311,7 @@ class Session:
                 capture_secs=self.price.spent_secs,
                 startup_secs=self._startup_secs,
                 budget=self.price.budget_or_nan,
+                interval_steps=self.price.interval_steps,
             ),
             coverage=self._coverage(),
             problems=self.guard.problems,
@@ -313,6 +328,8 @@ class Session:
         reasons = list(dict(seen.reasons).values())
         if seen.parameters > len(seen.weights):
             reasons.append(f"{seen.parameters - len(seen.weights)} of {seen.parameters} parameters were never recorded")
+        if seen.loss and self._numbers_passed:
+            reasons.append(f"the loss was recorded at {steps - self._numbers_passed} of {steps} steps (the budget)")
         if steps and not seen.loss:
             reasons.append("no loss was seen: none went through `backward` or a loss function of torch")
         if recorded < steps:

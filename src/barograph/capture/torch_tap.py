@@ -102,6 +102,7 @@ class TorchTap:
         self._last_label = ""
         self._in_step = 0
         self._stepped_in_scaler: set[int] = set()
+        self._dormant = False
         self._step_secs = 0.0
         session.before_close(self._flush)
 
@@ -235,9 +236,13 @@ class TorchTap:
 
     # Losses, clipping, scaling: called by the wrappers
 
-    @_entry_point("reading the loss")
     def backward_begins(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""
+        if not self._dormant:
+            self._read_roots(tensors)
+
+    @_entry_point("reading the loss")
+    def _read_roots(self, tensors: Any) -> None:
         if in_backward():
             return
         self._thread.root = None
@@ -245,9 +250,13 @@ class TorchTap:
         self._phase.backward_begins()
         self._losses.roots(tensors)
 
-    @_entry_point("reading what a loss function returned")
     def loss_returned(self, name: str, loss: Any) -> None:
-        """Record what a loss function of torch returned."""
+        """Record what a loss function of torch returned; in evaluation always, since that is rare."""
+        if not (self._dormant and torch.is_grad_enabled()):
+            self._read_loss(name, loss)
+
+    @_entry_point("reading what a loss function returned")
+    def _read_loss(self, name: str, loss: Any) -> None:
         if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point():
             return
         if self._only and not self.session.declared:
@@ -296,7 +305,8 @@ class TorchTap:
         # An optimizer that wraps another steps once, not twice.
         if self._in_step == 1:
             self._stepped_in_scaler.add(id(optimizer))
-            self._before_step(optimizer, args, kwargs)
+            if not self._dormant:
+                self._before_step(optimizer, args, kwargs)
 
     @_entry_point("reading gradients before a step")
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -326,8 +336,21 @@ class TorchTap:
             return
         self._in_step = max(0, self._in_step - 1)
         if self._in_step == 0:
-            self._after_step(optimizer, args, kwargs)
+            if self._dormant:
+                self._pass(optimizer)
+            else:
+                self._after_step(optimizer, args, kwargs)
             self.session.raise_if_stopped()
+
+    @_entry_point("counting a step")
+    def _pass(self, optimizer: Any) -> None:
+        """Count a step that the budget has no room for, not even for its loss."""
+        if self._only and not self._is_watched(optimizer):
+            return
+        entry = self.optimizers.entry(optimizer, refresh=False)
+        self._note_order(entry)
+        self.session.pass_step(entry.label)
+        self._prepare_next()
 
     @_entry_point("reading weights after a step")
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -363,18 +386,26 @@ class TorchTap:
         self._publish("", skipped=False)
 
     def _end(self, entry: Entry, *, skipped: bool) -> None:
+        self._note_order(entry)
+        self._publish(entry.label, skipped=skipped)
+
+    def _note_order(self, entry: Entry) -> None:
+        """Remember which optimizer steps after which, to know whose step comes next."""
         previous = next((item for item in self.optimizers if item.label == self._last_label), None)
         if previous is not None:
             previous.next_label = entry.label
         self._last_label, self._next_label = entry.label, entry.next_label
-        self._publish(entry.label, skipped=skipped)
 
     def _publish(self, label: str, *, skipped: bool) -> None:
         buffer, mask = self._phase.take_step()
         cost_secs, self._step_secs = self._step_secs, 0.0
         self._parameters.forget_step()
         self.session.end_step(buffer, optimizer=label, mask=mask, cost_secs=cost_secs, skipped=skipped)
+        self._prepare_next()
+
+    def _prepare_next(self) -> None:
         self._phase.mask = self._choose()
+        self._dormant = self._phase.mask == 0 and not self.session.affords_numbers()
         self._listen(self._outputs.asked(self._phase.mask) or self._outputs.always)
 
     # Small things

@@ -105,6 +105,7 @@ class Cost:
         background_secs: CPU time of Barograph's own threads.
         startup_secs: Spent by Barograph before the first step.
         budget: Share of the training time it was allowed; NaN where there was no budget.
+        interval_steps: Every how many steps the budget lets tensors be recorded now.
     """
 
     train_secs: float = 0.0
@@ -112,6 +113,7 @@ class Cost:
     background_secs: float = 0.0
     startup_secs: float = 0.0
     budget: float = float("nan")
+    interval_steps: int = 1
 
     @property
     def share(self) -> float:
