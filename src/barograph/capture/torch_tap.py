@@ -347,6 +347,7 @@ class TorchTap:
         """Count a step that the budget has no room for, not even for its loss."""
         if self._only and not self._is_watched(optimizer):
             return
+        self._phase.end_evaluation()
         entry = self.optimizers.entry(optimizer, refresh=False)
         self._note_order(entry)
         self.session.pass_step(entry.label)
