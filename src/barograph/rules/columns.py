@@ -75,6 +75,89 @@ class Table:
         return tuple(subject.key.path for subject in self.subjects)
 
 
+@dataclass(frozen=True, slots=True)
+class LayerTable:
+    """The parameters of one kind gathered by the module they belong to, in order of first appearance.
+
+    Attributes:
+        paths: Of the modules.
+        classes: Of the modules.
+        keys: The first parameter of each.
+        sums: Shape (modules, 10): the moments of all parameters of a module, added (extremes: do not use).
+    """
+
+    paths: tuple[str, ...]
+    classes: tuple[str, ...]
+    keys: tuple[Key, ...]
+    sums: Numbers
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def column(self, name: str) -> Numbers:
+        """Return one column of `MOMENT_FIELDS`, added over each module's parameters."""
+        return self.sums[:, _AT[name]]
+
+    @property
+    def l2(self) -> Numbers:
+        """Euclidean norm of all parameters of a module."""
+        return np.sqrt(self.column("sum_sq"))
+
+    @property
+    def mean_abs_nonzero(self) -> Numbers:
+        """Mean magnitude of the elements that are not zero; 0 where all are.
+
+        Of an embedding or behind a ReLU most of a gradient is zero on purpose.
+        """
+        nonzero = self.column("count") - self.column("zeros")
+        return np.where(nonzero > 0, self.column("sum_abs") / np.maximum(nonzero, 1.0), 0.0)
+
+    def named(self, row: int) -> str:
+        """Return a module as a person reads it: path and class."""
+        return f'"{self.paths[row]}"' + (f" ({self.classes[row]})" if self.classes[row] else "")
+
+
+def layers_of(table: Table) -> LayerTable:
+    """Return the rows of a table of parameters gathered by module.
+
+    Example:
+        >>> from barograph.model.summary import Summary
+        >>> weight, bias = Key(Kind.WEIGHT, "fc.weight"), Key(Kind.WEIGHT, "fc.bias")
+        >>> view = StepView.of(0, {weight: Summary(count=8, sum_sq=7.0), bias: Summary(count=2, sum_sq=2.0)})
+        >>> layers = layers_of(table_of(view, Kind.WEIGHT))
+        >>> layers.paths, layers.l2.tolist()
+        (('fc',), [3.0])
+    """
+    paths, classes, keys, owner = _grouping(table.subjects)
+    sums = np.zeros((len(paths), len(MOMENT_FIELDS)))
+    np.add.at(sums, owner, table.moments)
+    return LayerTable(paths, classes, keys, sums)
+
+
+_Grouping = tuple[tuple[str, ...], tuple[str, ...], tuple[Key, ...], NDArray[np.intp]]
+
+_groupings: dict[int, tuple[tuple[Subject, ...], _Grouping]] = {}
+_MOST_GROUPINGS = 64
+
+
+def _grouping(subjects: tuple[Subject, ...]) -> _Grouping:
+    # Steps of one plan share the very tuple, and walking thousands of names at each would be most of the work.
+    known = _groupings.get(id(subjects))
+    if known is not None and known[0] is subjects:
+        return known[1]
+    first: dict[str, int] = {}
+    owner = np.empty(len(subjects), np.intp)
+    for row, subject in enumerate(subjects):
+        owner[row] = first.setdefault(layer_path(subject.key.path), len(first))
+    rows = [int(np.argmax(owner == number)) for number in range(len(first))]
+    heads = [subjects[row] for row in rows]
+    grouping = (tuple(first), tuple(item.layer for item in heads), tuple(item.key for item in heads), owner)
+    if len(_groupings) >= _MOST_GROUPINGS:
+        _groupings.clear()
+    _groupings[id(subjects)] = (subjects, grouping)
+    return grouping
+
+
 def table_of(view: StepView, kind: Kind) -> Table:
     """Return the tensors of that kind with at least one element seen in this step."""
     columns = view.columns(kind, histograms=False)

@@ -1,0 +1,206 @@
+"""Rules about units (neurons, channels) that have stopped to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.records import Subject, UnitSummaries
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.model.summary import UNIT_FIELDS
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.columns import Numbers, learning_rate
+from barograph.rules.words import lower_rate, number, percent, sentence
+from barograph.runs.view import StepView
+
+_AT = {name: index for index, name in enumerate(UNIT_FIELDS)}
+_EVERY = Schedule(every=20, modes=frozenset({Mode.TRAIN}))
+_APART_STEPS = 10
+"""Steps between two judgements of one layer, and before the first: deep networks begin with units that are all on or
+all off, and come alive within a few steps."""
+_LEAST_UNITS = 4
+"""A layer of fewer units is an answer or a gate, and may well be off altogether."""
+
+_PASSING = ("MaxPool", "AvgPool", "AdaptiveAvgPool", "AdaptiveMaxPool", "Dropout", "Flatten", "Unflatten", "Identity")
+"""Modules that hand a unit's silence on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadRelu(Rule):
+    """A101: Most units of a ReLU layer are dead: they answer nothing to any sample.
+
+    What it sees: for each unit (channel of a convolution, else neuron) after a ReLU the share of outputs that
+      are not zero, over at least a hundred outputs, gathered over as many recorded steps as that takes. A unit
+      is dead where the share is below `threshold_inactivity`; the layer is sick where more than `threshold_layer`
+      of its units are. A ReLU that is called as a function is seen where its output enters the next module.
+    Why it matters: a dead unit gets no gradient, so it never comes back. The layer works with what is left.
+    What to do: lower the learning rate, since one large step kills most; He initialisation; biases not below
+      zero; LeakyReLU, GELU or SiLU in place of ReLU; a normalisation layer before it.
+    When it is wrong: networks that are made to be sparse; deep networks in their first steps, whose units may
+      all be on or off for all inputs; batches with few kinds of samples.
+    Source: Lu, Shin, Su & Karniadakis, "Dying ReLU and initialization", 2019; Amazon SageMaker Debugger's DeadRelu.
+    """
+
+    code: ClassVar[str] = "A101"
+    name: ClassVar[str] = "dead-relu"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    threshold_inactivity: float = parameter(
+        0.01, "Share of outputs that are not zero below which a unit is dead.", above=0.0, below=1.0,
+    )
+    threshold_layer: float = parameter(0.5, "Share of dead units above which a layer is sick.", above=0.0, below=1.0)
+    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (Selection(kinds=frozenset({Kind.OUTPUT, Kind.INPUT}), layers=frozenset({"ReLU", "ReLU6", "relu"}),
+                          schedule=_EVERY, units=True),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        judged = waiting = 0
+        last: dict[str, int] = memory.setdefault("judged", {})
+        for subject, units in _after(view, ("ReLU", "ReLU6"), "relu"):
+            if view.step.number < last.get(subject.key.path, 0) + _APART_STEPS:
+                waiting += 1
+                continue
+            gathered = _gathered(memory, subject.key, units, _AT["zeros"], least=round(1 / self.threshold_inactivity))
+            if gathered is None:
+                waiting += 1
+                continue
+            judged += 1
+            last[subject.key.path] = view.step.number
+            zeros, count = gathered
+            active = 1.0 - zeros / count
+            dead = active < self.threshold_inactivity
+            if dead.mean() > self.threshold_layer:
+                yield self._symptom(view, subject, dead, count)
+        if not judged or waiting:
+            yield Unjudged("outputs of ReLU units were recorded, but fewer than it takes to call one dead")
+
+    def _symptom(self, view: StepView, subject: Subject, dead: NDArray[np.bool_], count: int) -> Symptom:
+        share = float(dead.mean())
+        slower = sentence(lower_rate(learning_rate(view), 10))
+        return Symptom(
+            message=f"{int(dead.sum())} of {len(dead)} units {_where(subject)} are dead: zero for all but "
+                    f"{percent(self.threshold_inactivity)} of {count} outputs each.",
+            remedy=f"{slower} and start again, since dead units do not come back; or use LeakyReLU, He initialisation "
+                   "with zero biases, or a normalisation layer before it.",
+            evidence=(Evidence(subject.key, view.step.number, "dead_share", share, self.threshold_layer,
+                               f"{percent(share)} of units dead"),),
+            subject=subject.key.path,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaturatedActivation(Rule):
+    """A102: Most units of a tanh or sigmoid layer are saturated, and let no gradient through.
+
+    What it sees: for each unit after a tanh or sigmoid the mean of the derivative over its outputs, which is
+      exactly 1 − mean(y²) for tanh and mean(y) − mean(y²) for the sigmoid. A unit is saturated where that is below
+      `threshold_derivative` (as if all inputs lay beyond ±4.15 and ±6.91); the layer is sick where more than
+      `threshold_layer` of its units are. The last activation of the model is its answer and is not judged, nor are
+      layers of fewer than four units.
+    Why it matters: what comes back through a saturated unit is multiplied with next to nothing: everything before
+      it stops learning.
+    What to do: Xavier initialisation; a normalisation layer before the activation; a lower learning rate; inputs
+      scaled to zero mean and unit variance; ReLU or GELU in its place.
+    When it is wrong: gates that are meant to be open or shut; binary codes in an inner layer.
+    Source: Glorot & Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010;
+      Amazon SageMaker Debugger's SaturatedActivation, which counts inputs beyond bounds.
+    """
+
+    code: ClassVar[str] = "A102"
+    name: ClassVar[str] = "saturated-activation"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    threshold_derivative: float = parameter(
+        1e-3, "Mean derivative below which a unit is saturated.", above=0.0, below=0.25,
+    )
+    threshold_layer: float = parameter(
+        0.5, "Share of saturated units above which a layer is sick.", above=0.0, below=1.0,
+    )
+    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (Selection(kinds=frozenset({Kind.OUTPUT, Kind.INPUT}),
+                          layers=frozenset({"Tanh", "Sigmoid", "tanh", "sigmoid"}), schedule=_EVERY, units=True),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        judged = 0
+        last = view.columns(Kind.OUTPUT, histograms=False).subjects[-1:]
+        found = (*_after(view, ("Tanh",), "tanh"), *_after(view, ("Sigmoid",), "sigmoid"))
+        for subject, units in found:
+            if subject in last:
+                continue
+            judged += 1
+            derivative = _mean_derivative(subject.layer, units)
+            saturated = derivative < self.threshold_derivative
+            if saturated.mean() > self.threshold_layer:
+                yield self._symptom(view, subject, derivative, saturated)
+        if not judged:
+            yield Unjudged("only the model's last activation is a tanh or sigmoid" if found else
+                           "no units after a tanh or sigmoid were recorded")
+
+    def _symptom(self, view: StepView, subject: Subject, derivative: Numbers, saturated: NDArray[np.bool_]) -> Symptom:
+        share, middle = float(saturated.mean()), float(np.median(derivative))
+        slower = lower_rate(learning_rate(view), 10)
+        return Symptom(
+            message=f"{int(saturated.sum())} of {len(saturated)} units {_where(subject)} are saturated: their mean "
+                    f"derivative is below {number(self.threshold_derivative)} (median of all units {number(middle)}).",
+            remedy=f"Initialise what feeds it with xavier_uniform_, or put a normalisation layer before it; if it was "
+                   f"well at first, {slower}; or use ReLU or GELU in its place.",
+            evidence=(Evidence(subject.key, view.step.number, "saturated_share", share, self.threshold_layer,
+                               f"{percent(share)} of units saturated"),),
+            subject=subject.key.path,
+        )
+
+
+def _mean_derivative(layer: str, units: UnitSummaries) -> Numbers:
+    finite = np.maximum(units.count - units.columns[:, _AT["nonfinite"]], 1.0)
+    mean, mean_square = units.columns[:, _AT["sum"]] / finite, units.columns[:, _AT["sum_sq"]] / finite
+    if layer.lower() == "tanh":
+        return np.asarray(1.0 - mean_square)
+    return np.asarray(mean - mean_square)
+
+
+def _after(view: StepView, classes: tuple[str, ...], function: str) -> Iterator[tuple[Subject, UnitSummaries]]:
+    """Yield the units after each activation: of modules of these classes, and where the function was called."""
+    for subject, units in view.unit_summaries(Kind.OUTPUT, classes):
+        if len(units.columns) >= _LEAST_UNITS:
+            yield subject, units
+    order = view.columns(Kind.OUTPUT, histograms=False).subjects
+    at = {subject.key.path: row for row, subject in enumerate(order)}
+    for subject, units in view.unit_summaries(Kind.INPUT, (function,)):
+        row = at.get(subject.key.path, 0) - 1
+        while row >= 0 and order[row].layer.startswith(_PASSING):
+            row -= 1
+        # The output of a module is judged as such; only a function has no output of its own.
+        if len(units.columns) >= _LEAST_UNITS and not (row >= 0 and order[row].layer in classes):
+            yield subject, units
+
+
+def _gathered(memory: Memory, key: Key, units: UnitSummaries, column: int, *, least: int) -> tuple[Numbers, int] | None:
+    """Return one column and the outputs a unit, added up over recorded steps until there are `least`; else None."""
+    waiting: dict[str, Any] = memory.setdefault("waiting", {})
+    values, count = units.columns[:, column], units.count
+    before = waiting.pop(str(key), None)
+    if before is not None and len(before[0]) == len(values):
+        values, count = values + np.asarray(before[0]), count + before[1]
+    if count < least:
+        waiting[str(key)] = [values.tolist(), count]
+        return None
+    return values, count
+
+
+def _where(subject: Subject) -> str:
+    if subject.key.kind is Kind.INPUT:
+        return f'after the {subject.layer} before "{subject.key.path}"'
+    return f'of "{subject.key.path}" ({subject.layer})'

@@ -1,0 +1,204 @@
+"""Rules about gradients that are finite and yet wrong."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from barograph.measures.robust import SIGMA_PER_MAD
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.columns import LayerTable, layers_of, learning_rate, table_of
+from barograph.rules.words import lower_rate, number, sentence
+from barograph.runs.view import StepView
+
+_IN_TRAINING = frozenset({Mode.TRAIN})
+_SQUASHING = ("Sigmoid", "Tanh", "LogSigmoid", "Softsign", "Hardsigmoid", "Hardtanh", "sigmoid", "tanh")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VanishingGradient(Rule):
+    """G101: The gradient is lost on its way back, and the first layers do not learn.
+
+    What it sees: the gradients of each layer (all parameters of one module together), before clipping. A
+      layer's gradient has vanished where its norm is less than `ratio` of that of the layer with the greatest,
+      or where its mean magnitude is below `threshold` and its norm less than a hundredth of the greatest.
+    Why it matters: such a layer keeps its first random values, and those behind it can only work with what it
+      happens to make of the input.
+    What to do: replace sigmoid and tanh between layers by ReLU or GELU; put normalisation layers or residual
+      paths in; initialise for the activation (He for ReLU, Xavier for tanh); make the network shallower.
+    When it is wrong: a layer whose gradient is exactly zero is not judged here (frozen and unused parameters,
+      units that are dead; see A101 and W104), nor are embeddings and normalisation layers, whose gradients are
+      small by their make. With Adam a small gradient still moves its weight; look at W101 beside it.
+    Source: Bengio, Simard & Frasconi, "Learning long-term dependencies with gradient descent is difficult",
+      1994; Amazon SageMaker Debugger's VanishingGradient, which knows `threshold` alone.
+    """
+
+    code: ClassVar[str] = "G101"
+    name: ClassVar[str] = "vanishing-gradient"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    threshold: float = parameter(
+        1e-7, "Mean magnitude (of the elements that are not zero) below which a gradient is small.", above=0.0,
+    )
+    ratio: float = parameter(
+        1e-3, "Share of the greatest layer's gradient norm below which a layer's gradient has vanished.",
+        above=0.0, below=1.0,
+    )
+    patience: int = parameter(5, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    recovery: int = parameter(5, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (Selection(kinds=frozenset({Kind.GRADIENT}), schedule=Schedule(every=10, modes=_IN_TRAINING)),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        layers = layers_of(table_of(view, Kind.GRADIENT))
+        judged = _carrying(layers)
+        if view.step.skipped or judged.sum() < 2:
+            yield Unjudged("fewer than two layers with gradients were recorded")
+            return
+        norms = np.where(judged, layers.l2, 0.0)
+        greatest = int(np.argmax(norms))
+        share = norms / norms[greatest]
+        small = (share < self.ratio) | ((layers.mean_abs_nonzero < self.threshold) & (share < 0.01))
+        rows = np.flatnonzero(small & judged & (np.arange(len(layers)) != greatest))
+        if not len(rows):
+            return
+        worst = rows[np.argsort(share[rows], kind="stable")]
+        yield Symptom(
+            message=(
+                f"The gradient vanishes in {len(rows)} of {int(judged.sum())} layers: at {layers.named(int(worst[0]))} "
+                f"its norm is {number(float(norms[worst[0]]))}, {number(float(share[worst[0]]))} of that at "
+                f"{layers.named(greatest)}."
+            ),
+            remedy=_against_vanishing(view, layers),
+            evidence=tuple(
+                Evidence(layers.keys[row], view.step.number, "l2_ratio", float(share[row]), self.ratio,
+                         f"norm {number(float(norms[row]))}, mean magnitude "
+                         f"{number(float(layers.mean_abs_nonzero[row]))}")
+                for row in worst[:3]
+            ),
+        )
+
+
+def _carrying(layers: LayerTable) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which layers should pass a gradient on, and have one."""
+    exempt = np.array(["Norm" in item or item.startswith("Embedding") for item in layers.classes], bool)
+    whole = layers.column("nan") + layers.column("posinf") + layers.column("neginf") == 0
+    return np.asarray(~exempt & whole & (layers.column("sum_sq") > 0), bool)
+
+
+def _against_vanishing(view: StepView, layers: LayerTable) -> str:
+    classes = Counter(subject.layer for subject in view.columns(Kind.OUTPUT, histograms=False).subjects)
+    squashing = {name: classes[name] for name in _SQUASHING if classes[name]}
+    if squashing:
+        found = " and ".join(f"{count} {name}" for name, count in squashing.items())
+        return (f"The model has {found} between its layers, each of which shrinks the gradient: use ReLU or GELU "
+                "there, or put a normalisation layer before each.")
+    normed = any("Norm" in item for item in (*classes, *layers.classes))
+    return ("Initialise the weights for their activation (kaiming_normal_ for ReLU), " +
+            ("and put residual paths around blocks of layers." if normed else
+             "put a normalisation layer (BatchNorm, LayerNorm) after each layer, or residual paths around blocks."))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientNormSpike(Rule):
+    """G102: The gradient is suddenly far above its own level.
+
+    What it sees: the norm of all gradients together, before clipping, beside its level over the last `window`
+      recorded steps. A spike is `factor` times that level, `z` robust spreads above it (median and median
+      absolute deviation of the logarithm), and three times above the highest level since the first window: a
+      jump within what training has been through is no spike.
+    Why it matters: one such step can undo hours of training, and a growing series of them ends in NaN.
+    What to do: look at the batch of that step; clip gradients just above their usual norm; lower the learning
+      rate or lengthen the warm-up.
+    When it is wrong: a new phase on purpose (another data set, layers unfrozen, a loss re-weighted). Training
+      that clips survives most spikes; they still point at odd batches.
+    Source: Pascanu, Mikolov & Bengio, "On the difficulty of training recurrent neural networks", 2013; Rousseeuw
+      & Croux, "Alternatives to the median absolute deviation", 1993.
+    """
+
+    code: ClassVar[str] = "G102"
+    name: ClassVar[str] = "gradient-norm-spike"
+    severity: ClassVar[Severity] = Severity.DOUBTFUL
+
+    factor: float = parameter(10.0, "How many times above its level the norm must be.", above=1.0)
+    z: float = parameter(6.0, "How many robust spreads above its level the norm must be.", above=0.0)
+    window: int = parameter(50, "Recorded steps the level is taken over; judging begins after 20.", at_least=20)
+    recovery: int = parameter(20, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (Selection(kinds=frozenset({Kind.GRADIENT}), schedule=Schedule(every=5, modes=_IN_TRAINING)),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        table = table_of(view, Kind.GRADIENT)
+        norm = math.sqrt(float(table.column("sum_sq").sum()))
+        whole = not (table.column("nan") + table.infinite).any()
+        if view.step.skipped or not norm or not whole:
+            yield Unjudged("no gradient was recorded that is finite and not zero")
+            return
+        history: list[float] = memory.setdefault("log_norms", [])
+        level, z = _level_and_z(math.log(norm), history)
+        seen = len(history)
+        self._remember(math.log(norm), history, memory)
+        if seen < _LEAST_HISTORY:
+            yield Unjudged(f"{seen + 1} gradients so far; it compares with {_LEAST_HISTORY}")
+            return
+        usual, highest = math.exp(level), math.exp(memory.get("highest", -math.inf))
+        if norm < self.factor * usual or z < self.z or norm < _ABOVE_HIGHEST * highest:
+            return
+        rows = np.argsort(-table.l2, kind="stable")[:3]
+        yield Symptom(
+            message=f"The gradient norm is {number(norm)}, {number(norm / usual)} times its level of {number(usual)}.",
+            remedy=_against_spike(view, usual),
+            evidence=(
+                Evidence(None, view.step.number, "gradient_norm", norm, self.factor * usual,
+                         f"{number(z)} spreads above the level of the last {seen} recorded steps"),
+                *(Evidence(table.subjects[row].key, view.step.number, "l2", float(table.l2[row]), math.nan,
+                           f"norm {number(float(table.l2[row]))}") for row in rows),
+            ),
+        )
+
+    def _remember(self, log_norm: float, history: list[float], memory: Memory) -> None:
+        history.append(log_norm)
+        del history[: -self.window]
+        memory["count"] = memory.get("count", 0) + 1
+        if memory["count"] >= 2 * self.window and memory["count"] % self.window == 0:
+            # Not of the first window: at the start gradients are large as a matter of course.
+            memory["highest"] = max(float(np.median(history)), memory.get("highest", -math.inf))
+
+
+_LEAST_HISTORY = 20
+_ABOVE_HIGHEST = 3.0
+_LEAST_SPREAD = 0.1
+"""Least spread of the logarithm that is believed: 10 % from step to step is nothing."""
+
+
+def _level_and_z(value: float, history: list[float]) -> tuple[float, float]:
+    if not history:
+        return math.nan, math.nan
+    past = np.asarray(history)
+    level = float(np.median(past))
+    spread = max(SIGMA_PER_MAD * float(np.median(np.abs(past - level))), _LEAST_SPREAD)
+    return level, (value - level) / spread
+
+
+def _against_spike(view: StepView, usual: float) -> str:
+    clipped = table_of(view, Kind.GRADIENT_CLIPPED)
+    batch = f"Look at the batch of step {view.step.number}"
+    if len(clipped):
+        norm = math.sqrt(float(clipped.column("sum_sq").sum()))
+        return f"{batch}. Clipping brought this gradient down to a norm of {number(norm)}, so the step did little harm."
+    slower = sentence(lower_rate(learning_rate(view), 3))
+    return (f"{batch}, and clip gradients to a norm of {number(2 * usual)} (torch.nn.utils.clip_grad_norm_ before "
+            f"optimizer.step). {slower} if spikes come back.")

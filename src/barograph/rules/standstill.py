@@ -1,0 +1,86 @@
+"""Which tensors are the same as in the step recorded before, told from their moments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.rules.columns import Numbers, Table
+
+_MIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F,
+                 0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3, 0x1D8E4E27C47D124F, 0xEB44ACCAB455D165],
+                np.uint64)
+"""Odd numbers without pattern, one for each moment."""
+
+
+def signatures(moments: Numbers) -> NDArray[np.uint64]:
+    """Return one number for each row that differs, but for one chance in 2**64, where any moment differs in any bit.
+
+    Args:
+        moments: Shape (rows, 10).
+
+    Example:
+        >>> one, same, other = signatures(np.array([[1.0] * 10, [1.0] * 10, [1.0] * 9 + [1.0 + 2**-52]]))
+        >>> one == same, one == other
+        (True, False)
+    """
+    # Adding 0.0 turns −0.0 into 0.0: equal numbers must have equal bits.
+    bits = np.ascontiguousarray(moments + 0.0).view(np.uint64)
+    with np.errstate(over="ignore"):
+        mixed = (bits ^ (bits >> np.uint64(29))) * _MIX
+        mixed ^= mixed >> np.uint64(32)
+        return np.asarray((mixed * _MIX[::-1]).sum(axis=1, dtype=np.uint64))
+
+
+def runs_of(table: Table, memory: dict[str, Any], *, rtol: float = 0.0, atol: float = 0.0) -> NDArray[np.int64]:
+    """Return over how many recorded steps, this one included, each tensor has been the same.
+
+    Args:
+        table: The tensors that were recorded in this step.
+        memory: What this function remembers, empty at first; a tensor that was not recorded in a step is
+            compared with the last one that did.
+        rtol, atol: As in `numpy.allclose`, for each moment; both 0: the same to the last bit.
+    """
+    exact = not (rtol or atol)
+    known_paths: list[str] = memory.get("paths", [])
+    paths = list(table.paths)
+    states = signatures(table.moments) if exact else table.moments
+    before = _aligned(known_paths, paths)
+    runs = np.ones(len(paths), np.int64)
+    if known_paths:
+        past_runs = np.array(memory["runs"], np.int64)
+        past = np.array(memory["states"], states.dtype)
+        known = before >= 0
+        then = past[before[known]]
+        now = states[known]
+        same = now == then if exact else np.isclose(now, then, rtol=rtol, atol=atol, equal_nan=True).all(axis=1)
+        runs[known] = np.where(same, past_runs[before[known]] + 1, 1)
+    _remember(memory, known_paths, paths, states, runs)
+    return runs
+
+
+def _aligned(known: list[str], paths: list[str]) -> NDArray[np.intp]:
+    """Return where each of `paths` stands in `known`; -1 where it does not."""
+    if known == paths:
+        return np.arange(len(paths))
+    at = {path: index for index, path in enumerate(known)}
+    return np.array([at.get(path, -1) for path in paths], np.intp)
+
+
+def _remember(
+    memory: dict[str, Any], known: list[str], paths: list[str], states: NDArray[Any], runs: NDArray[np.int64]
+) -> None:
+    if not known or known == paths:
+        memory["paths"], memory["states"], memory["runs"] = paths, states.tolist(), runs.tolist()
+        return
+    at = {path: index for index, path in enumerate(known)}
+    for path, state, run in zip(paths, states.tolist(), runs.tolist(), strict=True):
+        index = at.get(path)
+        if index is None:
+            known.append(path)
+            memory["states"].append(state)
+            memory["runs"].append(run)
+        else:
+            memory["states"][index], memory["runs"][index] = state, run

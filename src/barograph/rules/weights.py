@@ -1,0 +1,311 @@
+"""Rules about weights and how they change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.columns import LayerTable, Table, layers_of, learning_rate, table_of
+from barograph.rules.standstill import runs_of
+from barograph.rules.words import lower_rate, names, number, raise_rate, sentence
+from barograph.runs.view import StepView
+
+_IN_TRAINING = frozenset({Mode.TRAIN})
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightUpdateRatio(Rule):
+    """W101: The optimizer's steps are far too large, or far too small, for the weights they change.
+
+    What it sees: the norm of one optimizer step (weight after minus weight before) beside the norm of the
+      weights, over the whole model: ‖w_s − w_prev‖ / (‖w_prev‖ + `epsilon`). Near 1e-3 is usual, 1e-2 at the
+      start. Above `large_threshold` in any one step is too large. Below `small_threshold` for `small_steps`
+      judged steps is too small, as long as the gradient has not fallen to a tenth of what it was at first (then
+      training has converged) and the learning rate not to a hundredth of its peak (then it is meant).
+    Why it matters: a step as large as the weights throws away what they were, initialisation included, and often
+      kills units for good. Steps that are too small pay for a training that does not happen.
+    What to do: change the learning rate by the factor the finding says; warm it up; clip gradients.
+    When it is wrong: models whose weights start at zero (the first step is then as large as the weights by
+      definition); long warm-ups from 0, if `small_steps` judged steps lie within their first thousandth.
+    Source: Stanford CS231n notes, "Neural Networks Part 3", section "Ratio of weights:updates"; Amazon SageMaker
+      Debugger's WeightUpdateRatio, whose defaults are 10 and 1e-8 across many steps.
+    """
+
+    code: ClassVar[str] = "W101"
+    name: ClassVar[str] = "weight-update-ratio"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    large_threshold: float = parameter(0.5, "Ratio above which a step is too large.", above=0.0)
+    small_threshold: float = parameter(1e-6, "Ratio below which a step is too small.", at_least=0.0)
+    epsilon: float = parameter(1e-9, "Added to the norm of the weights, against division by zero.", above=0.0)
+    small_steps: int = parameter(10, "Judged steps in a row that must be too small.", at_least=1)
+    recovery: int = parameter(20, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        # The first steps one by one: that is when a learning rate is found to be too high.
+        schedule = Schedule(every=10, steps=frozenset(range(5)), modes=_IN_TRAINING)
+        return (
+            Selection(kinds=frozenset({Kind.UPDATE}), schedule=schedule),
+            Selection(kinds=frozenset({Kind.WEIGHT}), schedule=schedule),
+            Selection(kinds=frozenset({Kind.GRADIENT}), schedule=schedule),
+        )
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        rate = learning_rate(view)
+        memory["peak_rate"] = max(rate or 0.0, memory.get("peak_rate", 0.0))
+        updates, weights = layers_of(table_of(view, Kind.UPDATE)), layers_of(table_of(view, Kind.WEIGHT))
+        before, memory["weights"] = memory.get("weights"), [view.step.number, _norm(weights)]
+        gradient = _norm(table_of(view, Kind.GRADIENT))
+        if view.step.skipped or not len(updates) or not len(weights) or not _finite(updates, weights):
+            yield Unjudged("no step was recorded with finite updates and weights")
+            return
+        weight = memory["weights"][1]
+        if before is not None and before[0] == view.step.number - 1:
+            weight = before[1]
+        ratio = _norm(updates) / (weight + self.epsilon)
+        first = memory.setdefault("first_gradient", gradient or None) or gradient
+        learns = gradient >= _CONVERGED * first and (rate or 0.0) >= _DECAYED * memory["peak_rate"]
+        memory["small"] = memory.get("small", 0) + 1 if ratio < self.small_threshold and learns else 0
+        if memory["small"] == 1:
+            memory["small_since"] = view.step.number
+        if ratio > self.large_threshold:
+            factor = _round_factor(ratio / _USUAL_AT_FIRST)
+            yield self._symptom("large", view, updates, weights, ratio, (
+                f"One optimizer step changed the weights by {number(ratio)} times their norm; up to 0.1 is usual at "
+                "first."
+            ), f"{sentence(lower_rate(rate, factor))}, or warm it up over the first hundred steps.")
+        elif memory["small"] >= self.small_steps:
+            factor = _round_factor(_USUAL / max(ratio, 1e-12))
+            yield self._symptom("small", view, updates, weights, ratio, (
+                f"The optimizer's steps are {number(ratio)} of the weights' norm, while gradients are as large as at "
+                "first: the model hardly changes; 0.001 is usual."
+            ), f"{sentence(raise_rate(rate, factor))}; see that no scheduler sets it to nearly nothing.",
+                memory["small_since"])
+        elif memory["small"]:
+            yield Unjudged(f"steps are small, {memory['small']} judged so far; it waits for {self.small_steps}")
+
+    def _symptom(
+        self, subject: str, view: StepView, updates: LayerTable, weights: LayerTable, ratio: float, message: str,
+        remedy: str, since: int | None = None,
+    ) -> Symptom:
+        norms = dict(zip(weights.paths, weights.l2.tolist(), strict=True))
+        changes = zip(updates.paths, updates.l2.tolist(), updates.keys, strict=True)
+        ratios = [(update / (norms[path] + self.epsilon), key) for path, update, key in changes if path in norms]
+        limit = self.large_threshold if subject == "large" else self.small_threshold
+        worst = sorted(ratios, reverse=subject == "large")[:3]
+        step = view.step.number
+        return Symptom(message=message, remedy=remedy, subject=subject, since=since, evidence=(
+            Evidence(None, step, "update_ratio", ratio, limit, f"ratio {number(ratio)} over the whole model"),
+            *(Evidence(key, step, "update_ratio", value, limit, f"ratio {number(value)}") for value, key in worst),
+        ))
+
+
+_USUAL, _USUAL_AT_FIRST = 1e-3, 3e-2
+_CONVERGED, _DECAYED = 0.1, 0.01
+
+
+def _norm(table: Table | LayerTable) -> float:
+    return math.sqrt(float(table.column("sum_sq").sum()))
+
+
+def _finite(*tables: LayerTable) -> bool:
+    return not any((table.column("nan") + table.column("posinf") + table.column("neginf")).any() for table in tables)
+
+
+def _round_factor(factor: float) -> float:
+    """Return the nearest of 3, 10, 30, 100 …: nobody wants advice in three figures."""
+    half_decades = max(1, round(2 * float(np.log10(factor))))
+    return float(f"{10 ** (half_decades / 2):.0e}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnchangedTensor(Rule):
+    """W103: A tensor is exactly the same step after step.
+
+    What it sees: all moments (counts, extremes, sum, sum of squares, sum of magnitudes) of each tensor of the
+      chosen `kinds`; unchanged is a tensor whose moments agree within `rtol` and `atol` over the last `num_steps`
+      steps that recorded it. With the default of exact agreement a changed tensor passes for unchanged only if
+      all its sums agree to the last bit. Tensors that are zero throughout are passed over.
+    Why it matters: a loss that is exactly constant has come to a clamp or does not depend on the model any more;
+      equal gradients mean the same batch through the same weights, again and again.
+    What to do: see that the loss depends on the model's output (no detach, no .item(), no argmax before it),
+      that the loader moves on, and that optimizer.step() is called.
+    When it is wrong: a loss that converged to a margin (hinge losses reach a floor exactly); training on one
+      full batch with weights that are at their optimum.
+    Source: Amazon SageMaker Debugger's UnchangedTensor, on moments in place of whole tensors.
+    """
+
+    code: ClassVar[str] = "W103"
+    name: ClassVar[str] = "unchanged-tensor"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    num_steps: int = parameter(3, "Recorded steps over which a tensor must be the same.", at_least=2)
+    rtol: float = parameter(0.0, "Relative difference that still counts as the same.", at_least=0.0)
+    atol: float = parameter(0.0, "Absolute difference that still counts as the same.", at_least=0.0)
+    equal_nan: bool = parameter(True, "Whether a tensor with the same number of NaN is the same.")
+    kinds: tuple[str, ...] = parameter(
+        ("loss", "gradient"), "Kinds of record that are looked at.", choices=(kind.value for kind in Kind),
+    )
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        often = {Kind.LOSS.value: 1}
+        return tuple(
+            Selection(kinds=frozenset({Kind(kind)}), schedule=Schedule(every=often.get(kind, 5), modes=_IN_TRAINING))
+            for kind in self.kinds
+        )
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        if view.step.skipped or view.step.mode is not Mode.TRAIN:
+            yield Unjudged("no step of training was recorded that the optimizer made")
+            return
+        same: list[tuple[Table, int]] = []
+        for kind in self.kinds:
+            table = table_of(view, Kind(kind))
+            runs = runs_of(table, memory.setdefault(kind, {}), rtol=self.rtol, atol=self.atol)
+            counts = (table.column("count") > table.column("zeros")) & (self.equal_nan | (table.column("nan") == 0))
+            same += [(table, int(row)) for row in np.flatnonzero((runs >= self.num_steps) & counts)]
+        if not same:
+            return
+        keys = [table.subjects[row].key for table, row in same]
+        yield Symptom(
+            message=f"{names([str(key) for key in keys])} did not change over {self.num_steps} recorded steps.",
+            remedy=_against_standstill({key.kind for key in keys}),
+            evidence=tuple(self._evidence(table, row, view.step.number) for table, row in same[:3]),
+        )
+
+    def _evidence(self, table: Table, row: int, step: int) -> Evidence:
+        total = float(table.column("sum")[row])
+        text = f"sum {total!r} in each of the last {self.num_steps} recorded steps"
+        return Evidence(table.subjects[row].key, step, "sum", total, math.nan, text)
+
+
+def _against_standstill(kinds: set[Kind]) -> str:
+    if Kind.LOSS in kinds:
+        return ("See that the loss depends on the model's output (no .detach(), .item(), argmax or clamp before it), "
+                "and that optimizer.step() is called with the parameters of this model.")
+    if Kind.GRADIENT in kinds:
+        return "See that the loader gives another batch each step, and that optimizer.step() changes this model."
+    return "See that whatever makes it is called with what changes: the batch, and the weights."
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenParameter(Rule):
+    """W104: A parameter never changes, although it should learn.
+
+    What it sees: the moments of each weight, and its gradient. Where a weight is the same to the last bit over
+      `num_steps` recorded steps of optimizer, it is one of three: its gradient is not zero and yet nothing moves
+      it; its gradient is zero in every step; or it is passed over, because it got no gradient at all.
+    Why it matters: part of the model keeps its first values while everything looks as if it trained.
+    What to do: hand the parameter to an optimizer (and make the optimizer after the model is in its final place:
+      an optimizer made before holds the old parameters); see that its group's learning rate is not 0; keep master
+      weights in float32 where the weights are bfloat16 or float16, whose spacing swallows small updates.
+    When it is wrong: a group that a schedule keeps at learning rate 0 for a while; units that are dead (see A101).
+      Parameters without any gradient are not judged: frozen on purpose looks the same as forgotten.
+    Source: TrainCheck, OSDI 2025, on silent errors in training; the three causes are those users report.
+    """
+
+    code: ClassVar[str] = "W104"
+    name: ClassVar[str] = "frozen-parameter"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    num_steps: int = parameter(10, "Recorded steps over which a weight must be the same.", at_least=2)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        schedule = Schedule(every=5, modes=_IN_TRAINING)
+        return tuple(Selection(kinds=frozenset({kind}), schedule=schedule) for kind in (Kind.WEIGHT, Kind.GRADIENT))
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        weights, gradients = table_of(view, Kind.WEIGHT), table_of(view, Kind.GRADIENT)
+        rate = learning_rate(view)
+        if view.step.skipped or view.step.mode is not Mode.TRAIN or not len(weights) or not len(gradients):
+            yield Unjudged("no step was recorded with both weights and gradients")
+            return
+        if rate == 0:
+            yield Unjudged("the learning rate was 0 in every recorded step")
+            return
+        pairs = _paired(weights, gradients)
+        runs = runs_of(pairs.weights, memory.setdefault("weights", {}))
+        push = _push_since(pairs, runs, memory.setdefault("push", {}))
+        for subject, level in (("not moved", _PUSHED), ("gradient zero", _NO_PUSH)):
+            rows = np.flatnonzero((runs >= self.num_steps) & (push == level)).tolist()
+            if rows:
+                yield self._symptom(subject, pairs, rows, view.step.number)
+
+    def _symptom(self, subject: str, pairs: _Pairs, rows: list[int], step: int) -> Symptom:
+        weights, gradients = pairs.weights, pairs.gradients
+        if subject == "not moved":
+            why, remedy = "although gradients reach them", _against_not_moving(pairs, rows)
+        else:
+            why, remedy = "and no gradient reaches them: it is exactly zero", (
+                "See that their output reaches the loss (no .detach(), no branch never taken), that their units "
+                "are not dead, and that no layer around them starts at zero."
+            )
+        return Symptom(
+            message=f"Of {len(weights)} parameters {names([weights.paths[row] for row in rows])} did not change at all "
+                    f"over {self.num_steps} recorded steps, {why}.",
+            remedy=remedy, subject=subject,
+            evidence=tuple(
+                Evidence(weights.subjects[row].key, step, "l2", float(weights.l2[row]), math.nan,
+                         f"norm {number(float(weights.l2[row]))} unchanged, gradient norm "
+                         f"{number(float(gradients.l2[row]))}")
+                for row in rows[:3]
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """The parameters that have both in this step, row for row."""
+
+    weights: Table
+    gradients: Table
+
+
+def _paired(weights: Table, gradients: Table) -> _Pairs:
+    if weights.paths == gradients.paths:
+        return _Pairs(weights, gradients)
+    at = {path: row for row, path in enumerate(gradients.paths)}
+    rows = [(row, at[path]) for row, path in enumerate(weights.paths) if path in at]
+    return _Pairs(*(
+        Table(tuple(table.subjects[pair[side]] for pair in rows), table.moments[[pair[side] for pair in rows]])
+        for side, table in enumerate((weights, gradients))
+    ))
+
+
+_NO_PUSH, _FAINT, _PUSHED = 0, 1, 2
+_FAINT_SHARE = 1e-3
+"""A gradient smaller than this share of the greatest may be swallowed by the spacing of numbers, or be noise about
+zero, as before a batch normalisation: whether it moves its weight says nothing."""
+
+
+def _push_since(pairs: _Pairs, runs: NDArray[np.int64], memory: Memory) -> NDArray[np.int64]:
+    """Return the strongest push a gradient gave each weight since it last changed: none, faint, or a real one."""
+    norms = pairs.gradients.l2
+    now = np.where(norms == 0, _NO_PUSH, np.where(norms < _FAINT_SHARE * norms.max(initial=0.0), _FAINT, _PUSHED))
+    before = np.array([memory.get(path, _NO_PUSH) for path in pairs.weights.paths], np.int64)
+    # The push of the first step of a run was answered: the weight is as that step left it.
+    push = np.where(runs > 1, np.maximum(before, now), _NO_PUSH)
+    memory.update(zip(pairs.weights.paths, push.tolist(), strict=True))
+    return push
+
+
+def _against_not_moving(pairs: _Pairs, rows: list[int]) -> str:
+    narrow = {pairs.weights.subjects[row].dtype for row in rows} & {"bfloat16", "float16"}
+    if narrow:
+        return (f"These weights are {narrow.pop()}, whose spacing swallows small updates: keep the weights in float32 "
+                "and use autocast, or raise the learning rate.")
+    return ("Hand them to an optimizer, made after the model got its final layers and place "
+            "(SGD(model.parameters(), …)), and see that the learning rate of their group is not 0.")
