@@ -65,7 +65,7 @@ def test_a_run_that_ended_is_over_once_all_was_handed_out(workshop: Any, make_re
     assert (numbers(last.views), last.ended, last.drained) == ([1], True, True)
 
 
-def test_a_feed_made_anew_from_its_cursor_goes_on(workshop: Any, make_records: MakeRecords) -> None:
+def test_a_run_that_is_over_comes_whole(workshop: Any, make_records: MakeRecords) -> None:
     workshop.finished(*(make_records(tick) for tick in range(20)))
     whole = numbers(drain(workshop.feed()))
     assert whole == list(range(20))

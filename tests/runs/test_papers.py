@@ -24,8 +24,8 @@ from barograph.runs.papers import (
 
 HEARTBEAT = Heartbeat(
     beat=3, time_unix=1.5, step=7, step_secs=0.25, loss=math.inf, chunks=2, dropped_steps=1,
-    cost=Cost(train_secs=2.0, budget=0.01), coverage=Coverage(parameters=4, reasons=("one was not seen",)),
-    problems=("a problem",), dropped_points=5,
+    cost=Cost(train_secs=2.0, budget=0.01, interval_steps=3),
+    coverage=Coverage(parameters=4, reasons=("one was not seen",)), problems=("a problem",), dropped_points=5,
 )
 MANIFEST = Manifest("id", "größe \udcff", 12.5, ("python", "train.py"), {"torch": "2"}, {"budget": "off"})
 WORKER = Worker("r0", 1, 12, "host", "boot", 3.5, 2, {"torch": "2"}, "cpu", 99)

@@ -155,8 +155,9 @@ class Feed:
         A listing is not of one moment: while files are being made one it may catch neither the old ones nor
         the new.
         """
-        missing = (stream.worker.attempt, stream.worker.name), stream.next_chunk
-        if stream.next_chunk >= before or missing in self._missed:
+        first = max(stream.next_chunk, stream.removed_through + 1)
+        missing = (stream.worker.attempt, stream.worker.name), first
+        if first >= before or missing in self._missed:
             return False
         self._missed.add(missing)
         self._again = True
@@ -166,20 +167,17 @@ class Feed:
         return [stream for (attempt, _), stream in sorted(self._streams.items()) if attempt == self._attempt]
 
     def _meet_workers(self, found: Survey) -> None:
-        for folder, worker, attempt in sorted(found.papers):
-            if attempt != self._attempt:
-                continue
-            if folder == WORKERS and (attempt, worker) not in self._streams:
-                self._meet(worker, attempt)
-            stream = self._streams.get((attempt, worker))
-            if stream is not None and folder == RETENTION:
-                body = self._paper(folder, worker, attempt, unsealed)
-                stream.removed_through = int(body["removed_through_chunk"]) if body else stream.removed_through
-        for (attempt, worker), stream in self._streams.items():
-            # Read last: an ending says how many chunks there are, so the listing need not be of one moment.
-            if stream.last_chunk is None and (ENDINGS, worker, attempt) in found.papers and attempt == self._attempt:
-                ending = self._paper(ENDINGS, worker, attempt, ending_from_bytes)
-                stream.last_chunk = ending[1] if ending else None
+        for folder, name, attempt in sorted(found.papers):
+            if folder == WORKERS and attempt == self._attempt and (attempt, name) not in self._streams:
+                self._meet(name, attempt)
+        for stream in self._streams_now():
+            name = stream.worker.name
+            if (RETENTION, name, self._attempt) in found.papers:
+                note = self._paper(RETENTION, name, self._attempt, unsealed)
+                stream.removed_through = int(note["removed_through_chunk"]) if note else stream.removed_through
+            if stream.last_chunk is None and (ENDINGS, name, self._attempt) in found.papers:
+                told = self._paper(ENDINGS, name, self._attempt, ending_from_bytes)
+                stream.last_chunk = told[1] if told else None
 
     def _meet(self, name: str, attempt: int) -> None:
         worker = self._paper(WORKERS, name, attempt, worker_from_bytes)

@@ -121,12 +121,13 @@ def ending_from_bytes(data: bytes | memoryview, name: str) -> tuple[Ending, int]
 def _heartbeat(body: Mapping[str, Any]) -> Heartbeat:
     known = _known(Heartbeat, body)
     coverage = _known(Coverage, known["coverage"])
-    cost = {name: _number(value) for name, value in _known(Cost, known["cost"]).items()}
+    cost = {name: value if isinstance(value, int) else _number(value) for name, value in
+            _known(Cost, known["cost"]).items()}
     return Heartbeat(**{
         **known,
         "step_secs": _number(known["step_secs"]),
         "loss": _number(known["loss"]),
-        "cost": Cost(**cost),
+        "cost": Cost(**cost),  # type: ignore[arg-type]  # its one whole number stays whole
         "coverage": Coverage(**{**coverage, "reasons": tuple(coverage["reasons"])}),
         "problems": tuple(known["problems"]),
     })

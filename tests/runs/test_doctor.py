@@ -1,0 +1,158 @@
+"""Is this run whole? What is damaged, what is missing, what was dropped?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from barograph.errors import NewerFormat, NotARun, StoreUnavailable
+from barograph.model.key import Key, Kind
+from barograph.model.manifest import EndState
+from barograph.model.records import StepRecords
+from barograph.model.tensor import RawTensor
+from barograph.runs.doctor import examine
+from barograph.runs.papers import sealed
+from barograph.runs.pending import Recorded
+
+MakeRecords = Callable[..., StepRecords]
+TENSORS = {Key(Kind.CUSTOM, "map"): RawTensor("uint8", (4,), bytes(4))}
+
+
+def test_a_run_that_ended_well_is_whole(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0, tensors=TENSORS), make_records(1))
+    diagnosis = examine(workshop.store)
+    assert diagnosis.whole
+    assert (diagnosis.workers, diagnosis.chunks, diagnosis.tensors) == (1, 1, 1)
+    assert diagnosis.size_bytes == sum(item.size_bytes for item in workshop.store.inner.list())
+    assert json.loads(json.dumps(diagnosis.to_json()))["whole"] is True
+
+
+def test_a_place_without_a_run_says_so(workshop: Any) -> None:
+    workshop.store.put("notes.txt", b"not a run")
+    with pytest.raises(NotARun):
+        examine(workshop.store)
+
+
+def test_a_run_that_goes_on_is_whole_so_far(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.publish(workshop.writer(), make_records(0))
+    diagnosis = examine(workshop.store)
+    assert diagnosis.whole
+    assert diagnosis.unended == ["Worker p0 in attempt 0 is running."]
+
+
+def test_a_worker_that_was_killed_may_have_lost_its_last_steps(workshop: Any, make_records: MakeRecords) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    workshop.publish(workshop.writer(worker), make_records(0), make_records(1))
+    workshop.kill(worker)
+    diagnosis = examine(workshop.store)
+    assert not diagnosis.whole
+    assert diagnosis.unended == ["Worker p0 in attempt 0 was killed."]
+    assert "after step 1 went with it" in diagnosis.missing[0]
+
+
+def test_once_resumed_the_killed_attempt_is_not_missed(workshop: Any, make_records: MakeRecords) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    workshop.publish(workshop.writer(worker), make_records(0))
+    workshop.kill(worker)
+    workshop.store.put("attempts/0001.json", sealed({"attempt": 1}))
+    assert examine(workshop.store).whole
+
+
+@pytest.mark.parametrize("folder", ["records", "tensors", "workers", "heartbeats", "endings", "run.json", "findings",
+                                    "watch", "control"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign"])
+def test_every_damaged_object_is_named(workshop: Any, make_records: MakeRecords, folder: str, damage: str) -> None:
+    workshop.finished(make_records(0, tensors=TENSORS))
+    for name in ("findings/G101-1-a.opened.json", "watch/state.json", "control/stop.json"):
+        workshop.store.put(name, sealed({"id": "x"}))
+    (name,) = [name for name in workshop.names("") if name.startswith(folder)]
+    whole = bytes(workshop.store.get(name))
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 0x10
+    damaged = {"truncated": whole[:-7], "flipped": bytes(flipped), "foreign": b"something else"}[damage]
+    workshop.store.inner.put(name, damaged)
+    diagnosis = examine(workshop.store)
+    assert not diagnosis.whole
+    assert any(name in text for text in diagnosis.damaged)
+
+
+def test_foreign_files_are_named_and_do_no_harm(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0))
+    workshop.store.put("records/p0/notes.txt", b"mine")
+    workshop.store.put("readme ü.md", b"mine")
+    diagnosis = examine(workshop.store)
+    assert diagnosis.whole
+    assert [text.split(" is no part")[0] for text in diagnosis.foreign] == ["readme ü.md", "records/p0/notes.txt"]
+
+
+def test_a_chunk_copied_under_another_name_is_named(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0))
+    (name,) = workshop.names("records")
+    workshop.store.put(name.replace("records/p0", "records/p7"), bytes(workshop.store.get(name)))
+    diagnosis = examine(workshop.store)
+    assert "another worker" in diagnosis.damaged[0]
+
+
+def test_missing_chunks_are_named(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    for tick in range(6):
+        workshop.publish(writer, make_records(tick))
+    for name in [workshop.names("records")[index] for index in (0, 2, 3)]:
+        workshop.store.inner.delete(name)
+    assert examine(workshop.store).missing == [
+        "Chunk 0 of worker p0 in attempt 0 is not there.", "Chunks 2 to 3 of worker p0 in attempt 0 are not there."]
+
+
+def test_a_last_chunk_that_is_missing_is_known_from_the_ending(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0))
+    workshop.store.inner.delete(workshop.names("records")[0])
+    assert examine(workshop.store).missing == ["Chunk 0 of worker p0 in attempt 0 is not there."]
+
+
+def test_missing_tensors_are_named(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0, tensors=TENSORS))
+    workshop.store.inner.delete(workshop.names("tensors")[0])
+    assert examine(workshop.store).missing == ["The whole tensors of chunk 0 of worker p0 in attempt 0 are not there."]
+
+
+def test_a_missing_manifest_is_named(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0))
+    workshop.store.inner.delete("run.json")
+    assert examine(workshop.store).missing == ["run.json is not there."]
+
+
+def test_dropped_steps_are_counted(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer(queue_bytes=Recorded(make_records(0)).size_bytes + 1)
+    for tick in range(4):
+        writer.put(make_records(tick))
+    writer.close(EndState.FINISHED)
+    diagnosis = examine(workshop.store)
+    assert not diagnosis.whole
+    assert diagnosis.dropped_steps == 3
+    assert "3 steps" in diagnosis.dropped[0]
+
+
+def test_problems_the_workers_reported_are_shown(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    workshop.store.error = StoreUnavailable("the bucket went away")
+    writer.turn()
+    workshop.store.error = None
+    workshop.publish(writer, make_records(0))
+    writer.close(EndState.FINISHED)
+    assert "the bucket went away" in examine(workshop.store).problems[0]
+
+
+def test_a_newer_run_is_refused(workshop: Any) -> None:
+    workshop.store.put("run.json", sealed({"format": 2}))
+    with pytest.raises(NewerFormat):
+        examine(workshop.store)
+
+
+def test_a_store_that_is_away_says_so(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0))
+    workshop.store.error = StoreUnavailable("away")
+    with pytest.raises(StoreUnavailable):
+        examine(workshop.store)

@@ -1,0 +1,344 @@
+"""What a run answers when it is asked."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import barograph
+from barograph.errors import (
+    DamagedChunk,
+    NotARun,
+    UnknownKey,
+    UnknownName,
+    UnknownStep,
+    UnknownWorker,
+)
+from barograph.measures.summary import merge, summarize
+from barograph.model.key import Key, Kind
+from barograph.model.manifest import EndState
+from barograph.model.records import StepRecords, UnitSummaries
+from barograph.model.step import Mode
+from barograph.model.summary import Summary
+from barograph.model.tensor import RawTensor
+from barograph.runs.roster import Standing
+
+MakeRecords = Callable[..., StepRecords]
+WEIGHT, LOSS, RATE = Key(Kind.WEIGHT, "fc.weight"), Key(Kind.LOSS, "loss"), Key(Kind.LEARNING_RATE, "group0")
+
+
+def test_a_run_opens_by_its_place(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0))
+    run = barograph.open(workshop.store.url)
+    assert run.manifest.name == "example"
+    assert [(state.worker.name, state.standing) for state in run.workers] == [("p0", Standing.FINISHED)]
+    assert run.workers[0].last is not None
+    assert run.workers[0].last.chunks == 1
+
+
+@pytest.mark.parametrize("place", ["nothing", "elsewhere ü"])
+def test_a_place_without_a_run_says_so(tmp_path: Path, place: str) -> None:
+    (tmp_path / "elsewhere ü").mkdir()
+    with pytest.raises(NotARun, match=place):
+        barograph.open(tmp_path / place)
+
+
+def test_keys_by_kind_path_and_pattern(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0, scalars={RATE: 0.1, Key(Kind.SCALAR, "val/loss"): 2.0}))
+    run = workshop.run()
+    assert [str(key) for key in run.keys(None)] == [
+        "learning_rate:group0", "loss:loss", "scalar:val/loss", "weight:fc.weight"]
+    assert run.keys("weight") == [WEIGHT]
+    assert run.keys(path="*loss") == [LOSS, Key(Kind.SCALAR, "val/loss")]
+    assert run.keys(Kind.SCALAR, pattern="^val") == [Key(Kind.SCALAR, "val/loss")]
+    with pytest.raises(UnknownName, match="weight"):
+        run.keys("weigth")
+    with pytest.raises(UnknownName, match="regular expression"):
+        run.keys(pattern="(")
+
+
+def test_steps_by_mode_and_optimizer(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(
+        make_records(0, 0, optimizer="d"), make_records(1, 0, optimizer="g"), make_records(2, 1, optimizer="d"),
+        make_records(3, 2, mode=Mode.EVAL),
+    )
+    run = workshop.run()
+    assert run.steps().tolist() == [0, 1]
+    assert run.steps(optimizer="g").tolist() == [0]
+    assert run.steps("eval").tolist() == [2]
+    assert run.steps(None).tolist() == [0, 1, 2]
+    with pytest.raises(UnknownName, match="eval"):
+        run.steps("evel")
+
+
+def test_a_series_of_a_loss(workshop: Any, make_records: MakeRecords) -> None:
+    losses = [0.5, math.nan, math.inf, -math.inf, 0.25]
+    workshop.finished(*(make_records(tick, loss=loss) for tick, loss in enumerate(losses)))
+    series = workshop.run().series("loss:loss")
+    assert series.steps.tolist() == [0, 1, 2, 3, 4]
+    np.testing.assert_array_equal(series.values, losses)
+    assert series.times.tolist() == [1_800_000_000.0 + tick for tick in range(5)]
+    assert len(series) == 5
+
+
+@pytest.mark.parametrize(
+    ("statistic", "expected"),
+    [
+        ("count", 4), ("nan", 1), ("posinf", 0), ("neginf", 0), ("nonfinite", 1), ("finite", 3), ("zeros", 1),
+        ("min", -4), ("max", 3), ("max_abs", 4), ("sum", -1), ("sum_sq", 25), ("sum_abs", 7), ("l1", 7), ("l2", 5),
+        ("mean", -1 / 3), ("mean_abs", 7 / 3), ("rms", (25 / 3) ** 0.5), ("variance", 25 / 3 - 1 / 9),
+        ("std", (25 / 3 - 1 / 9) ** 0.5), ("sparsity", 0.25),
+    ],
+)
+def test_every_statistic_is_what_it_is_called(
+    workshop: Any, make_records: MakeRecords, statistic: str, expected: float
+) -> None:
+    workshop.finished(make_records(0, weight=[3.0, -4.0, 0.0, math.nan]))
+    assert workshop.run().series(WEIGHT, statistic).values[0] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("statistic", ["mean", "mean_abs", "std", "rms", "max_abs", "sparsity", "l2"])
+def test_statistics_agree_with_the_summary(workshop: Any, make_records: MakeRecords, statistic: str) -> None:
+    weights = [[1.0, 2.0, -3.0], [math.nan, math.inf], [0.0, 0.0], [1e30, -1e-30]]
+    workshop.finished(*(make_records(tick, weight=weight) for tick, weight in enumerate(weights)))
+    expected = [getattr(summarize(np.array(weight, np.float32)), statistic) for weight in weights]
+    np.testing.assert_allclose(workshop.run().series(WEIGHT, statistic).values, expected, rtol=1e-15)
+
+
+def test_a_series_between_steps(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(*(make_records(tick) for tick in range(6)))
+    run = workshop.run()
+    assert run.series(LOSS, start=2, stop=4).steps.tolist() == [2, 3]
+    assert run.series(LOSS, start=4).steps.tolist() == [4, 5]
+    assert len(run.series(LOSS, start=100)) == 0
+    assert len(run.series(LOSS, mode="predict")) == 0
+
+
+def test_what_the_run_does_not_hold_is_named(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0))
+    run = workshop.run()
+    with pytest.raises(UnknownKey, match='Did you mean "loss:loss"'):
+        run.series("loss:los")
+    with pytest.raises(UnknownName, match="mean_abs"):
+        run.series(WEIGHT, "mean_aps")
+    with pytest.raises(UnknownName, match="has no value"):
+        run.series(WEIGHT)
+    with pytest.raises(UnknownWorker, match="p0"):
+        run.series(LOSS, worker="p1")
+    with pytest.raises(UnknownStep, match="step 7"):
+        run.summary(WEIGHT, 7)
+    with pytest.raises(UnknownKey):
+        run.summary("weight:other", 0)
+    with pytest.raises(UnknownStep, match="There are 1, from 0 to 0"):
+        run.at(3)
+    with pytest.raises(UnknownStep, match="saved whole"):
+        run.tensor(WEIGHT, 0)
+
+
+def test_a_summary_comes_back_with_its_histogram(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0), make_records(1, weight=[0.5, math.nan, -8.0]))
+    assert workshop.run().summary(WEIGHT, 1) == summarize(np.array([0.5, math.nan, -8.0], np.float32))
+
+
+def test_per_unit_summaries_come_back(workshop: Any, make_records: MakeRecords) -> None:
+    units = UnitSummaries(4, np.ones((2, 7)), bound=3.0)
+    workshop.finished(make_records(0, units={0: units}), make_records(1))
+    read = workshop.run().units(WEIGHT, 0)
+    assert (read.count, read.bound, read.columns.shape) == (4, 3.0, (2, 7))
+    with pytest.raises(UnknownStep, match="by unit"):
+        workshop.run().units(WEIGHT, 1)
+
+
+def test_a_step_can_be_looked_at_whole(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0, scalars={RATE: 0.1}), make_records(1, scalars={RATE: 0.2}))
+    view = workshop.run().at(1)
+    assert (view.step.number, view.scalar(RATE), view.workers) == (1, 0.2, ("p0",))
+    assert view.summary(WEIGHT) == summarize(np.array([1.0, -2.0], np.float32))
+
+
+def test_of_two_evaluations_of_one_step_the_last_is_shown(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0, 5, mode=Mode.EVAL, loss=1.0), make_records(1, 5, mode=Mode.EVAL, loss=2.0))
+    assert workshop.run().at(5, mode="eval").scalar(LOSS) == 2.0
+    assert workshop.run().series(LOSS, mode="eval").values.tolist() == [1.0, 2.0]
+
+
+def test_a_whole_tensor_comes_back(workshop: Any, make_records: MakeRecords) -> None:
+    custom = Key(Kind.CUSTOM, "attention map")
+    halves = np.array([[1.5, -2.0], [np.inf, 0.0]], ml_dtypes.bfloat16)
+    tensors = {custom: RawTensor("bfloat16", (2, 2), halves.tobytes()), WEIGHT: RawTensor("float32", (), b"\0\0\x80?")}
+    workshop.finished(make_records(0, tensors=tensors), make_records(1))
+    run = workshop.run()
+    read = run.tensor(custom, 0)
+    assert read.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(read, halves)
+    assert run.tensor("weight:fc.weight", 0) == np.float32(1.0)
+    assert run.at(0).tensors() == {custom: ("p0",), WEIGHT: ("p0",)}
+    assert run.summary(WEIGHT, 0).count == 2
+    with pytest.raises(UnknownStep):
+        run.tensor(WEIGHT, 1)
+
+
+def test_a_tensor_whose_file_is_gone_is_named(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0, tensors={WEIGHT: RawTensor("float32", (1,), bytes(4))}))
+    (name,) = workshop.names("tensors")
+    workshop.store.inner.put(name, bytes(workshop.store.get(name))[:-1])
+    with pytest.raises(DamagedChunk, match="tensors/p0"):
+        workshop.run().tensor(WEIGHT, 0)
+    workshop.store.inner.delete(name)
+    with pytest.raises(DamagedChunk, match="chunk 0 of p0"):
+        workshop.run().tensor(WEIGHT, 0)
+
+
+def two_ranks(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.claim()
+    for rank, (loss, weight) in enumerate([(1.0, [1.0, 2.0]), (3.0, [5.0])]):
+        writer = workshop.writer(workshop.worker(rank=rank, world_size=2))
+        workshop.publish(writer, *(make_records(tick, loss=loss + tick, weight=weight) for tick in range(3)))
+        writer.close(EndState.FINISHED)
+
+
+def test_losses_merge_over_ranks_and_replicas_are_the_firsts(workshop: Any, make_records: MakeRecords) -> None:
+    two_ranks(workshop, make_records)
+    run = workshop.run()
+    assert run.series(LOSS).values.tolist() == [2.0, 3.0, 4.0]
+    assert run.series(LOSS, worker="r1").values.tolist() == [3.0, 4.0, 5.0]
+    assert run.series(LOSS, "count").values.tolist() == [2, 2, 2]
+    assert run.series(WEIGHT, "max").values.tolist() == [2.0, 2.0, 2.0]
+    assert run.series(WEIGHT, "max", worker="r1").values.tolist() == [5.0, 5.0, 5.0]
+    assert run.at(1).workers == ("r0", "r1")
+
+
+def test_shards_merge_over_ranks(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.claim()
+    parts = ([1.0, 2.0], [-5.0])
+    for rank, weight in enumerate(parts):
+        writer = workshop.writer(workshop.worker(rank=rank, world_size=2))
+        records = make_records(0, weight=weight)
+        subjects = (replace(records.subjects[0], shard=True), records.subjects[1])
+        workshop.publish(writer, replace(records, subjects=subjects))
+    run = workshop.run()
+    assert run.series(WEIGHT, "min").values.tolist() == [-5.0]
+    assert run.series(WEIGHT, "sum_sq").values.tolist() == [30.0]
+    both: Summary = merge(*(summarize(np.array(part, np.float32)) for part in parts))
+    assert run.summary(WEIGHT, 0) == both
+
+
+def test_without_ranks_the_first_process_that_has_it_speaks(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.claim()
+    first, second = workshop.writer(workshop.worker()), workshop.writer(workshop.worker())
+    workshop.publish(second, make_records(0, loss=2.0, scalars={RATE: 0.5}))
+    workshop.publish(first, make_records(0, loss=1.0))
+    run = workshop.run()
+    assert run.series(LOSS).values.tolist() == [1.0]
+    assert run.series(RATE).values.tolist() == [0.5]
+
+
+def resumed(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    for tick in range(6):
+        workshop.publish(writer, make_records(tick, loss=float(tick)))
+    workshop.publish(writer, make_records(6, 4, mode=Mode.EVAL, loss=0.4), make_records(7, 5, mode=Mode.EVAL, loss=0.5))
+    writer.close(EndState.FAILED)
+    second = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    for tick in range(3):
+        workshop.publish(second, make_records(tick, tick + 4, loss=float(tick + 104)))
+    second.close(EndState.FINISHED)
+
+
+def test_a_later_attempt_supersedes_from_its_first_step_on(workshop: Any, make_records: MakeRecords) -> None:
+    resumed(workshop, make_records)
+    run = workshop.run()
+    series = run.series(LOSS)
+    assert series.steps.tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert series.values.tolist() == [0, 1, 2, 3, 104, 105, 106]
+    assert run.steps().tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert run.series(LOSS, mode="eval").values.tolist() == [0.4]  # made before step 4 was made again
+    assert run.at(4).scalar(LOSS) == 104
+    assert (run.at(3).attempt, run.at(4).attempt) == (0, 1)
+    assert sorted(run.arrow("loss")["value"].to_pylist()) == [0, 0.4, 1, 2, 3, 104, 105, 106]
+    assert [state.standing for state in run.workers] == [Standing.FAILED, Standing.FINISHED]
+
+
+def test_each_optimizer_is_superseded_by_its_own_steps(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    workshop.publish(writer, *(make_records(tick, tick, optimizer="d", loss=1.0) for tick in range(10)))
+    workshop.publish(writer, *(make_records(10 + tick, tick, optimizer="g", loss=1.0) for tick in range(3)))
+    writer.close(EndState.FAILED)
+    second = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    workshop.publish(second, make_records(0, 8, optimizer="d", loss=2.0), make_records(1, 2, optimizer="g", loss=2.0))
+    run = workshop.run()
+    assert run.series(LOSS, optimizer="d").values.tolist() == [1.0] * 8 + [2.0]
+    assert run.series(LOSS, optimizer="g").values.tolist() == [1.0, 1.0, 2.0]
+
+
+def test_tables_for_arrow_pandas_and_polars(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(*(make_records(tick) for tick in range(3)))
+    run = workshop.run()
+    table = run.arrow("loss", start=1, columns=["step", "value"])
+    assert table.to_pydict() == {"step": [1, 2], "value": [0.5, 0.5]}
+    assert run.pandas(path="fc.*")["path"].tolist() == ["fc.weight"] * 3
+    assert run.polars("weight").height == 3
+    assert run.arrow().num_rows == 6
+    with pytest.raises(UnknownName, match="value"):
+        run.arrow(columns=["valeu"])
+
+
+def test_a_run_that_goes_on_is_seen_anew_when_refreshed(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    workshop.publish(writer, make_records(0))
+    run = workshop.run()
+    workshop.publish(writer, make_records(1))
+    assert run.steps().tolist() == [0]
+    run.refresh()
+    assert run.steps().tolist() == [0, 1]
+
+
+def test_following_a_run_ends_with_it(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    workshop.publish(writer, make_records(0))
+    rest = [lambda: workshop.publish(writer, make_records(1)), lambda: writer.close(EndState.FINISHED)]
+    seen = [view.step.number for view in workshop.run().follow(wait=lambda secs: rest.pop(0)())]
+    assert (seen, rest) == ([0, 1], [])
+
+
+def test_all_steps_of_a_run_as_views(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(*(make_records(tick) for tick in range(3)))
+    assert [view.step.number for view in workshop.run().views()] == [0, 1, 2]
+
+
+def test_how_a_worker_stands(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.claim()
+    _, killed, far = (workshop.worker() for _ in range(3))
+    workshop.kill(killed)
+    workshop.move_away(far)
+    run = workshop.run()
+    assert [state.standing for state in run.workers] == [Standing.RUNNING, Standing.KILLED, Standing.UNKNOWN]
+    workshop.writer(far).turn()
+    assert run.workers[2].standing == Standing.RUNNING
+
+
+def test_a_reader_finds_the_rows_while_files_are_made_one(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    for tick in range(31):
+        workshop.publish(writer, make_records(tick))
+    run = workshop.run()
+    workshop.publish(writer, make_records(31))
+    workshop.publish(writer)
+    assert len(workshop.names("records")) == 1
+    assert run.series(LOSS).steps.tolist() == list(range(32))
+
+
+def test_opening_a_run_loads_no_framework(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0))
+    code = ("import sys, barograph; barograph.open(sys.argv[1]).series('loss:loss'); "
+            "sys.exit('torch' in sys.modules or 'rich' in sys.modules)")
+    assert subprocess.run([sys.executable, "-c", code, workshop.store.url], check=False, timeout=60).returncode == 0
