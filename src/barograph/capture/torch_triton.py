@@ -3,8 +3,9 @@
 The fused twin of `torch_device`: it reads each tensor once (twice with a histogram, the second time while it is
 still near), makes no temporary of its size, and does not launch a dozen kernels for every tensor.
 
-What has been run: Triton's interpreter, on CPU tensors, against the plain reference. What has not: a GPU. Its
-speed there, and the compiled kernels, are still to be measured; `unavailable_reason` lets a session fall back.
+What has been run: Triton's interpreter, on CPU tensors, against the plain reference; and Triton's compiler, for
+two kinds of GPU (compute capability 8.0 and 9.0). What has not: a GPU. Whether the compiled kernels are right and
+how fast they are is still to be seen there; where they do not run, `unavailable_reason` says so beforehand.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -93,13 +94,15 @@ def _reduce_group(
     pointers = _to_device([elements[member].data_ptr() for member in members], torch.int64, device)
     where = (pointers, layout.sizes, layout.chunk_tensor, layout.chunk_first)
     aligned = all(elements[member].data_ptr() % 16 == 0 for member in members)
-    kind = {"ELEMENT": _triton_type(dtype), "WIDE": dtype == torch.float64, "ALIGNED": aligned, "CHUNK": CHUNK,
-            "BLOCK": _BLOCK}
+    # Without fused multiply-add the rounding is that of the twin on the CPU.
+    kind = {"ELEMENT": _triton_type(dtype), "WIDE": dtype == torch.float64, "CHUNK": CHUNK, "BLOCK": _BLOCK,
+            "enable_fp_fusion": False}
     partials = torch.empty(layout.chunks, len(MOMENT_FIELDS), dtype=torch.float64, device=device)
     merged = torch.empty(len(members), len(MOMENT_FIELDS), dtype=torch.float64, device=device)
     if layout.chunks:
-        kernels.summarize_chunks[(layout.chunks,)](*where, partials, **kind)
-    kernels.merge_chunks[(len(members),)](partials, layout.first_chunk, merged, BLOCK=_MERGED_AT_ONCE)
+        kernels.summarize_chunks[(layout.chunks,)](*where, partials, ALIGNED=aligned, **kind)
+    kernels.merge_chunks[(len(members),)](partials, layout.first_chunk, merged, BLOCK=_MERGED_AT_ONCE,
+                                          enable_fp_fusion=False)
     places = _to_device(members, torch.int64, device)
     moments.index_copy_(0, places, merged)
     if histogram and exponents is not None and layout.chunks:
@@ -121,9 +124,9 @@ def _groups(
     return groups
 
 
-@cache
+@lru_cache(maxsize=64)
 def _layout(sizes: tuple[int, ...], device: torch.device) -> _Layout:
-    # A model asks for the same few layouts in every step.
+    # A model asks for the same few layouts in every step, unless its activations change their size.
     chunks = [-(-size // CHUNK) for size in sizes]
     return _Layout(
         sizes=_to_device(sizes, torch.int64, device),

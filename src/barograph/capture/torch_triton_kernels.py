@@ -1,5 +1,6 @@
+# What stands in these functions is Triton's language, not Python's, and its constants are written large.
 # mypy: ignore-errors
-# What stands in these functions is Triton's language, not Python's.
+# ruff: noqa: N803
 """The kernels of `torch_triton`, in Triton's language. Importing this file imports triton.
 
 A tensor is cut into chunks of CHUNK elements, and one program reads one chunk. Like its twin on the CPU it sums
@@ -24,8 +25,6 @@ def summarize_chunks(
     first = tl.load(chunk_first + chunk)
     count = tl.minimum(tl.load(sizes + tensor) - first, CHUNK)
     elements = tl.load(pointers + tensor).to(tl.pointer_type(ELEMENT)) + first
-    if ALIGNED:
-        elements = tl.multiple_of(elements, 16)
     lanes = tl.arange(0, BLOCK)
     real: tl.constexpr = tl.float64 if WIDE else tl.float32
     infinity: tl.constexpr = float("inf")
@@ -37,18 +36,27 @@ def summarize_chunks(
     high = tl.full([BLOCK], -infinity, real)
     zeros = tl.zeros([BLOCK], tl.int32)
     strange = tl.zeros([BLOCK], tl.int32)
-    for start in range(0, count, BLOCK):
-        inside = start + lanes < count
-        x = tl.load(elements + start + lanes, mask=inside, other=0).to(real)
-        magnitude = tl.abs(x)
-        finite = magnitude < infinity  # false for NaN
-        total += x
-        total_abs += magnitude
-        total_sq += x * x
-        low = tl.minimum(low, tl.where(inside & finite, x, infinity))
-        high = tl.maximum(high, tl.where(inside & finite, x, -infinity))
-        zeros += (inside & (magnitude == 0)).to(tl.int32)
-        strange += (inside & (finite == 0)).to(tl.int32)
+    whole = count // BLOCK * BLOCK
+    for tail in tl.static_range(2):  # whole blocks need no mask, and are read many bytes at a time
+        for start in range(whole if tail else 0, count if tail else whole, BLOCK):
+            if tail:
+                inside = start + lanes < count
+                x = tl.load(elements + start + lanes, mask=inside, other=0).to(real)
+            else:
+                inside = lanes >= 0
+                block = elements + start + lanes
+                if ALIGNED:
+                    block = tl.multiple_of(block, 16)
+                x = tl.load(block).to(real)
+            magnitude = tl.abs(x)
+            finite = magnitude < infinity  # false for NaN
+            total += x
+            total_abs += magnitude
+            total_sq += x * x
+            low = tl.minimum(low, tl.where(inside & finite, x, infinity))
+            high = tl.maximum(high, tl.where(inside & finite, x, -infinity))
+            zeros += (inside & (magnitude == 0)).to(tl.int32)
+            strange += (inside & (finite == 0)).to(tl.int32)
 
     sum_ = tl.sum(total.to(tl.float64), axis=0)
     sum_abs = tl.sum(total_abs.to(tl.float64), axis=0)
@@ -125,8 +133,7 @@ def merge_chunks(partials, first_chunk, moments, BLOCK: tl.constexpr):
 @triton.jit
 def count_exponents(
     pointers, sizes, chunk_tensor, chunk_first, exponents,
-    ELEMENT: tl.constexpr, WIDE: tl.constexpr, ALIGNED: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
-    SAMPLED: tl.constexpr,
+    ELEMENT: tl.constexpr, WIDE: tl.constexpr, SAMPLED: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """Add the exponents of each chunk to its tensor's row of `exponents` (int64, 512 bins)."""
     chunk = tl.program_id(0)
@@ -134,8 +141,6 @@ def count_exponents(
     first = tl.load(chunk_first + chunk)
     size = tl.load(sizes + tensor) - first
     elements = tl.load(pointers + tensor).to(tl.pointer_type(ELEMENT)) + first
-    if ALIGNED:
-        elements = tl.multiple_of(elements, 16)
     lanes = tl.arange(0, BLOCK)
     bins = tl.arange(0, 512)
     counts = tl.zeros([512], tl.int32)
