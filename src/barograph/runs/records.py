@@ -88,8 +88,9 @@ class Records:
 
     def known_keys(self) -> frozenset[Key]:
         """Return every key of which there is a row."""
-        found = self._shelf.look(self._shelf.streams(), self._keys_in)
-        return frozenset().union(*(keys for _, keys in found))
+        found = self._shelf.look(self._shelf.streams(), lambda _, file: _keys_in(file), known=self._keys)
+        self._keys = dict(found)
+        return frozenset().union(*self._keys.values())
 
     def _streams(self, worker: str | None) -> list[Stream]:
         streams = self._shelf.streams()
@@ -120,15 +121,13 @@ class Records:
                 starts[name.attempt, optimizer] = min(step, starts.get((name.attempt, optimizer), step))
         return Supersession(starts)
 
-    def _keys_in(self, name: ChunkName, file: pq.ParquetFile) -> frozenset[Key]:
-        if name not in self._keys:
-            table = file.read(columns=["kind", "path"], use_threads=False).unify_dictionaries()
-            kinds, paths = dictionary_column(table, "kind"), dictionary_column(table, "path")
-            pairs = np.unique(kinds.codes * len(paths.texts) + paths.codes).tolist()
-            self._keys[name] = frozenset(
-                Key(Kind(kinds.texts[pair // len(paths.texts)]), paths.texts[pair % len(paths.texts)]) for pair in pairs
-            )
-        return self._keys[name]
+
+def _keys_in(file: pq.ParquetFile) -> frozenset[Key]:
+    table = file.read(columns=["kind", "path"], use_threads=False).unify_dictionaries()
+    kinds, paths = dictionary_column(table, "kind"), dictionary_column(table, "path")
+    pairs = np.unique(kinds.codes * len(paths.texts) + paths.codes).tolist()
+    count = len(paths.texts)
+    return frozenset(Key(Kind(kinds.texts[pair // count]), paths.texts[pair % count]) for pair in pairs)
 
 
 def _first_steps_in(file: pq.ParquetFile) -> dict[str, int]:

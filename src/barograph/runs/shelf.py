@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -53,6 +53,7 @@ class Shelf:
         into: Callable[[ChunkName, pq.ParquetFile], Found],
         *,
         if_footer: Callable[[pq.FileMetaData], bool] | None = None,
+        known: Mapping[ChunkName, Found] | None = None,
     ) -> list[tuple[ChunkName, Found]]:
         """Return what `into` finds in each file, in order; called from several threads.
 
@@ -60,12 +61,13 @@ class Shelf:
             streams: Whose files.
             into: Looks into one file.
             if_footer: Tells from a footer that was read before whether it is worth looking.
+            known: What was found in some files before; files never change, so these are not read again.
 
         Raises:
             StoreError: The store cannot be read, or files keep on going while they are read.
         """
         wanted = list(streams)
-        found: dict[ChunkName, Found | None] = {}
+        found: dict[ChunkName, Found | None] = dict(known or {})
 
         def visit(file: ChunkName) -> tuple[ChunkName, Found | None]:
             footer = self._footers.get(file)
