@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,9 +20,27 @@ from barograph.errors import UnsupportedCapture
 from barograph.model.activations import bound_of
 from barograph.model.key import Key, Kind
 from barograph.model.records import Subject
+from barograph.model.selection import Histogram
 from barograph.model.step import Mode
 
 _KINDS = frozenset({Kind.OUTPUT, Kind.INPUT})
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """How the lone output of a module is read, so that a layer called again costs little beside the reading.
+
+    Attributes:
+        module: Weakly; tells a reused address from the module it was.
+        dtype: Of the output.
+        row: Where its statistics go.
+        histogram: What histogram is taken.
+    """
+
+    module: weakref.ref[nn.Module]
+    dtype: torch.dtype
+    row: int
+    histogram: Histogram
 
 
 class OutputTap:
@@ -36,6 +56,7 @@ class OutputTap:
         self._reader = reader
         self._layers_behind: dict[int, str] = {}
         self._parallel: ModuleName | None = None
+        self._recipes: dict[tuple[int, int], _Recipe] = {}
         # Outputs in evaluation, losses that a model returns, and compiled models (which would be compiled
         # again for other hooks) want every forward pass heard.
         self.always = any(
@@ -77,6 +98,14 @@ class OutputTap:
         self, module: nn.Module, args: Any, output: Any, mask: int, buffer: StepBuffer, *, training: bool
     ) -> None:
         """Record one call of a module, as far as the mask asks for it."""
+        recipe = self._recipes.get((id(module), mask))
+        if (
+            recipe is not None
+            and recipe.module() is module
+            and type(output) is torch.Tensor
+            and self._reader.read_plain(output, recipe.dtype, recipe.row, recipe.histogram, buffer)
+        ):
+            return
         name = self._names.module(module)
         if name is None or not (name.leaf or is_compiled(module)):
             return
@@ -87,10 +116,21 @@ class OutputTap:
                 self._read(Kind.OUTPUT, path + item, name.layer, tensor, mask, buffer, unit_layer=name.layer)
             if training and name.leaf:
                 self._session.seen.outputs.add(path)
+                self._note_recipe(module, name, path, output, mask, kinds)
         if Kind.INPUT in kinds and not getattr(module, "inplace", False):
             layer = self._layer_of_input(module, name, args)
             for item, tensor in tensors_in(args[0] if len(args) == 1 else args):
                 self._read(Kind.INPUT, path + item, layer, tensor, mask, buffer, unit_layer=name.layer)
+
+    def _note_recipe(
+        self, module: nn.Module, name: ModuleName, path: str, output: Any, mask: int, kinds: frozenset[Kind]
+    ) -> None:
+        """Remember how a module's lone output is read, where that is all that is taken of the module."""
+        taking = self._session.plan.taking(mask, Key(Kind.OUTPUT, path), name.layer)
+        if type(output) is not torch.Tensor or taking is None or taking.units or taking.raw or Kind.INPUT in kinds:
+            return
+        row = self._session.table.row(Subject(Key(Kind.OUTPUT, path), name.layer, dtype_name(output.dtype)))
+        self._recipes[id(module), mask] = _Recipe(name.module, output.dtype, row, taking.histogram)
 
     def _layer_of_input(self, module: nn.Module, name: ModuleName, args: Any) -> str:
         """Return the functional activation that made the input, else the module's own class.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,12 +13,27 @@ from barograph.capture.plan import Taking
 from barograph.capture.session import Session
 from barograph.capture.torch_names import COMPILED_REASON, ModelNames, is_compiled
 from barograph.capture.torch_optimizers import Entry, OptimizerBook, Slot
-from barograph.capture.torch_read import Reader, dtype_name, is_shard, local, raw_tensor
+from barograph.capture.torch_read import PreparedRead, Reader, dtype_name, is_shard, local, raw_tensor
 from barograph.errors import UnsupportedCapture
 from barograph.model.key import Key, Kind
 from barograph.model.records import Subject
 
 _NAMED_IN_A_REASON = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """How a list of slots was read the last time, to read it faster the next.
+
+    Attributes:
+        slots: The list, by identity.
+        asked: Those of it of which something is taken, and which had a tensor.
+        read: Reads them.
+    """
+
+    slots: Sequence[Slot]
+    asked: Sequence[Slot]
+    read: PreparedRead
 
 
 class ParameterTap:
@@ -32,6 +48,7 @@ class ParameterTap:
         self._kept: set[int] = set()
         self._clipped: set[int] = set()
         self._counted = (0, 0, 0)
+        self._prepared: dict[tuple[Kind, int, int, int], _Prepared] = {}
 
     def learning_rates(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
         """Record the learning rate of each parameter group, where it has changed or the step is recorded anyway."""
@@ -58,7 +75,7 @@ class ParameterTap:
                 for parameter, name in self._names.trainable()
                 if id(parameter) in parameters
             ]
-        self._read(Kind.GRADIENT, slots, lambda slot: slot.parameter.grad, mask, buffer)
+        self._read(Kind.GRADIENT, slots, _gradient, mask, buffer)
         self._clipped.update(id(slot.parameter) for slot in slots)
 
     def gradients(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
@@ -70,6 +87,9 @@ class ParameterTap:
             # A fused optimizer unscales inside its step: the gradient still carries the loss scale.
             return value if value is None or scale is None else value / scale.to(value.device)
 
+        if not self._clipped:
+            self._read(Kind.GRADIENT, entry.slots, _gradient if scale is None else gradient, mask, buffer)
+            return
         after = [slot for slot in entry.slots if id(slot.parameter) in self._clipped]
         before = [slot for slot in entry.slots if id(slot.parameter) not in self._clipped]
         self._read(Kind.GRADIENT, before, gradient, mask, buffer)
@@ -92,7 +112,7 @@ class ParameterTap:
 
     def weights(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
         """Record weights, updates and optimizer state after a step."""
-        self._read(Kind.WEIGHT, entry.slots, lambda slot: slot.parameter, mask, buffer)
+        self._read(Kind.WEIGHT, entry.slots, _parameter, mask, buffer)
         kinds = self._session.plan.kinds(mask)
         if Kind.UPDATE in kinds:
             self._updates(entry, mask, buffer)
@@ -108,8 +128,8 @@ class ParameterTap:
             Slot(parameter, self._names.path(name.root, name.path), name.layer)
             for parameter, name in self._names.trainable()
         ]
-        self._read(Kind.GRADIENT, slots, lambda slot: slot.parameter.grad, mask, buffer)
-        self._read(Kind.WEIGHT, slots, lambda slot: slot.parameter, mask, buffer)
+        self._read(Kind.GRADIENT, slots, _gradient, mask, buffer)
+        self._read(Kind.WEIGHT, slots, _parameter, mask, buffer)
         self._count()
 
     def save(self, name: str, tensor: Any, buffer: StepBuffer) -> None:
@@ -154,31 +174,55 @@ class ParameterTap:
             for parameter, name in self._names.trainable()
             if id(parameter) not in held
         ]
-        self._read(Kind.GRADIENT, slots, lambda slot: slot.parameter.grad, mask, buffer)
-        self._read(Kind.WEIGHT, slots, lambda slot: slot.parameter, mask, buffer)
+        self._read(Kind.GRADIENT, slots, _gradient, mask, buffer)
+        self._read(Kind.WEIGHT, slots, _parameter, mask, buffer)
 
     def _read(
         self,
         kind: Kind,
-        slots: Iterable[Slot],
+        slots: Sequence[Slot],
         tensor_of: Callable[[Slot], torch.Tensor | None],
         mask: int,
         buffer: StepBuffer,
     ) -> None:
-        if kind not in self._session.plan.kinds(mask):
+        if not slots or kind not in self._session.plan.kinds(mask):
             return
-        tensors, rows, takings = [], [], []
+        question = (kind, mask, id(slots[0].parameter), len(slots))
+        prepared = self._prepared.get(question)
+        if (
+            prepared is not None
+            and prepared.slots is slots
+            and prepared.read.read([tensor_of(slot) for slot in prepared.asked], buffer)
+        ):
+            return
+        self._read_carefully(kind, slots, tensor_of, mask, buffer, question)
+
+    def _read_carefully(
+        self,
+        kind: Kind,
+        slots: Sequence[Slot],
+        tensor_of: Callable[[Slot], torch.Tensor | None],
+        mask: int,
+        buffer: StepBuffer,
+        question: tuple[Kind, int, int, int],
+    ) -> None:
+        asked, tensors, rows, takings = [], [], [], []
         for slot, tensor, taking in self._asked(kind, slots, tensor_of, mask):
+            asked.append(slot)
             tensors.append(tensor)
             rows.append(self._row(kind, slot, tensor))
             takings.append(taking)
             self._note_seen(kind, slot.path)
             if taking.raw:
                 buffer.tensors[Key(kind, slot.path)] = raw_tensor(tensor)
+        if not tensors:
+            return
         try:
             self._reader.read_many(tensors, rows, takings, buffer)
         except UnsupportedCapture:
             self._read_each(kind, tensors, rows, takings, buffer)
+            return
+        self._prepared[question] = _Prepared(slots, asked, PreparedRead(tensors, rows, takings))
 
     def _read_each(
         self, kind: Kind, tensors: list[torch.Tensor], rows: list[int], takings: list[Taking], buffer: StepBuffer
@@ -238,6 +282,14 @@ class ParameterTap:
             )
         else:
             seen.reasons.pop("not called", None)
+
+
+def _parameter(slot: Slot) -> torch.Tensor:
+    return slot.parameter
+
+
+def _gradient(slot: Slot) -> torch.Tensor | None:
+    return slot.parameter.grad
 
 
 def _always(tensor: torch.Tensor) -> Callable[[Slot], torch.Tensor]:

@@ -28,6 +28,7 @@ _NAMES = {
     torch.int16: "int16", torch.int32: "int32", torch.int64: "int64", torch.uint8: "uint8", torch.bool: "bool",
     torch.complex64: "complex64", torch.complex128: "complex128",
 }
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 _CODES = {dtype: native.DTYPE_CODES[name] for dtype, name in _NAMES.items()}
 
 
@@ -45,7 +46,7 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
     Raises:
         UnsupportedCapture: A tensor whose elements cannot be read in place.
     """
-    if type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+    if type(tensor) in _PLAIN:
         return tensor
     if hasattr(tensor, "to_local"):
         with torch.no_grad():
@@ -145,6 +146,18 @@ class Reader:
             np.array(histograms, np.uint8),
         )
 
+    def read_plain(
+        self, tensor: torch.Tensor, dtype: torch.dtype, row: int, histogram: Histogram, buffer: StepBuffer
+    ) -> bool:
+        """Read a tensor whose type and row are known already; False if it is not as simple as that."""
+        if tensor.dtype is not dtype or not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
+            return False
+        buffer.reserve(row + 1, histogram=histogram is not Histogram.NONE)
+        native.summarize_into(
+            tensor.data_ptr(), tensor.numel(), _CODES[dtype], buffer.moments, row, buffer.exponents, histogram
+        )
+        return True
+
     def read_difference(
         self, after: torch.Tensor, before: torch.Tensor, row: int, taking: Taking, buffer: StepBuffer
     ) -> None:
@@ -180,6 +193,52 @@ class Reader:
             inner = int(np.prod(tensor.shape[axis + 1 :], dtype=np.int64))
         columns = buffer.unit_columns(row, units, outer * inner, bound)
         native.units_into(tensor.data_ptr(), outer, units, inner, _code(tensor), bound, columns)
+
+
+class PreparedRead:
+    """Reads the same list of tensors step after step in one native call, as long as they look the same.
+
+    Asking each tensor again for all that the careful way asks costs more than reading a small one.
+
+    Args:
+        tensors: As they are now.
+        rows, takings: For each.
+    """
+
+    def __init__(self, tensors: Sequence[torch.Tensor], rows: Sequence[int], takings: Sequence[Taking]) -> None:
+        self._looks = [(tensor.dtype, tensor.numel()) for tensor in tensors]
+        self._numels = np.array([tensor.numel() for tensor in tensors], np.int64)
+        self._codes = np.array([_CODES.get(tensor.dtype, 0) for tensor in tensors], np.int32)
+        self._rows = np.array(rows, np.int64)
+        self._modes = np.array([taking.histogram for taking in takings], np.uint8)
+        self._room = max(rows, default=-1) + 1
+        self._histogram = bool(self._modes.any())
+        self._readable = all(tensor.dtype in _CODES for tensor in tensors) and not any(item.raw for item in takings)
+
+    def read(self, tensors: Sequence[torch.Tensor | None], buffer: StepBuffer) -> bool:
+        """Merge the statistics of each into its row; False if one looks otherwise, and then nothing was done."""
+        if not self._readable or len(tensors) != len(self._looks):
+            return False
+        pointers = []
+        for tensor, (dtype, numel) in zip(tensors, self._looks, strict=True):
+            if (
+                tensor is None
+                or type(tensor) not in _PLAIN
+                or tensor.dtype is not dtype
+                or tensor.numel() != numel
+                or not tensor.is_cpu
+                or tensor.layout is not torch.strided
+                or not tensor.is_contiguous()
+                or tensor.is_neg()
+            ):
+                return False
+            pointers.append(tensor.data_ptr())
+        buffer.reserve(self._room, histogram=self._histogram)
+        native.summarize_many(
+            np.array(pointers, np.int64), self._numels, self._codes, self._rows, buffer.moments, buffer.exponents,
+            self._modes,
+        )
+        return True
 
 
 def raw_tensor(tensor: torch.Tensor) -> RawTensor:
