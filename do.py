@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""The verbs of the project: `python3 do.py VERB`. Python and a network are all they ask for.
+
+Each makes the virtual environment in `.venv` first, where it is missing or out of date. Further
+arguments go to the tool behind the verb: `python3 do.py test tests/rules -k relu`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+READY = VENV / ".ready"
+OLDEST = (3, 11)
+
+_SOURCES = ("pyproject.toml", "setup.py", "requirements-test.txt", "src/barograph/*.c", "src/barograph/*.h")
+_MADE = (".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".import_linter_cache", ".hypothesis", "build",
+         "src/barograph.egg-info")
+
+
+def setup(_: Sequence[str] = ()) -> int:
+    """make the virtual environment with everything in it"""
+    mark = _mark()
+    if PYTHON.exists() and READY.is_file() and READY.read_text() == mark:
+        return 0
+    print("Setting up .venv; the first time this downloads PyTorch and the test tools, which takes minutes.",
+          flush=True)
+    if not PYTHON.exists():
+        made = subprocess.call([sys.executable, "-m", "venv", str(VENV)])
+        if made:
+            print("No virtual environment could be made. Debian and Ubuntu keep that in the package python3-venv.",
+                  file=sys.stderr)
+            return made
+    failed = _python("-m", "pip", "install", "--quiet", "--requirement", "requirements-test.txt", "--editable", ".")
+    if not failed:
+        READY.write_text(mark)
+    return failed
+
+
+def demo(arguments: Sequence[str]) -> int:
+    """train a small network twice, healthy and with a planted fault, and see what is found"""
+    return setup() or _python("examples/demo.py", *arguments)
+
+
+def test(arguments: Sequence[str]) -> int:
+    """run every test"""
+    return setup() or _python("-m", "pytest", *arguments)
+
+
+def check(_: Sequence[str]) -> int:
+    """lint, types, import floors, documents"""
+    return (setup() or _python("-m", "ruff", "check", ".") or _python("-m", "mypy")
+            or _python("-m", "pytest", "-q", "tests/test_floors.py", "tests/test_docs.py"))
+
+
+def bench(arguments: Sequence[str]) -> int:
+    """measure costs beside other tools; prints ratios (see benchmarks/README.md)"""
+    return setup() or _python("benchmarks/run.py", *arguments)
+
+
+def docs(_: Sequence[str]) -> int:
+    """make the pages that are made from the code, one a rule"""
+    return setup() or _python("-m", "barograph.rules.pages", "docs/rules")
+
+
+def clean(_: Sequence[str]) -> int:
+    """remove what the verbs made"""
+    for name in _MADE:
+        shutil.rmtree(ROOT / name, ignore_errors=True)
+    return 0
+
+
+VERBS: dict[str, Callable[[Sequence[str]], int]] = {
+    verb.__name__: verb for verb in (demo, test, check, bench, docs, setup, clean)
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a verb and return its exit code; without one, list them."""
+    if sys.version_info < OLDEST:
+        print(f"Barograph needs Python {'.'.join(map(str, OLDEST))} or later; this is {sys.version.split()[0]} "
+              f"({sys.executable}).", file=sys.stderr)
+        return 2
+    if not arguments or arguments[0] not in VERBS:
+        print("Usage: python3 do.py VERB [ARGUMENTS]\n")
+        print("\n".join(f"  {name:<8}{verb.__doc__}" for name, verb in VERBS.items()))
+        return 0 if arguments[:1] in ([], ["help"], ["-h"], ["--help"]) else 2
+    return VERBS[arguments[0]](arguments[1:])
+
+
+def _python(*arguments: str) -> int:
+    sys.stdout.flush()
+    try:
+        return subprocess.call([str(PYTHON), *arguments], cwd=ROOT)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _mark() -> str:
+    """Return what tells an environment that was made from these files from any other."""
+    digest = hashlib.sha256(sys.version.encode())
+    for pattern in _SOURCES:
+        for path in sorted(ROOT.glob(pattern)):
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
