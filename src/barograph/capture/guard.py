@@ -44,6 +44,10 @@ class Guard:
             raise error
         self.report(f"{doing}: {type(error).__name__}: {error} [{_origin(error)}]")
 
+    def note(self, problem: str) -> None:
+        """Keep something for the run's papers that nobody need be warned of."""
+        self._problems.setdefault(problem, 1)
+
     def report(self, problem: str) -> None:
         """Keep a problem for the run's papers, and warn the first time."""
         known = problem in self._problems

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from barograph.capture import torch_triton
 from barograph.measures.summary import merge_rows
 from barograph.model.selection import Histogram
 from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS
@@ -69,6 +70,26 @@ def reduce_exponents(tensor: torch.Tensor, histogram: Histogram) -> torch.Tensor
     return histogram_out.index_add_(0, bins.to(torch.int64), counted)
 
 
+def reduce_many(
+    tensors: Sequence[torch.Tensor], histograms: Sequence[Histogram]
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return the moments of each tensor, and the histograms where one was asked for, on their device.
+
+    Returns:
+        Shapes (len(tensors), len(MOMENT_FIELDS)) and (len(tensors), EXPONENT_BINS); a tensor of which no
+        histogram was asked for has a row of zeros.
+    """
+    moments = torch.stack([reduce_moments(tensor) for tensor in tensors])
+    if not any(histograms):
+        return moments, None
+    none = torch.zeros(EXPONENT_BINS, dtype=torch.int64, device=moments.device)
+    bins = [
+        reduce_exponents(tensor, histogram) if histogram else none
+        for tensor, histogram in zip(tensors, histograms, strict=True)
+    ]
+    return moments, torch.stack(bins)
+
+
 def fetch_later(
     tensors: Sequence[torch.Tensor], rows: Sequence[int], histograms: Sequence[Histogram]
 ) -> Callable[[StepBuffer], None]:
@@ -79,21 +100,18 @@ def fetch_later(
         rows: Row of the buffer for each.
         histograms: What histogram to take of each.
     """
-    moments = _Fetch(torch.stack([reduce_moments(tensor) for tensor in tensors]))
-    wanted = [number for number, histogram in enumerate(histograms) if histogram]
-    exponents = (
-        _Fetch(torch.stack([reduce_exponents(tensors[number], histograms[number]) for number in wanted]))
-        if wanted
-        else None
-    )
+    reduce = reduce_many if torch_triton.unavailable_reason(tensors[0].device) else torch_triton.reduce_many
+    reduced, counted = reduce(tensors, histograms)
+    moments = _Fetch(reduced)
+    exponents = None if counted is None else _Fetch(counted)
 
     def merge_in(buffer: StepBuffer) -> None:
-        buffer.reserve(max(rows) + 1, histogram=bool(wanted))
+        buffer.reserve(max(rows) + 1, histogram=exponents is not None)
         for row, fetched in zip(rows, moments.numbers(), strict=True):
             merge_rows(buffer.moments[row : row + 1], fetched[np.newaxis])
         if exponents is not None and buffer.exponents is not None:
-            for number, fetched in zip(wanted, exponents.numbers(), strict=True):
-                buffer.exponents[rows[number]] += fetched
+            for row, fetched in zip(rows, exponents.numbers(), strict=True):
+                buffer.exponents[row] += fetched
 
     return merge_in
 

@@ -28,6 +28,7 @@ from barograph.capture.torch_parameters import ParameterTap
 from barograph.capture.torch_phase import Phase
 from barograph.capture.torch_read import Reader
 from barograph.capture.torch_wrappers import Wrappers
+from barograph.measures import native
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 
@@ -118,6 +119,9 @@ class TorchTap:
         ]
         self._listen(True)
         self._wrappers.install()
+        if not native.available():
+            self.session.guard.note("The native statistics loop is not built here (no C compiler when Barograph was "
+                                    "installed); the plain one serves, many times slower.")
 
     def remove(self) -> None:
         """Take out every hook and wrapper; nothing of Barograph is left in torch."""
