@@ -6,9 +6,7 @@ import os
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,6 +17,7 @@ from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings, settings_from_mapping
+from barograph.model.settings_file import settings_from_file
 from barograph.model.step import Mode
 from barograph.rules.registry import needs_of, rules_from_settings
 from barograph.runs.claim import claim_run
@@ -185,26 +184,6 @@ class _ModeSet:
 
     def __exit__(self, *_: object) -> None:
         self._run.mode(self._before)
-
-
-def settings_from_file(path: str | os.PathLike[str]) -> Settings:
-    """Return the settings of a `barograph.toml`.
-
-    Raises:
-        SettingsError: There is no such file, it is no TOML, or it sets something wrong; the path is named.
-    """
-    try:
-        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SettingsError(f"There is no settings file at {path}.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"The settings file cannot be read: {error} ({path}).") from error
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"The settings file is no TOML: {error} ({path}).") from error
-    try:
-        return settings_from_mapping(data)
-    except SettingsError as error:
-        raise type(error)(f"{error} ({path})") from error
 
 
 def _settings(

@@ -7,8 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from barograph.attaching import settings_from_file
 from barograph.model.settings import Settings, settings_from_mapping
+from barograph.model.settings_file import settings_from_file
 
 DEFAULT_CONFIG = "barograph.toml"
 """Read where it stands in the working directory and no other is named."""

@@ -1,0 +1,30 @@
+"""Settings in a file: `barograph.toml`."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+from barograph.errors import SettingsError
+from barograph.model.settings import Settings, settings_from_mapping
+
+
+def settings_from_file(path: str | os.PathLike[str]) -> Settings:
+    """Return the settings of a `barograph.toml`.
+
+    Raises:
+        SettingsError: There is no such file, it is no TOML, or it sets something wrong; the path is named.
+    """
+    try:
+        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(f"There is no settings file at {path}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The settings file cannot be read: {error} ({path}).") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"The settings file is no TOML: {error} ({path}).") from error
+    try:
+        return settings_from_mapping(data)
+    except SettingsError as error:
+        raise type(error)(f"{error} ({path})") from error
