@@ -196,7 +196,7 @@ def _rank() -> Rank:
 
 
 def _versions() -> dict[str, str]:
-    from barograph import __version__
+    from barograph.version import __version__
 
     torch = sys.modules.get("torch")
     found = {"barograph": __version__, "python": sys.version.split()[0], "host": socket.gethostname()}

@@ -39,16 +39,18 @@ class LiveView:
 
     def draw(self, line: str) -> None:
         """Show `line`, cut to the width of the terminal."""
-        if self._size is None:
-            return
-        if os.get_terminal_size(self._terminal.fileno()) != self._size:
-            self.close()
-            self.open()
-        size = self._size
-        if size is None:  # it has become too small
+        size = self._fitted()
+        if size is None:
             return
         text = line[: size.columns - 1]
         self._write(f"{_SAVE}\x1b[{size.lines};1H\x1b[2K\x1b[7m{text}\x1b[0m{_RESTORE}")
+
+    def _fitted(self) -> os.terminal_size | None:
+        """Return the size that is drawn for, after fitting it to a terminal that has changed; None: do not draw."""
+        if self._size is not None and os.get_terminal_size(self._terminal.fileno()) != self._size:
+            self.close()
+            self.open()
+        return self._size
 
     def close(self) -> None:
         """Give the whole terminal back to the script's output."""

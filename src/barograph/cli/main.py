@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import typer
 
-from barograph import __version__
+from barograph.version import __version__
 from barograph.errors import BarographError
 
 EXIT_ERROR = 2

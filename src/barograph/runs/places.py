@@ -8,10 +8,10 @@ import secrets
 import time
 from pathlib import Path
 
-from barograph import __version__
 from barograph.model.clock import Clock
 from barograph.model.manifest import Manifest
 from barograph.model.settings import Settings
+from barograph.version import __version__
 
 DEFAULT_ROOT = "barograph-runs"
 """Folder, below the working directory, of runs whose place nobody chose."""
