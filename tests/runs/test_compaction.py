@@ -11,7 +11,13 @@ import pytest
 from barograph.errors import StoreError, StoreUnavailable
 from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords
-from barograph.runs.compaction import COMPACTED_BYTES, FILES_PER_LEVEL, worth_compacting, worth_compacting_at_end
+from barograph.runs.compaction import (
+    COMPACTED_BYTES,
+    COMPACTED_ROWS,
+    FILES_PER_LEVEL,
+    worth_compacting,
+    worth_compacting_at_end,
+)
 from barograph.runs.doctor import examine
 from barograph.runs.layout import ChunkName, chunk_from_name
 from barograph.runs.outbox import Published
@@ -19,11 +25,11 @@ from barograph.runs.outbox import Published
 MakeRecords = Callable[..., StepRecords]
 
 
-def files(*spans: int, size_bytes: int = 1000) -> list[Published]:
+def files(*spans: int, size_bytes: int = 1000, rows: int = 1) -> list[Published]:
     """Files that follow each other, of so many chunks each."""
     found, first = [], 0
     for span in spans:
-        found.append(Published(ChunkName("p0", 0, first, first + span - 1, "0" * 32), size_bytes))
+        found.append(Published(ChunkName("p0", 0, first, first + span - 1, "0" * 32), size_bytes, rows))
         first += span
     return found
 
@@ -45,11 +51,14 @@ def test_large_files_are_made_one_as_far_as_they_fit() -> None:
     assert worth_compacting(files(*[1] * 100, size_bytes=third)) == ()
     assert len(worth_compacting(files(*[1] * 10, size_bytes=COMPACTED_BYTES // 8))) == 8
     assert worth_compacting(files(*[1] * 100, size_bytes=2 * COMPACTED_BYTES)) == ()
+    assert len(worth_compacting(files(*[1] * 10, rows=COMPACTED_ROWS // 6))) == 6
+    assert worth_compacting(files(*[1] * 100, rows=COMPACTED_ROWS // 2)) == ()
 
 
 def test_at_the_end_the_newest_files_are_made_one() -> None:
     assert [file.name.first for file in worth_compacting_at_end(files(32, 1, 1, 1), 3500)] == [32, 33, 34]
     assert worth_compacting_at_end(files(1), 10_000) == ()
+    assert len(worth_compacting_at_end(files(1, 1, 1, rows=COMPACTED_ROWS // 2), 10_000)) == 2
     assert worth_compacting_at_end([], 10_000) == ()
 
 

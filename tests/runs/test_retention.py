@@ -22,7 +22,7 @@ MakeRecords = Callable[..., StepRecords]
 
 
 def file(number: int, size_bytes: int = 100, **last_steps: int) -> Published:
-    return Published(ChunkName("p0", 0, number, number, "0" * 32), size_bytes, last_steps=last_steps or {"": number})
+    return Published(ChunkName("p0", 0, number, number, "0" * 32), size_bytes, 1, last_steps=last_steps or {"": number})
 
 
 def test_files_whose_steps_are_all_too_old_go() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from itertools import accumulate, takewhile
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,9 @@ FILES_PER_LEVEL = 32
 COMPACTED_BYTES = 32 * 2**20
 """Largest file that is made of several."""
 
+COMPACTED_ROWS = 256 * 1024
+"""Most rows of such a file: making it takes about a kilobyte of memory a row."""
+
 _WORTHWHILE_FILES = 4
 
 
@@ -35,28 +39,30 @@ def worth_compacting(files: Sequence[Published]) -> Sequence[Published]:
     Args:
         files: Of one worker and attempt, in order.
     """
-    start = 0
-    while start < len(files):
-        stop, size_bytes = start, 0
-        while stop < len(files) and _level(files[stop].name) == _level(files[start].name):
-            if stop - start == FILES_PER_LEVEL or size_bytes + files[stop].size_bytes > COMPACTED_BYTES:
-                break
-            size_bytes += files[stop].size_bytes
-            stop += 1
-        full = stop < len(files) and size_bytes + files[stop].size_bytes > COMPACTED_BYTES
-        if stop - start >= (_WORTHWHILE_FILES if full else FILES_PER_LEVEL):
-            return files[start:stop]
-        start = max(stop, start + 1)
+    while files:
+        level = _level(files[0].name)
+        beside = list(takewhile(lambda file: _level(file.name) == level, files))  # noqa: B023 - used at once
+        fitting = _fitting(beside, COMPACTED_BYTES)
+        all_fit = len(fitting) == len(beside)
+        if len(fitting) >= (FILES_PER_LEVEL if all_fit else _WORTHWHILE_FILES):
+            return fitting[:FILES_PER_LEVEL]
+        # Where not even a few fit together, they are large enough as they are.
+        files = files[max(1, len(fitting)) :]
     return ()
 
 
 def worth_compacting_at_end(files: Sequence[Published], limit_bytes: int) -> Sequence[Published]:
     """Return the newest files that are to be made one when the worker ends; none where nothing is to be done."""
-    start, size_bytes = len(files), 0
-    while start > 0 and size_bytes + files[start - 1].size_bytes <= limit_bytes:
-        start -= 1
-        size_bytes += files[start].size_bytes
-    return files[start:] if len(files) - start > 1 else ()
+    newest = _fitting(list(reversed(files)), limit_bytes)[::-1]
+    return newest if len(newest) > 1 else ()
+
+
+def _fitting(files: Sequence[Published], limit_bytes: int) -> Sequence[Published]:
+    """Return the first files that together are not too large for one."""
+    sizes = accumulate(file.size_bytes for file in files)
+    rows = accumulate(file.rows for file in files)
+    fit = (size <= limit_bytes and count <= COMPACTED_ROWS for size, count in zip(sizes, rows, strict=True))
+    return files[: sum(takewhile(bool, fit))]
 
 
 def publish_compacted(store: Store, files: Sequence[Published]) -> Published:
@@ -73,8 +79,9 @@ def publish_compacted(store: Store, files: Sequence[Published]) -> Published:
         data = proved(store, str(file.name), file.name.digest)
         tables.append(read_table(data, str(file.name)))
         notes.append(notes_of(pq.read_metadata(pa.BufferReader(pa.py_buffer(data))).metadata))
+    table = sorted_by_key(pa.concat_tables(tables))
     merged = parquet_bytes(
-        sorted_by_key(pa.concat_tables(tables)),
+        table,
         ChunkNotes(max(note.dropped_steps for note in notes), max(note.dropped_points for note in notes)),
     )
     first, last = files[0].name, files[-1].name
@@ -87,7 +94,7 @@ def publish_compacted(store: Store, files: Sequence[Published]) -> Published:
     for file in files:
         for optimizer, step in file.last_steps.items():
             last_steps[optimizer] = max(step, last_steps.get(optimizer, 0))
-    return Published(name, len(merged), tensors, last_steps)
+    return Published(name, len(merged), len(table), tensors, last_steps)
 
 
 def sorted_by_key(table: pa.Table) -> pa.Table:

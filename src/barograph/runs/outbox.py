@@ -18,7 +18,7 @@ from barograph.store.base import Store
 CHUNK_BYTES = 16 * 2**20
 """Memory of the records after which a chunk is sealed though its time has not come."""
 
-CHUNK_POINTS = 400_000
+CHUNK_POINTS = 200_000
 """Logged numbers after which it is."""
 
 
@@ -29,12 +29,14 @@ class Published:
     Attributes:
         name: Of the file.
         size_bytes: Of the file.
+        rows: In the file.
         tensors: Files of tensors of its chunks, each with its size.
         last_steps: Optimizer to the greatest step in the file.
     """
 
     name: ChunkName
     size_bytes: int
+    rows: int = 0
     tensors: tuple[tuple[TensorsName, int], ...] = ()
     last_steps: dict[str, int] = field(default_factory=dict)
 
@@ -123,6 +125,7 @@ class Outbox:
         """Make a file of the chunk being filled; return by how many bytes what is held in memory changed."""
         steps, pieces, held_bytes = self._steps, self._points, self.open_bytes
         points_count = self.open_points
+        rows = points_count + sum(step.row_count for step in steps)
         self._steps, self._points, self.open_bytes, self.open_points = [], [], 0, 0
         # Series are only ever added, so the last piece knows those of all.
         series = pieces[-1].series if pieces else ()
@@ -134,7 +137,7 @@ class Outbox:
         files: tuple[tuple[TensorsName, int], ...] = ()
         if tensors is not None:
             files = ((TensorsName(worker.name, worker.attempt, chunk, digest_of(tensors)), len(tensors)),)
-        published = Published(name, len(data), files, _last_steps(steps, points))
+        published = Published(name, len(data), rows, files, _last_steps(steps, points))
         self._sealed.append(_Sealed(published, data, tensors, len(steps), points_count))
         self._next_chunk += 1
         return published.total_bytes - held_bytes

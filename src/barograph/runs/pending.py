@@ -100,6 +100,11 @@ class CompactStep:
     tensors: Mapping[Key, RawTensor]
     size_bytes: int
 
+    @property
+    def row_count(self) -> int:
+        """Rows it takes in a chunk."""
+        return len(self.rows) + len(self.scalars) + len(self.tensors)
+
     def resolve(self) -> CompactStep:
         """Return it: there is nothing to wait for."""
         return self
