@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import random
 import time
 from collections.abc import Callable
 
@@ -10,6 +11,8 @@ from benchmarks.loggers.log import Log
 from benchmarks.processes import Request, Result, answer_request, size_of
 
 CALLS_BETWEEN_CLOCKS = 100
+
+DIFFERENT_VALUES = 10_000
 
 
 def measure(request: Result) -> Request:
@@ -42,12 +45,16 @@ def measure(request: Result) -> Request:
 
 
 def _caller(log: Log, scalars: int) -> Callable[[int], None]:
+    # Random, all different, and made beforehand: what lies on disk must not depend on values that repeat.
+    generator = random.Random(0)
+    values = [generator.gauss(0.0, 1.0) for _ in range(DIFFERENT_VALUES)]
     if scalars == 1:
         one = log.one
-        return lambda step: one(1.0 / (step + 1), step)
+        return lambda step: one(values[step % DIFFERENT_VALUES], step)
     names = [f"metric_{number}" for number in range(scalars)]
     several = log.several
-    return lambda step: several(dict.fromkeys(names, 1.0 / (step + 1)), step)
+    rows = [dict(zip(names, values[first:], strict=False)) for first in range(0, len(values) - scalars, scalars)]
+    return lambda step: several(rows[step % len(rows)], step)
 
 
 def _as_fast_as_it_takes(call: Callable[[int], None], secs: float) -> tuple[int, float]:

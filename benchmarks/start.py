@@ -30,7 +30,7 @@ HEAVY = ("torch", "pyarrow", "numpy", "obstore", "typer", "rich")
 WAYS: Mapping[str, Callable[[str], list[str]]] = {
     "bare": lambda url: [str(SCRIPT)],
     "attach": lambda url: [str(SCRIPT), "attach", url],
-    "barograph run": lambda url: ["-m", "barograph.cli.main", "run", "--to", url, str(SCRIPT)],
+    "barograph run": lambda url: ["-m", "barograph", "run", "--to", url, str(SCRIPT)],
 }
 
 STATES: Mapping[str, str] = {

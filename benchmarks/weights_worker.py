@@ -20,6 +20,7 @@ STEPS_BEFORE_ATTACHING = 2
 def measure(request: Result) -> Request:
     """Return the digest after the steps; see `weights.Case` for what the request holds."""
     torch.set_num_threads(1)
+    random.seed(0)
     workload = build_workload(request["workload"])
     trained, attached_to = workload, workload.model
     if request["compiled"] == "before":

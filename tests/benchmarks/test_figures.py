@@ -71,13 +71,13 @@ def test_what_a_start_adds_is_the_difference_within_each_round():
 
 
 def test_a_finding_is_late_by_the_time_from_the_steps_end_to_the_lines_arrival():
-    lines = [(100.0, "loss is fine"), (101.0, "bad step ended at 100.5"), (101.75, "G201 exploding-tensor at step 7")]
+    lines = [(100.0, "loss is fine"), (101.0, "bad step ended at 100.5"), (101.75, "N101 since step 7")]
 
-    assert latency_of(lines) == {"secs": 1.25, "line": "G201 exploding-tensor at step 7"}
+    assert latency_of(lines) == {"secs": 1.25, "line": "N101 since step 7"}
 
 
 def test_a_finding_that_came_before_the_step_ended_is_not_that_steps():
-    lines = [(100.0, "exploding-tensor"), (101.0, "bad step ended at 100.5"), (103.5, "exploding-tensor")]
+    lines = [(100.0, "N101 non-finite"), (101.0, "bad step ended at 100.5"), (103.5, "N101 non-finite")]
 
     assert latency_of(lines)["secs"] == 3.0
 
