@@ -340,7 +340,9 @@ static void wide(const char *data, const char *minus, int dtype, uint64_t start,
             if (minus)
                 memcpy(f, minus + (start + i) * sizeof f, sizeof f);
             float re = e[0] - f[0], im = e[1] - f[1];
-            out[i] = hypot((double)re, (double)im);
+            /* Squares of float32 neither overflow nor lose digits in float64. */
+            double square = (double)re * re + (double)im * im;
+            out[i] = isinf(re) || isinf(im) ? HUGE_VAL : sqrt(square);
         }
         return;
     case C128:
@@ -363,13 +365,14 @@ static void wide(const char *data, const char *minus, int dtype, uint64_t start,
 
 /* ---- The histogram --------------------------------------------------------------------------------------------- */
 
-/* Bins 0 and 256 of the tables hold zeros and denormals, 255 and 511 what is not finite; none of these four is
- * used. Denormals are counted apart, in the blocks that have any.
+/* Bins 255 and 511 of the tables hold what is not finite, and are not used. Nor are bins 0 and 256, which hold zeros
+ * as well as denormals: denormals are counted apart, in the blocks that have any.
  *
  * Where a window is used, it counts most of the elements, without tables, and the tables the few outside it. */
 typedef struct {
     uint32_t tables[TABLES][BINS];
     uint64_t denormals[2];
+    int wide;            /* counted from float64: bins 0 and 256 are used, and hold no zeros */
     int sampled;
     int windowed;        /* a window is used */
     uint32_t base;       /* exponent field at which it begins; 0 before the first block */
@@ -377,11 +380,12 @@ typedef struct {
     uint32_t planes[2 * PLANES * MAX_WIDTH];
 } Bins;
 
-static void clear_bins(Bins *bins, int sampled, uint64_t numel)
+static void clear_bins(Bins *bins, int wide, int sampled, uint64_t numel)
 {
     memset(bins, 0, sizeof *bins);
+    bins->wide = wide;
     bins->sampled = sampled;
-    bins->windowed = !sampled && numel >= WINDOW_FROM && level->loops->window_width;
+    bins->windowed = !wide && !sampled && numel >= WINDOW_FROM && level->loops->window_width;
 }
 
 static inline uint32_t word(const float *x)
@@ -531,14 +535,11 @@ static void count_f32(const float *x, size_t n, uint64_t start, Bins *bins)
 
 static void count_one_f64(double x, Bins *bins)
 {
-    uint64_t bits = (uint64_t)bits_of_f64(x), negative = bits >> 63;
-    int field = (int)(bits >> 52 & 0x7ff) - (1023 - 127); /* that of float32 */
-    if (!(fabs(x) <= DBL_MAX) || x == 0.0)
-        return;
-    if (field <= 0)
-        bins->denormals[negative]++;
-    else
-        bins->tables[0][negative * 256 + (uint64_t)(field > 254 ? 254 : field)]++;
+    uint64_t bits = (uint64_t)bits_of_f64(x);
+    int64_t field = (int64_t)(bits >> 52 & 0x7ff) - (1023 - 127); /* that of float32 */
+    field = field < 0 ? 0 : field > 254 ? 254 : field;
+    int counts = (fabs(x) <= DBL_MAX) & (x != 0.0);
+    bins->tables[0][counts ? (bits >> 63) * 256 + (uint64_t)field : 255]++;
 }
 
 static void count_f64(const double *x, size_t n, uint64_t start, Bins *bins)
@@ -560,7 +561,7 @@ static void flush_bins(Bins *bins, int64_t *row)
         int64_t count = 0;
         for (int t = 0; t < TABLES; t++)
             count += bins->tables[t][bin];
-        row[bin] += (bin & 255) == 0 || (bin & 255) == 255 ? 0 : count;
+        row[bin] += (bin & 255) == 255 || ((bin & 255) == 0 && !bins->wide) ? 0 : count;
     }
     row[0] += (int64_t)bins->denormals[0];
     row[256] += (int64_t)bins->denormals[1];
@@ -578,42 +579,45 @@ static double add_up(const double *lanes)
     return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
-static void add_one(double x, Tally *tally)
+static void add_block64(const Block64 *block, Tally *tally)
 {
-    if (x != x) {
-        tally->nan++;
-    } else if (x > DBL_MAX) {
-        tally->posinf++;
-    } else if (x < -DBL_MAX) {
-        tally->neginf++;
-    } else {
-        tally->zeros += x == 0.0;
-        tally->min = x < tally->min ? x : tally->min;
-        tally->max = x > tally->max ? x : tally->max;
-        tally->sum += x;
-        tally->sum_sq += x * x;
-        tally->sum_abs += fabs(x);
+    for (int l = 0; l < D_LANES; l++) {
+        tally->min = block->low[l] < tally->min ? block->low[l] : tally->min;
+        tally->max = block->high[l] > tally->max ? block->high[l] : tally->max;
+        tally->zeros += (uint64_t)block->zeros[l];
     }
+    tally->sum += add_up(block->sums.sum);
+    tally->sum_sq += add_up(block->sums.sum_sq);
+    tally->sum_abs += add_up(block->sums.sum_abs);
+}
+
+/* Counts what is not finite, and moves the rest together. Returns how many those are. */
+static size_t keep_finite(const double *x, size_t n, double *kept, Tally *tally)
+{
+    size_t count = 0, nan = 0, posinf = 0, neginf = 0;
+    for (size_t i = 0; i < n; i++) { /* without a branch, which would be hard to foresee */
+        kept[count] = x[i];
+        count += fabs(x[i]) <= DBL_MAX;
+        nan += x[i] != x[i];
+        posinf += x[i] > DBL_MAX;
+        neginf += x[i] < -DBL_MAX;
+    }
+    tally->nan += nan;
+    tally->posinf += posinf;
+    tally->neginf += neginf;
+    return count;
 }
 
 static void add_f64(const double *x, size_t n, Tally *tally)
 {
     Block64 block;
     level->loops->moments_f64(x, n, &block);
-    double sum_abs = add_up(block.sums.sum_abs);
-    if (!(sum_abs <= DBL_MAX)) {
-        for (size_t i = 0; i < n; i++)
-            add_one(x[i], tally);
-        return;
+    if (!(add_up(block.sums.sum_abs) <= DBL_MAX)) {
+        double kept[BLOCK];
+        size_t count = keep_finite(x, n, kept, tally);
+        level->loops->moments_f64(kept, count, &block);
     }
-    for (int l = 0; l < D_LANES; l++) {
-        tally->min = block.low[l] < tally->min ? block.low[l] : tally->min;
-        tally->max = block.high[l] > tally->max ? block.high[l] : tally->max;
-        tally->zeros += (uint64_t)block.zeros[l];
-    }
-    tally->sum += add_up(block.sums.sum);
-    tally->sum_sq += add_up(block.sums.sum_sq);
-    tally->sum_abs += sum_abs;
+    add_block64(&block, tally);
 }
 
 static void add_f32_with_care(const float *x, size_t n, Tally *tally)
@@ -736,7 +740,7 @@ static void summarize(const Source *source, uint64_t numel, int mode, double *ro
     for (uint64_t start = 0; start < numel; start += PART) {
         uint64_t end = numel - start < PART ? numel : start + PART;
         if (mode)
-            clear_bins(&bins, mode == 1 && numel >= SAMPLED_FROM, numel);
+            clear_bins(&bins, !NARROW[source->dtype], mode == 1 && numel >= SAMPLED_FROM, numel);
         if (NARROW[source->dtype])
             add_narrow(source, start, end, &tally, mode ? &bins : NULL);
         else
@@ -965,7 +969,9 @@ static int take_whole(PyObject *object, int64_t *value)
 
 static int take_address(PyObject *object, const char **pointer)
 {
-    *pointer = PyLong_AsVoidPtr(object);
+    PyObject *whole = PyNumber_Index(object);
+    *pointer = whole ? PyLong_AsVoidPtr(whole) : NULL;
+    Py_XDECREF(whole);
     return !(*pointer == NULL && PyErr_Occurred());
 }
 

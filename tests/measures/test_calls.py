@@ -111,6 +111,12 @@ def test_what_is_no_number_or_buffer_is_refused(loops):
         loops.summarize_into(AT, 2**70, 0, rows(), 0, None, 0)
 
 
+def test_whole_numbers_of_numpy_are_whole_numbers(either):
+    moments = rows()
+    either.summarize_into(np.int64(AT), np.int64(8), np.int32(0), moments, np.int64(1), bins(), np.uint8(2))
+    assert moments[1, 7] == 8
+
+
 def test_buffers_are_let_go_after_a_call_and_after_an_error(loops):
     moments, exponents = bytearray(rows().tobytes()), bytearray(bins().tobytes())
     for row in (0, 9):

@@ -96,10 +96,16 @@ def values_as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
     dtype_code(array.dtype.name)
     flat = array.reshape(-1)
     with np.errstate(all="ignore"):  # a signalling NaN is data
-        if flat.dtype.kind == "c":
-            wide = flat.astype(np.complex128)
-            return cast("NDArray[np.float64]", np.hypot(wide.real, wide.imag))
-        return flat.astype(np.float64)
+        return _magnitudes(flat) if flat.dtype.kind == "c" else flat.astype(np.float64)
+
+
+def _magnitudes(flat: NDArray[Any]) -> NDArray[np.float64]:
+    if flat.dtype == np.complex128:
+        return cast("NDArray[np.float64]", np.hypot(flat.real, flat.imag))
+    # Squares of float32 neither overflow nor lose digits in float64.
+    real, imaginary = flat.real.astype(np.float64), flat.imag.astype(np.float64)
+    magnitude = np.sqrt(real * real + imaginary * imaginary)
+    return cast("NDArray[np.float64]", np.where(np.isinf(real) | np.isinf(imaginary), np.inf, magnitude))
 
 
 def subtract(after: NDArray[Any], before: NDArray[Any]) -> NDArray[Any]:

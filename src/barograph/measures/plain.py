@@ -105,7 +105,9 @@ class _Memory:
     """Bytes at an address, in the way NumPy asks for them."""
 
     def __init__(self, pointer: int, size_bytes: int) -> None:
-        self.__array_interface__ = {"data": (pointer, False), "shape": (size_bytes,), "typestr": "|u1", "version": 3}
+        self.__array_interface__ = {
+            "data": (int(pointer), False), "shape": (int(size_bytes),), "typestr": "|u1", "version": 3,
+        }
 
 
 def _merge(
