@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.family import family_cpu_secs
 from benchmarks.models import Workload, build_workload
 from benchmarks.processes import Request, Result, answer_request, size_of
 from benchmarks.tools.observer import Observer
@@ -52,10 +53,10 @@ def measure(request: Result) -> Request:
 
 def _measured_steps(workload: Workload, observer: Observer, request: Result) -> dict[str, Any]:
     _wait_for(request["device"])
-    thread, cpu, wall = time.thread_time(), time.process_time(), time.perf_counter()
+    cpu, thread, wall = family_cpu_secs(), time.thread_time(), time.perf_counter()
     durations = _steps(workload, observer, request["least_steps"], request["least_secs"])
     _wait_for(request["device"])
-    wall, cpu, thread = time.perf_counter() - wall, time.process_time() - cpu, time.thread_time() - thread
+    wall, thread, cpu = time.perf_counter() - wall, time.thread_time() - thread, family_cpu_secs() - cpu
     steps = len(durations)
     return {
         "steps": steps,
