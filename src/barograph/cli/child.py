@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,65 +36,95 @@ def full_command(command: Sequence[str]) -> list[str]:
     return [sys.executable, *command] if command[0].endswith(".py") else list(command)
 
 
+def check_command(command: Sequence[str]) -> None:
+    """Check that there is something to run, before a place is made for its run.
+
+    Raises:
+        SettingsError: There is no such script or program, or it may not be run.
+    """
+    program = command[0]
+    if program.endswith(".py"):
+        if not os.path.isfile(program):
+            raise SettingsError(f"There is no script to run at {program}.")
+    elif shutil.which(program) is None:
+        there = os.path.dirname(program) and os.path.exists(program)
+        raise SettingsError(f'"{program}" is no program that can be run.' if there else
+                            f'There is no program "{program}" to run.')
+
+
 class Child:
-    """A started command.
+    """A command, started where the `with` block begins.
 
     Args:
         command: As typed.
         launch: What its Python processes are to record.
 
     Raises:
-        SettingsError: There is no such file or program, or it may not be run.
+        SettingsError: It cannot be run.
     """
 
     def __init__(self, command: Sequence[str], launch: Launch) -> None:
-        environment = {**os.environ, LAUNCH_VARIABLE: launch.to_text()}
+        self._command = full_command(command)
+        self._environment = {**os.environ, LAUNCH_VARIABLE: launch.to_text()}
         paths = [str(_BOOTSTRAP), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment["PYTHONPATH"] = os.pathsep.join(paths)
-        if command[0].endswith(".py") and not os.path.isfile(command[0]):
-            raise SettingsError(f"There is no script to run at {command[0]}.")
-        try:
-            self._process = subprocess.Popen(full_command(command), env=environment)
-        except FileNotFoundError:
-            raise SettingsError(f'There is no program "{command[0]}" to run.') from None
-        except OSError as error:
-            raise SettingsError(f'"{command[0]}" cannot be run: {error.strerror}.') from error
+        self._environment["PYTHONPATH"] = os.pathsep.join(paths)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
         self._former: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Self:
-        """Pass signals on from here."""
+        """Start it, and pass signals on from here."""
+        # First the signals: one that comes while the child starts must not end us and leave it behind.
         for name in _PASSED_ON:
             number = getattr(signal, name, None)
-            if number is not None:
+            # What we were told to ignore (by nohup, say) the child ignores, too.
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
                 self._former[number] = signal.signal(number, self._pass_on)
+        try:
+            self._process = subprocess.Popen(self._command, env=self._environment)
+        except OSError as error:
+            self._give_back_signals()
+            raise SettingsError(f'"{self._command[0]}" cannot be run: {error.strerror}.') from error
+        for number in self._early:
+            self._send(number)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Take signals for ourselves again. A command that still runs then (we failed) goes on by itself."""
-        for number, former in self._former.items():
-            signal.signal(number, former)  # type: ignore[arg-type]
+        self._give_back_signals()
 
-    def wait(self, patience_secs: float) -> bool:
-        """Return whether it has ended, waiting at most so long."""
-        try:
-            self._process.wait(patience_secs)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+    def wait(self) -> None:
+        """Return when it has ended."""
+        self._started.wait()
 
     @property
     def exit_code(self) -> int:
         """Its exit code once it has ended; minus the signal's number where one killed it."""
-        return int(self._process.returncode)
+        return int(self._started.returncode)
+
+    @property
+    def _started(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None
+        return self._process
+
+    def _give_back_signals(self) -> None:
+        for number, former in self._former.items():
+            signal.signal(number, former)  # type: ignore[arg-type]
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         # What is typed at the terminal reaches every process of the foreground, the child as well as us.
         if signal.Signals(number).name in _FROM_THE_TERMINAL and _in_foreground():
             return
+        if self._process is None:
+            self._early.append(number)
+        else:
+            self._send(number)
+
+    def _send(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(number)
+            self._started.send_signal(number)
 
 
 def end_like(exit_code: int) -> None:

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-import time
 from typing import Annotated
 
 import typer
 
-from barograph.cli.child import Child, end_like
-from barograph.cli.live import LiveView, status_line
+from barograph.cli.child import Child, check_command, end_like
 from barograph.cli.options import listed, replaced, settings_from_options
-from barograph.errors import EXIT_STOPPED, SettingsError, StoreError
+from barograph.errors import EXIT_STOPPED, SettingsError
 from barograph.model.clock import SystemClock
-from barograph.model.finding import FindingState
 from barograph.model.launch import Launch
-from barograph.model.manifest import EndState
-from barograph.model.settings import Settings
-from barograph.rules.base import Rule
 from barograph.rules.registry import needs_of, rules_from_settings
-from barograph.runs.claim import claim_run, workers_of
+from barograph.runs.claim import claim_run
 from barograph.runs.places import new_manifest, new_place
-from barograph.runs.vitals import heartbeat_of
-from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
 CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
-
-_POLL_SECS = 0.2
-_LAST_WORDS_SECS = 15.0
 
 
 def command(
@@ -90,78 +77,21 @@ def command(
     if settings.to.startswith("memory:"):
         raise SettingsError("A run in memory lives in one process, and this would be two; give --to a directory or "
                             "bucket.")
+    check_command(command)
     store = store_from_url(settings.to or new_place(_program(command)))
     # The whole place, since the script may change its directory.
     settings = replaced(settings, to=store.url)
     chosen = rules_from_settings(settings)
     claim = claim_run(store, new_manifest(settings, command=tuple(command), clock=SystemClock()), clock=SystemClock())
     with Child(command, Launch(settings, claim.attempt, needs_of(chosen))) as child:
-        stopped = _Supervision(store, chosen, settings, claim.attempt, live=live, as_json=as_json).follow(child)
-    end_like(EXIT_STOPPED if stopped and child.exit_code > 0 else child.exit_code)
-
-
-class _Supervision:
-    """Watches the run while the child lives, and closes with the summary."""
-
-    def __init__(
-        self, store: Store, rules: tuple[Rule, ...], settings: Settings, attempt: int, *, live: bool, as_json: bool
-    ) -> None:
         # What watches is loaded now, while the child starts: nothing of it is needed before.
-        from barograph.watch.actions import Stop
-        from barograph.watch.loop import Watcher
-        from barograph.watch.notifiers import TerminalNotifier
+        from barograph.cli.supervision import Supervision
 
-        self._store = store
-        self._attempt = attempt
-        self._as_json = as_json
-        self._view = LiveView(sys.stderr) if live and sys.stderr.isatty() else None
-        actions = [Stop()] if settings.on_finding == "stop" else []
-        self._watcher = Watcher(store, rules, notifiers=[TerminalNotifier()], actions=actions)
-
-    def follow(self, child: Child) -> bool:
-        """Watch until the child has ended and all it recorded was seen.
-
-        Returns:
-            Whether a finding stopped it.
-        """
-        if self._view:
-            self._view.open()
-        try:
-            while not child.wait(_POLL_SECS):
-                self._watcher.poll()
-                self._draw()
-            self._finish()
-        finally:
-            if self._view:
-                self._view.close()
-        return self._summarize()
-
-    def _finish(self) -> None:
-        deadline = time.monotonic() + _LAST_WORDS_SECS
-        while not self._watcher.poll().ended and time.monotonic() < deadline:
-            if not workers_of(self._store, self._attempt):
-                return
-            time.sleep(_POLL_SECS)
-
-    def _draw(self) -> None:
-        if self._view is None:
-            return
-        try:
-            beats = [heartbeat_of(self._store, worker) for worker in workers_of(self._store, self._attempt)]
-        except StoreError:
-            return  # the watcher has told that the store is away
-        still_open = sum(item.state is FindingState.OPEN for item in self._watcher.findings)
-        self._view.draw(status_line([beat for beat in beats if beat is not None], still_open))
-
-    def _summarize(self) -> bool:
-        from barograph.watch.summary import summary_of
-
-        summary = summary_of(self._store, self._watcher)
-        if self._as_json:
-            print(json.dumps(summary.to_json(), indent=1), file=sys.stderr)
-        else:
-            print(summary.to_text(), file=sys.stderr)
-        return any(worker.state is EndState.STOPPED for worker in summary.workers)
+        supervision = Supervision(store, chosen, settings, claim.attempt, live=live, as_json=as_json)
+        child.wait()
+    stopped = supervision.close()
+    # A launcher ends with 1 whatever code its workers had; any other code is the script's own choice.
+    end_like(EXIT_STOPPED if stopped and child.exit_code == 1 else child.exit_code)
 
 
 def _program(command: list[str]) -> str:

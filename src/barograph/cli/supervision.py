@@ -1,0 +1,146 @@
+"""The watching beside a command that `barograph run` started: findings while it runs, the summary at the end.
+
+It has a thread of its own, so that a store that hangs keeps no signal from the command, and no error of the
+watching ends it: whatever happens here, the main thread waits for the command and ends as it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+
+from barograph.cli.live import LiveView, status_line
+from barograph.errors import BarographError, StoreError
+from barograph.model.finding import FindingState
+from barograph.model.manifest import EndState
+from barograph.model.settings import Settings
+from barograph.rules.base import Rule
+from barograph.runs.claim import workers_of
+from barograph.runs.vitals import heartbeat_of
+from barograph.store.base import Store
+from barograph.watch.actions import Stop
+from barograph.watch.loop import Watcher
+from barograph.watch.notifiers import TerminalNotifier
+from barograph.watch.summary import RunSummary, summary_of
+
+_POLL_SECS = 0.2
+_LAST_WORDS_SECS = 15.0
+"""Longest wait, once the command has ended, for what is left to be seen."""
+_SCRIBE_SECS = 2.0
+"""What a killed worker had handed over is published after its death; so long it may take."""
+
+
+class Supervision:
+    """Watches a run in a thread, from the start, until `close`.
+
+    Args:
+        store: The run's.
+        rules: What to watch with.
+        settings: `on_finding` is used.
+        attempt: Which life of the run.
+        live: Draw the state at the bottom of the terminal, where standard error is one.
+        as_json: Tell the summary as JSON.
+    """
+
+    def __init__(
+        self, store: Store, rules: tuple[Rule, ...], settings: Settings, attempt: int, *, live: bool, as_json: bool
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._actions = [Stop()] if settings.on_finding == "stop" else []
+        self._attempt = attempt
+        self._as_json = as_json
+        self._view = LiveView(sys.stderr) if live and sys.stderr.isatty() else None
+        self._told: set[str] = set()
+        self._summary: RunSummary | None = None
+        self._over = threading.Event()
+        if self._view:
+            self._view.open()
+        self._thread = threading.Thread(target=self._run, name="barograph-watch", daemon=True)
+        self._thread.start()
+
+    def close(self) -> bool:
+        """Tell the summary, once everything was seen; called when the command has ended.
+
+        Returns:
+            Whether a finding stopped the training, as far as it is known.
+        """
+        self._over.set()
+        try:
+            # A little longer than the thread itself allows, since it looks at the time between two requests.
+            self._thread.join(_LAST_WORDS_SECS + 1)
+        except KeyboardInterrupt:
+            self._tell("not watched to its end, since it was interrupted")
+        if self._view:
+            self._view.close()
+        if self._summary is None:
+            print("\nbarograph: the run was not watched to its end, so nothing is said of how it went.\n"
+                  f"  run       {self._store.url}", file=sys.stderr)
+            return False
+        if self._as_json:
+            print(json.dumps(self._summary.to_json(), indent=1), file=sys.stderr)
+        else:
+            print(self._summary.to_text(), file=sys.stderr)
+        return any(worker.state is EndState.STOPPED for worker in self._summary.workers)
+
+    def _run(self) -> None:
+        try:
+            self._watch()
+        except Exception as error:  # noqa: BLE001 - an error of the watching is told, and the training goes on
+            self._tell(f"cannot watch this run any more. {type(error).__name__}: {error}")
+
+    def _watch(self) -> None:
+        watcher = self._watcher()
+        while watcher is None and not self._over.wait(_POLL_SECS):
+            watcher = self._watcher()
+        if watcher is None:
+            return
+        while not self._over.wait(_POLL_SECS):
+            self._poll(watcher)
+            self._draw(watcher)
+        self._see_the_rest(watcher)
+        self._summary = summary_of(self._store, watcher)
+
+    def _watcher(self) -> Watcher | None:
+        try:
+            return Watcher(self._store, self._rules, notifiers=[TerminalNotifier()], actions=self._actions)
+        except StoreError as error:
+            self._tell(f"cannot watch this run yet; trying again. {error}")
+            return None
+
+    def _poll(self, watcher: Watcher) -> bool:
+        """Return whether every worker has ended and all of it was seen."""
+        try:
+            return watcher.poll().drained
+        except BarographError as error:
+            # Of some errors a watcher by itself would end (credentials that are refused, a place that is gone);
+            # beside a training there is time to try again.
+            self._tell(f"cannot watch this run now; trying again. {error}")
+            return False
+
+    def _see_the_rest(self, watcher: Watcher) -> None:
+        deadline = time.monotonic() + _LAST_WORDS_SECS
+        while not self._poll(watcher) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECS)
+        if any(state.word == "killed" for state in summary_of(self._store, watcher).workers):
+            deadline = min(deadline, time.monotonic() + _SCRIBE_SECS)
+            while time.monotonic() < deadline:
+                time.sleep(_POLL_SECS)
+                self._poll(watcher)
+
+    def _draw(self, watcher: Watcher) -> None:
+        if self._view is None or self._over.is_set():
+            return
+        try:
+            beats = [heartbeat_of(self._store, worker) for worker in workers_of(self._store, self._attempt)]
+        except StoreError:
+            return  # the watcher has told that the store is away
+        still_open = sum(item.state is FindingState.OPEN for item in watcher.findings)
+        self._view.draw(status_line([beat for beat in beats if beat is not None], still_open))
+
+    def _tell(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            print(f"barograph: {text}", file=sys.stderr)
