@@ -141,6 +141,16 @@ def test_long_histograms_agree_however_the_exponents_wander(loops, kind):
         assert_same(*fast, *slow)
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_a_complex_number_with_a_part_that_is_not_finite_is_counted_once(either, dtype):
+    parts = [(np.inf, np.nan), (np.nan, -np.inf), (-np.inf, 1), (np.nan, 1), (0, np.nan), (3, -4), (0, 0)]
+    values = np.array([complex(*each) for each in parts], dtype)
+    moments, exponents = outputs()
+    either.summarize_into(values.ctypes.data, values.size, DTYPE_CODES[dtype], moments, 1, exponents, 2)
+    assert moments[1].tolist() == [7, 2, 3, 0, 1, 0, 5, 5, 25, 5]
+    assert np.flatnonzero(exponents[1]).tolist() == [129]
+
+
 def test_denormals_are_seen_where_training_flushes_them_to_zero(loops):
     torch = pytest.importorskip("torch")
     values = np.full(5000, 1e-40, np.float32)
