@@ -137,6 +137,22 @@ def test_a_trainable_parameter_in_no_optimizer_is_recorded_from_the_second_step(
     assert "weight:2.weight" in tape.names(1)
 
 
+def test_a_trainable_model_that_no_optimizer_holds_is_not_mistaken_for_forgotten_parameters(record):
+    tape = record()
+    student, average = small(), nn.Sequential(nn.Linear(4, 3), nn.Identity())
+    optimizer = torch.optim.SGD(student.parameters(), 0.1)
+    for _ in range(3):
+        x = torch.randn(16, 4)
+        with torch.no_grad():
+            target = average(x)
+        optimizer.zero_grad()
+        F.mse_loss(student(x), target).backward()
+        optimizer.step()
+    assert not any("Sequential#2" in name for name in tape.names())
+    assert tape.coverage.parameters == 4
+    assert tape.coverage.complete
+
+
 @dataclasses.dataclass
 class Answer:
     logits: torch.Tensor

@@ -57,6 +57,8 @@ class Recording:
 
     def failed(self, kind: type[BaseException], error: BaseException | None) -> None:
         """Note with what exception the script ends."""
+        if issubclass(kind, SystemExit) and self.session.stopped_by:
+            return  # it heard that it was stopped, and chose its exit code
         if issubclass(kind, TrainingStopped):
             self._failure = (EndState.STOPPED, str(error))
         elif not (issubclass(kind, SystemExit) and getattr(error, "code", 1) in (None, 0)):
@@ -128,7 +130,6 @@ def start_from_launch(environment: Mapping[str, str], begin: float) -> None:
 
 
 _watched = False
-_exit_code: int | None = None
 
 
 def _watch_the_end() -> None:
@@ -143,19 +144,20 @@ def _watch_the_end() -> None:
     original = sys.excepthook
 
     def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-        global _exit_code
         if _current is not None:
             _current.failed(kind, error)
-        if issubclass(kind, TrainingStopped):
-            _exit_code = EXIT_STOPPED
+        if issubclass(kind, TrainingStopped) and not _is_interactive():
             print(f"Barograph stopped this training: {error}", file=sys.stderr)
-            return None
+            # What a hook raises ends the interpreter in place of the exception, in the ordinary way: whatever
+            # the script has registered for its end still runs.
+            raise SystemExit(EXIT_STOPPED)
         return original(kind, error, trace)
 
     sys.excepthook = excepthook
     parent = sys.modules.get("multiprocessing.process")
     if parent is not None and parent.parent_process() is not None:
-        # A process of multiprocessing ends without atexit; it runs its own finalizers instead.
+        # A process of multiprocessing ends without atexit; it runs its own finalizers instead, while what its
+        # target raised is on its way.
         from multiprocessing.util import Finalize
 
         Finalize(None, _close_current, exitpriority=0)
@@ -163,17 +165,23 @@ def _watch_the_end() -> None:
 
 def _close_current() -> None:
     if _current is not None:
+        kind, error, _ = sys.exc_info()
+        if kind is not None:
+            _current.failed(kind, error)
         _current.close()
 
 
 def _at_exit() -> None:
-    _close_current()
-    if _exit_code is not None:
-        # An exit code can be set in no other way once the interpreter is on its way out.
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
-        os._exit(_exit_code)
+    if _current is not None:
+        # Where the script has put a hook of its own in place of ours, this is what is left of an exception.
+        error = getattr(sys, "last_value", None)
+        if error is not None and not _is_interactive():
+            _current.failed(type(error), error)
+        _current.close()
+
+
+def _is_interactive() -> bool:
+    return hasattr(sys, "ps1")
 
 
 def _after_fork() -> None:

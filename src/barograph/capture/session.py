@@ -18,7 +18,7 @@ from barograph.capture.guard import Guard
 from barograph.capture.plan import Agenda, Plan
 from barograph.capture.presets import preset_named
 from barograph.capture.price import Price
-from barograph.errors import BarographError, SessionClosed, TrainingStopped
+from barograph.errors import SessionClosed, TrainingStopped
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.key import Kind
 from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
@@ -176,8 +176,8 @@ class Session:
         begin = time.perf_counter()
         try:
             self._writer = self._open_writer(self._rank(), self.status)
-        except BarographError:
-            self._writer_failed = True
+        except Exception:
+            self._writer_failed = True  # tried once: a training must not be asked again at every step
             raise
         finally:
             self._startup_secs += time.perf_counter() - begin

@@ -81,9 +81,9 @@ class ParameterName:
 class ModelNames:
     """Finds models as they are used, and names what is in them.
 
-    One model: paths as in `named_parameters()`. Several: each path begins with the model's label, which
-    is what the user gave to `attach`, else its class name. Whether there are several is settled when the
-    first names are needed (`freeze`); models met later get their label in front.
+    One model that is trained: paths as in `named_parameters()`. Several: each path begins with the model's
+    label, which is what the user gave to `attach`, else its class name. Whether there are several is settled
+    when the first names are needed (`freeze`); models met later get their label in front.
     """
 
     def __init__(self) -> None:
@@ -168,13 +168,20 @@ class ModelNames:
         """Whether the labels are settled."""
         return self._frozen
 
-    def freeze(self) -> None:
-        """Settle the labels: paths do not change any more."""
+    def freeze(self, trained: Iterable[torch.Tensor] = ()) -> None:
+        """Settle the labels: paths do not change any more.
+
+        Args:
+            trained: The parameters of all optimizers. Of several models, one that alone is trained keeps its
+                plain paths; a teacher or an average beside it does not change them.
+        """
         if self._frozen:
             return
         self._frozen = True
-        if len(self.roots) == 1 and not self.roots[0].label:
-            self._unlabelled = self.roots[0]
+        names = (self.parameter(parameter) for parameter in trained)
+        roots = list({id(name.root): name.root for name in names if name is not None}.values()) or self.roots
+        if len(roots) == 1 and roots[0] is not None and not roots[0].label:
+            self._unlabelled = roots[0]
 
     def path(self, root: Root | None, inner: str) -> str:
         """Return the path of something in a model, for a Key."""

@@ -79,14 +79,18 @@ class OptimizerBook:
             self._refresh(known, optimizer)
         return known
 
-    def survey(self) -> None:
+    def survey(self) -> list[torch.Tensor]:
         """Find the models of every optimizer that exists, so that names can be settled before the first step.
 
         Slow, and done once.
+
+        Returns:
+            All parameters that optimizers hold.
         """
         self._alone = len(live := _live_optimizers()) == 1
         for optimizer in live:
             self._name_parameters(optimizer)
+        return [parameter for optimizer in live for parameter in _parameters(optimizer)]
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(list(self._entries.values()))

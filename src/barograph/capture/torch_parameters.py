@@ -11,7 +11,7 @@ import torch
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.plan import Taking
 from barograph.capture.session import Session
-from barograph.capture.torch_names import COMPILED_REASON, ModelNames, is_compiled
+from barograph.capture.torch_names import COMPILED_REASON, ModelNames, ParameterName, is_compiled
 from barograph.capture.torch_optimizers import Entry, OptimizerBook, Slot
 from barograph.capture.torch_read import PreparedRead, Reader, dtype_name, is_shard, local, raw_tensor
 from barograph.errors import UnsupportedCapture
@@ -171,7 +171,7 @@ class ParameterTap:
         held = self._optimizers.parameters()
         slots = [
             Slot(parameter, self._names.path(name.root, name.path), name.layer)
-            for parameter, name in self._names.trainable()
+            for parameter, name in self._trainable()
             if id(parameter) not in held
         ]
         self._read(Kind.GRADIENT, slots, _gradient, mask, buffer)
@@ -256,6 +256,16 @@ class ParameterTap:
         elif kind is Kind.GRADIENT:
             self._session.seen.gradients.add(path)
 
+    def _trained_roots(self) -> set[int]:
+        """Return the models of which an optimizer holds a parameter: a teacher or an average is none of them."""
+        names = (self._names.parameter(slot.parameter) for entry in self._optimizers for slot in entry.slots)
+        return {id(name.root) for name in names if name is not None}
+
+    def _trainable(self) -> Iterator[tuple[torch.Tensor, ParameterName]]:
+        """Yield the trainable parameters of the models that are trained; without optimizers, of all."""
+        roots = self._trained_roots()
+        return (item for item in self._names.trainable() if not roots or id(item[1].root) in roots)
+
     def _count(self) -> None:
         """Bring the coverage up to date: how many trainable parameters and leaf modules there are.
 
@@ -266,11 +276,16 @@ class ParameterTap:
         if now == self._counted:
             return
         self._counted = now
-        trainable = {self._names.path(name.root, name.path) for _, name in self._names.trainable()}
+        trainable = {self._names.path(name.root, name.path) for _, name in self._trainable()}
         for entry in self._optimizers:
             trainable.update(slot.path for slot in entry.slots if slot.parameter.requires_grad)
         seen.parameters = len(trainable | seen.weights)
-        leaves = {self._names.path(name.root, name.path) or "model" for name in self._names.leaves()}
+        roots = self._trained_roots()
+        leaves = {
+            self._names.path(name.root, name.path) or "model"
+            for name in self._names.leaves()
+            if not roots or id(name.root) in roots
+        }
         seen.modules = len(leaves)
         missing = sorted(leaves - seen.outputs)
         if any(is_compiled(module) for root in self._names.roots if (module := root.module()) is not None):

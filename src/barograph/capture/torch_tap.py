@@ -56,7 +56,9 @@ def _entry_point(
             self._thread.busy = True
             begin = time.perf_counter()
             try:
-                method(self, *args, **kwargs)
+                # Replicas of a data-parallel model run in threads, and all write into one step.
+                with self._lock:
+                    method(self, *args, **kwargs)
             except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
                 self.session.guard.caught(error, doing)
             finally:
@@ -99,6 +101,7 @@ class TorchTap:
         self._module_handles: list[Any] = []
         self._optimizer_handles: list[Any] = []
         self._thread = _Thread()
+        self._lock = threading.RLock()
         self._next_label = ""
         self._last_label = ""
         self._in_step = 0
@@ -199,9 +202,7 @@ class TorchTap:
         if self.names.frozen:
             return
         begin = time.perf_counter()
-        if not self._only:
-            self.optimizers.survey()
-        self.names.freeze()
+        self.names.freeze([] if self._only else self.optimizers.survey())
         secs = time.perf_counter() - begin
         self.session.add_startup(secs)
         self.session.price.charge(-secs)
