@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from barograph.capture.session import Rank, Session
 from barograph.errors import EXIT_STOPPED, AlreadyAttached, TrainingStopped
@@ -77,6 +77,9 @@ class Recording:
             self.tap.remove()
             if _current is self:
                 _current = None
+                if not self.session.stopped_by:
+                    # The exception that stops may still be on its way out of the script, and has its own exit code.
+                    _end.forget()
 
 
 def _writer_in_this_process(
@@ -116,7 +119,7 @@ def start(launch: Launch, *, only: bool = False, explicit_steps: bool = False) -
     if _current is not None:
         raise AlreadyAttached(f"This process is being recorded already, to {_current.url}. Close that run first.")
     _current = Recording(launch, only=only, explicit_steps=explicit_steps)
-    _watch_the_end()
+    _end.watch()
     return _current
 
 
@@ -129,41 +132,55 @@ def start_from_launch(environment: Mapping[str, str], begin: float) -> None:
     recording.session.add_startup(time.perf_counter() - begin)
 
 
-_watched = False
+class _End:
+    """Hears of the end of this process, however it comes, while it is being recorded."""
 
+    def __init__(self) -> None:
+        self._replaced: Callable[..., Any] | None = None
+        self._finalizer: Any = None
+        self._forks_heard = False
 
-def _watch_the_end() -> None:
-    """Hear of the end of this process, however it comes; once."""
-    global _watched
-    if _watched:
-        return
-    _watched = True
-    # atexit runs last in, first out: what the script registers later still runs while we record.
-    atexit.register(_at_exit)
-    os.register_at_fork(after_in_child=_after_fork)
-    original = sys.excepthook
+    def watch(self) -> None:
+        """Hear of it from now on."""
+        if not self._forks_heard:
+            self._forks_heard = True
+            os.register_at_fork(after_in_child=_after_fork)
+        # atexit runs last in, first out: what the script registers later still runs while we record.
+        atexit.register(_at_exit)
+        if self._replaced is None:
+            self._replaced, sys.excepthook = sys.excepthook, self._uncaught
+        processes = sys.modules.get("multiprocessing.process")
+        if processes is not None and processes.parent_process() is not None:
+            # A process of multiprocessing ends without atexit; it runs its own finalizers instead, while what its
+            # target raised is on its way.
+            from multiprocessing.util import Finalize
 
-    def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-        if _current is not None:
+            self._finalizer = Finalize(None, _close_raising, exitpriority=0)
+
+    def forget(self) -> None:
+        """Hear no more of it. Where somebody has put a hook on top of ours, ours stays, as a plain passage."""
+        atexit.unregister(_at_exit)
+        if self._finalizer is not None:
+            self._finalizer.cancel()
+            self._finalizer = None
+        if sys.excepthook == self._uncaught:
+            sys.excepthook, self._replaced = cast("Callable[..., Any]", self._replaced), None
+
+    def _uncaught(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+        if _current is not None and not _is_interactive():
             _current.failed(kind, error)
         if issubclass(kind, TrainingStopped) and not _is_interactive():
             print(f"Barograph stopped this training: {error}", file=sys.stderr)
             # What a hook raises ends the interpreter in place of the exception, in the ordinary way: whatever
             # the script has registered for its end still runs.
             raise SystemExit(EXIT_STOPPED)
-        return original(kind, error, trace)
-
-    sys.excepthook = excepthook
-    parent = sys.modules.get("multiprocessing.process")
-    if parent is not None and parent.parent_process() is not None:
-        # A process of multiprocessing ends without atexit; it runs its own finalizers instead, while what its
-        # target raised is on its way.
-        from multiprocessing.util import Finalize
-
-        Finalize(None, _close_current, exitpriority=0)
+        return (self._replaced or sys.__excepthook__)(kind, error, trace)
 
 
-def _close_current() -> None:
+_end = _End()
+
+
+def _close_raising() -> None:
     if _current is not None:
         kind, error, _ = sys.exc_info()
         if kind is not None:

@@ -116,6 +116,7 @@ class TorchTap:
         """Put in the global hooks and the wrappers."""
         # torch warns whoever compiles a model that global hooks fire once more for it: ours mind that.
         warnings.filterwarnings("ignore", message=r"Using `torch\.compile\(module\)` when there are global hooks")
+        self._filter = warnings.filters[0]
         self._optimizer_handles = [
             optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins),
             optimizer_hooks.register_optimizer_step_post_hook(self._step_ended),
@@ -132,6 +133,8 @@ class TorchTap:
         for handle in self._optimizer_handles:
             handle.remove()
         self._wrappers.undo()
+        if self._filter in warnings.filters:
+            cast("list[Any]", warnings.filters).remove(self._filter)
 
     def _listen(self, wanted: bool) -> None:
         """Hear of forward passes, or not: a hook costs each module some microseconds, also where it does nothing."""

@@ -173,7 +173,9 @@ class ScribeLine:
         deadline = time.monotonic() + self._settings.close_timeout_secs + _MARGIN_SECS
         while self._answer is None and self._line.poll(max(0.0, deadline - time.monotonic())):
             self._hear()
-        self._process.wait(_MARGIN_SECS)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            # It may wait for a store that does not answer; it ends by itself.
+            self._process.wait(_MARGIN_SECS)
 
 
 def _start() -> tuple[subprocess.Popen[bytes], Connection]:
