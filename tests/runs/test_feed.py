@@ -362,6 +362,23 @@ def test_a_long_run_comes_in_parts(workshop: Any, make_records: MakeRecords, mon
     assert numbers(drain(feed)) == [1, 2, 3, 4]
 
 
+def test_steps_that_wait_for_another_worker_are_bounded(
+    workshop: Any, make_records: MakeRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barograph.runs.stream.FULL_EVENTS", 3)
+    workshop.claim()
+    first, second = [workshop.writer(workshop.worker(rank=rank, world_size=2)) for rank in range(2)]
+    feed = workshop.feed()
+    for tick in range(10):
+        workshop.publish(first, make_records(tick))
+    waiting = feed.poll()
+    assert (waiting.views, waiting.more) == ((), False)
+    assert len([call for call in workshop.store.calls if call[0] == "get" and call[1].startswith("records")]) == 3
+    for tick in range(10):
+        workshop.publish(second, make_records(tick))
+    assert numbers(drain(feed)) == list(range(10))
+
+
 def test_a_damaged_paper_of_one_worker_is_named_and_the_others_come(
     workshop: Any, make_records: MakeRecords
 ) -> None:

@@ -118,3 +118,21 @@ def test_logged_numbers_alone_are_kept_by_their_steps(workshop: Any) -> None:
         writer.log("accuracy", 0.5, number, Mode.TRAIN, 0.0)
         workshop.publish(writer)
     assert 10 <= len(workshop.run().series("scalar:accuracy")) < 60
+
+
+def test_a_later_attempt_keeps_the_whole_run_within_its_limits(workshop: Any, make_records: MakeRecords) -> None:
+    tensors = {Key(Kind.CUSTOM, "map"): RawTensor("uint8", (1000,), bytes(1000))}
+    writer = workshop.writer()
+    for tick in range(10):
+        workshop.publish(writer, make_records(tick, tensors=tensors if tick < 3 else {}))
+    writer.close(EndState.FAILED)
+    second = workshop.writer(workshop.worker(attempt=workshop.claim()), keep_last=5)
+    for tick in range(3):
+        workshop.publish(second, make_records(tick, tick + 8))
+    assert workshop.run().steps().tolist() == list(range(11))  # all in one file, of which step 9 is to be kept
+    for tick in range(3, 8):
+        workshop.publish(second, make_records(tick, tick + 8))
+    assert workshop.run().steps().tolist() == [11, 12, 13, 14, 15]
+    assert workshop.names("tensors") == []
+    second.close(EndState.FINISHED)
+    assert examine(workshop.store).whole

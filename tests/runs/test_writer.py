@@ -126,6 +126,7 @@ def test_a_store_that_is_away_for_a_minute_costs_nothing(workshop: Any, make_rec
     writer.turn()  # what was sealed when the store went away
     writer.turn()  # what came together meanwhile
     assert workshop.run().steps().tolist() == list(range(61))
+    assert len(workshop.names("records")) == 3
     assert writer.close(EndState.FINISHED).complete
     assert "away" in writer.problems[0]
 

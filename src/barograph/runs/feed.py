@@ -124,8 +124,10 @@ class Feed:
                     self._views.extend(line_up(members, is_out))
             if room_bytes <= 0 or self._again:
                 return True
-            if any(stream.unread(found) for stream in streams):
-                return False  # a worker's queue is full, and another is waited for
+            unread = [stream for stream in streams if stream.unread(found)]
+            if unread:
+                # Where all queues stay full, another worker is waited for.
+                return not all(stream.is_full for stream in unread)
             over = [attempt for attempt in found.attempts if attempt > self._attempt]
             if not over or any(stream.head is not None for stream in streams):
                 return False

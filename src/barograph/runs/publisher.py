@@ -19,7 +19,7 @@ from barograph.runs.outbox import CHUNK_POINTS, Outbox, Published
 from barograph.runs.papers import ending_bytes, heartbeat_bytes
 from barograph.runs.pending import Pending, compact
 from barograph.runs.problems import Problems
-from barograph.runs.retention import beyond_limits, note_removal
+from barograph.runs.retention import beyond_limits, files_of_earlier_attempts, note_removal
 from barograph.store.base import Store
 
 TURN_SECS = 0.1
@@ -68,6 +68,7 @@ class Publisher:
         self._problems = problems
         self._outbox = Outbox(store, worker)
         self._files: list[Published] = []
+        self._earlier: list[Published] | None = None
         self._trash: deque[str] = deque()
         self._open_since = 0.0
         self._beat = 0
@@ -201,13 +202,22 @@ class Publisher:
     def _tidy(self) -> None:
         self._empty_trash()
         self._compact(worth_compacting(self._files))
-        gone = beyond_limits(self._files, keep_last=self._settings.keep_last, max_bytes=self._share_of_bytes())
+        self._keep_limits()
+
+    def _keep_limits(self) -> None:
+        keep_last, max_bytes = self._settings.keep_last, self._share_of_bytes()
+        if keep_last is None and max_bytes is None:
+            return
+        if self._earlier is None:
+            self._earlier = files_of_earlier_attempts(self._store, self._worker)
+        gone = beyond_limits([*self._earlier, *self._files], keep_last=keep_last, max_bytes=max_bytes)
         if gone:
             note_removal(self._store, self._worker, gone)
-            self._files = self._files[len(gone) :]
             for file in gone:
                 self._trash.append(str(file.name))
                 self._trash.extend(str(tensors) for tensors, _ in file.tensors)
+            self._files = self._files[max(0, len(gone) - len(self._earlier)) :]
+            self._earlier = self._earlier[len(gone) :]
             self._empty_trash()
 
     def _compact(self, files: Sequence[Published]) -> None:

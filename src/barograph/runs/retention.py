@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 
+import pyarrow as pa
+
+from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.model.manifest import Worker
-from barograph.runs.layout import RETENTION, paper_name
+from barograph.runs.events import read_table
+from barograph.runs.layout import RECORDS, RETENTION, TENSORS, paper_name
 from barograph.runs.outbox import Published
 from barograph.runs.papers import sealed
+from barograph.runs.proof import proved
+from barograph.runs.survey import surveyed
 from barograph.store.base import Store
 
 
@@ -21,19 +28,46 @@ def beyond_limits(files: Sequence[Published], *, keep_last: int | None, max_byte
     """
     newest: dict[str, int] = {}
     for file in files:
+        if file.name.attempt < files[-1].name.attempt:
+            continue  # a later attempt may have gone back to an earlier step
         for optimizer, step in file.last_steps.items():
             newest[optimizer] = max(step, newest.get(optimizer, 0))
     kept_bytes = sum(file.total_bytes for file in files)
     gone = 0
     for file in files[:-1]:
         too_old = keep_last is not None and all(
-            newest[optimizer] - step >= keep_last for optimizer, step in file.last_steps.items()
+            newest.get(optimizer, step) - step >= keep_last for optimizer, step in file.last_steps.items()
         )
         if not too_old and (max_bytes is None or kept_bytes <= max_bytes):
             break
         kept_bytes -= file.total_bytes
         gone += 1
     return files[:gone]
+
+
+def files_of_earlier_attempts(store: Store, worker: Worker) -> list[Published]:
+    """Return what a worker of this name published in earlier attempts; damaged files are passed over.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found = surveyed([*store.list(f"{RECORDS}/{worker.name}"), *store.list(f"{TENSORS}/{worker.name}")])
+    earlier: list[Published] = []
+    for (attempt, name), files in found.chunks.items():
+        if attempt < worker.attempt:
+            tensors = [(item, found.size_bytes[str(item)]) for item in found.tensors.get((attempt, name), ())]
+            for file in files:
+                mine = tuple(item for item in tensors if file.first <= item[0].chunk <= file.last)
+                with contextlib.suppress(DamagedChunk, ObjectNotFound):
+                    table = read_table(proved(store, str(file), file.digest), str(file))
+                    size_bytes = found.size_bytes[str(file)]
+                    earlier.append(Published(file, size_bytes, len(table), mine, _last_steps(table)))
+    return earlier
+
+
+def _last_steps(table: pa.Table) -> dict[str, int]:
+    last = table.group_by("optimizer").aggregate([("step", "max")])
+    return dict(zip(last["optimizer"].to_pylist(), last["step_max"].to_pylist(), strict=True))
 
 
 def note_removal(store: Store, worker: Worker, files: Iterable[Published]) -> None:
