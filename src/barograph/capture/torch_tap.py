@@ -368,12 +368,15 @@ class TorchTap:
         phase = self._phase
         entry = self.optimizers.entry(optimizer, refresh=False)
         mask = phase.model_mask()
-        if mask:
-            if _has_closure(args, kwargs):
-                self._parameters.gradients(entry, optimizer, mask, phase.train)
-            self._parameters.weights(entry, optimizer, mask, phase.train)
-        if not self.explicit_steps:
-            self._end(entry, skipped=_was_skipped(optimizer))
+        try:
+            if mask:
+                if _has_closure(args, kwargs):
+                    self._parameters.gradients(entry, optimizer, mask, phase.train)
+                self._parameters.weights(entry, optimizer, mask, phase.train)
+        finally:
+            # A step of which something could not be read is a step all the same.
+            if not self.explicit_steps:
+                self._end(entry, skipped=_was_skipped(optimizer))
 
     @_entry_point("ending a step")
     def end_explicit_step(self, loss: Any = None) -> None:

@@ -1,0 +1,64 @@
+"""The plan is the union of what everybody asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from barograph.capture.plan import Agenda, Plan, Taking
+from barograph.capture.presets import PRESETS, preset_named
+from barograph.errors import UnknownName
+from barograph.model.key import Key, Kind
+from barograph.model.selection import Histogram, Schedule, Selection, every
+from barograph.model.step import Mode
+
+WEIGHT = Key(Kind.WEIGHT, "fc.weight")
+
+
+def test_what_is_taken_is_the_most_that_anybody_asks():
+    plan = Plan([
+        Selection(kinds=frozenset({Kind.WEIGHT}), histogram=Histogram.SAMPLED),
+        Selection(kinds=frozenset({Kind.WEIGHT}), units=True, histogram=Histogram.NONE),
+    ])
+    assert plan.taking(0b11, WEIGHT) == Taking(Histogram.SAMPLED, units=True, raw=False)
+    assert plan.taking(0b01, WEIGHT) == Taking(Histogram.SAMPLED)
+
+
+def test_what_nobody_asks_for_is_not_taken():
+    plan = Plan([Selection(kinds=frozenset({Kind.WEIGHT}), include=("conv*",))])
+    assert plan.taking(0b1, WEIGHT) is None
+    assert plan.taking(0b1, Key(Kind.GRADIENT, "conv.weight")) is None
+    assert plan.taking(0b0, Key(Kind.WEIGHT, "conv.weight")) is None
+
+
+def test_a_schedule_holds_in_its_own_modes():
+    plan = Plan([
+        Selection(kinds=frozenset({Kind.OUTPUT}), schedule=Schedule(every=2, modes=frozenset({Mode.TRAIN}))),
+        Selection(kinds=frozenset({Kind.LOSS})),
+    ])
+    assert plan.scheduled(2, Mode.TRAIN) == 0b11
+    assert plan.scheduled(3, Mode.TRAIN) == 0b10
+    assert plan.scheduled(2, Mode.EVAL) == 0b10
+    assert plan.kinds(0b11) == {Kind.OUTPUT, Kind.LOSS}
+
+
+def test_what_was_due_and_not_afforded_stays_due():
+    agenda = Agenda(Plan([Selection(kinds=frozenset({Kind.WEIGHT}), schedule=every(10))]))
+    assert agenda.due(10) == 1
+    assert agenda.due(11) == 1
+    agenda.took(1)
+    assert agenda.due(12) == 0
+    assert agenda.due(20) == 1
+
+
+def test_every_preset_is_found_by_its_name_and_others_are_refused_with_the_nearest():
+    assert [preset_named(name).name for name in PRESETS] == list(PRESETS)
+    with pytest.raises(UnknownName, match='Did you mean "standard"'):
+        preset_named("standart")
+
+
+def test_presets_ask_for_more_the_dearer_they_are():
+    histograms = {
+        name: max(selection.histogram for selection in PRESETS[name].selections)
+        for name in ("free", "moments", "sampled", "exact")
+    }
+    assert histograms == {"free": 0, "moments": 0, "sampled": 1, "exact": 2}

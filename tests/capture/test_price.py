@@ -1,0 +1,65 @@
+"""The budget is a promise over the run."""
+
+from __future__ import annotations
+
+import pytest
+
+from barograph.capture.price import Price
+
+
+def train(price: Price, *, steps: int, step_secs: float, capture_secs: float) -> tuple[list[int], float]:
+    """Let a training of equal steps go by; return which steps were recorded, and capture's share of the bare time."""
+    now, recorded = 0.0, []
+    price.start(now)
+    for step in range(steps):
+        if price.affords(0b1, step, now):
+            recorded.append(step)
+            price.charge(capture_secs)
+            price.learn(0b1, capture_secs)
+            now += capture_secs
+        now += step_secs
+    return recorded, price.spent_secs / (now - price.spent_secs)
+
+
+@pytest.mark.parametrize("budget", [0.001, 0.01, 0.1])
+@pytest.mark.parametrize("capture_secs", [0.0005, 0.005, 0.1])
+def test_capture_stays_under_its_share_of_the_run(budget, capture_secs):
+    steps = max(2_000, int(40 * capture_secs / 0.05 / budget))
+    recorded, share = train(Price(budget), steps=steps, step_secs=0.05, capture_secs=capture_secs)
+    assert share <= budget
+    assert len(recorded) > 10
+
+
+def test_what_can_be_afforded_is_not_left_lying():
+    _, share = train(Price(0.01), steps=20_000, step_secs=0.05, capture_secs=0.005)
+    assert share > 0.004
+
+
+def test_the_first_ten_steps_are_recorded_on_credit():
+    recorded, _ = train(Price(0.01), steps=100, step_secs=0.05, capture_secs=0.005)
+    assert recorded[:10] == list(range(10))
+    assert recorded[10:] == []
+
+
+def test_without_a_budget_every_step_is_recorded():
+    recorded, _ = train(Price(None), steps=50, step_secs=0.01, capture_secs=1.0)
+    assert recorded == list(range(50))
+
+
+def test_workers_that_measure_different_costs_meet_on_common_steps():
+    cheap, _ = train(Price(0.01), steps=5_000, step_secs=0.05, capture_secs=0.004)
+    dear, _ = train(Price(0.01), steps=5_000, step_secs=0.05, capture_secs=0.02)
+    late = [step for step in dear if step > 2_000]
+    assert len(late) > 10
+    assert len(set(late) & set(cheap)) > 0.5 * len(late)
+
+
+def test_even_plain_numbers_are_passed_over_where_steps_are_too_short_for_them():
+    price = Price(0.01)
+    price.start(0.0)
+    for step in range(10):
+        price.affords(0b1, step, 0.0)
+    price.learn(0, 20e-6)
+    price.charge(20e-6)
+    assert not price.affords_numbers(now=0.001)
+    assert price.affords_numbers(now=0.1)
