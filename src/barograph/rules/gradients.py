@@ -16,7 +16,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import LayerTable, layers_of, learning_rate, table_of
+from barograph.rules.columns import LayerTable, layers_of, learning_rate, stated_loss, table_of
 from barograph.rules.words import lower_rate, number, sentence
 from barograph.runs.view import StepView
 
@@ -117,7 +117,8 @@ class GradientNormSpike(Rule):
     What it sees: the norm of all gradients together, before clipping, beside its level over the last `window`
       recorded steps. A spike is `factor` times that level, `z` robust spreads above it (median and median
       absolute deviation of the logarithm), and three times above the highest level since the first window: a
-      jump within what training has been through is no spike.
+      jump within what training has been through is no spike. Where the loss of the step was recorded, it must be
+      three spreads above its level, too: a gradient that grows while the loss falls is a model leaving a plateau.
     Why it matters: one such step can undo hours of training, and a growing series of them ends in NaN.
     What to do: look at the batch of that step; clip gradients just above their usual norm; lower the learning
       rate or lengthen the warm-up.
@@ -148,14 +149,15 @@ class GradientNormSpike(Rule):
             yield Unjudged("no gradient was recorded that is finite and not zero")
             return
         history: list[float] = memory.setdefault("log_norms", [])
-        level, z = _level_and_z(math.log(norm), history)
+        level, z = _level_and_z(math.log(norm), history, _LEAST_SPREAD)
         seen = len(history)
         self._remember(math.log(norm), history, memory)
+        loss_is_high = self._loss_is_high(view, memory.setdefault("losses", []))
         if seen < _LEAST_HISTORY:
             yield Unjudged(f"{seen + 1} gradients so far; it compares with {_LEAST_HISTORY}")
             return
         usual, highest = math.exp(level), math.exp(memory.get("highest", -math.inf))
-        if norm < self.factor * usual or z < self.z or norm < _ABOVE_HIGHEST * highest:
+        if norm < self.factor * usual or z < self.z or norm < _ABOVE_HIGHEST * highest or not loss_is_high:
             return
         rows = np.argsort(-table.l2, kind="stable")[:3]
         yield Symptom(
@@ -169,6 +171,16 @@ class GradientNormSpike(Rule):
             ),
         )
 
+    def _loss_is_high(self, view: StepView, history: list[float]) -> bool:
+        """Take the loss in; return whether it is above its level, or not known."""
+        found = stated_loss(view)
+        if found is None or not math.isfinite(found[1]):
+            return True
+        level, z = _level_and_z(found[1], history, 0.01 * abs(found[1]))
+        history.append(found[1])
+        del history[: -self.window]
+        return math.isnan(level) or z >= _LOSS_SPREADS
+
     def _remember(self, log_norm: float, history: list[float], memory: Memory) -> None:
         history.append(log_norm)
         del history[: -self.window]
@@ -180,16 +192,17 @@ class GradientNormSpike(Rule):
 
 _LEAST_HISTORY = 20
 _ABOVE_HIGHEST = 3.0
+_LOSS_SPREADS = 3.0
 _LEAST_SPREAD = 0.1
 """Least spread of the logarithm that is believed: 10 % from step to step is nothing."""
 
 
-def _level_and_z(value: float, history: list[float]) -> tuple[float, float]:
+def _level_and_z(value: float, history: list[float], least_spread: float) -> tuple[float, float]:
     if not history:
         return math.nan, math.nan
     past = np.asarray(history)
     level = float(np.median(past))
-    spread = max(SIGMA_PER_MAD * float(np.median(np.abs(past - level))), _LEAST_SPREAD)
+    spread = max(SIGMA_PER_MAD * float(np.median(np.abs(past - level))), least_spread)
     return level, (value - level) / spread
 
 

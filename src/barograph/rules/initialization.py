@@ -25,8 +25,8 @@ from barograph.runs.view import StepView
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _LINEAR = ("Linear", "Conv1d", "Conv2d", "Conv3d")
 _LEAST_UNITS = 4
-_LATE = 5
-"""Under a budget the first records may come this many times later than asked for."""
+_LATE, _LEAST_JUDGED = 5, 3
+"""Under a budget the first records may come this many times later than asked for; then so many are judged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,8 @@ class PoorWeightInitialization(Rule):
       very same statistics: they began equal, get equal gradients, and stay one unit for ever. (2) The variance of
       outputs grows more than `threshold` times from one linear or convolutional layer to the next, on average over
       the model without its last layer and without normalisation layers. (3) The gradients of some layer spread
-      (95th − 5th percentile) less than `distribution_range` of those of the widest layer, and the loss has not
-      fallen by 1 % over the last `loss_patience` losses.
+      (95th − 5th percentile) less than `distribution_range` of those of the widest layer, and the loss has
+      neither fallen by 1 % nor risen by 20 % over the last `loss_patience` losses.
     Why it matters: a bad start costs the first part of training at best, and all of it at worst.
     What to do: initialise weights at random, for the activation that follows (kaiming_normal_ for ReLU,
       xavier_uniform_ for tanh and sigmoid), biases at zero; put normalisation layers in.
@@ -57,7 +57,7 @@ class PoorWeightInitialization(Rule):
     steps: int = parameter(10, "Steps at the start that are judged.", at_least=4)
     threshold: float = parameter(10.0, "Growth of the outputs' variance per layer that is let pass.", above=1.0)
     distribution_range: float = parameter(
-        1e-3, "Spread of a layer's gradients beside the widest layer's below which they are narrow.",
+        1e-4, "Spread of a layer's gradients beside the widest layer's below which they are narrow.",
         above=0.0, below=1.0,
     )
     loss_patience: int = parameter(5, "Losses at the end of the first steps that must not have fallen.", at_least=1)
@@ -85,10 +85,12 @@ class PoorWeightInitialization(Rule):
         if view.step.mode is not Mode.TRAIN or step >= _LATE * self.steps or step < _SYMMETRY_FROM:
             yield Unjudged(f"no step between {_SYMMETRY_FROM} and {_LATE * self.steps} was recorded with its outputs")
             return
-        symptoms = [item for item in (_symmetric(view), self._growing(view), self._narrow(view, losses)) if item]
-        judged = next(view.unit_summaries(Kind.OUTPUT, _LINEAR), None) is not None
-        yield from symptoms
-        if not judged:
+        found_here = [_symmetric(view)]
+        if step < self.steps or memory.get("judged", 0) < _LEAST_JUDGED:
+            memory["judged"] = memory.get("judged", 0) + 1
+            found_here += [self._growing(view), self._narrow(view, losses)]
+        yield from (item for item in found_here if item is not None)
+        if next(view.unit_summaries(Kind.OUTPUT, _LINEAR), None) is None:
             yield Unjudged("no units of linear or convolutional layers were recorded in the first steps")
 
     def _growing(self, view: StepView) -> Symptom | None:
@@ -115,7 +117,7 @@ class PoorWeightInitialization(Rule):
         )
 
     def _narrow(self, view: StepView, losses: list[float]) -> Symptom | None:
-        if len(losses) <= self.loss_patience or median(losses[1:]) < losses[0] - _FALL * abs(losses[0]):
+        if len(losses) <= self.loss_patience or not _stands_still(losses):
             return None
         spreads: list[tuple[float, Subject]] = []
         for subject, summary in view.summaries(Kind.GRADIENT):
@@ -140,7 +142,15 @@ class PoorWeightInitialization(Rule):
 
 
 _SYMMETRY_FROM = 3
-_FALL = 0.01
+_FALL, _RISE = 0.01, 0.2
+
+
+def _stands_still(losses: list[float]) -> bool:
+    """Return whether the last losses are where the first was: neither fallen, nor thrown up by too large a step."""
+    scale = abs(losses[0])
+    return median(losses[1:]) >= losses[0] - _FALL * scale and max(losses[1:]) <= losses[0] + _RISE * scale
+
+
 _COMPARED = [UNIT_FIELDS.index(name) for name in ("min", "max", "sum", "sum_sq")]
 
 

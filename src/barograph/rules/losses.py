@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any, ClassVar
 
@@ -100,7 +101,7 @@ class LossNotDecreasing(Rule):
         best = min(past, key=lambda item: item[1])
         gained = first - best[1]
         share = self.increase_threshold_percent / 100
-        allowed = share * max(abs(best[1]), gained) + _NOISES * _noise(blocks)
+        allowed = share * max(abs(best[1]), gained) + _NOISES * _noise([item[1] for item in blocks[-21:]])
         settled = first - min(now, best[1]) >= self.settled_percent / 100 * abs(first)
         if now > best[1] + allowed:
             yield self._symptom(view, key, now, best, "rises", (
@@ -124,18 +125,18 @@ class LossNotDecreasing(Rule):
 _NOISES = 4.0
 
 
-def _noise(blocks: list[list[float]]) -> float:
-    """Return how much medians scatter about their trend, from the differences of neighbours."""
-    differences = [after[1] - before[1] for before, after in zip(blocks[-21:], blocks[-20:], strict=False)]
-    return level(differences).spread / math.sqrt(2) if len(differences) >= 5 else 0.0
+def _noise(series: list[float]) -> float:
+    """Return how much a series scatters about its trend, from the differences of neighbours; 0 where it is short."""
+    differences = [after - before for before, after in pairwise(series)]
+    return level(differences).spread / math.sqrt(2) if len(differences) >= 4 else 0.0
 
 
 def _against_standing_loss(view: StepView) -> str:
     rate = learning_rate(view)
     rates = "other rates" if rate is None else f"{number(rate * 10)} and {number(rate / 10)} beside {number(rate)}"
-    return (f"Train on one batch alone, with learning rates {rates}. A model that cannot learn even that has its fault in "
-            "the loss, the labels or the optimizer (is zero_grad called, are these the model's parameters, is softmax "
-            "applied twice?); one that can needs another learning rate.")
+    return (f"Train on one batch alone, with learning rates {rates}. A model that cannot learn even that has its fault "
+            "in the loss, the labels or the optimizer (is zero_grad called, are these the model's parameters, is "
+            "softmax applied twice?); one that can needs another learning rate.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,8 +145,8 @@ class Overfit(Rule):
 
     What it sees: at each evaluation the mean validation loss and, by the same loss function, the median training
       loss since the evaluation before. Overfitting is: (validation − training) / training above `ratio_threshold`,
-      and validation above its own best by that share (of the best, or of a tenth of the first, whichever is more),
-      and training no higher than at that best.
+      and validation above its own best by `rise_threshold` and three times its noise (the robust spread of its steps
+      from evaluation to evaluation), and training no higher than at that best.
     Why it matters: from the best evaluation on, training makes the model worse at what it is for.
     What to do: stop, and take the weights of the best evaluation; next time more data or augmentation, dropout,
       weight decay, a smaller model, early stopping.
@@ -159,9 +160,8 @@ class Overfit(Rule):
     name: ClassVar[str] = "overfit"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    ratio_threshold: float = parameter(
-        0.1, "Share by which validation must exceed training, and its own best.", above=0.0,
-    )
+    ratio_threshold: float = parameter(0.1, "Share by which validation must exceed training.", above=0.0)
+    rise_threshold: float = parameter(0.25, "Share by which validation must exceed its own best.", at_least=0.0)
     patience: int = parameter(3, "Evaluations in a row that must show the fault before a finding opens.", at_least=1)
     recovery: int = parameter(2, "Evaluations in a row without the fault before a finding closes.", at_least=1)
 
@@ -193,11 +193,13 @@ class Overfit(Rule):
     def _compared(
         self, view: StepView, path: str, training: float, validation: float, best: dict[str, Any]
     ) -> Symptom | None:
-        first = best.setdefault("first", validation)
+        history: list[float] = best.setdefault("validations", [])
+        history.append(validation)
+        del history[:-_NOISE_OVER]
         if validation <= best.get("validation", math.inf):
             best.update(validation=validation, training=training, step=view.step.number)
             return None
-        margin = self.ratio_threshold * max(abs(best["validation"]), 0.1 * abs(first))
+        margin = self.rise_threshold * abs(best["validation"]) + _NOISES_OF_EVALUATION * _noise(history)
         gap = (validation - training) / max(abs(training), 1e-12)
         if not (gap > self.ratio_threshold and validation > best["validation"] + margin
                 and training <= best["training"]):
@@ -218,6 +220,8 @@ class Overfit(Rule):
 
 
 _MOST_TRAINED = 200
+_NOISE_OVER = 12
+_NOISES_OF_EVALUATION = 3.0
 
 
 def _common(evaluated: dict[str, float], trained: dict[str, list[float]]) -> str | None:

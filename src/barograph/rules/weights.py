@@ -65,15 +65,16 @@ class WeightUpdateRatio(Rule):
         rate = learning_rate(view)
         memory["peak_rate"] = max(rate or 0.0, memory.get("peak_rate", 0.0))
         updates, weights = layers_of(table_of(view, Kind.UPDATE)), layers_of(table_of(view, Kind.WEIGHT))
-        before, memory["weights"] = memory.get("weights"), [view.step.number, _norm(weights)]
-        gradient = _norm(table_of(view, Kind.GRADIENT))
-        if view.step.skipped or not len(updates) or not len(weights) or not _finite(updates, weights):
+        now = dict(zip(weights.paths, weights.column("sum_sq").tolist(), strict=True))
+        before, memory["before"] = memory.get("before"), [view.step.number, now]
+        if view.step.skipped or not len(updates) or not (_whole(updates).all() and _whole(weights).all()):
             yield Unjudged("no step was recorded with finite updates and weights")
             return
-        weight = memory["weights"][1]
-        if before is not None and before[0] == view.step.number - 1:
-            weight = before[1]
+        # Of what the optimizer changes, and before it did where that was recorded.
+        norms = before[1] if before is not None and before[0] == view.step.number - 1 else now
+        weight = math.sqrt(sum(norms.get(path, 0.0) for path in updates.paths))
         ratio = _norm(updates) / (weight + self.epsilon)
+        gradient = _norm(table_of(view, Kind.GRADIENT))
         first = memory.setdefault("first_gradient", gradient or None) or gradient
         learns = gradient >= _CONVERGED * first and (rate or 0.0) >= _DECAYED * memory["peak_rate"]
         memory["small"] = memory.get("small", 0) + 1 if ratio < self.small_threshold and learns else 0
@@ -119,8 +120,9 @@ def _norm(table: Table | LayerTable) -> float:
     return math.sqrt(float(table.column("sum_sq").sum()))
 
 
-def _finite(*tables: LayerTable) -> bool:
-    return not any((table.column("nan") + table.column("posinf") + table.column("neginf")).any() for table in tables)
+def _whole(table: Table | LayerTable) -> NDArray[np.bool_]:
+    """Return which rows hold neither NaN nor infinities."""
+    return np.asarray(table.column("nan") + table.column("posinf") + table.column("neginf") == 0, bool)
 
 
 def _round_factor(factor: float) -> float:
@@ -153,7 +155,7 @@ class UnchangedTensor(Rule):
     num_steps: int = parameter(3, "Recorded steps over which a tensor must be the same.", at_least=2)
     rtol: float = parameter(0.0, "Relative difference that still counts as the same.", at_least=0.0)
     atol: float = parameter(0.0, "Absolute difference that still counts as the same.", at_least=0.0)
-    equal_nan: bool = parameter(True, "Whether a tensor with the same number of NaN is the same.")
+    equal_nan: bool = parameter(False, "Whether a tensor that holds NaN can be the same at all.")
     kinds: tuple[str, ...] = parameter(
         ("loss", "gradient"), "Kinds of record that are looked at.", choices=(kind.value for kind in Kind),
     )
@@ -275,10 +277,12 @@ class _Pairs:
 
 
 def _paired(weights: Table, gradients: Table) -> _Pairs:
-    if weights.paths == gradients.paths:
+    if weights.paths == gradients.paths and _whole(weights).all() and _whole(gradients).all():
         return _Pairs(weights, gradients)
-    at = {path: row for row, path in enumerate(gradients.paths)}
-    rows = [(row, at[path]) for row, path in enumerate(weights.paths) if path in at]
+    whole, pushed_whole = _whole(weights), _whole(gradients)
+    at = {path: row for row, path in enumerate(gradients.paths) if pushed_whole[row]}
+    rows = [(row, at[path]) for row, path in enumerate(weights.paths) if path in at and whole[row]]
+    # What is not finite is N101's to judge.
     return _Pairs(*(
         Table(tuple(table.subjects[pair[side]] for pair in rows), table.moments[[pair[side] for pair in rows]])
         for side, table in enumerate((weights, gradients))

@@ -39,6 +39,7 @@ class Judge:
         self._kinds = frozenset(kind for need in rule.needs for kind in need.kinds)
         self._memories: dict[str, Memory] = {}
         self._tracks = Tracks(rule)
+        self._kinds_seen: frozenset[Kind] = frozenset()
         self._met = [False] * len(rule.needs)
         self._calls = 0
         self._judged = 0
@@ -85,6 +86,9 @@ class Judge:
         unmet = [need for need, met in zip(needs, self._met, strict=True) if not met]
         if self.broken:
             return self._unfed(f"The rule failed{self.broken}", "Report it to whoever wrote the rule.")
+        if unmet and not self._judged and all(need.layers and need.kinds & self._kinds_seen for need in unmet):
+            layers = ", ".join(sorted({name for need in unmet for name in need.layers}))
+            return self._unfed(f"No layer it judges was seen: {layers}.", "")
         if unmet:
             part = "In part: n" if len(unmet) < len(needs) and self._judged else "N"
             seen = "; ".join(selection_in_words(need) for need in unmet)
@@ -108,7 +112,7 @@ class Judge:
         """Return its state as plain JSON data; `check` it first."""
         return {
             "rule": identity(self.rule), "memories": self._memories, "tracks": self._tracks.to_json(),
-            "met": self._met, "calls": self._calls, "judged": self._judged,
+            "kinds_seen": sorted(self._kinds_seen), "met": self._met, "calls": self._calls, "judged": self._judged,
             "unjudged_reason": self._unjudged_reason, "broken": self.broken, "slow": self._slow,
         }
 
@@ -116,10 +120,12 @@ class Judge:
         """Take up the state that `to_json` wrote."""
         self._memories = {name: dict(memory) for name, memory in data["memories"].items()}
         self._tracks.load(data["tracks"])
+        self._kinds_seen = frozenset(Kind(kind) for kind in data["kinds_seen"])
         self._met, self._calls, self._judged = list(data["met"]), data["calls"], data["judged"]
         self._unjudged_reason, self.broken, self._slow = data["unjudged_reason"], data["broken"], data["slow"]
 
     def _note_needs(self, view: StepView) -> None:
+        self._kinds_seen |= self._kinds & view.kinds
         for index, need in enumerate(self.rule.needs):
             self._met[index] = self._met[index] or meets(view, need)
 
