@@ -199,7 +199,9 @@ def test_a_rank_that_was_killed_is_not_waited_for(workshop: Any, make_records: M
     workshop.publish(workshop.writer(second), make_records(0))
     workshop.kill(second)
     workshop.publish(workshop.writer(first), make_records(0), make_records(1))
-    assert [(view.step.number, view.workers) for view in feed.poll().views] == [(0, ("r0", "r1")), (1, ("r0",))]
+    assert [(view.step.number, view.workers) for view in feed.poll().views] == [(0, ("r0", "r1"))]
+    workshop.clock.advance(3)
+    assert [(view.step.number, view.workers) for view in feed.poll().views] == [(1, ("r0",))]
 
 
 def test_a_rank_that_falls_silent_is_waited_for_a_while_and_comes_later(
@@ -240,9 +242,33 @@ def test_a_process_that_was_killed_ends_the_run(workshop: Any, make_records: Mak
     workshop.publish(workshop.writer(worker), make_records(0))
     feed = workshop.feed()
     workshop.kill(worker)
+    assert numbers(feed.poll().views) == [0]
+    workshop.clock.advance(3)
     result = feed.poll()
-    assert (numbers(result.views), result.drained) == ([0], True)
+    assert result.drained
     assert not result.ended  # we ourselves began the attempt, and may start another worker
+
+
+def test_what_another_process_still_publishes_for_one_that_was_killed_is_not_missed(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    writer = workshop.writer(worker)
+    workshop.publish(writer, make_records(0))
+    feed = workshop.feed()
+    workshop.kill(worker)
+    seen = []
+    for tick in range(1, 6):
+        result = feed.poll()
+        seen.extend(numbers(result.views))
+        assert not result.drained
+        writer.put(make_records(tick))
+        workshop.clock.advance(2)
+        writer.turn()
+    writer.abandon()
+    seen.extend(numbers(feed.poll().views))
+    workshop.clock.advance(3)
+    assert (seen, feed.poll().drained) == ([0, 1, 2, 3, 4, 5], True)
 
 
 def test_a_process_far_away_is_dead_once_its_heart_stands_still(workshop: Any, make_records: MakeRecords) -> None:

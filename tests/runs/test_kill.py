@@ -14,7 +14,7 @@ import pytest
 
 from barograph.errors import RunFinished
 from barograph.measures.summary import summarize
-from barograph.model.clock import SystemClock
+from barograph.model.clock import ManualClock, SystemClock
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import Manifest
 from barograph.runs.claim import claim_run
@@ -113,8 +113,11 @@ def test_a_training_killed_at_random_moments_resumes_each_time(tmp_path: Path) -
         assert any("killed" in text for text in diagnosis.missing)
         states = [state.standing for state in Run(store).workers]
         assert states == [Standing.KILLED] * (life + 1)
-        result = Feed(store).poll()
-        assert result.drained
+        clock = ManualClock()
+        feed = Feed(store, clock=clock)
+        feed.poll()
+        clock.advance(3)
+        assert feed.poll().drained
     process = train(place, published, published + 50)
     assert process.communicate(timeout=60)[0] == "done True\n"
     assert check_every_published_step(store) == published + 50

@@ -18,6 +18,11 @@ request to a bucket may take a minute at worst, and a worker that is taken for d
 but its turn: what it publishes later is shown later."""
 
 
+SETTLE_SECS = 2.5
+"""A process that is seen to be dead may have handed its last records to another one that still publishes them,
+and gives the signs of life meanwhile; so the heartbeat has to stand still for a moment even then."""
+
+
 @dataclass(slots=True)
 class _Seen:
     beat: int
@@ -47,9 +52,8 @@ class Vitals:
         Raises:
             StoreError: The heartbeat cannot be read now.
         """
-        if is_alive(process_of(worker)) is False:
-            return True
-        return self._still_secs(worker) >= self._dead_secs
+        dead = is_alive(process_of(worker)) is False
+        return self._still_secs(worker) >= (SETTLE_SECS if dead else self._dead_secs)
 
     def is_gone(self, worker: Worker) -> bool:
         """Return whether a worker without ending will never say another word, as far as can be known.
@@ -57,9 +61,9 @@ class Vitals:
         A process on this machine is asked itself: it may be stopped, or cut off from the store, and live.
         """
         alive = is_alive(process_of(worker))
-        if alive is not None:
-            return not alive
-        return self._still_secs(worker) >= self._dead_secs
+        if alive:
+            return False
+        return self._still_secs(worker) >= (self._dead_secs if alive is None else SETTLE_SECS)
 
     def has_counted(self, worker: Worker) -> bool:
         """Return whether the heartbeat was seen counting up between two looks."""
