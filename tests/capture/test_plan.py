@@ -62,3 +62,27 @@ def test_presets_ask_for_more_the_dearer_they_are():
         for name in ("free", "moments", "sampled", "exact")
     }
     assert histograms == {"free": 0, "moments": 0, "sampled": 1, "exact": 2}
+
+
+@pytest.mark.parametrize("schedule", [
+    every(10), Schedule(every=7, start=3, end=40), Schedule(every=0, steps=frozenset({5, 33})), Schedule(every=1),
+])
+def test_any_step_of_a_stretch_is_found_as_by_looking_at_each(schedule):
+    for first in range(45):
+        for last in range(first - 1, 45):
+            expected = any(schedule.includes(step) for step in range(first, last + 1))
+            assert schedule.includes_any(first, last) == expected
+
+
+def test_what_was_scheduled_in_steps_that_nobody_asked_about_is_due():
+    agenda = Agenda(Plan([Selection(kinds=frozenset({Kind.WEIGHT}), schedule=every(10))]))
+    agenda.took(agenda.due(0))
+    assert agenda.due(9) == 0
+    assert agenda.due(15) == 1
+
+
+def test_each_optimizer_has_its_own_agenda():
+    agenda = Agenda(Plan([Selection(kinds=frozenset({Kind.WEIGHT}), schedule=every(10))]))
+    agenda.took(agenda.due(0, optimizer="a"), optimizer="a")
+    assert agenda.due(0, optimizer="b") == 1
+    assert agenda.due(1, optimizer="a") == 0

@@ -468,3 +468,22 @@ def test_an_evaluation_that_forgot_to_turn_gradients_off_is_one(record):
         tape.close()
         assert tape.numbers(Mode.EVAL) == [2]
         assert tape.numbers() == [0, 1, 2]
+
+
+def test_under_a_budget_that_short_steps_cannot_meet_every_step_and_every_evaluation_is_still_counted(record):
+    tape = record(budget=0.001, preset="standard")
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for epoch in range(3):
+        train(model, optimizer, steps=100)
+        model.eval()
+        with torch.no_grad():
+            x, y = batch()
+            F.cross_entropy(model(x), y)
+        model.train()
+    tape.close()
+    assert tape.session.steps_made == 300
+    assert tape.numbers(Mode.EVAL) == [100, 200, 300]
+    assert 10 <= len(tape.steps()) < 300
+    assert not tape.coverage.complete
+    assert any("the budget" in reason for reason in tape.coverage.reasons)

@@ -42,11 +42,11 @@ class Plan:
         self._takings: dict[tuple[int, Key, str], Taking | None] = {}
         self._kinds: dict[int, frozenset[Kind]] = {}
 
-    def scheduled(self, step: int, mode: Mode = Mode.TRAIN) -> int:
-        """Return the mask of the Selections whose schedule includes this step."""
+    def scheduled(self, step: int, mode: Mode = Mode.TRAIN, *, since: int | None = None) -> int:
+        """Return the mask of the Selections whose schedule includes this step, or any from `since` to it."""
         found = 0
         for schedule, mask in self._schedules:
-            if schedule.includes(step, mode):
+            if schedule.includes(step, mode) if since is None else schedule.includes_any(since, step, mode):
                 found |= mask
         return found
 
@@ -91,13 +91,18 @@ class Agenda:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._owed: dict[Mode, int] = {}
+        self._owed: dict[tuple[str, Mode], int] = {}
+        self._asked: dict[tuple[str, Mode], int] = {}
 
-    def due(self, step: int, mode: Mode = Mode.TRAIN) -> int:
-        """Return the mask of the Selections that are due in this step."""
-        self._owed[mode] = self._owed.get(mode, 0) | self._plan.scheduled(step, mode)
-        return self._owed[mode]
+    def due(self, step: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> int:
+        """Return the mask of the Selections that are due in this step, or were in one since the last asked."""
+        series = (optimizer, mode)
+        since = min(step, self._asked.get(series, step - 1) + 1)
+        self._asked[series] = step
+        self._owed[series] = self._owed.get(series, 0) | self._plan.scheduled(step, mode, since=since)
+        return self._owed[series]
 
-    def took(self, mask: int, mode: Mode = Mode.TRAIN) -> None:
+    def took(self, mask: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> None:
         """Note that the masked Selections were taken."""
-        self._owed[mode] = self._owed.get(mode, 0) & ~mask
+        series = (optimizer, mode)
+        self._owed[series] = self._owed.get(series, 0) & ~mask

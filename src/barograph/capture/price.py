@@ -7,6 +7,7 @@ import math
 _OPENING_STEPS = 10
 _SMOOTHING = 0.3
 _PLENTY = 3.0
+_LONGEST_SLEEP_STEPS = 64
 _MAX_INTERVAL_STEPS = 2**20
 
 
@@ -73,6 +74,16 @@ class Price:
     def affords_numbers(self, now: float) -> bool:
         """Return whether a step of plain numbers (the loss) keeps the promise; very short steps do not."""
         return self.budget is None or self._credits > 0 or self._left_secs(now) >= self._foreseen(0)
+
+    def steps_until_numbers(self, step_secs: float, now: float) -> int:
+        """Return how many steps of that length it takes until plain numbers can be afforded again; at most 64.
+
+        So that steps which are far too short for their price are passed over without even asking.
+        """
+        if self.budget is None or not step_secs > 0:
+            return 0
+        missing_secs = self._foreseen(0) - self._left_secs(now)
+        return max(0, min(_LONGEST_SLEEP_STEPS, int(missing_secs / (self.budget * step_secs))))
 
     def _left_secs(self, now: float) -> float:
         bare_secs = self.elapsed_secs(now) - self.spent_secs

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from barograph.capture.session import Rank, Session
+from barograph.capture.trace import leave_out_our_frames
 from barograph.errors import EXIT_STOPPED, AlreadyAttached, TrainingStopped
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch, launch_from_environment
@@ -174,6 +175,7 @@ class _End:
             # What a hook raises ends the interpreter in place of the exception, in the ordinary way: whatever
             # the script has registered for its end still runs.
             raise SystemExit(EXIT_STOPPED)
+        leave_out_our_frames(error)
         return (self._replaced or sys.__excepthook__)(kind, error, trace)
 
 

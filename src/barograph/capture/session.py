@@ -148,16 +148,22 @@ class Session:
         """Let an optimizer that was loaded from a checkpoint begin with step `number`."""
         self._steps.setdefault(optimizer, number)
 
-    def choose(self, number: int, mode: Mode = Mode.TRAIN) -> int:
+    def choose(self, number: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> int:
         """Return the mask of what is taken in this step: what is due and can be afforded."""
         if self.price.budget is None:
             return self.plan.scheduled(number, mode)
-        due = self._agenda.due(number, mode)
+        due = self._agenda.due(number, mode, optimizer)
         return due if self.price.affords(due, number, self.clock.monotonic()) else 0
 
     def affords_numbers(self) -> bool:
         """Return whether the loss of the coming step is recorded, or not even that can be afforded."""
         return self.price.affords_numbers(self.clock.monotonic())
+
+    def steps_to_sleep(self) -> int:
+        """Return how many steps may be passed over before it is worth asking again what can be afforded."""
+        if not self._step_secs:
+            return 0
+        return self.price.steps_until_numbers(self._step_secs[-1], self.clock.monotonic())
 
     def pass_step(self, optimizer: str) -> None:
         """Count a step of which nothing is recorded."""
@@ -197,7 +203,7 @@ class Session:
         number = self.made(optimizer)
         self._steps[optimizer] = number + 1
         self._time_step()
-        self._agenda.took(mask)
+        self._agenda.took(mask, optimizer=optimizer)
         self.price.learn(mask, cost_secs)
         if bool(self.plan.kinds(mask) & {Kind.WEIGHT, Kind.GRADIENT}):
             self._recorded_steps[optimizer] = self._recorded_steps.get(optimizer, 0) + 1

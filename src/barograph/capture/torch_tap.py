@@ -107,6 +107,8 @@ class TorchTap:
         self._in_step = 0
         self._stepped_in_scaler: set[int] = set()
         self._dormant = False
+        self._asleep = 0
+        self._asleep_for: Callable[[], Any] = lambda: None
         self._step_secs = 0.0
         session.before_close(self._flush)
 
@@ -344,11 +346,18 @@ class TorchTap:
             return
         self._in_step = max(0, self._in_step - 1)
         if self._in_step == 0:
-            if self._dormant:
+            if self._sleeps_on(optimizer):
+                self._asleep -= 1
+                self.session.pass_step(self._next_label)
+            elif self._dormant:
                 self._pass(optimizer)
             else:
                 self._after_step(optimizer, args, kwargs)
             self.session.raise_if_stopped()
+
+    def _sleeps_on(self, optimizer: Any) -> bool:
+        """Return whether this step is merely counted: nothing was to be told, and no other optimizer is awake."""
+        return self._asleep > 0 and self._asleep_for() is optimizer and not self._phase.evaluation.losses
 
     @_entry_point("counting a step")
     def _pass(self, optimizer: Any) -> None:
@@ -418,12 +427,16 @@ class TorchTap:
     def _prepare_next(self) -> None:
         self._phase.mask = self._choose()
         self._dormant = self._phase.mask == 0 and not self.session.affords_numbers()
+        entries = list(self.optimizers)
+        self._asleep = 0
+        if self._dormant and len(entries) == 1:
+            self._asleep, self._asleep_for = self.session.steps_to_sleep(), entries[0].optimizer
         self._listen(self._outputs.asked(self._phase.mask) or self._outputs.always)
 
     # Small things
 
     def _choose(self) -> int:
-        return self.session.choose(self.session.made(self._next_label))
+        return self.session.choose(self.session.made(self._next_label), optimizer=self._next_label)
 
     def _is_watched(self, optimizer: Any) -> bool:
         return any(

@@ -63,6 +63,23 @@ class Schedule:
             return False
         return (step - self.start) % self.every == 0
 
+    def includes_any(self, first: int, last: int, mode: Mode = Mode.TRAIN) -> bool:
+        """Return whether any of the steps `first` to `last` of this mode is recorded.
+
+        Example:
+            >>> Schedule(every=10).includes_any(11, 19), Schedule(every=10).includes_any(11, 20)
+            (False, True)
+        """
+        if mode not in self.modes or last < first:
+            return False
+        if any(first <= step <= last for step in self.steps):
+            return True
+        end = last if self.end is None else min(last, self.end - 1)
+        begin = max(first, self.start)
+        if self.every == 0 or end < begin:
+            return False
+        return (end - self.start) // self.every > (begin - 1 - self.start) // self.every
+
 
 def every(interval_steps: int) -> Schedule:
     """Return the schedule that records each `interval_steps`-th step from 0."""
