@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from barograph.capture.presets import preset_named
 from barograph.cli.child import Child, check_command, end_like
 from barograph.cli.options import listed, replaced, settings_from_options
 from barograph.errors import EXIT_STOPPED, SettingsError
@@ -77,6 +78,7 @@ def command(
     if settings.to.startswith("memory:"):
         raise SettingsError("A run in memory lives in one process, and this would be two; give --to a directory or "
                             "bucket.")
+    preset_named(settings.preset)
     check_command(command)
     store = store_from_url(settings.to or new_place(_program(command)))
     # The whole place, since the script may change its directory.
@@ -89,7 +91,7 @@ def command(
 
         supervision = Supervision(store, chosen, settings, claim.attempt, live=live, as_json=as_json)
         child.wait()
-    stopped = supervision.close()
+    stopped = supervision.close(child.exit_code)
     # A launcher ends with 1 whatever code its workers had; any other code is the script's own choice.
     end_like(EXIT_STOPPED if stopped and child.exit_code == 1 else child.exit_code)
 

@@ -7,6 +7,7 @@ watching ends it: whatever happens here, the main thread waits for the command a
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import threading
 import time
@@ -61,8 +62,11 @@ class Supervision:
         self._thread = threading.Thread(target=self._run, name="barograph-watch", daemon=True)
         self._thread.start()
 
-    def close(self) -> bool:
+    def close(self, exit_code: int) -> bool:
         """Tell the summary, once everything was seen; called when the command has ended.
+
+        Args:
+            exit_code: Of the command; minus the signal's number where one ended it.
 
         Returns:
             Whether a finding stopped the training, as far as it is known.
@@ -80,9 +84,11 @@ class Supervision:
                   f"  run       {self._store.url}", file=sys.stderr)
             return False
         if self._as_json:
-            print(json.dumps(self._summary.to_json(), indent=1), file=sys.stderr)
+            print(json.dumps({**self._summary.to_json(), "exit_code": exit_code}, indent=1), file=sys.stderr)
         else:
             print(self._summary.to_text(), file=sys.stderr)
+            if exit_code:
+                print(f"  command   {_how_it_ended(exit_code)}", file=sys.stderr)
         return any(worker.state is EndState.STOPPED for worker in self._summary.workers)
 
     def _run(self) -> None:
@@ -144,3 +150,12 @@ class Supervision:
         if text not in self._told:
             self._told.add(text)
             print(f"barograph: {text}", file=sys.stderr)
+
+
+def _how_it_ended(exit_code: int) -> str:
+    if exit_code > 0:
+        return f"ended with exit code {exit_code}"
+    try:
+        return f"was ended by {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"was ended by signal {-exit_code}"

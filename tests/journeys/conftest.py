@@ -1,0 +1,151 @@
+"""A folder with scripts, and what a person types there: real processes, real files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import barograph
+from barograph.runs.reader import Run
+
+PATIENCE_SECS = 120.0
+"""Longest wait for anything; the machine may be busy."""
+
+BIN = Path(sys.executable).parent
+
+TINY = '''
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+inputs, labels = torch.randn(32, 8), torch.randint(0, 3, (32,))
+
+
+def train_step():
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(inputs), labels)
+    loss.backward()
+    optimizer.step()
+    return loss
+'''
+"""What most scripts begin with: a model so small that a step takes no time."""
+
+
+class Ended(NamedTuple):
+    """How a command ended and what it wrote."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out.decode()
+
+
+@dataclass
+class Desk:
+    """One folder, with its scripts and runs.
+
+    Attributes:
+        folder: Where the commands are typed.
+        environment: On top of this process's own.
+    """
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def script(self, body: str, name: str = "train.py") -> Path:
+        return self.write(name, TINY + body)
+
+    def start(self, *command: str | Path, stdin: Any = subprocess.DEVNULL, **options: Any) -> subprocess.Popen[bytes]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("BAROGRAPH")}
+        environment |= {"OMP_NUM_THREADS": "1", "PATH": f"{BIN}{os.pathsep}{environment['PATH']}", **self.environment}
+        piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        process = subprocess.Popen(
+            [str(word) for word in command], cwd=self.folder, env=environment, stdin=stdin, **piped
+        )
+        self.started.append(process)
+        return process
+
+    def end(self, process: subprocess.Popen[bytes], stdin: bytes | None = None) -> Ended:
+        """Wait for a command, which is killed if it takes too long."""
+        try:
+            out, err = process.communicate(stdin, timeout=PATIENCE_SECS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            pytest.fail(f"{process.args!r} did not end. {(err or b'').decode()[-2000:]}")
+        return Ended(process.returncode, out or b"", (err or b"").decode())
+
+    def run(self, *words: str | Path, to: str = "run", **options: Any) -> Ended:
+        """Type `barograph run --to …` with more words, and wait."""
+        return self.end(self.start("barograph", "run", "--to", to, *words, **options))
+
+    def python(self, *words: str | Path, **options: Any) -> Ended:
+        return self.end(self.start("python", *words, **options))
+
+    def wait_until(self, condition: Callable[[], Any], what: str) -> Any:
+        """Return what a condition on other processes gives, once that is true; it can only be looked at."""
+        deadline = time.monotonic() + PATIENCE_SECS
+        while not (found := condition()):
+            if time.monotonic() > deadline:
+                pytest.fail(f"waited in vain until {what}")
+            time.sleep(0.02)
+        return found
+
+    def close(self) -> None:
+        """Leave no process behind, however a test ended."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+    def open(self, run: str = "run") -> Run:
+        return barograph.open(self.folder / run)
+
+    def ending(self, run: str = "run", worker: str = "p0", attempt: int = 0) -> Mapping[str, Any]:
+        path = self.folder / run / "endings" / f"{worker}-{attempt:04d}.json"
+        data: Mapping[str, Any] = json.loads(path.read_text())
+        return data
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """A folder of this test's own."""
+    with closing(Desk(tmp_path)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def make_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Desk]]:
+    """Make folders for stories that several tests of one file look at."""
+    made: list[Desk] = []
+
+    def make(name: str = "desk") -> Desk:
+        made.append(Desk(tmp_path_factory.mktemp(name)))
+        return made[-1]
+
+    yield make
+    for item in made:
+        item.close()

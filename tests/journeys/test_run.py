@@ -1,0 +1,305 @@
+"""`barograph run`: the script's life is its own, and the run beside it is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+ORDINARY = '''
+import hashlib, os, random, sys
+import numpy as np
+
+print("arguments", sys.argv)
+print("main", __name__, __file__, sys.modules["__main__"].__file__, __spec__)
+print("folder", os.getcwd(), "looks first in", sys.path[0])
+print("read", sys.stdin.read())
+random.seed(1), np.random.seed(1), torch.manual_seed(1)
+model.insert(2, nn.Dropout(0.5))
+for step in range(20):
+    train_step()
+print("on standard error", file=sys.stderr, flush=True)
+print("weights", hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest())
+print("chance", random.random(), np.random.random(), torch.rand(1).item(), flush=True)
+sys.stdout.buffer.write(bytes(range(256)))
+os.chdir("/")
+sys.exit(3)
+'''
+
+
+class Twice(NamedTuple):
+    """One script, run by itself and under Barograph."""
+
+    desk: Any
+    bare: Any
+    watched: Any
+
+
+@pytest.fixture(scope="module")
+def ordinary(make_desk: Any) -> Twice:
+    desk = make_desk("ein ordner ü")
+    desk.script(ORDINARY)
+    words = ["train.py", "--lr", "0.1", "ä ö", ""]
+    options = ["--to", "läufe/erster lauf", "--budget", "off"]
+    bare = desk.start("python", *words, stdin=subprocess.PIPE)
+    watched = desk.start("barograph", "run", *options, *words, stdin=subprocess.PIPE)
+    return Twice(desk, desk.end(bare, b"from a pipe"), desk.end(watched, b"from a pipe"))
+
+
+def test_standard_output_is_the_scripts_byte_for_byte(ordinary: Twice) -> None:
+    assert b"arguments ['train.py', '--lr', '0.1', '\xc3\xa4 \xc3\xb6', '']" in ordinary.bare.out
+    assert b"read from a pipe" in ordinary.bare.out
+    assert ordinary.watched.out == ordinary.bare.out
+
+
+def test_weights_and_chance_are_the_same(ordinary: Twice) -> None:
+    lines = [line for line in ordinary.bare.out.splitlines() if line.startswith((b"weights", b"chance"))]
+    assert len(lines) == 2
+    assert all(line in ordinary.watched.out for line in lines)
+
+
+def test_the_exit_code_passes(ordinary: Twice) -> None:
+    assert (ordinary.bare.code, ordinary.watched.code) == (3, 3)
+    assert "command   ended with exit code 3" in ordinary.watched.err
+
+
+def test_standard_error_passes_and_ours_comes_after(ordinary: Twice) -> None:
+    assert ordinary.bare.err == "on standard error\n"
+    assert ordinary.watched.err.startswith("on standard error\n\nbarograph: ")
+
+
+def test_the_run_is_where_it_was_to_be_though_the_script_changed_its_directory(ordinary: Twice) -> None:
+    run = ordinary.desk.open("läufe/erster lauf")
+    assert run.steps().tolist() == list(range(20))
+    assert run.manifest.command == ("train.py", "--lr", "0.1", "ä ö", "")
+    assert np.isfinite(run.series("loss:total").values).all()
+    assert run.series("gradient:0.weight", "l2").steps.tolist() == list(range(20))
+    assert [str(state.standing) for state in run.workers] == ["finished"]
+
+
+# An error of torch's own, raised below a wrapper of ours, and chained to one of the script.
+UNCAUGHT = '''
+train_step()
+try:
+    model(inputs).backward()
+except RuntimeError as error:
+    raise ValueError("the script's own, ü") from error
+'''
+
+
+def test_an_uncaught_exception_looks_and_ends_as_ever_and_is_in_the_run(desk: Any) -> None:
+    desk.script(UNCAUGHT)
+    bare = desk.start("python", "train.py")
+    watched = desk.run("train.py")
+    expected = desk.end(bare)
+    assert expected.code == watched.code == 1
+    assert "grad can be implicitly created only for scalar outputs" in expected.err
+    assert watched.err.startswith(expected.err)
+    assert desk.ending()["state"] == "failed"
+    assert desk.ending()["reason"] == "ValueError: the script's own, ü"
+
+
+def test_a_failure_is_in_the_run_though_the_script_shows_exceptions_its_own_way(desk: Any) -> None:
+    desk.script('''
+import sys
+sys.excepthook = lambda kind, error, trace: print("shown another way")
+train_step()
+raise ValueError("lost")
+''')
+    watched = desk.run("train.py")
+    assert (watched.code, watched.out) == (1, b"shown another way\n")
+    assert desk.ending()["reason"] == "ValueError: lost"
+
+
+def test_an_exit_with_a_text_passes(desk: Any) -> None:
+    desk.script('import sys\ntrain_step()\nsys.exit("no more data")\n')
+    watched = desk.run("train.py")
+    assert watched.code == 1
+    assert watched.err.startswith("no more data\n")
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGTERM"])
+def test_a_command_that_a_signal_ends_ends_us_by_the_same(desk: Any, name: str) -> None:
+    desk.write("die.py", f"import os, signal\nos.kill(os.getpid(), signal.{name})\n")
+    watched = desk.run("die.py")
+    assert watched.code == -getattr(signal, name)
+    assert f"command   was ended by {name}" in watched.err
+
+
+# Says what it hears, until it is told to go.
+LISTENING = '''
+import signal, sys
+def hear(number, frame):
+    print("heard", signal.Signals(number).name, flush=True)
+    if number == signal.SIGUSR2:
+        sys.exit(5)
+for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):
+    signal.signal(getattr(signal, name), hear)
+print("listening", flush=True)
+while True:
+    signal.pause()
+'''
+
+
+def test_a_signal_to_us_reaches_the_command_once(desk: Any) -> None:
+    desk.write("listen.py", LISTENING)
+    process = desk.start("barograph", "run", "--to", "run", "listen.py")
+    assert process.stdout.readline() == b"listening\n"
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGINT"):
+        process.send_signal(getattr(signal, name))
+        assert process.stdout.readline() == f"heard {name}\n".encode()
+    process.send_signal(signal.SIGUSR2)
+    rest = desk.end(process)
+    assert (rest.code, rest.out) == (5, b"heard SIGUSR2\n")
+
+
+def test_what_is_typed_at_the_terminal_reaches_the_command_once(desk: Any) -> None:
+    desk.write("listen.py", LISTENING)
+    ours, theirs = pty.openpty()
+    process = desk.start(
+        sys.executable, "-c", _IN_ITS_OWN_TERMINAL, "barograph", "run", "--no-live", "--to", "run", "listen.py",
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+    )
+    os.close(theirs)
+    with open(ours, "rb", buffering=0) as terminal:
+        seen = _read_until(terminal, b"listening\r\n")
+        os.write(ours, b"\x03")
+        seen += _read_until(terminal, b"heard SIGINT\r\n")
+        process.send_signal(signal.SIGUSR2)
+        seen += _read_until(terminal, b"command   ended with exit code 5\r\n")
+        assert desk.end(process).code == 5
+    assert seen.count(b"heard SIGINT") == 1
+
+
+_IN_ITS_OWN_TERMINAL = '''
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+'''
+
+
+def _read_until(terminal: Any, text: bytes) -> bytes:
+    seen = b""
+    while not seen.endswith(text):
+        seen += terminal.read(1)
+    return seen
+
+
+def test_what_we_were_told_to_ignore_the_command_ignores_too(desk: Any) -> None:
+    desk.write("ask.py", "import signal\nprint(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)\n")
+    watched = desk.end(desk.start("nohup", "barograph", "run", "--to", "run", "ask.py"))
+    assert (watched.code, watched.out) == (0, b"True\n")
+
+
+def test_ctrl_c_ends_a_training_as_ever_and_is_in_the_run(desk: Any) -> None:
+    desk.script('''
+import os, signal
+train_step()
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    train_step()
+finally:
+    print("tidied up")
+''')
+    watched = desk.run("train.py")
+    assert (watched.code, watched.out) == (-signal.SIGINT, b"tidied up\n")
+    assert watched.err.rstrip().endswith("was ended by SIGINT")
+    assert desk.ending()["reason"] == "KeyboardInterrupt"
+
+
+def test_a_module_by_its_name_and_settings_from_a_file(desk: Any) -> None:
+    desk.script("print(__spec__.name)\nfor step in range(12):\n    train_step()\n", "pkg/train.py")
+    desk.write("barograph.toml", 'to = "from the file"\nbudget = "off"\nrules = ["N101"]\n[collections.few]\n'
+                                 'kinds = ["weight"]\ninclude = ["0.*"]\nraw = true\nevery = 5\n')
+    watched = desk.end(desk.start("barograph", "run", "--config", "barograph.toml", "python", "-m", "pkg.train"))
+    assert (watched.code, watched.out) == (0, b"pkg.train\n")
+    run = desk.open("from the file")
+    assert run.steps().tolist() == list(range(12))
+    np.testing.assert_allclose(run.tensor("weight:0.weight", 5).std(ddof=0),
+                               run.series("weight:0.weight", "std").values[5], rtol=1e-5)
+    assert "0 finished" not in watched.err
+    assert "No findings in 12 steps." in watched.err
+
+
+def test_a_shell_script_with_two_trainings_is_two_workers(desk: Any) -> None:
+    desk.script('import sys\nfor step in range(int(sys.argv[1])):\n    train_step()\n')
+    desk.write("both.sh", "set -e\npython train.py 3\necho between\npython train.py 5\nexit 6\n")
+    watched = desk.run("--budget", "off", "--json", "sh", "both.sh")
+    assert (watched.code, watched.out) == (6, b"between\n")
+    run = desk.open()
+    assert [(state.worker.name, str(state.standing)) for state in run.workers] == [
+        ("p0", "finished"), ("p1", "finished"),
+    ]
+    assert run.steps(worker="p0").tolist() == [0, 1, 2]
+    assert run.steps(worker="p1").tolist() == [0, 1, 2, 3, 4]
+    summary = json.loads(watched.err)
+    assert summary["exit_code"] == 6
+    assert summary["steps"] == 8
+
+
+def test_a_command_that_is_not_python_passes_and_we_say_that_nothing_was_seen(desk: Any) -> None:
+    watched = desk.run("sh", "-c", "cat; exit 4", stdin=subprocess.PIPE)
+    assert watched.code == 4
+    assert "No training was recorded: no process took an optimizer step under Barograph." in watched.err
+    assert "No findings" not in watched.err
+
+
+@pytest.mark.parametrize(("command", "message"), [
+    (["missing.py"], "There is no script to run at missing.py."),
+    (["no-such-program", "x"], 'There is no program "no-such-program" to run.'),
+    (["./notes.txt"], '"./notes.txt" is no program that can be run.'),
+])
+def test_a_command_that_cannot_be_run_is_refused_and_leaves_nothing(
+    desk: Any, command: list[str], message: str
+) -> None:
+    desk.write("notes.txt", "nothing to run")
+    watched = desk.run(*command)
+    assert (watched.code, watched.err) == (2, f"barograph: {message}\n")
+    assert not (desk.folder / "run").exists()
+
+
+@pytest.mark.parametrize(("options", "toml", "message"), [
+    (["--to", "memory://x"], "", "A run in memory lives in one process"),
+    (["--to", "ftp://x/y"], "", '"ftp://" is no place for a run'),
+    (["--budget", "lots"], "", 'budget is "lots"'),
+    (["--budget", "0"], "", "budget is 0; it must be above 0"),
+    (["--preset", "standart"], "", '"standart" is no preset. Did you mean "standard"?'),
+    (["--rules", "N101,G999"], "", "G999"),
+    (["--on-finding", "stpo"], "", 'on_finding is "stpo". Did you mean "stop"?'),
+    (["--config", "none.toml"], "", "There is no settings file at none.toml."),
+    ([], "budgte = 0.1", '"budgte" is no setting. Did you mean "budget"?'),
+    ([], "flush_secs = 'soon'", "flush_secs is 'soon'; it must be a number."),
+    ([], "[collections.few]\nevery = 5", "collections.few does not say which kinds it records"),
+    ([], "[collections.few]\nkinds = ['weight']\nevery = -1", "every is -1"),
+    ([], "[rule_settings.N101]\nonly_nans = true", "only_nan"),
+    ([], "not toml", "is no TOML"),
+])
+def test_a_bad_setting_is_refused_before_the_script_starts(
+    desk: Any, options: list[str], toml: str, message: str
+) -> None:
+    desk.write("train.py", "print('started')")
+    if toml:
+        desk.write("barograph.toml", toml)
+    watched = desk.end(desk.start("barograph", "run", *options, "train.py"))
+    assert (watched.code, watched.out) == (2, b"")
+    assert message in watched.err
+    assert len(watched.err.splitlines()) == 1
+    assert not list(desk.folder.glob("barograph-runs/*"))
+
+
+@pytest.mark.s3
+def test_a_run_goes_to_a_bucket(desk: Any, s3_url: str) -> None:
+    desk.script("for step in range(20):\n    train_step()\n")
+    watched = desk.run("--budget", "off", "train.py", to=f"{s3_url}/mit leerzeichen ü")
+    assert watched.code == 0
+    assert f"run       {s3_url}/mit leerzeichen ü" in watched.err
+    import barograph
+
+    assert barograph.open(f"{s3_url}/mit leerzeichen ü").steps().tolist() == list(range(20))
