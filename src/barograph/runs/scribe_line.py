@@ -117,7 +117,7 @@ class ScribeLine:
 
     def abandon(self) -> None:
         """Let go of the line in a forked child, so that the scribe hears when the training process ends."""
-        self._inbox.shut()
+        # Nothing here may take a lock: a thread that does not exist in the child may have held it.
         with contextlib.suppress(OSError):
             os.close(self._line.fileno())
 
