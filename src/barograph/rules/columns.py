@@ -82,7 +82,7 @@ class LayerTable:
     Attributes:
         paths: Of the modules.
         classes: Of the modules.
-        keys: The first parameter of each.
+        keys: Of the one parameter that stands for each: its weight, else its first.
         sums: Shape (modules, 10): the moments of all parameters of a module, added (extremes: do not use).
     """
 
@@ -149,8 +149,10 @@ def _grouping(subjects: tuple[Subject, ...]) -> _Grouping:
     owner = np.empty(len(subjects), np.intp)
     for row, subject in enumerate(subjects):
         owner[row] = first.setdefault(layer_path(subject.key.path), len(first))
-    rows = [int(np.argmax(owner == number)) for number in range(len(first))]
-    heads = [subjects[row] for row in rows]
+    heads = [subjects[int(row)] for row in np.unique(owner, return_index=True)[1]]
+    for row, subject in enumerate(subjects):
+        if subject.key.path.endswith(".weight"):
+            heads[owner[row]] = subject
     grouping = (tuple(first), tuple(item.layer for item in heads), tuple(item.key for item in heads), owner)
     if len(_groupings) >= _MOST_GROUPINGS:
         _groupings.clear()

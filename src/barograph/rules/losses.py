@@ -90,8 +90,8 @@ class LossNotDecreasing(Rule):
         # The first stays, since it is what the loss began with; so does the best.
         blocks = memory["blocks"]
         if len(blocks) > _MOST_BLOCKS:
-            best = min(blocks, key=lambda item: float(item[1]))
-            memory["blocks"] = [item for index, item in enumerate(blocks) if index != 1 or item is best]
+            best = min(range(len(blocks)), key=lambda index: float(blocks[index][1]))
+            del blocks[2 if best == 1 else 1]
         return now
 
     def _judged(
@@ -101,7 +101,7 @@ class LossNotDecreasing(Rule):
         best = min(past, key=lambda item: item[1])
         gained = first - best[1]
         share = self.increase_threshold_percent / 100
-        allowed = share * max(abs(best[1]), gained) + _NOISES * _noise([item[1] for item in blocks[-21:]])
+        allowed = share * max(abs(best[1]), gained) + _NOISES * _noise([item[1] for item in blocks[-21:]], 6)
         settled = first - min(now, best[1]) >= self.settled_percent / 100 * abs(first)
         if now > best[1] + allowed:
             yield self._symptom(view, key, now, best, "rises", (
@@ -125,10 +125,13 @@ class LossNotDecreasing(Rule):
 _NOISES = 4.0
 
 
-def _noise(series: list[float]) -> float:
-    """Return how much a series scatters about its trend, from the differences of neighbours; 0 where it is short."""
+def _noise(series: list[float], least: int) -> float:
+    """Return how much a series scatters about its trend, from the differences of neighbours.
+
+    0 where it has fewer than `least` values: of a few, trend and scatter cannot be told apart.
+    """
     differences = [after - before for before, after in pairwise(series)]
-    return level(differences).spread / math.sqrt(2) if len(differences) >= 4 else 0.0
+    return level(differences).spread / math.sqrt(2) if len(series) >= least else 0.0
 
 
 def _against_standing_loss(view: StepView) -> str:
@@ -199,7 +202,7 @@ class Overfit(Rule):
         if validation <= best.get("validation", math.inf):
             best.update(validation=validation, training=training, step=view.step.number)
             return None
-        margin = self.rise_threshold * abs(best["validation"]) + _NOISES_OF_EVALUATION * _noise(history)
+        margin = self.rise_threshold * abs(best["validation"]) + _NOISES_OF_EVALUATION * _noise(history, 7)
         gap = (validation - training) / max(abs(training), 1e-12)
         if not (gap > self.ratio_threshold and validation > best["validation"] + margin
                 and training <= best["training"]):

@@ -1,0 +1,231 @@
+"""VanishingGradient and GradientNormSpike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from barograph.model.finding import Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.step import Step
+from barograph.model.summary import Summary
+from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.gradients import GradientNormSpike, VanishingGradient
+from barograph.runs.view import StepView
+
+LOSS = Key(Kind.LOSS, "total")
+RATE = Key(Kind.LEARNING_RATE, "group0")
+
+
+def summary(norm: float, *, count: int = 100, zeros: int = 0) -> Summary:
+    """Return the Summary of `count` elements of one magnitude, but for the zeros, with that norm."""
+    filled = count - zeros
+    each = norm / math.sqrt(filled) if filled else 0.0
+    return Summary(count=count, zeros=zeros, min=-each, max=each, sum=0.0, sum_sq=norm**2, sum_abs=filled * each)
+
+
+def gradients(
+    norms: Mapping[str, float | Summary], step: int | Step = 0, *, layers: Mapping[str, str] | None = None,
+    outputs: Mapping[str, str] | None = None, kind: Kind = Kind.GRADIENT, loss: float | None = None,
+) -> StepView:
+    """Return the view of a step with these gradient norms, by path of parameter."""
+    records: dict[Key, Summary | float] = {
+        Key(kind, path): item if isinstance(item, Summary) else summary(item) for path, item in norms.items()
+    }
+    classes = {key: (layers or {}).get(key.path, "Linear") for key in records}
+    for path, layer in (outputs or {}).items():
+        records[Key(Kind.OUTPUT, path)] = summary(1.0)
+        classes[Key(Kind.OUTPUT, path)] = layer
+    records[RATE] = 0.1
+    if loss is not None:
+        records[LOSS] = loss
+    return StepView.of(step, records, layers=classes)
+
+
+def said(rule: Rule, *views: StepView) -> list[list[Symptom | Unjudged]]:
+    memory: Memory = {}
+    return [list(rule.judge(view, memory)) for view in views]
+
+
+def only(rule: Rule, *views: StepView) -> Symptom:
+    (symptom,) = said(rule, *views)[-1]
+    assert isinstance(symptom, Symptom)
+    return symptom
+
+
+def test_a_layer_far_below_the_greatest_has_vanished() -> None:
+    found = only(VanishingGradient(), gradients({"a.weight": 5e-4, "b.weight": 0.1, "c.weight": 1.0}))
+
+    assert found.message == (
+        'The gradient vanishes in 1 of 3 layers: at "a" (Linear) its norm is 0.0005, 0.0005 of that at "c" (Linear).'
+    )
+    assert found.evidence[0].key == Key(Kind.GRADIENT, "a.weight")
+    assert found.evidence[0].value == pytest.approx(5e-4)
+
+
+def test_gradients_of_one_size_are_well() -> None:
+    assert said(VanishingGradient(), gradients({"a.weight": 2e-3, "b.weight": 1.0})) == [[]]
+
+
+def test_gradients_that_are_small_in_all_layers_alike_are_those_of_a_converged_model() -> None:
+    assert said(VanishingGradient(), gradients({"a.weight": 1e-9, "b.weight": 3e-9})) == [[]]
+
+
+def test_the_threshold_on_the_mean_magnitude_counts_where_the_ratio_is_poor_too() -> None:
+    rule = VanishingGradient(ratio=1e-6)
+
+    assert said(rule, gradients({"a.weight": 5e-7, "b.weight": 1e-5})) == [[]]
+    assert only(rule, gradients({"a.weight": 5e-7, "b.weight": 1e-3})).evidence[0].text.endswith("5e-08")
+
+
+def test_the_worst_layers_come_first() -> None:
+    norms = {"a.weight": 1e-6, "b.weight": 1e-8, "c.weight": 1e-5, "d.weight": 1.0}
+
+    found = only(VanishingGradient(), gradients(norms))
+
+    assert [item.key.path for item in found.evidence if item.key] == ["b.weight", "a.weight", "c.weight"]
+
+
+def test_a_bias_whose_gradient_is_noise_does_not_make_its_layer_vanish() -> None:
+    view = gradients({"a.weight": 0.5, "a.bias": 1e-9, "b.weight": 1.0}, layers={"a.weight": "Conv2d"})
+
+    assert said(VanishingGradient(), view) == [[]]
+
+
+@pytest.mark.parametrize("layer", ["LayerNorm", "BatchNorm2d", "RMSNorm", "Embedding"])
+def test_layers_with_small_gradients_by_their_make_are_not_judged(layer: str) -> None:
+    view = gradients({"a.weight": 1e-6, "b.weight": 1.0, "c.weight": 1.0}, layers={"a.weight": layer})
+
+    assert said(VanishingGradient(), view) == [[]]
+
+
+def test_unused_parameters_with_gradients_of_zero_are_not_judged() -> None:
+    assert said(VanishingGradient(), gradients({"a.weight": 0.0, "b.weight": 1.0, "c.weight": 1.0})) == [[]]
+
+
+def test_frozen_parameters_have_no_gradient_and_are_not_judged() -> None:
+    (told,) = said(VanishingGradient(), gradients({"head.weight": 1.0}))[0]
+
+    assert told == Unjudged("fewer than two layers with gradients were recorded")
+
+
+def test_what_is_not_finite_is_left_to_the_rule_for_it() -> None:
+    broken = replace(summary(1e-9), nan=3)
+
+    assert said(VanishingGradient(), gradients({"a.weight": broken, "b.weight": 1.0, "c.weight": 1.0})) == [[]]
+
+
+def test_a_step_that_the_scaler_skipped_is_not_judged() -> None:
+    skipped = gradients({"a.weight": 1e-9, "b.weight": 1.0}, Step(0, 0, skipped=True))
+
+    assert isinstance(said(VanishingGradient(), skipped)[0][0], Unjudged)
+
+
+def test_the_mean_is_over_elements_that_are_not_zero() -> None:
+    sparse = summary(1e-3, count=1_000_000, zeros=999_900)
+
+    assert said(VanishingGradient(threshold=1e-5), gradients({"a.weight": sparse, "b.weight": 0.5})) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "layers", "remedy"),
+    [
+        ({"1": "Sigmoid", "3": "Sigmoid"}, {}, "The model has 2 Sigmoid between its layers"),
+        ({"1": "ReLU"}, {}, "put a normalisation layer (BatchNorm, LayerNorm) after each layer"),
+        ({"1": "ReLU", "2": "LayerNorm"}, {}, "and put residual paths around blocks of layers."),
+    ],
+)
+def test_the_remedy_is_for_this_model(outputs: dict[str, str], layers: dict[str, str], remedy: str) -> None:
+    found = only(VanishingGradient(), gradients({"a.weight": 1e-6, "b.weight": 1.0}, outputs=outputs, layers=layers))
+
+    assert remedy in found.remedy
+
+
+def steady(count: int, norm: float = 1.0, loss: float | None = 1.0, first: int = 0) -> list[StepView]:
+    """Return steps whose gradient norms and losses swing by a tenth about their level."""
+    swing = (1.0, 1.1, 0.9, 1.05, 0.95)
+    return [
+        gradients({"a.weight": norm * swing[step % 5]}, step, loss=None if loss is None else loss * swing[step % 5])
+        for step in range(first, first + count)
+    ]
+
+
+def test_a_gradient_twelve_times_its_level_with_a_loss_above_its_own_is_a_spike() -> None:
+    spike = gradients({"a.weight": 12.0, "b.weight": 0.1}, 30, loss=3.0)
+
+    found = only(GradientNormSpike(), *steady(30), spike)
+
+    assert found.message == "The gradient norm is 12, 12 times its level of 1."
+    assert found.remedy == (
+        "Look at the batch of step 30, and clip gradients to a norm of 2 (torch.nn.utils.clip_grad_norm_ before "
+        "optimizer.step). Lower the learning rate from 0.1 to 0.0333 if spikes come back."
+    )
+    assert [item.key.path if item.key else None for item in found.evidence] == [None, "a.weight", "b.weight"]
+
+
+def test_the_usual_swing_is_no_spike() -> None:
+    assert [item for item in said(GradientNormSpike(), *steady(200))[20:] if item] == []
+
+
+def test_nine_times_the_level_is_let_pass() -> None:
+    assert said(GradientNormSpike(), *steady(30), gradients({"a.weight": 9.0}, 30, loss=3.0))[-1] == []
+
+
+def test_a_gradient_that_grows_while_the_loss_falls_leaves_a_plateau() -> None:
+    assert said(GradientNormSpike(), *steady(30), gradients({"a.weight": 30.0}, 30, loss=0.8))[-1] == []
+
+
+def test_where_no_loss_was_recorded_the_gradient_alone_decides() -> None:
+    assert said(GradientNormSpike(), *steady(30, loss=None), gradients({"a.weight": 12.0}, 30))[-1] != []
+
+
+def test_gradients_that_always_jump_have_no_spikes() -> None:
+    wild = [gradients({"a.weight": 10.0 ** (step % 5 - 2)}, step) for step in range(60)]
+
+    assert said(GradientNormSpike(), *wild, gradients({"a.weight": 1e3}, 60))[-1] == []
+
+
+def test_a_jump_within_what_training_has_been_through_is_no_spike() -> None:
+    views = [*steady(50), *steady(50, first=50), *steady(100, norm=1e-3, loss=1e-3, first=100)]
+
+    assert said(GradientNormSpike(), *views, gradients({"a.weight": 1.0}, 200, loss=1.0))[-1] == []
+    assert said(GradientNormSpike(), *views, gradients({"a.weight": 20.0}, 200, loss=1.0))[-1] != []
+
+
+def test_early_steps_are_not_judged() -> None:
+    last = said(GradientNormSpike(), *steady(19), gradients({"a.weight": 100.0}, 19, loss=5.0))[-1]
+
+    assert last == [Unjudged("20 gradients so far; it compares with 20")]
+
+
+@pytest.mark.parametrize("norm", [0.0, replace(summary(1.0), posinf=1)])
+def test_a_gradient_of_zero_or_not_finite_is_not_judged(norm: float | Summary) -> None:
+    last = said(GradientNormSpike(), *steady(30), gradients({"a.weight": norm}, 30))[-1]
+
+    assert last == [Unjudged("no gradient was recorded that is finite and not zero")]
+
+
+def test_where_the_script_clips_the_remedy_says_what_clipping_did() -> None:
+    spike = gradients({"a.weight": 12.0}, 30, loss=3.0)
+    clipped = Key(Kind.GRADIENT_CLIPPED, "a.weight")
+    both = StepView.of(30, {Key(Kind.GRADIENT, "a.weight"): summary(12.0), clipped: summary(1.0), LOSS: 3.0})
+    assert "clip gradients to a norm of 2" in only(GradientNormSpike(), *steady(30), spike).remedy
+
+    found = only(GradientNormSpike(), *steady(30), both)
+
+    assert found.remedy == (
+        "Look at the batch of step 30. Clipping brought this gradient down to a norm of 1, so the step did little harm."
+    )
+
+
+def test_the_window_forgets_what_is_old() -> None:
+    memory: Memory = {}
+    rule = GradientNormSpike(window=20)
+    for view in steady(100):
+        list(rule.judge(view, memory))
+
+    assert len(memory["log_norms"]) == 20
+    assert len(memory["losses"]) == 20

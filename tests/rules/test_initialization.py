@@ -1,0 +1,164 @@
+"""PoorWeightInitialization."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from barograph.measures.summary import summarize
+from barograph.model.finding import Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.records import UnitSummaries
+from barograph.model.step import Mode, Step
+from barograph.model.summary import Summary
+from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.initialization import PoorWeightInitialization
+from barograph.runs.view import StepView
+
+LOSS = Key(Kind.LOSS, "total")
+RANDOM = np.random.default_rng(0)
+
+DIFFERENT = UnitSummaries(64, RANDOM.normal(size=(8, 7)))
+EQUAL = UnitSummaries(64, np.tile(RANDOM.normal(size=7), (8, 1)))
+
+
+def with_variance(variance: float) -> Summary:
+    return Summary(count=1000, min=-1.0, max=1.0, sum=0.0, sum_sq=1000 * variance, sum_abs=1.0)
+
+
+def step_of(
+    number: int | Step,
+    *,
+    loss: float = 2.3,
+    units: Mapping[str, UnitSummaries] | None = None,
+    variances: Sequence[float] = (1.0, 1.0, 1.0),
+    layers: Sequence[str] = ("Linear", "Linear", "Linear"),
+    gradients: Mapping[str, float] | None = None,
+) -> StepView:
+    """Return a view of three modules "0", "1", "2" with these variances; gradients are spread by path."""
+    records: dict[Key, Summary | float] = {
+        Key(Kind.OUTPUT, str(index)): with_variance(variance) for index, variance in enumerate(variances)
+    }
+    classes = {key: layers[index] for index, key in enumerate(records)}
+    for path, spread in (gradients or {}).items():
+        records[Key(Kind.GRADIENT, path)] = summarize(spread * np.linspace(-1, 1, 2000).astype(np.float32))
+        classes[Key(Kind.GRADIENT, path)] = "Linear"
+    records[LOSS] = loss
+    found = {Key(Kind.OUTPUT, path): item for path, item in (units or {}).items()}
+    return StepView.of(number, records, layers=classes, units=found)
+
+
+def said(*views: StepView, rule: Rule = PoorWeightInitialization()) -> list[list[Symptom | Unjudged]]:  # noqa: B008
+    memory: Memory = {}
+    found = []
+    for view in views:
+        found.append(list(rule.judge(view, memory)))
+        memory = json.loads(json.dumps(memory))
+    return found
+
+
+def subjects(*views: StepView) -> list[list[str]]:
+    return [[item.subject for item in found if isinstance(item, Symptom)] for found in said(*views)]
+
+
+def test_units_that_all_give_the_same_began_equal() -> None:
+    (found, *_) = said(step_of(3, units={"0": EQUAL, "1": DIFFERENT, "2": EQUAL}))[0]
+
+    assert isinstance(found, Symptom)
+    assert found.subject == "equal units"
+    assert found.message == 'All units of "0" and "2" give the same: they began equal, and learn the same.'
+    assert [item.key.path for item in found.evidence if item.key] == ["0", "2"]
+
+
+def test_units_that_differ_are_well() -> None:
+    assert said(step_of(3, units={"0": DIFFERENT, "1": DIFFERENT})) == [[]]
+
+
+def test_equal_but_for_rounding_is_equal() -> None:
+    almost = UnitSummaries(64, EQUAL.columns * (1 + 1e-6 * RANDOM.normal(size=(8, 7))))
+    nearly = UnitSummaries(64, EQUAL.columns * (1 + 1e-2 * RANDOM.normal(size=(8, 7))))
+
+    assert subjects(step_of(3, units={"0": almost})) == [["equal units"]]
+    assert subjects(step_of(3, units={"0": nearly})) == [[]]
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_layer_that_begins_at_zero_on_purpose_has_two_steps_to_move(number: int) -> None:
+    zero = UnitSummaries(64, np.zeros((8, 7)))
+
+    assert subjects(step_of(number, units={"2": zero})) == [[]]
+    assert subjects(step_of(3, units={"2": zero})) == [["equal units"]]
+
+
+def test_a_head_of_one_unit_is_no_symmetry() -> None:
+    assert subjects(step_of(3, units={"2": UnitSummaries(64, np.ones((1, 7)))})) == [[]]
+
+
+def test_outputs_that_grow_from_layer_to_layer_come_of_weights_too_large() -> None:
+    (found, *_) = said(step_of(3, variances=(1.0, 25.0, 625.0, 15625.0), layers=["Linear"] * 4))[0]
+
+    assert isinstance(found, Symptom)
+    assert found.subject == "growing outputs"
+    assert found.evidence[0].value == pytest.approx(25.0)
+    assert "about 5 times smaller" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("variances", "layers"),
+    [
+        ((1.0, 9.0, 1e6), ("Linear", "Linear", "Linear")),
+        ((1.0, 0.01, 0.01), ("Linear", "Linear", "Linear")),
+        ((1.0, 100.0, 1.0), ("Linear", "BatchNorm1d", "Linear")),
+        ((1e-4, 1.0, 1.0, 1.0), ("Linear", "LayerNorm", "Linear", "Linear")),
+        ((1.0, 100.0), ("Linear", "Linear")),
+        ((1.0, 100.0, 1.0), ("Linear", "ReLU", "Linear")),
+        ((0.0, 100.0, 1.0), ("Linear", "Linear", "Linear")),
+    ],
+    ids=["nine times, and any head", "shrinking", "a norm between", "with norms", "two layers", "an activation", "zero"],
+)
+def test_other_growth_is_let_pass(variances: tuple[float, ...], layers: tuple[str, ...]) -> None:
+    assert subjects(step_of(3, variances=variances, layers=layers)) == [[]]
+
+
+def standing(losses: Sequence[float], gradients: Mapping[str, float]) -> list[list[str]]:
+    return subjects(*(step_of(number, loss=loss, gradients=gradients) for number, loss in enumerate(losses)))
+
+
+def test_gradients_that_hardly_spread_while_the_loss_stands_still_are_narrow() -> None:
+    gradients = {"0.weight": 1e-6, "2.weight": 1.0}
+
+    assert standing([2.3] * 6, gradients) == [[]] * 5 + [["narrow gradients"]]
+
+
+@pytest.mark.parametrize(
+    ("losses", "gradients"),
+    [
+        ([2.3] * 8, {"0.weight": 1e-3, "2.weight": 1.0}),
+        ([2.3, 2.29, 2.28, 2.27, 2.26, 2.25, 2.24], {"0.weight": 1e-6, "2.weight": 1.0}),
+        ([2.3, 2.3, 40.0, 30.0, 8.0, 5.0, 4.0], {"0.weight": 1e-6, "2.weight": 1.0}),
+        ([2.3] * 8, {"0.bias": 1e-6, "2.weight": 1.0}),
+    ],
+    ids=["wide enough", "the loss falls", "the loss was thrown up", "only a bias is narrow"],
+)
+def test_other_gradients_are_let_pass(losses: list[float], gradients: dict[str, float]) -> None:
+    assert [found for found in standing(losses, gradients) if found] == []
+
+
+def test_what_comes_after_the_first_steps_is_not_judged_so_the_finding_stays() -> None:
+    late = step_of(60, units={"0": EQUAL}, variances=(1.0, 1e6, 1.0))
+
+    assert said(late) == [[Unjudged("no step between 3 and 50 was recorded with its outputs")]]
+
+
+def test_growth_while_training_is_no_matter_of_initialization() -> None:
+    well = [step_of(number, units={"0": DIFFERENT}) for number in (3, 6, 9)]
+
+    assert subjects(*well, step_of(34, variances=(1.0, 1e6, 1.0))) == [[], [], [], []]
+    assert subjects(step_of(34, variances=(1.0, 1e6, 1.0))) == [["growing outputs"]]
+
+
+def test_evaluation_is_not_judged() -> None:
+    assert subjects(step_of(Step(3, 3, "", Mode.EVAL), units={"0": EQUAL})) == [[]]

@@ -1,0 +1,199 @@
+"""LossNotDecreasing and Overfit."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from barograph.model.finding import Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode, Step
+from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.losses import LossNotDecreasing, Overfit
+from barograph.runs.view import StepView
+
+TOTAL = Key(Kind.LOSS, "total")
+CROSS_ENTROPY = Key(Kind.LOSS, "cross_entropy")
+RATE = Key(Kind.LEARNING_RATE, "group0")
+
+
+def trained(losses: Iterable[float], *, every: int = 1, first: int = 0, optimizer: str = "") -> list[StepView]:
+    return [
+        StepView.of(Step(number, number * every, optimizer), {TOTAL: loss, CROSS_ENTROPY: loss, RATE: 0.1})
+        for number, loss in enumerate(losses, first)
+    ]
+
+
+def said(rule: Rule, views: Sequence[StepView]) -> list[list[Symptom | Unjudged]]:
+    memory: Memory = {}
+    found = []
+    for view in views:
+        found.append(list(rule.judge(view, memory)))
+        memory = json.loads(json.dumps(memory))
+    return found
+
+
+def fired(rule: Rule, views: Sequence[StepView]) -> list[tuple[int, str]]:
+    pairs = zip(views, said(rule, views), strict=True)
+    return [(view.step.number, item.subject) for view, found in pairs for item in found if isinstance(item, Symptom)]
+
+
+def noisy(level: Iterable[float], spread: float, seed: int = 0) -> list[float]:
+    random.seed(seed)
+    return [value * math.exp(random.gauss(0, spread)) for value in level]
+
+
+def test_the_documented_numbers_fire_at_12() -> None:
+    rule = LossNotDecreasing(num_steps=10, diff_percent=0.0, window=1)
+    views = trained((0.30, 0.33, 0.31, 0.30, 0.28), every=4)
+
+    assert fired(rule, views) == [(12, "does not fall")]
+
+
+def test_a_loss_that_stays_where_it_began_does_not_fall() -> None:
+    views = trained(noisy([2.3] * 300, 0.02))
+    assert {subject for _, subject in fired(LossNotDecreasing(), views)} == {"does not fall"}
+
+    (symptom,) = said(LossNotDecreasing(), trained([2.3] * 100))[-1]
+
+    assert isinstance(symptom, Symptom)
+    assert symptom.message == "The loss does not fall: 2.3 now, 2.3 at step 49, 2.3 at the start."
+    assert symptom.remedy.startswith("Train on one batch alone, with learning rates 1 and 0.01 beside 0.1.")
+
+
+def test_a_loss_that_falls_slowly_and_steadily_is_well() -> None:
+    falling = [2.3 * 0.9995**step for step in range(600)]
+
+    assert fired(LossNotDecreasing(), trained(falling)) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_loss_that_falls_in_noise_is_well(seed: int) -> None:
+    falling = noisy([0.2 + 2.1 * 0.99**step for step in range(1000)], 0.3, seed)
+
+    assert fired(LossNotDecreasing(), trained(falling)) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_loss_near_its_floor_may_rest_and_swing(seed: int) -> None:
+    converged = noisy([1e-3 + 2.3 * 0.97**step for step in range(2000)], 0.8, seed)
+
+    assert fired(LossNotDecreasing(), trained(converged)) == []
+
+
+def test_a_loss_that_came_down_and_rises_again_rises() -> None:
+    views = trained([*(2.3 * 0.97**step for step in range(100)), *(0.11 * 1.03**step for step in range(100))])
+
+    found = said(LossNotDecreasing(), views)[-1]
+
+    (symptom,) = found
+    assert isinstance(symptom, Symptom)
+    assert symptom.subject == "rises"
+    assert "lower the learning rate from 0.1 to 0.0333" in symptom.remedy.lower()
+
+
+def test_a_rise_within_what_noise_explains_is_let_pass() -> None:
+    rising = noisy([*(2.3 * 0.97**step for step in range(150)), *([0.03] * 300)], 1.0)
+
+    assert fired(LossNotDecreasing(), trained(rising)) == []
+
+
+def test_negative_losses_fall_too() -> None:
+    assert fired(LossNotDecreasing(), trained([-1.0 - 0.01 * step for step in range(300)])) == []
+    assert fired(LossNotDecreasing(), trained([-1.0] * 100)) != []
+
+
+def test_between_two_medians_nothing_is_judged() -> None:
+    found = said(LossNotDecreasing(), trained([2.3] * 100))
+
+    assert [bool(items) and isinstance(items[0], Symptom) for items in found[90:]] == [False] * 9 + [True]
+
+
+@pytest.mark.parametrize(
+    ("views", "reason"),
+    [
+        (trained([2.3] * 30), "the losses recorded do not span 50 steps and 10 more yet"),
+        (trained([2.3] * 100, optimizer="G"),
+         "with several optimizers a loss need not fall, as in adversarial training"),
+        (trained([math.nan] * 100), "no training loss was recorded that is finite"),
+        ([StepView.of(Step(0, 0, "", Mode.EVAL), {TOTAL: 2.3})], "no training loss was recorded that is finite"),
+    ],
+)
+def test_what_cannot_be_judged_says_why(views: list[StepView], reason: str) -> None:
+    assert said(LossNotDecreasing(), views)[-1] == [Unjudged(reason)]
+
+
+def test_a_long_run_is_remembered_in_bounded_memory_with_its_start_and_its_best() -> None:
+    memory: Memory = {}
+    rule = LossNotDecreasing(window=1)
+    losses = [5.0, *([1.0] * 50), 0.5, *([1.0] * 400)]
+    for view in trained(losses):
+        list(rule.judge(view, memory))
+
+    values = [value for _, value in memory["blocks"]]
+    assert len(values) == 200
+    assert values[0] == 5.0
+    assert min(values) == 0.5
+
+
+def epochs(training: Sequence[float], validation: Sequence[float], key: Key = CROSS_ENTROPY) -> list[StepView]:
+    """Return ten steps of training at one loss, then an evaluation, for each pair."""
+    views: list[StepView] = []
+    for epoch, (train, valid) in enumerate(zip(training, validation, strict=True)):
+        views += trained([train] * 10, first=epoch * 11)
+        views.append(StepView.of(Step(epoch * 11 + 10, (epoch + 1) * 10, "", Mode.EVAL), {key: valid}))
+    return views
+
+
+def test_validation_that_rises_while_training_falls_is_overfitting() -> None:
+    views = epochs((1.0, 0.5, 0.2, 0.1, 0.05), (1.0, 0.6, 0.5, 0.7, 0.9))
+
+    found = said(Overfit(), views)
+
+    (symptom,) = found[-1]
+    assert isinstance(symptom, Symptom)
+    assert symptom.message == (
+        "The validation loss rose to 0.9 from its best of 0.5 at step 30, while the training loss fell to 0.05 from "
+        "0.2."
+    )
+    assert symptom.remedy.startswith("Stop, and take the weights of step 30.")
+    assert [view.step.number for view, items in zip(views, found, strict=True)
+            if items and isinstance(items[0], Symptom)] == [40, 50]
+
+
+def test_a_gap_alone_is_no_overfitting() -> None:
+    assert fired(Overfit(), epochs((1.0, 0.1, 0.01, 0.001, 0.001), (1.0, 0.3, 0.2, 0.2, 0.2))) == []
+
+
+def test_validation_that_rises_with_training_is_no_overfitting() -> None:
+    assert fired(Overfit(), epochs((0.5, 0.2, 0.6, 0.8), (0.6, 0.3, 0.8, 1.0))) == []
+
+
+def test_validation_below_training_is_no_overfitting_as_with_dropout() -> None:
+    assert fired(Overfit(), epochs((1.0, 0.9, 0.8, 0.7), (0.5, 0.3, 0.45, 0.5))) == []
+
+
+def test_a_small_rise_is_let_pass() -> None:
+    assert fired(Overfit(), epochs((1.0, 0.5, 0.2, 0.1), (1.0, 0.5, 0.6, 0.62))) == []
+
+
+def test_validation_that_has_always_wandered_may_wander() -> None:
+    wandering = (0.5, 0.4, 0.49, 0.37, 0.46, 0.35, 0.43, 0.3, 0.41, 0.32, 0.45)
+
+    assert fired(Overfit(), epochs([0.5 * 0.8**epoch for epoch in range(11)], wandering)) == []
+
+
+def test_losses_of_different_functions_are_not_compared() -> None:
+    views = epochs((1.0, 0.5, 0.2, 0.1), (1.0, 0.6, 0.9, 1.5), key=Key(Kind.LOSS, "mse_loss"))
+
+    assert said(Overfit(), views)[-1] == [
+        Unjudged("no loss was recorded that training and evaluation have in common")
+    ]
+
+
+def test_without_evaluation_nothing_is_judged() -> None:
+    assert said(Overfit(), trained([1.0]))[-1] == [Unjudged("no evaluation was recorded after training")]

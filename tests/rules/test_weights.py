@@ -1,0 +1,324 @@
+"""WeightUpdateRatio, UnchangedTensor and FrozenParameter."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from barograph.model.finding import Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode, Step
+from barograph.model.summary import MOMENT_FIELDS, Summary
+from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.columns import Table
+from barograph.rules.standstill import runs_of, signatures
+from barograph.rules.weights import FrozenParameter, UnchangedTensor, WeightUpdateRatio
+from barograph.runs.view import StepView
+
+ONES = Summary(count=4, min=1.0, max=1.0, sum=4.0, sum_sq=4.0, sum_abs=4.0)
+ZEROS = Summary(count=4, zeros=4, min=0.0, max=0.0)
+NAN = replace(ONES, nan=1, min=math.inf, max=-math.inf)
+
+
+def summary(norm: float, *, total: float = 0.0) -> Summary:
+    zeros = 0 if norm else 100
+    return Summary(count=100, zeros=zeros, min=-norm, max=norm, sum=total, sum_sq=norm**2, sum_abs=norm * 10)
+
+
+def step_of(
+    number: int | Step = 0,
+    *,
+    weights: Mapping[str, float | Summary] | None = None,
+    updates: Mapping[str, float | Summary] | None = None,
+    gradients: Mapping[str, float | Summary] | None = None,
+    losses: Mapping[str, Summary] | None = None,
+    rate: float | None = 0.1,
+    dtype: str = "float32",
+) -> StepView:
+    records: dict[Key, Summary | float] = {}
+    kinds = {Kind.WEIGHT: weights, Kind.UPDATE: updates, Kind.GRADIENT: gradients, Kind.LOSS: losses}
+    for kind, items in kinds.items():
+        for path, item in (items or {}).items():
+            records[Key(kind, path)] = item if isinstance(item, Summary) else summary(item)
+    if rate is not None:
+        records[Key(Kind.LEARNING_RATE, "group0")] = rate
+    return StepView.of(number, records, dtypes=dict.fromkeys(records, dtype))
+
+
+def said(rule: Rule, *views: StepView) -> list[list[Symptom | Unjudged]]:
+    memory: Memory = {}
+    found = []
+    for view in views:
+        found.append(list(rule.judge(view, memory)))
+        memory = json.loads(json.dumps(memory))
+    return found
+
+
+def symptoms(rule: Rule, *views: StepView) -> list[list[str]]:
+    return [[item.subject for item in found if isinstance(item, Symptom)] for found in said(rule, *views)]
+
+
+def updating(ratio: float, number: int = 0, *, gradient: float = 1.0, rate: float = 0.1) -> StepView:
+    return step_of(number, weights={"a.weight": 10.0}, updates={"a.weight": 10.0 * ratio},
+                   gradients={"a.weight": gradient}, rate=rate)
+
+
+@pytest.mark.parametrize("ratio", [0.49, 1e-2, 1e-3, 2e-6])
+def test_a_usual_step_is_well(ratio: float) -> None:
+    assert symptoms(WeightUpdateRatio(), *(updating(ratio, number) for number in range(20))) == [[]] * 20
+
+
+def test_one_step_as_large_as_the_weights_is_too_large() -> None:
+    (found,) = said(WeightUpdateRatio(), updating(0.9))[0]
+
+    assert isinstance(found, Symptom)
+    assert found.message == (
+        "One optimizer step changed the weights by 0.9 times their norm; up to 0.1 is usual at first."
+    )
+    assert found.remedy == "Lower the learning rate from 0.1 to 0.00333, or warm it up over the first hundred steps."
+    assert [item.value for item in found.evidence] == pytest.approx([0.9, 0.9])
+
+
+def test_the_norm_before_the_step_is_taken_where_it_was_recorded() -> None:
+    before = step_of(4, weights={"a.weight": 1.0}, gradients={"a.weight": 1.0})
+    after = step_of(5, weights={"a.weight": 10.0}, updates={"a.weight": 4.0}, gradients={"a.weight": 1.0})
+    much_later = step_of(7, weights={"a.weight": 10.0}, updates={"a.weight": 4.0}, gradients={"a.weight": 1.0})
+
+    assert symptoms(WeightUpdateRatio(), before, after)[-1] == ["large"]
+    assert symptoms(WeightUpdateRatio(), before, much_later)[-1] == []
+
+
+def test_steps_too_small_for_ten_judgements_are_too_small() -> None:
+    views = [updating(1e-7, number) for number in range(10, 21)]
+
+    found = said(WeightUpdateRatio(), *views)
+
+    assert found[8] == [Unjudged("steps are small, 9 judged so far; it waits for 10")]
+    (small,) = found[9]
+    assert isinstance(small, Symptom)
+    assert (small.subject, small.since) == ("small", 10)
+    assert small.remedy == "Raise the learning rate from 0.1 to 1e+03; see that no scheduler sets it to nearly nothing."
+
+
+def test_a_converged_model_may_take_small_steps() -> None:
+    views = [updating(1e-3), *(updating(1e-8, number, gradient=1e-4) for number in range(1, 30))]
+
+    assert symptoms(WeightUpdateRatio(), *views) == [[]] * 30
+
+
+def test_a_decayed_schedule_may_take_small_steps() -> None:
+    views = [updating(1e-3), *(updating(1e-8, number, rate=1e-6) for number in range(1, 30))]
+
+    assert symptoms(WeightUpdateRatio(), *views) == [[]] * 30
+
+
+def test_a_warm_up_from_zero_is_not_too_small() -> None:
+    views = [updating(1e-3 * number / 100, number, rate=0.1 * number / 100) for number in range(100)]
+
+    assert symptoms(WeightUpdateRatio(), *views) == [[]] * 100
+
+
+def test_frozen_layers_do_not_make_the_ratio_small() -> None:
+    views = [
+        step_of(number, weights={"body.weight": 1e6, "head.weight": 1.0}, updates={"head.weight": 1e-3},
+                gradients={"head.weight": 1.0})
+        for number in range(20)
+    ]
+
+    assert symptoms(WeightUpdateRatio(), *views) == [[]] * 20
+
+
+def test_biases_that_start_at_zero_do_not_make_a_layer_large() -> None:
+    first = step_of(0, weights={"a.weight": 10.0, "a.bias": 0.1}, updates={"a.weight": 0.1, "a.bias": 0.1},
+                    gradients={"a.weight": 1.0})
+
+    assert symptoms(WeightUpdateRatio(), first) == [[]]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        step_of(Step(0, 0, skipped=True), weights={"a.weight": 1.0}, updates={"a.weight": 9.0}),
+        step_of(weights={"a.weight": 1.0}),
+        step_of(weights={"a.weight": NAN}, updates={"a.weight": 9.0}),
+    ],
+)
+def test_a_step_without_finite_updates_is_not_judged(view: StepView) -> None:
+    assert said(WeightUpdateRatio(), view) == [[Unjudged("no step was recorded with finite updates and weights")]]
+
+
+def test_ones_at_steps_0_1_2_fire_at_2() -> None:
+    views = [step_of(number, weights={"a": ONES}) for number in range(3)]
+
+    assert symptoms(UnchangedTensor(kinds=("weight",)), *views) == [[], [], [""]]
+
+
+def test_a_change_starts_the_count_again() -> None:
+    other = replace(ONES, sum=4.0 + 2**-50)
+    views = [step_of(number, losses={"total": item}) for number, item in enumerate((ONES, ONES, other, other, other))]
+
+    assert [len(found) for found in symptoms(UnchangedTensor(), *views)] == [0, 0, 0, 0, 1]
+
+
+def test_the_finding_names_the_tensor_and_its_value() -> None:
+    (found,) = said(UnchangedTensor(), *(step_of(number, losses={"total": ONES}) for number in range(3)))[-1]
+
+    assert isinstance(found, Symptom)
+    assert found.message == '"loss:total" did not change over 3 recorded steps.'
+    assert found.evidence[0].text == "sum 4.0 in each of the last 3 recorded steps"
+    assert found.remedy.startswith("See that the loss depends on the model's output")
+
+
+def test_tolerances_are_those_of_allclose() -> None:
+    near = [step_of(number, losses={"total": replace(ONES, sum=4.0 + number * 1e-7)}) for number in range(3)]
+
+    assert symptoms(UnchangedTensor(), *near)[-1] == []
+    assert symptoms(UnchangedTensor(rtol=1e-5, atol=1e-8), *near)[-1] == [""]
+    assert symptoms(UnchangedTensor(rtol=1e-9), *near)[-1] == []
+
+
+def test_more_steps_can_be_asked_for() -> None:
+    views = [step_of(number, losses={"total": ONES}) for number in range(5)]
+
+    assert [len(found) for found in symptoms(UnchangedTensor(num_steps=5), *views)] == [0, 0, 0, 0, 1]
+
+
+def test_zeros_and_nan_are_passed_over() -> None:
+    views = [step_of(number, losses={"zero": ZEROS, "nan": NAN}) for number in range(5)]
+
+    assert symptoms(UnchangedTensor(), *views) == [[]] * 5
+    assert symptoms(UnchangedTensor(equal_nan=True), *views)[-1] == [""]
+
+
+def test_a_tensor_is_compared_with_the_last_step_that_recorded_it() -> None:
+    views = [step_of(0, losses={"a": ONES}), step_of(1, losses={"b": ONES}), step_of(2, losses={"a": ONES, "b": ONES}),
+             step_of(3, losses={"b": ONES}), step_of(4, losses={"a": ONES})]
+
+    found = said(UnchangedTensor(), *views)
+
+    assert [item.message for item in found[3] if isinstance(item, Symptom)] == [
+        '"loss:b" did not change over 3 recorded steps.'
+    ]
+    assert [item.message for item in found[4] if isinstance(item, Symptom)] == [
+        '"loss:a" did not change over 3 recorded steps.'
+    ]
+
+
+@pytest.mark.parametrize("step", [Step(0, 0, skipped=True), Step(0, 0, "", Mode.EVAL)])
+def test_only_steps_that_train_are_judged(step: Step) -> None:
+    views = [step_of(replace(step, number=number), losses={"total": ONES}) for number in range(3)]
+
+    assert symptoms(UnchangedTensor(), *views) == [[]] * 3
+
+
+def frozen(steps: int, *, gradient: float | None = 1.0, rate: float = 0.1, dtype: str = "float32") -> list[StepView]:
+    """Return steps in which "a" stays and "b" moves, with a gradient for both."""
+    mine = {} if gradient is None else {"a": summary(gradient)}
+    return [
+        step_of(number, weights={"a": summary(1.0), "b": summary(1.0, total=number)},
+                gradients={**mine, "b": summary(1.0)}, rate=rate, dtype=dtype)
+        for number in range(steps)
+    ]
+
+
+def test_a_weight_that_stays_although_it_has_a_gradient_is_in_no_optimizer() -> None:
+    found = said(FrozenParameter(), *frozen(10))
+
+    assert found[8] == []
+    (symptom,) = found[9]
+    assert isinstance(symptom, Symptom)
+    assert symptom.message == (
+        'Of 2 parameters "a" did not change at all over 10 recorded steps, although gradients reach them.'
+    )
+    assert symptom.remedy.startswith("Hand them to an optimizer")
+
+
+def test_a_weight_without_gradient_may_be_frozen_on_purpose() -> None:
+    assert symptoms(FrozenParameter(), *frozen(20, gradient=None)) == [[]] * 20
+
+
+def test_a_weight_whose_gradient_is_exactly_zero_gets_none() -> None:
+    assert symptoms(FrozenParameter(), *frozen(10, gradient=0.0))[-1] == ["gradient zero"]
+
+
+def test_a_bias_before_a_batch_norm_may_stay() -> None:
+    assert symptoms(FrozenParameter(), *frozen(20, gradient=1e-9)) == [[]] * 20
+
+
+def test_where_no_step_was_meant_to_change_anything_nothing_is_frozen() -> None:
+    assert said(FrozenParameter(), *frozen(12, rate=0.0))[-1] == [
+        Unjudged("the learning rate was 0 in every recorded step")
+    ]
+
+
+def test_weights_too_coarse_for_their_updates_are_told_so() -> None:
+    (found,) = said(FrozenParameter(), *frozen(10, dtype="bfloat16"))[-1]
+
+    assert isinstance(found, Symptom)
+    assert found.remedy.startswith("These weights are bfloat16, whose spacing swallows small updates")
+
+
+def test_a_push_before_the_last_change_does_not_count() -> None:
+    moving = [step_of(number, weights={"a": summary(1.0, total=number)}, gradients={"a": 1.0}) for number in range(3)]
+    idle = [step_of(number, weights={"a": summary(1.0, total=2)}, gradients={"a": 0.0}) for number in range(3, 12)]
+
+    assert symptoms(FrozenParameter(), *moving, *idle)[-1] == ["gradient zero"]
+
+
+def test_what_is_not_finite_is_left_to_the_rule_for_it() -> None:
+    views = [step_of(number, weights={"a": NAN}, gradients={"a": NAN}) for number in range(12)]
+
+    assert symptoms(FrozenParameter(), *views) == [[]] * 12
+
+
+def table(*rows: Summary, paths: tuple[str, ...] = ("a", "b")) -> Table:
+    view = step_of(weights=dict(zip(paths, rows, strict=True)))
+    columns = view.columns(Kind.WEIGHT)
+    return Table(columns.subjects, columns.moments)
+
+
+def test_any_bit_of_any_moment_changes_the_signature() -> None:
+    rows = np.ones((11, len(MOMENT_FIELDS)))
+    for column in range(len(MOMENT_FIELDS)):
+        rows[column + 1, column] = np.nextafter(1.0, 2.0)
+
+    assert len(set(signatures(rows).tolist())) == 11
+
+
+def test_swapped_moments_have_another_signature() -> None:
+    rows = np.arange(20.0).reshape(2, 10)
+    rows[1] = rows[0][::-1]
+
+    assert len(set(signatures(rows).tolist())) == 2
+
+
+def test_zero_of_either_sign_is_one_number() -> None:
+    rows = np.zeros((2, 10))
+    rows[1] = -0.0
+
+    assert len(set(signatures(rows).tolist())) == 1
+
+
+def test_runs_are_counted_tensor_by_tensor_and_survive_json() -> None:
+    memory: dict[str, object] = {}
+    counts = []
+    for item in (ONES, ONES, NAN, ONES):
+        counts.append(runs_of(table(ONES, item), memory).tolist())
+        memory = json.loads(json.dumps(memory))
+
+    assert counts == [[1, 1], [2, 2], [3, 1], [4, 1]]
+
+
+def test_runs_follow_tensors_that_come_and_go() -> None:
+    memory: dict[str, object] = {}
+
+    first = runs_of(table(ONES, ONES), memory).tolist()
+    second = runs_of(table(ONES, ONES, paths=("b", "c")), memory).tolist()
+    third = runs_of(table(ONES, ONES, ONES, paths=("c", "a", "b")), memory).tolist()
+
+    assert (first, second, third) == ([1, 1], [2, 1], [2, 2, 3])
