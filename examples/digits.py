@@ -25,19 +25,22 @@ class Net(nn.Module):
         self.conv2 = nn.Conv2d(16, 32, 3, padding=1)
         self.pool = nn.MaxPool2d(2)
         self.relu1, self.relu2, self.relu3 = nn.ReLU(), nn.ReLU(), nn.ReLU()
+        self.dropout = nn.Dropout(0.25)
         self.fc1 = nn.Linear(32 * 2 * 2, 64)
         self.fc2 = nn.Linear(64, 10)
 
     def forward(self, x):
         x = self.pool(self.relu1(self.conv1(x)))
         x = self.pool(self.relu2(self.conv2(x)))
-        x = self.relu3(self.fc1(x.flatten(1)))
-        return self.fc2(x)
+        x = self.relu3(self.fc1(self.dropout(x.flatten(1))))
+        return self.fc2(self.dropout(x))
 
 
-def load(batch_size, generator):
+def load(batch_size, generator, *, by_pixel=False):
     images, labels = load_digits(return_X_y=True)
     images = torch.tensor(images, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16
+    if by_pixel:
+        images = (images - images.mean(0)) / images.std(0)  # some pixels are 0 in every image
     labels = torch.tensor(labels)
     train_x, test_x, train_y, test_y = train_test_split(images, labels, test_size=0.25, random_state=0)
     train = DataLoader(TensorDataset(train_x, train_y), batch_size, shuffle=True, generator=generator)
@@ -58,30 +61,35 @@ def evaluate(model, loader):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lr", type=float, default=0.05)
-    parser.add_argument("--epochs", type=int, default=8)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lr", type=float, default=0.002)
+    parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--fault", choices=["none", "dead-relu", "learning-rate"], default="none")
+    parser.add_argument("--fault", choices=["none", "dead-relu", "learning-rate", "nan"], default="none")
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)
-    train, test = load(args.batch_size, torch.Generator().manual_seed(args.seed))
+    generator = torch.Generator().manual_seed(args.seed)
+    train, test = load(args.batch_size, generator, by_pixel=args.fault == "nan")
     model = Net()
     if args.fault == "dead-relu":
         nn.init.constant_(model.conv2.bias, -10.0)  # meant was a small positive number
     lr = args.lr * 1000 if args.fault == "learning-rate" else args.lr
-    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
 
     for epoch in range(args.epochs):
+        total = count = 0
         for x, y in train:
             optimizer.zero_grad()
             loss = F.cross_entropy(model(x), y)
             loss.backward()
             optimizer.step()
+            total += loss.item() * len(y)
+            count += len(y)
         validation, accuracy = evaluate(model, test)
-        print(f"epoch {epoch}: loss {loss.item():.3f}, validation {validation:.3f}, accuracy {accuracy:.1%}", flush=True)
+        print(f"epoch {epoch}: loss {total / count:.3f}, validation {validation:.3f}, accuracy {accuracy:.1%}",
+              flush=True)
 
 
 if __name__ == "__main__":

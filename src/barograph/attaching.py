@@ -218,6 +218,8 @@ def _launch(settings: Settings) -> Launch:
         settings = _with(settings, to=new_place(sys.argv[0] or "interactive"))
     rules = rules_from_settings(settings)
     store = store_from_url(settings.to)
+    # The whole place, since the script may change its directory before its first step.
+    settings = _with(settings, to=store.url)
     manifest = new_manifest(settings, command=tuple(sys.orig_argv), clock=SystemClock())
     claim = claim_run(store, manifest, clock=SystemClock(), rank=_rank())
     return Launch(settings, claim.attempt, needs_of(rules))

@@ -1,0 +1,77 @@
+"""Train `digits.py` twice under Barograph, healthy and with a planted fault, and check what is said of each.
+
+    python3 do.py demo
+    python examples/demo.py --fault learning-rate
+
+`digits.py` imports nothing of Barograph. Each of its two runs is the command that you would type yourself; it is
+printed first. Ends with exit code 1 if the healthy training has a finding or was not seen whole, or if the faulty
+one has not the finding it should have or was not stopped.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import barograph
+from barograph.errors import EXIT_STOPPED
+from barograph.runs.roster import Standing
+
+SCRIPT = Path(__file__).with_name("digits.py")
+RUNS = Path("barograph-runs", "demo")
+TELLTALES = {"dead-relu": {"A101", "W104"}, "learning-rate": {"W101"}, "nan": {"N101"}}
+"""Fault to the rules of which one must name it: dead units are seen by their output, and by gradients that stop."""
+
+
+def train(name, *arguments):
+    """Train under Barograph; return the run, the exit code and how long it took."""
+    place = RUNS / name
+    shutil.rmtree(place, ignore_errors=True)
+    # `--budget off`: steps of a few milliseconds leave no room under the usual budget of 1 %, and this
+    # demonstration wants every step seen. `--on-finding stop`: a finding that is costly or worse ends the training.
+    command = ["run", "--to", str(place), "--budget", "off", "--on-finding", "stop", str(SCRIPT), *arguments]
+    print(f"\n$ barograph {' '.join(command)}\n", flush=True)
+    began = time.monotonic()
+    # Two threads for so small a network only get into each other's way.
+    environment = {"OMP_NUM_THREADS": "1", **os.environ}
+    code = subprocess.call([sys.executable, "-m", "barograph", *command], env=environment)
+    return barograph.open(place), code, time.monotonic() - began
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fault", choices=sorted(TELLTALES), default="dead-relu", help="what to plant")
+    parser.add_argument("--epochs", type=int, default=30, help="of each training")
+    args = parser.parse_args()
+
+    print("1. A healthy training: nothing should be found.")
+    healthy, healthy_code, healthy_secs = train("healthy", "--epochs", str(args.epochs))
+    print(f"\n2. The same script with a fault planted ({args.fault}): it should be found, and the training stopped.")
+    faulty, faulty_code, faulty_secs = train("faulty", "--epochs", str(args.epochs), "--fault", args.fault)
+
+    planned = healthy.workers[0].last.step
+    made = faulty.workers[0].last.step
+    named = TELLTALES[args.fault] & {finding.code for finding in faulty.findings}
+    checks = {
+        "the healthy training ended by itself": healthy_code == 0,
+        "all of it was seen": healthy.workers[0].last.coverage.complete,
+        "it has no findings": not healthy.findings,
+        f"the fault is named ({' or '.join(sorted(TELLTALES[args.fault]))})": bool(named),
+        "it was stopped because of it, and its exit code says so":
+            faulty_code == EXIT_STOPPED and faulty.workers[0].standing is Standing.STOPPED,
+        "before all its steps were made": made < planned,
+    }
+    print("\n3. What was claimed, checked:\n")
+    for claim, holds in checks.items():
+        print(f"  {'yes' if holds else 'NO '}  {claim}")
+    print(f"\nThe faulty training was stopped after {made} of {planned} steps: {1 - made / planned:.0%} of them saved\n"
+          f"({faulty_secs:.0f} s instead of {healthy_secs:.0f} s, start and end included).")
+    print(f"\nLook at it yourself:  barograph show {faulty.url}")
+    return 0 if all(checks.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
