@@ -57,6 +57,7 @@ def main(how: str, out: str) -> None:
         "summaries": {key: dataclasses.asdict(summary) for key, summary in tape.summaries(last).items()},
         "shards": {subject.key.kind: subject.shard for subject in last.subjects if subject.key.kind != "loss"},
         "whole": whole,
+        "sizes": {str(subject.key): subject.whole for subject in last.subjects if subject.shard},
     }
     Path(out).write_text(json.dumps(result))
     tape.close()

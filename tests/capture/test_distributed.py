@@ -54,6 +54,7 @@ def test_the_shards_of_a_parameter_merge_to_the_whole(how, tmp_path):
             expected.count, expected.zeros, expected.min, expected.max,
         )
         assert merged.exponents == expected.exponents
+        assert first["sizes"][key] == second["sizes"][key] == expected.count
         assert merged.sum == pytest.approx(expected.sum, rel=1e-5, abs=1e-5)
 
 

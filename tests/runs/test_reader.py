@@ -232,6 +232,22 @@ def test_shards_merge_over_ranks(workshop: Any, make_records: MakeRecords) -> No
     assert run.summary(WEIGHT, 0) == both
 
 
+def test_a_split_tensor_of_which_a_part_is_missing_has_no_figure(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.claim()
+    for rank, steps in enumerate(([0, 1, 2], [0, 2])):
+        writer = workshop.writer(workshop.worker(rank=rank, world_size=2))
+        for step in steps:
+            records = make_records(step, weight=[1.0 + rank, 2.0])
+            subjects = (replace(records.subjects[0], shard=True, whole=4), records.subjects[1])
+            workshop.publish(writer, replace(records, subjects=subjects))
+    run = workshop.run()
+    assert run.series(WEIGHT, "sum").steps.tolist() == [0, 2]
+    assert run.series(WEIGHT, "sum").values.tolist() == [7.0, 7.0]
+    views = {view.step.number: view for view in run.views()}
+    assert views[1].summary(WEIGHT) is None
+    assert views[2].summary(WEIGHT).sum == 7.0  # type: ignore[union-attr]
+
+
 def test_without_ranks_the_first_process_that_has_it_speaks(workshop: Any, make_records: MakeRecords) -> None:
     workshop.claim()
     first, second = workshop.writer(workshop.worker()), workshop.writer(workshop.worker())

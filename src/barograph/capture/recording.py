@@ -150,13 +150,7 @@ class _End:
         atexit.register(_at_exit)
         if self._replaced is None:
             self._replaced, sys.excepthook = sys.excepthook, self._uncaught
-        processes = sys.modules.get("multiprocessing.process")
-        if processes is not None and processes.parent_process() is not None:
-            # A process of multiprocessing ends without atexit; it runs its own finalizers instead, while what its
-            # target raised is on its way.
-            from multiprocessing.util import Finalize
-
-            self._finalizer = Finalize(None, _close_raising, exitpriority=0)
+        self._watch_multiprocessing()
 
     def forget(self) -> None:
         """Hear no more of it. Where somebody has put a hook on top of ours, ours stays, as a plain passage."""
@@ -166,6 +160,23 @@ class _End:
             self._finalizer = None
         if sys.excepthook == self._uncaught:
             sys.excepthook, self._replaced = cast("Callable[..., Any]", self._replaced), None
+
+    def _watch_multiprocessing(self) -> None:
+        """Hear of the end of a process of multiprocessing: it ends without atexit, or after its failure was told."""
+        if "multiprocessing.util" not in sys.modules:
+            return
+        from multiprocessing import parent_process, util
+
+        if parent_process() is not None:
+            self._finalize()
+        # What was registered so far is forgotten where such a process begins.
+        util.register_after_fork(self, _End._finalize)
+
+    def _finalize(self) -> None:
+        from multiprocessing.util import Finalize
+
+        # Called while what the process's target raised is on its way.
+        self._finalizer = Finalize(None, _close_raising, exitpriority=0)
 
     def _uncaught(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
         if _current is not None and not _is_interactive():

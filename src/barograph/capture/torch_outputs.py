@@ -14,12 +14,11 @@ from torch import nn
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.session import Session
 from barograph.capture.torch_names import COMPILED_REASON, ModelNames, ModuleName, is_compiled
-from barograph.capture.torch_read import Reader, dtype_name, is_shard, raw_tensor
+from barograph.capture.torch_read import Reader, raw_tensor, subject_of
 from barograph.capture.torch_values import activation_behind, is_scalar_float, tensors_in, unit_axis
 from barograph.errors import UnsupportedCapture
 from barograph.model.activations import bound_of
 from barograph.model.key import Key, Kind
-from barograph.model.records import Subject
 from barograph.model.selection import Histogram
 from barograph.model.step import Mode
 
@@ -129,7 +128,7 @@ class OutputTap:
         taking = self._session.plan.taking(mask, Key(Kind.OUTPUT, path), name.layer)
         if type(output) is not torch.Tensor or taking is None or taking.units or taking.raw or Kind.INPUT in kinds:
             return
-        row = self._session.table.row(Subject(Key(Kind.OUTPUT, path), name.layer, dtype_name(output.dtype)))
+        row = self._session.table.row(subject_of(Key(Kind.OUTPUT, path), name.layer, output))
         self._recipes[id(module), mask] = _Recipe(name.module, output.dtype, row, taking.histogram)
 
     def _layer_of_input(self, module: nn.Module, name: ModuleName, args: Any) -> str:
@@ -152,7 +151,7 @@ class OutputTap:
         taking = self._session.plan.taking(mask, key, layer)
         if taking is None:
             return
-        row = self._session.table.row(Subject(key, layer, dtype_name(tensor.dtype), is_shard(tensor)))
+        row = self._session.table.row(subject_of(key, layer, tensor))
         try:
             self._reader.read(tensor, row, taking, buffer)
             if taking.units and tensor.numel():

@@ -13,10 +13,9 @@ from barograph.capture.plan import Taking
 from barograph.capture.session import Session
 from barograph.capture.torch_names import COMPILED_REASON, ModelNames, ParameterName, is_compiled
 from barograph.capture.torch_optimizers import Entry, OptimizerBook, Slot
-from barograph.capture.torch_read import PreparedRead, Reader, dtype_name, is_shard, local, raw_tensor
+from barograph.capture.torch_read import PreparedRead, Reader, local, raw_tensor, subject_of
 from barograph.errors import UnsupportedCapture
 from barograph.model.key import Key, Kind
-from barograph.model.records import Subject
 
 _NAMED_IN_A_REASON = 3
 
@@ -136,7 +135,7 @@ class ParameterTap:
         """Record a tensor of the script's own, whole and summarised."""
         value = tensor if isinstance(tensor, torch.Tensor) else torch.as_tensor(tensor)
         key = Key(Kind.CUSTOM, name)
-        row = self._session.table.row(Subject(key, "", dtype_name(value.dtype), is_shard(value)))
+        row = self._session.table.row(subject_of(key, "", value))
         self._reader.read(value, row, Taking(), buffer)
         buffer.tensors[key] = raw_tensor(value)
 
@@ -247,8 +246,7 @@ class ParameterTap:
                 yield slot, tensor, taking
 
     def _row(self, kind: Kind, slot: Slot, tensor: torch.Tensor) -> int:
-        subject = Subject(Key(kind, slot.path), slot.layer, dtype_name(tensor.dtype), is_shard(tensor))
-        return self._session.table.row(subject)
+        return self._session.table.row(subject_of(Key(kind, slot.path), slot.layer, tensor))
 
     def _note_seen(self, kind: Kind, path: str) -> None:
         if kind is Kind.WEIGHT:

@@ -12,6 +12,8 @@ from barograph.capture.plan import Taking
 from barograph.capture.torch_device import fetch_later
 from barograph.errors import UnsupportedCapture
 from barograph.measures import native
+from barograph.model.key import Key
+from barograph.model.records import Subject
 from barograph.model.selection import Histogram
 from barograph.model.summary import MOMENT_FIELDS
 from barograph.model.tensor import RawTensor
@@ -239,6 +241,12 @@ class PreparedRead:
             self._modes,
         )
         return True
+
+
+def subject_of(key: Key, layer: str, tensor: torch.Tensor) -> Subject:
+    """Return the subject of a tensor: what a record says of it beside its statistics."""
+    shard = is_shard(tensor)
+    return Subject(key, layer, dtype_name(tensor.dtype), shard, tensor.numel() if shard else 0)
 
 
 def raw_tensor(tensor: torch.Tensor) -> RawTensor:

@@ -32,12 +32,15 @@ class Subject:
         dtype: Type of the elements, as NumPy and ml_dtypes name it ("float32", "bfloat16").
         shard: The elements are one worker's part of a tensor that is split over workers: to be merged.
             Otherwise workers hold replicas: to be compared.
+        whole: Elements of the whole tensor that a shard is a part of, so that a reader can tell whether it has
+            all parts; 0 where that is not known.
     """
 
     key: Key
     layer: str = ""
     dtype: str = ""
     shard: bool = False
+    whole: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,6 +211,8 @@ def _subject_columns(subjects: _Codes[Subject], codes: NDArray[np.int32]) -> dic
         of_subject = np.array([texts.code(text_of(subject)) for subject in subjects.items], np.int32)
         columns[name] = _texts(texts.items, of_subject[codes])
     columns["shard"] = pa.array(np.array([subject.shard for subject in subjects.items], bool)[codes])
+    whole = np.array([subject.whole for subject in subjects.items], np.int64)[codes]
+    columns["whole"] = pa.array(whole, mask=whole == 0)
     return columns
 
 

@@ -232,14 +232,15 @@ def _subjects(table: pa.Table) -> tuple[list[Subject], NDArray[np.intp]]:
     """Return the different subjects in a table, and for each row which of them it is about."""
     parts = [dictionary_column(table, name) for name in ("kind", "path", "layer", "dtype")]
     shard = table["shard"].to_numpy().astype(np.int64)
-    combined = shard
+    whole = table["whole"].fill_null(0).to_numpy()
+    combined = np.unique(2 * whole + shard, return_inverse=True)[1]
     for part in parts:
         combined = combined * len(part.texts) + part.codes
     _, first, codes = np.unique(combined, return_index=True, return_inverse=True)
     subjects = []
     for row in first.tolist():
         kind, path, layer, dtype = (part.texts[part.codes[row]] for part in parts)
-        subjects.append(Subject(Key(Kind(kind), path), layer, dtype, bool(shard[row])))
+        subjects.append(Subject(Key(Kind(kind), path), layer, dtype, bool(shard[row]), int(whole[row])))
     return subjects, codes
 
 

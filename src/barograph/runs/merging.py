@@ -76,11 +76,19 @@ def merge_workers(workers: Sequence[WorkerRows]) -> WorkerRows:
             if row in rows.units:
                 known = units.get(row_into)
                 units[row_into] = rows.units[row] if known is None else _merge_units(known, rows.units[row])
+    # Of a split tensor of which a worker's part is missing, the merge is no figure of the tensor.
+    kept = np.flatnonzero(moments[:, _COUNT] >= [subject.whole for subject in merged])
+    place = {int(row): at for at, row in enumerate(kept)}
+
+    def histograms() -> NDArray[np.int64] | None:
+        whole = _merge_histograms(len(merged), contributions)
+        return None if whole is None else whole[kept]
+
     return WorkerRows(
-        table=SubjectTable(tuple(merged)),
-        moments=moments,
-        histograms=lambda: _merge_histograms(len(merged), contributions),
-        units=units,
+        table=SubjectTable(tuple(merged[row] for row in kept)),
+        moments=moments[kept],
+        histograms=histograms,
+        units={place[row]: item for row, item in units.items() if row in place},
         scalars=_merge_scalars(workers, subjects, moments),
         tensors=frozenset().union(*(rows.tensors for rows in workers)),
     )

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     import polars
 
 
+_PLAIN_KINDS = frozenset({Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR})
+
+
 def open(url: str | os.PathLike[str]) -> Run:
     """Return the run at that URL, to be asked questions.
 
@@ -174,7 +177,9 @@ class Run:
             UnknownName: There is no such statistic, or the key has none of that name.
         """
         wanted, number = _key(key), statistic_named(statistic)
-        one_worker = worker is not None or len(self._records.workers()) == 1
+        # Of plain numbers there are no parts, so where one worker is, its rows are the series.
+        alone = len(self._records.workers()) == 1 and wanted.kind in _PLAIN_KINDS
+        one_worker = worker is not None or alone
         query = _query(wanted, mode, optimizer, start, stop)
         tables = self._records.by_worker(query, series_columns(number, one_worker=one_worker), worker)
         result = series_from_tables(wanted, number, _speaking(tables))

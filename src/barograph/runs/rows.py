@@ -25,6 +25,11 @@ class SubjectTable:
         return {subject.key: row for row, subject in reversed(list(enumerate(self.subjects)))}
 
     @cached_property
+    def has_parts(self) -> bool:
+        """Whether any subject is a worker's part of a split tensor."""
+        return any(subject.shard for subject in self.subjects)
+
+    @cached_property
     def rows_of_kind(self) -> Mapping[Kind, tuple[tuple[Subject, ...], NDArray[np.intp]]]:
         """Kind to its subjects and their rows."""
         rows: dict[Kind, list[int]] = {}

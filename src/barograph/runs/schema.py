@@ -35,6 +35,7 @@ SCHEMA = pa.schema([
     pa.field("layer", _TEXT, nullable=False),
     pa.field("dtype", _TEXT, nullable=False),
     pa.field("shard", pa.bool_(), nullable=False),
+    pa.field("whole", pa.int64()),
     pa.field("tensor", pa.bool_(), nullable=False),
     pa.field("value", pa.float64()),
     *(pa.field(name, pa.int64() if name in COUNTS else pa.float64()) for name in MOMENT_FIELDS),

@@ -85,7 +85,7 @@ def series_from_tables(key: Key, statistic: Statistic, tables: Mapping[str, Sequ
     if not present:
         return Series(key, statistic.name, np.empty(0, np.int64), np.empty(0), np.empty(0))
     joined = list(present.values())
-    if len(joined) > 1 and (key.kind in MERGED_KINDS or _any_shard(joined)):
+    if _any_shard(joined) or (len(joined) > 1 and key.kind in MERGED_KINDS):
         return _merged(key, statistic, joined)
     table = joined[0]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -98,7 +98,7 @@ def series_columns(statistic: Statistic, *, one_worker: bool) -> tuple[str, ...]
     columns = ("step", "time", *statistic.needs)
     if one_worker:
         return columns
-    return tuple(dict.fromkeys((*columns, "attempt", "optimizer", "mode", "shard", "value", *MOMENT_FIELDS)))
+    return tuple(dict.fromkeys((*columns, "attempt", "optimizer", "mode", "shard", "whole", "value", *MOMENT_FIELDS)))
 
 
 def _finite(columns: _Columns) -> Floats:
@@ -166,12 +166,20 @@ def _merged(key: Key, statistic: Statistic, workers: Sequence[pa.Table]) -> Seri
         merged["min"] = np.minimum.reduceat(columns["min"], starts)
         merged["max"] = np.maximum.reduceat(columns["max"], starts)
         value = np.add.reduceat(columns["value"] * counted, starts) / np.add.reduceat(counted, starts)
+    complete = merged["count"] >= np.maximum.reduceat(_whole(table)[order], starts)
     merged["value"] = value if key.kind == Kind.LOSS else columns["value"][starts]
     times = _times(table)[order][starts]
     in_time = np.lexsort((times, _ints(table, "attempt")[order][starts]))
+    # A split tensor of which a worker's part is missing has no figure at that step.
+    in_time = in_time[complete[in_time]]
     with np.errstate(invalid="ignore", divide="ignore"):
         values = statistic.of(merged)
     return Series(key, statistic.name, steps[order][starts][in_time], values[in_time], times[in_time])
+
+
+def _whole(table: pa.Table) -> NDArray[np.int64]:
+    whole: NDArray[np.int64] = table["whole"].fill_null(0).to_numpy()
+    return whole
 
 
 def _running_count(what: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -197,7 +205,7 @@ def _having(table: pa.Table, statistic: Statistic) -> pa.Table:
 
 
 def _any_shard(tables: Sequence[pa.Table]) -> bool:
-    return any(bool(table["shard"].to_numpy().any()) for table in tables)
+    return any("shard" in table.column_names and bool(table["shard"].to_numpy().any()) for table in tables)
 
 
 def _columns(table: pa.Table, statistic: Statistic) -> _Columns:

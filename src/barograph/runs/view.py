@@ -190,7 +190,7 @@ class StepView:
     def _merge(self) -> WorkerRows:
         if self._merged is None:
             rows = tuple(self._rows.values())
-            self._merged = rows[0] if len(rows) == 1 else merge_workers(rows)
+            self._merged = merge_workers(rows) if len(rows) > 1 or rows[0].table.has_parts else rows[0]
         return self._merged
 
 
