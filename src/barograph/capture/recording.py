@@ -140,6 +140,7 @@ class _End:
         self._replaced: Callable[..., Any] | None = None
         self._finalizer: Any = None
         self._forks_heard = False
+        self._processes_heard = False
 
     def watch(self) -> None:
         """Hear of it from now on."""
@@ -162,15 +163,16 @@ class _End:
             sys.excepthook, self._replaced = cast("Callable[..., Any]", self._replaced), None
 
     def _watch_multiprocessing(self) -> None:
-        """Hear of the end of a process of multiprocessing: it ends without atexit, or after its failure was told."""
+        """Hear of the end of a process of multiprocessing: it ends without atexit, or once its failure is forgotten."""
         if "multiprocessing.util" not in sys.modules:
             return
-        from multiprocessing import parent_process, util
+        from multiprocessing import util
 
-        if parent_process() is not None:
-            self._finalize()
-        # What was registered so far is forgotten where such a process begins.
-        util.register_after_fork(self, _End._finalize)
+        self._finalize()
+        if not self._processes_heard:
+            self._processes_heard = True
+            # A process that is forked forgets what was registered before.
+            util.register_after_fork(self, _End._finalize)
 
     def _finalize(self) -> None:
         from multiprocessing.util import Finalize
