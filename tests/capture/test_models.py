@@ -270,6 +270,17 @@ def test_a_functional_activation_is_seen_at_the_input_of_the_next_layer(record):
     assert (layers["input:second"], layers["input:third"]) == ("relu", "tanh")
 
 
+def test_the_output_of_an_activation_module_is_not_taken_for_a_functional_one(record):
+    inputs = Selection(kinds=frozenset({Kind.INPUT}), layers=frozenset({"relu"}), units=True)
+    tape = record(preset="free", collections=(inputs,))
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(4 * 9, 3))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(2):
+        model(torch.randn(2, 1, 8, 8)).sum().backward()
+        optimizer.step()
+    assert tape.names(kind="input") == []
+
+
 def test_saturation_is_counted_at_the_input_of_a_tanh(record):
     inputs = Selection(kinds=frozenset({Kind.INPUT}), layers=frozenset({"Tanh"}), units=True)
     tape = record(preset="free", collections=(inputs,))

@@ -474,7 +474,7 @@ def test_under_a_budget_that_short_steps_cannot_meet_every_step_and_every_evalua
     tape = record(budget=0.001, preset="standard")
     model = small()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    for epoch in range(3):
+    for _ in range(3):
         train(model, optimizer, steps=100)
         model.eval()
         with torch.no_grad():

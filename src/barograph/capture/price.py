@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+GRACE_SECS = 0.1
+"""What capture may spend beside its share; in a run of a minute that is a sixth of a percent."""
+
 _OPENING_STEPS = 10
 _SMOOTHING = 0.3
 _PLENTY = 3.0
@@ -15,8 +18,9 @@ class Price:
     """Measures what capture costs and decides when the next step can be afforded.
 
     The promise is over the run: capture's share of the time that training takes without it is at most
-    `budget`. The first steps say most about initialisation, so the first ten that are due are recorded
-    on credit, and paid back before any other.
+    `budget`, plus a tenth of a second that is not counted, so that a training of a few seconds is seen as
+    well. The first steps say most about initialisation, so the first ten that are due are recorded on
+    credit, and paid back before any other.
 
     Steps are then recorded on a grid whose interval is a power of two: of several workers that measure
     different costs, each records a part of the steps of the next, so they meet on common steps.
@@ -87,7 +91,7 @@ class Price:
 
     def _left_secs(self, now: float) -> float:
         bare_secs = self.elapsed_secs(now) - self.spent_secs
-        return (self.budget or 0.0) * bare_secs - self.spent_secs
+        return GRACE_SECS + (self.budget or 0.0) * bare_secs - self.spent_secs
 
     def _foreseen(self, mask: int) -> float:
         if mask in self._estimates:

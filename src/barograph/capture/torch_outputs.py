@@ -23,6 +23,7 @@ from barograph.model.selection import Histogram
 from barograph.model.step import Mode
 
 _KINDS = frozenset({Kind.OUTPUT, Kind.INPUT})
+_ACTIVATION_CLASSES = ("ReLU", "Tanh", "Sigmoid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class OutputTap:
         self._layers_behind: dict[int, str] = {}
         self._parallel: ModuleName | None = None
         self._recipes: dict[tuple[int, int], _Recipe] = {}
+        # Nodes of this forward pass that activation modules made; let go of with the next one.
+        self._made_by_modules: list[Any] = []
         # Outputs in evaluation, losses that a model returns, and compiled models (which would be compiled
         # again for other hooks) want every forward pass heard.
         self.always = any(
@@ -69,11 +72,16 @@ class OutputTap:
 
     def entered(self, module: nn.Module) -> None:
         """Note which model is being called; replicas of a data-parallel one follow in other threads."""
+        self._made_by_modules.clear()
         if type(module).__name__ == "DataParallel":
             self._parallel = self._names.module(module)
         if is_compiled(module):
             self.always = True
             self._session.seen.reasons["compiled"] = COMPILED_REASON
+
+    def forget_step(self) -> None:
+        """Let go of the graph of the step that ended."""
+        self._made_by_modules.clear()
 
     def adopt_replica(self, replica: nn.Module) -> ModuleName | None:
         """Give a data-parallel replica the names of its original; None if that is not known."""
@@ -116,6 +124,8 @@ class OutputTap:
             if training and name.leaf:
                 self._session.seen.outputs.add(path)
                 self._note_recipe(module, name, path, output, mask, kinds)
+        if Kind.INPUT in kinds and type(output) is torch.Tensor and name.layer.startswith(_ACTIVATION_CLASSES):
+            self._made_by_modules.append(output.grad_fn)
         if Kind.INPUT in kinds and not getattr(module, "inplace", False):
             layer = self._layer_of_input(module, name, args)
             for item, tensor in tensors_in(args[0] if len(args) == 1 else args):
@@ -141,7 +151,7 @@ class OutputTap:
             tensor = next((tensor for _, tensor in tensors_in(args)), None)
             if tensor is None or tensor.grad_fn is None:
                 return name.layer
-            known = self._layers_behind[id(module)] = activation_behind(tensor) or name.layer
+            known = self._layers_behind[id(module)] = activation_behind(tensor, self._made_by_modules) or name.layer
         return known
 
     def _read(

@@ -421,6 +421,7 @@ class TorchTap:
         buffer, mask = self._phase.take_step()
         cost_secs, self._step_secs = self._step_secs, 0.0
         self._parameters.forget_step()
+        self._outputs.forget_step()
         self.session.end_step(buffer, optimizer=label, mask=mask, cost_secs=cost_secs, skipped=skipped)
         self._prepare_next()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -49,11 +49,15 @@ def tensors_in(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str
         yield from tensors_in(item, f"{path}[{name}]", depth + 1)
 
 
-def activation_behind(tensor: torch.Tensor) -> str:
+def activation_behind(tensor: torch.Tensor, of_modules: Collection[Any] = ()) -> str:
     """Return the functional activation that made `tensor` ("relu", "tanh", "sigmoid"), else "".
 
     Read from the autograd graph, so a script that calls `F.relu` is seen like one that uses `nn.ReLU`;
     pooling, dropout and reshaping in between are looked through.
+
+    Args:
+        tensor: What a module was called with.
+        of_modules: Nodes of the graph that modules made: an `nn.ReLU` is seen at its own output, not here.
 
     Example:
         >>> x = torch.ones(2, 2, requires_grad=True)
@@ -62,7 +66,7 @@ def activation_behind(tensor: torch.Tensor) -> str:
     """
     node = tensor.grad_fn
     for _ in range(_LOOK_BACK):
-        if node is None:
+        if node is None or any(node is made for made in of_modules):
             return ""
         name = node.name()
         for start, activation in _ACTIVATIONS.items():
