@@ -160,6 +160,7 @@ def _merged(key: Key, statistic: Statistic, workers: Sequence[pa.Table]) -> Seri
     order = np.lexsort((worker, nth, *what))
     starts = _starts([column[order] for column in (*what, nth)])
     columns = {name: _floats(table, name)[order] for name in ("value", *MOMENT_FIELDS)}
+    columns["count"] = np.nan_to_num(columns["count"])  # a plain number has none
     counted = np.maximum(columns["count"], 1.0)
     with np.errstate(invalid="ignore"):
         merged = {name: np.add.reduceat(columns[name], starts) for name in MOMENT_FIELDS}
