@@ -15,7 +15,8 @@ EXIT_ERROR = 2
 """Exit code after an error of ours: a wrong path, name or setting, a store that cannot be reached."""
 
 COMMANDS = ("run", "watch", "runs", "show", "keys", "rules", "doctor")
-"""Each is a module beside this one, with a function `command` and, where needed, `CONTEXT` settings."""
+"""Each is a module beside this one, with a function `command` and, where needed, `CONTEXT` settings; or with
+`GROUP`, where it has subcommands."""
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -28,6 +29,9 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     app.callback()(_root)
     for name in names:
         module = importlib.import_module(f"barograph.cli.{name}")
+        if hasattr(module, "GROUP"):
+            app.add_typer(module.GROUP, name=name)
+            continue
         app.command(name, context_settings={**_HELP, **getattr(module, "CONTEXT", {})})(module.command)
     return app
 

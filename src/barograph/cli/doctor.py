@@ -1,0 +1,29 @@
+"""`barograph doctor`: is this run whole?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say whether a run is whole: what is damaged, missing or foreign, and what was dropped.
+
+    Every file is read and its checksum compared. Exit code 0: whatever was recorded is there and reads back
+    right. Exit code 1: something is damaged, missing or was dropped. Nothing is changed.
+
+    Examples:
+
+      barograph doctor runs/first
+
+      barograph doctor s3://bucket/runs/first --json | jq .missing
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.doctor_page import print_diagnosis
+
+    if not print_diagnosis(run, as_json=as_json):
+        raise typer.Exit(1)

@@ -1,0 +1,36 @@
+"""`barograph keys`: what was recorded in a run, key by key."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    kind: Annotated[
+        str | None,
+        typer.Option(help="Only of this kind: weight, gradient, gradient_clipped, update, input, output, loss, "
+                          "learning_rate, optimizer_state, scalar, custom."),
+    ] = None,
+    path: Annotated[str, typer.Option(help="Only paths that match this shell pattern, as in '*.bias'.")] = "*",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List what was recorded in a run: every key, how often, and what it was last.
+
+    Of a tensor the figures are those of its last recorded step: norm (Euclidean), standard deviation, share of
+    zeros, and how many elements are NaN or infinite. A key is written KIND:PATH wherever Barograph asks for one.
+
+    Examples:
+
+      barograph keys runs/first
+
+      barograph keys runs/first --kind gradient --path 'blocks.3.*'
+
+      barograph keys s3://bucket/runs/first --json | jq -r '.[].key'
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.keys_page import print_keys
+
+    print_keys(run, kind, path, as_json=as_json)

@@ -1,0 +1,142 @@
+"""From the place of a run as it is typed to the run; and where it is none, to the one that was meant."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from barograph.errors import DamagedChunk, NewerFormat, NotARun, SettingsError, StoreDenied
+from barograph.runs.glance import runs_below
+from barograph.runs.layout import MANIFEST
+from barograph.runs.places import DEFAULT_ROOT
+from barograph.runs.reader import Run
+from barograph.store.base import Store
+from barograph.store.objects import FileStore
+from barograph.store.urls import store_from_url
+
+_LISTED = 3
+"""Most places that an error names."""
+
+
+def store_at(place: str) -> Store:
+    """Return the store at a place as typed.
+
+    Raises:
+        SettingsError: It is no such place, or in the memory of another process.
+        StoreError: The environment does not say how to reach the bucket.
+    """
+    if place.lower().startswith("memory:"):
+        raise SettingsError(
+            f"{place} is in the memory of the process that writes it, and this is another process; record to a "
+            "directory or a bucket to see the run from here."
+        )
+    return store_from_url(place)
+
+
+def run_at(place: str) -> Run:
+    """Return the run at a place as typed.
+
+    Raises:
+        NotARun: There is none; the message says what is there, and the nearest place that has one.
+        NewerFormat, DamagedChunk: Its first paper cannot be read.
+        SettingsError, StoreError: As for `store_at`; the place cannot be read.
+    """
+    store = store_at(place)
+    try:
+        return Run(store)
+    except (NotARun, StoreDenied):
+        explain_absence(place, store)
+        raise
+    except NewerFormat as error:
+        raise NewerFormat(f"{error} ({store.url})") from None
+    except DamagedChunk as error:
+        raise DamagedChunk(f"{error} What else is there: barograph doctor {place}") from None
+
+
+def tell_damage(run: Run, place: str) -> None:
+    """Say on standard error that something could not be read, and what tells more; nothing where all could."""
+    if run.damage:
+        what = "1 file" if len(run.damage) == 1 else f"{len(run.damage)} files"
+        print(f"barograph: {what} of this run cannot be read, and the rest is shown: {run.damage[0]} "
+              f"All that is wrong: barograph doctor {place}", file=sys.stderr)
+
+
+def explain_absence(place: str, store: Store) -> None:
+    """Raise NotARun with all that helps where there is no run; return where nothing more is known."""
+    if isinstance(store, FileStore):
+        try:
+            _explain_directory(place, store.root)
+        except OSError:
+            return  # it may not even be looked at; the store's own error says so
+    elif below := runs_below(store):
+        _several(place, below)
+
+
+def nearest_run(path: Path) -> str:
+    """Return the sentence that says which run was meant by a path that is none; "" where nobody can know."""
+    names = _runs_in(path.parent)
+    default = Path(DEFAULT_ROOT)
+    for folder, known in ((path.parent, names), (default, _runs_in(default))):
+        matches = difflib.get_close_matches(path.name, known, n=1)
+        if matches:
+            return f"Did you mean {_as_typed(folder / matches[0])}?"
+    if names:
+        where = "here" if path.parent == Path.cwd() else f"in {_as_typed(path.parent)}"
+        return f"Runs {where}: {', '.join(sorted(names)[-_LISTED:])}{_and_more(len(names))}."
+    known = _runs_in(default)
+    return f"The newest run here is {default / max(known)}." if known else ""
+
+
+def nearest_folder(path: Path) -> str:
+    """Return the sentence that says which directory was meant by a path that is none; "" where nobody can know."""
+    try:
+        known = [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
+    except OSError:
+        return ""
+    matches = difflib.get_close_matches(path.name, known, n=1)
+    return f"Did you mean {_as_typed(path.parent / matches[0])}?" if matches else ""
+
+
+def _explain_directory(place: str, path: Path) -> None:
+    if path.is_file():
+        part_of = next((parent for parent in path.parents if (parent / MANIFEST).is_file()), None)
+        hint = f"it is part of the run {_as_typed(part_of)}." if part_of else "a run is a directory."
+        raise NotARun(f"{place} is a file; {hint}")
+    if not path.exists():
+        raise NotARun(f"There is no run at {place}: no such directory. {nearest_run(path)}".rstrip())
+    if not any(path.iterdir()):
+        raise NotARun(f"There is no run at {place}: the directory is empty. {nearest_run(path)}".rstrip())
+    part_of = next((parent for parent in path.parents if (parent / MANIFEST).is_file()), None)
+    if part_of:
+        raise NotARun(f"{place} is no run; it is part of the run {_as_typed(part_of)}.")
+    # Not deeper: it may be a home directory.
+    below = [found for pattern in ("*", "*/*") for found in path.glob(f"{pattern}/{MANIFEST}")]
+    if below:
+        _several(place, [str(found.parent.relative_to(path)) for found in below])
+
+
+def _several(place: str, below: list[str]) -> NoReturn:
+    shown = ", ".join(f"{place.rstrip('/')}/{name}" for name in sorted(below)[-_LISTED:])
+    what = "a run lies" if len(below) == 1 else f"{len(below)} runs lie"
+    raise NotARun(f"{place} is no run, but {what} below it: {shown}{_and_more(len(below))}.")
+
+
+def _runs_in(folder: Path) -> list[str]:
+    try:
+        return [entry.name for entry in folder.iterdir() if (entry / MANIFEST).is_file()]
+    except OSError:
+        return []
+
+
+def _as_typed(path: Path) -> str:
+    """Return a path as one would type it here."""
+    try:
+        return str(path.relative_to(Path.cwd())) if path.is_absolute() else str(path)
+    except ValueError:
+        return str(path)
+
+
+def _and_more(count: int) -> str:
+    return f" and {count - _LISTED} more" if count > _LISTED else ""

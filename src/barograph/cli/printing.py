@@ -1,0 +1,210 @@
+"""How commands print: tables and lines for a terminal, plain ones for a pipe, and JSON.
+
+On a terminal there is colour and the width is kept. In a pipe every row is one line, columns stand two
+spaces apart, nothing is cut and nothing is coloured, so that `grep` and `awk` can be relied on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from enum import Enum
+from typing import Any
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+Cell = str | Text
+
+_INDENT = 2
+_GAP = 3
+_PROSE = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        title: Its head.
+        right: Numbers, which stand to the right and are never broken.
+        terminal, pipe: Whether it is shown there.
+        prose: Text that may be broken anywhere.
+        spare: On a terminal that is too narrow the column with the greatest number goes first; 0 stays.
+    """
+
+    title: str
+    right: bool = False
+    terminal: bool = True
+    pipe: bool = True
+    prose: bool = False
+    spare: int = 0
+
+
+class Printer:
+    """Prints on one stream, as that stream is best read.
+
+    Args:
+        console: Where to; None: standard output.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or console_on()
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether a person looks on."""
+        return self.console.is_terminal
+
+    def line(self, line: Cell = "", *, indent: int = 0) -> None:
+        """Print a line; on a terminal one that is too long goes on below its own beginning."""
+        text = _text(line)
+        if self.on_terminal:
+            self.console.print(Padding(text, (0, 0, 0, indent), expand=False))
+        else:
+            self.console.print(Text(" " * indent) + text, soft_wrap=True)
+
+    def heading(self, title: str, rest: Cell = "") -> None:
+        """Print the head of a section, with an empty line before it."""
+        self.console.print()
+        self.line(Text.assemble((title, "bold"), "  " if rest else "", _text(rest)) if rest else Text(title, "bold"))
+
+    def entries(self, entries: Iterable[tuple[str, Cell]]) -> None:
+        """Print names and what belongs to each, below each other."""
+        listed = list(entries)
+        width = max((len(name) for name, _ in listed), default=0)
+        if not self.on_terminal:
+            for name, value in listed:
+                self.line(Text.assemble(f"{name:<{width}}  ", _text(value)), indent=_INDENT)
+            return
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, value in listed:
+            grid.add_row(name, _text(value))
+        self.console.print(Padding(grid, (0, 0, 0, _INDENT), expand=False))
+
+    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
+        """Print a table.
+
+        Args:
+            columns: Its columns.
+            rows: A cell for each column, those that are not shown included.
+        """
+        cells = [[_text(cell) for cell in row] for row in rows]
+        if self.on_terminal:
+            self._rich_table(columns, cells)
+        else:
+            self._plain_table(columns, cells)
+
+    def json(self, data: object) -> None:
+        """Print data as JSON, alone and strict: NaN as null, infinities as "inf" and "-inf"."""
+        self.console.file.write(json.dumps(plain(data), indent=1, allow_nan=False) + "\n")
+
+    def _rich_table(self, columns: Sequence[Column], rows: list[list[Text]]) -> None:
+        shown = [index for index, column in enumerate(columns)
+                 if column.terminal and any(row[index].plain for row in rows)]
+        while _width([columns[index] for index in shown], [[row[index] for index in shown] for row in rows]) > (
+            self.console.width - _INDENT
+        ):
+            spare = max(shown, key=lambda index: columns[index].spare)
+            if not columns[spare].spare:
+                break
+            shown.remove(spare)
+        table = _rich(columns, rows, shown)
+        self.console.print(Padding(table, (0, 0, 0, _INDENT), expand=False))
+
+    def _plain_table(self, columns: Sequence[Column], rows: list[list[Text]]) -> None:
+        shown = [index for index, column in enumerate(columns) if column.pipe]
+        lines = [[columns[index].title for index in shown]]
+        lines += [[row[index].plain.strip() or "-" for index in shown] for row in rows]
+        widths = [max(cell_len(line[at]) for line in lines) for at in range(len(shown))]
+        for line in lines:
+            padded = [
+                _padded(cell, width, right=columns[index].right)
+                for cell, width, index in zip(line, widths, shown, strict=True)
+            ]
+            self.console.print(Text("  ".join(padded).rstrip()), soft_wrap=True)
+
+
+def console_on(*, stderr: bool = False) -> Console:
+    """Return a console on standard output or error that prints names as they are.
+
+    A letter that the stream cannot show is replaced: that is no reason to fail.
+    """
+    stream = sys.stderr if stderr else sys.stdout
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def _width(columns: Sequence[Column], rows: list[list[Text]]) -> int:
+    """Return the width a table asks for; prose asks for little, since it can go on below."""
+    widths = [max([cell_len(column.title), *(row[at].cell_len for row in rows)]) for at, column in enumerate(columns)]
+    asked = [min(width, _PROSE) if column.prose else width for width, column in zip(widths, columns, strict=True)]
+    return sum(asked) + _GAP * (len(columns) - 1)
+
+
+def _rich(columns: Sequence[Column], rows: list[list[Text]], shown: Sequence[int]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim", border_style="dim")
+    for index in shown:
+        column = columns[index]
+        # Folded, not cut: half a name is the name of nothing.
+        table.add_column(Text(column.title), justify="right" if column.right else "left", overflow="fold",
+                         no_wrap=column.right)
+    for row in rows:
+        table.add_row(*(row[index] for index in shown))
+    return table
+
+
+def plain(value: object) -> Any:
+    """Return JSON data for any of our values: NaN as None, infinities as "inf" and "-inf".
+
+    Example:
+        >>> plain({"loss": math.nan, "norms": (1.0, -math.inf)})
+        {'loss': None, 'norms': [1.0, '-inf']}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(_name(name)): plain(item) for name, item in value.items()}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str) or value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    if isinstance(value, Iterable):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+def shown(text: str) -> str:
+    r"""Return a name as one line that moves no cursor, whatever is in it.
+
+    Example:
+        >>> shown("fc\n1\x1b[31m")
+        'fc\\n1\\x1b[31m'
+    """
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
+def _name(name: object) -> object:
+    return name.value if isinstance(name, Enum) else name
+
+
+def _text(cell: Cell) -> Text:
+    return cell if isinstance(cell, Text) else Text(shown(cell))
+
+
+def _padded(cell: str, width: int, *, right: bool) -> str:
+    gap = " " * (width - cell_len(cell))
+    return gap + cell if right else cell + gap

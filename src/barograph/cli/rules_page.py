@@ -1,0 +1,98 @@
+"""What `barograph rules` prints."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from dataclasses import fields
+
+from rich.text import Text
+
+from barograph.cli.printing import Column, Printer
+from barograph.cli.signs import severity_text
+from barograph.errors import BadRule
+from barograph.rules.base import Parameter, Rule, limits_in_words
+from barograph.rules.page import page_from_rule, selection_in_words
+from barograph.rules.registry import installed
+
+_LIST = (Column("code"), Column("name"), Column("severity"), Column("what is wrong", prose=True))
+_PARAMETERS = (
+    Column("parameter"), Column("default", right=True), Column("must be", spare=1), Column("meaning", prose=True),
+)
+
+
+def print_rules(*, as_json: bool) -> None:
+    """Print the installed rules."""
+    catalog, printer = installed(), Printer()
+    if as_json:
+        printer.json([_brief(rule_class) for rule_class in catalog.classes])
+    else:
+        printer.table(_LIST, [
+            [Text(rule_class.code, "bold"), rule_class.name, severity_text(rule_class.severity), _fault(rule_class)]
+            for rule_class in catalog.classes
+        ])
+        if printer.on_terminal:
+            printer.line()
+            printer.line("The whole page of one:  barograph rules explain CODE", indent=2)
+    for problem in catalog.problems:
+        print(f"barograph: {problem}", file=sys.stderr)
+
+
+def print_rule(name: str, *, as_json: bool) -> None:
+    """Print the page of one rule.
+
+    Raises:
+        UnknownName: There is none of that name; the message says the nearest.
+        BadRule: It cannot be used, or has no page.
+    """
+    rule_class = installed().named(name)
+    page, printer = page_from_rule(rule_class), Printer()
+    needs = [selection_in_words(selection) for selection in rule_class().needs]
+    sections = {title: " ".join(text.split()) for title, text in page.sections.items()}
+    if as_json:
+        printer.json({**_brief(rule_class), "sections": sections, "needs": needs,
+                      "parameters": _parameters(rule_class)})
+        return
+    printer.line(Text.assemble((f"{rule_class.code} {rule_class.name}", "bold"), "  ",
+                               severity_text(rule_class.severity)))
+    printer.line(page.fault)
+    for title, text in sections.items():
+        printer.heading(title)
+        printer.line(text, indent=2)
+    printer.heading("Parameters", f"set them below [rule_settings.{rule_class.code}] in barograph.toml")
+    printer.table(_PARAMETERS, [
+        [str(item["name"]), _shown(item["default"]), str(item["must_be"]), str(item["meaning"])]
+        for item in _parameters(rule_class)
+    ])
+    printer.heading("Needs", "what must have been recorded")
+    for need in needs:
+        printer.line(need, indent=2)
+
+
+def _brief(rule_class: type[Rule]) -> dict[str, object]:
+    return {"code": rule_class.code, "name": rule_class.name, "severity": rule_class.severity,
+            "fault": _fault(rule_class)}
+
+
+def _fault(rule_class: type[Rule]) -> str:
+    try:
+        return page_from_rule(rule_class).fault
+    except BadRule:
+        # A rule of somebody's own may go without a page; its first line says what there is.
+        return inspect.cleandoc(rule_class.__doc__ or "").partition("\n")[0]
+
+
+def _parameters(rule_class: type[Rule]) -> list[dict[str, object]]:
+    values = rule_class().parameters
+    limits = {item.name: item.metadata.get("parameter", Parameter()) for item in fields(rule_class)}
+    own_first = sorted(values, key=lambda name: name in ("patience", "recovery"))
+    return [
+        {"name": name, "default": values[name], "must_be": limits_in_words(limits[name]), "meaning": limits[name].doc}
+        for name in own_first
+    ]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(entry) for entry in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

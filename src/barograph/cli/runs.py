@@ -1,0 +1,32 @@
+"""`barograph runs`: the runs in a place, a line each."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    root: Annotated[
+        str, typer.Argument(metavar="ROOT", help="Directory or URL; every run below it is listed.")
+    ] = "barograph-runs",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the runs below a directory or a bucket's prefix, newest first.
+
+    For each: how it stands, when it started, steps made, the last loss, open findings by severity, what capture
+    cost of the training time, and its place, which the other commands take.
+
+    Examples:
+
+      barograph runs
+
+      barograph runs s3://bucket/experiments
+
+      barograph runs --json | jq -r '.[] | select(.state == "failed") | .place'
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.runs_page import print_runs
+
+    print_runs(root, as_json=as_json)

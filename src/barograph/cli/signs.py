@@ -1,0 +1,50 @@
+"""Signs and colours: one meaning, one look, in every command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.text import Text
+
+from barograph.model.finding import Finding, FindingState, Severity
+from barograph.runs.glance import RunState
+
+SEVERITY_STYLES = {
+    Severity.BREAKING: "bold red", Severity.COSTLY: "bold yellow", Severity.DOUBTFUL: "yellow", Severity.NOTE: "cyan",
+}
+
+_STATE_STYLES = {
+    RunState.RUNNING: "bold green", RunState.STARTING: "green", RunState.FINISHED: "green",
+    RunState.STOPPED: "bold yellow", RunState.FAILED: "bold red", RunState.KILLED: "bold red",
+    RunState.DAMAGED: "bold red", RunState.UNKNOWN: "yellow", RunState.EMPTY: "dim",
+}
+_STANDING_STYLES = {state.value: style for state, style in _STATE_STYLES.items()}
+
+_SIGN, _UNSEEN = "●", "○"
+
+
+def state_text(state: str) -> Text:
+    """Return how a run or a worker stands, in its colour."""
+    return Text(state, _STANDING_STYLES.get(state, ""))
+
+
+def severity_text(severity: Severity, text: str = "") -> Text:
+    """Return `text`, or the severity's name, in its colour."""
+    return Text(text or severity.value, SEVERITY_STYLES[severity])
+
+
+def layer_sign(findings: Iterable[Finding], *, recorded: bool, judged: bool) -> Text:
+    """Return the sign of a layer.
+
+    In the colour of the worst open finding that names it; hollow where nothing was recorded of it or nobody
+    has judged it, so that green always means: looked at, and nothing found.
+    """
+    still_open = [item for item in findings if item.state is FindingState.OPEN]
+    if still_open:
+        return Text(_SIGN, SEVERITY_STYLES[still_open[0].severity])
+    return Text(_SIGN, "green") if recorded and judged else Text(_UNSEEN, "dim")
+
+
+def count_of_bad(nonfinite: int) -> Text:
+    """Return how many elements are NaN or infinite, loud where there are any."""
+    return Text(f"{nonfinite}", "bold red" if nonfinite else "dim")

@@ -1,0 +1,186 @@
+"""A run at a glance: how it stands, told by its papers alone, without a look into its records."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import nan
+
+from barograph.errors import DamagedChunk, NewerFormat, ObjectNotFound, StoreError
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.manifest import Manifest
+from barograph.runs.claim import claimer_of
+from barograph.runs.findings import read_findings
+from barograph.runs.layout import MANIFEST, WATCH
+from barograph.runs.papers import manifest_from_bytes
+from barograph.runs.process import is_alive
+from barograph.runs.roster import Roster, Standing, WorkerState
+from barograph.runs.survey import survey
+from barograph.store.base import Store
+
+_LOOKS = 3
+_LOOK_AGAIN_SECS = 0.8
+_THREADS = 8
+
+
+class RunState(StrEnum):
+    """How a run stands, by the workers of its newest attempt."""
+
+    STARTING = "starting"
+    """No worker has come yet, and the process that began it lives."""
+    RUNNING = "running"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    """A finding stopped it."""
+    FAILED = "failed"
+    KILLED = "killed"
+    """A worker ended without a word."""
+    UNKNOWN = "unknown"
+    """Its workers are on another machine, and gave no sign while they were watched."""
+    EMPTY = "empty"
+    """No process trained."""
+    DAMAGED = "damaged"
+    """Its first paper cannot be read."""
+
+
+_WORST_FIRST = (
+    (Standing.RUNNING, RunState.RUNNING), (Standing.UNKNOWN, RunState.UNKNOWN), (Standing.KILLED, RunState.KILLED),
+    (Standing.FAILED, RunState.FAILED), (Standing.STOPPED, RunState.STOPPED), (Standing.FINISHED, RunState.FINISHED),
+)
+"""Of several workers the first of these speaks: as long as one runs, the run does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """How a run stands.
+
+    Attributes:
+        url: Where it is.
+        state: How it stands.
+        manifest: What it is; None where that cannot be read.
+        workers: Of all attempts.
+        attempt: The newest one.
+        steps: Steps made in it, of the worker that is furthest.
+        loss: Its last loss; None where none was seen.
+        cost: Greatest share of the training time that capture took from a worker; NaN where it is not known.
+        ended_unix: When the last worker gave its last sign, by its own clock; NaN where there was none.
+        watched: Whether a watcher has looked at it.
+        covered: Whether everything there was to see was seen, as far as its workers know.
+        findings: What watchers found.
+        problems: What could not be read.
+    """
+
+    url: str
+    state: RunState
+    manifest: Manifest | None = None
+    workers: Sequence[WorkerState] = ()
+    attempt: int = 0
+    steps: int = 0
+    loss: float | None = None
+    cost: float = nan
+    ended_unix: float = nan
+    watched: bool = False
+    covered: bool = False
+    findings: Sequence[Finding] = ()
+    problems: Sequence[str] = field(default=())
+
+    @property
+    def open_findings(self) -> Mapping[Severity, int]:
+        """How many findings are open, of each severity that has any, the worst first."""
+        found = Counter(item.severity for item in self.findings if item.state is FindingState.OPEN)
+        return {severity: found[severity] for severity in Severity if found[severity]}
+
+    @property
+    def newest_workers(self) -> Sequence[WorkerState]:
+        """The workers of the newest attempt."""
+        return [item for item in self.workers if item.worker.attempt == self.attempt]
+
+
+def runs_below(store: Store) -> list[str]:
+    """Return where in `store` there are runs: the part of the name before `run.json`, "" for the store itself.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    names = (item.name for item in store.list())
+    return [name.rpartition("/")[0] for name in names if name == MANIFEST or name.endswith(f"/{MANIFEST}")]
+
+
+def glance(store: Store, *, clock: Clock | None = None, wait: Callable[[float], object] = time.sleep) -> Glance:
+    """Return how the run in `store` stands.
+
+    Args:
+        store: Where it is. A store without a run gives a `Glance` that is damaged.
+        clock: For how long heartbeats were watched.
+        wait: Lets some seconds pass, where only its heartbeat can tell whether a worker on another machine lives.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    return glances([store], clock=clock, wait=wait)[0]
+
+
+def glances(
+    stores: Iterable[Store], *, clock: Clock | None = None, wait: Callable[[float], object] = time.sleep
+) -> list[Glance]:
+    """Return how each of these runs stands; arguments and errors as for `glance`."""
+    looks = [_Look(store, clock or SystemClock()) for store in stores]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = list(pool.map(_Look.take, looks))
+        for _ in range(_LOOKS - 1):
+            if all(item.state is not RunState.UNKNOWN for item in found):
+                break
+            wait(_LOOK_AGAIN_SECS)
+            found = list(pool.map(_Look.take_if_unknown, looks, found))
+    return found
+
+
+class _Look:
+    """Looks at one run, more than once where it must see whether a heartbeat counts."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._roster = Roster(store, clock)
+
+    def take_if_unknown(self, before: Glance) -> Glance:
+        return self.take() if before.state is RunState.UNKNOWN else before
+
+    def take(self) -> Glance:
+        found = survey(self._store)
+        try:
+            manifest = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
+        except (DamagedChunk, NewerFormat) as error:
+            return Glance(self._store.url, RunState.DAMAGED, problems=(str(error),))
+        except ObjectNotFound:
+            return Glance(self._store.url, RunState.DAMAGED, problems=(f"There is no {MANIFEST}.",))
+        workers = self._roster.workers(found)
+        attempt = max(found.attempts, default=0)
+        newest = [item for item in workers if item.worker.attempt == attempt]
+        last = [item.last for item in newest if item.last is not None]
+        lead = max(last, key=lambda beat: beat.step, default=None)
+        log = read_findings(self._store)
+        return Glance(
+            url=self._store.url, state=self._state(newest, attempt), manifest=manifest, workers=workers,
+            attempt=attempt, steps=lead.step if lead else 0, loss=lead.loss if lead and lead.coverage.loss_seen else None,
+            cost=max((beat.cost.share for beat in last), default=nan),
+            ended_unix=max((beat.time_unix for beat in last), default=nan),
+            watched=any(name.startswith(f"{WATCH}/") for name in found.size_bytes),
+            covered=bool(last) and all(beat.coverage.complete and not beat.dropped_steps for beat in last),
+            findings=log.findings, problems=(*self._roster.damage, *log.damage),
+        )
+
+    def _state(self, workers: Sequence[WorkerState], attempt: int) -> RunState:
+        standings = {item.standing for item in workers}
+        for standing, state in _WORST_FIRST:
+            if standing in standings:
+                return state
+        try:
+            claimer = claimer_of(self._store, attempt)
+        except StoreError:
+            return RunState.UNKNOWN
+        return RunState.STARTING if claimer and is_alive(claimer[0]) else RunState.EMPTY

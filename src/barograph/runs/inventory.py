@@ -1,0 +1,166 @@
+"""What a run holds of each key: where and how often it was recorded, and what was recorded last."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from barograph.model.key import Key, Kind, kind_from_name
+from barograph.model.step import Mode
+from barograph.model.summary import Summary
+from barograph.runs.events import dictionary_column
+from barograph.runs.moment import view_from_rows
+from barograph.runs.reader import Run
+from barograph.runs.view import StepView, group_of, worker_order
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key in one mode.
+
+    Attributes:
+        key: Which.
+        mode: In which mode.
+        layer: Class of the module it belongs to; "" for what is in none.
+        dtype: Type of the elements; "" for plain numbers.
+        steps: How many different steps it was recorded in.
+        first_step, last_step: Of them.
+        summary: Of the last step, merged over workers; None for plain numbers, and where a worker's part of a
+            split tensor is missing.
+        value: The plain number of the last step; None for tensors.
+        saved: Whether the whole tensor was saved at the last step.
+    """
+
+    key: Key
+    mode: Mode
+    layer: str
+    dtype: str
+    steps: int
+    first_step: int
+    last_step: int
+    summary: Summary | None
+    value: float | None
+    saved: bool
+
+
+def inventory(run: Run, kind: Kind | str | None = None, path: str = "*") -> list[Entry]:
+    """Return what the run holds, by key and mode; those of one worker's replicas stand for all.
+
+    Args:
+        run: Which.
+        kind: Only of this kind.
+        path: Only those whose path matches this shell pattern.
+
+    Raises:
+        UnknownName: There is no such kind.
+        StoreError: The store cannot be read.
+    """
+    wanted = kind_from_name(kind) if kind is not None else None
+    kinds = sorted({key.kind for key in run.keys(wanted) if fnmatch.fnmatchcase(key.path, path)})
+    return sorted(
+        (entry for kind in kinds for entry in _entries(run, kind, path)), key=lambda item: (item.key, item.mode)
+    )
+
+
+def speaking(workers: Iterable[str]) -> list[str]:
+    """Return the workers that speak for a tensor, the first one first: all ranks, or else the first process.
+
+    Example:
+        >>> speaking(["r10", "r2"]), speaking(["p1", "p0"])
+        (['r2', 'r10'], ['p0'])
+    """
+    in_order = sorted(workers, key=worker_order)
+    return [name for name in in_order if group_of(name) == "r"] or in_order[:1]
+
+
+def _entries(run: Run, kind: Kind, path: str) -> Iterator[Entry]:
+    # First where each key was recorded, which is a few numbers a row; then what, of the last steps alone.
+    series = _Series(run.arrow(kind, path, columns=("attempt", "tick", "step", "optimizer", "mode", "path")))
+    if not len(series.starts):
+        return
+    last = series.last()
+    views = _views(run.arrow(kind, path, start=min(moment.step for moment in last)), set(last))
+    for path_, moment, steps, first in zip(series.paths(), last, series.counts(), series.first_steps(), strict=True):
+        key = Key(kind, path_)
+        view = next((view for view in views.get(moment, ()) if view.subject(key) or view.scalar(key) is not None), None)
+        subject = view.subject(key) if view else None
+        yield Entry(
+            key, moment.mode, subject.layer if subject else "", subject.dtype if subject else "", int(steps),
+            int(first), moment.step,
+            summary=view.summary(key) if view else None,
+            value=view.scalar(key) if view else None,
+            saved=view is not None and key in view.tensors(),
+        )
+
+
+class _Moment(NamedTuple):
+    """A step as it is told from others."""
+
+    mode: Mode
+    optimizer: str
+    step: int
+
+
+class _Series:
+    """The rows of one kind, sorted by path, mode and time."""
+
+    def __init__(self, table: pa.Table) -> None:
+        paths, modes, optimizers = (dictionary_column(table, name) for name in ("path", "mode", "optimizer"))
+        self._paths, self._modes, self._optimizers = paths.texts, modes.texts, optimizers.texts
+        series = paths.codes * len(modes.texts) + modes.codes
+        attempt, tick, step = (table[name].to_numpy() for name in ("attempt", "tick", "step"))
+        order = np.lexsort((tick, attempt, series))
+        self._series, self._step, self._optimizer = series[order], step[order], optimizers.codes[order]
+        self.starts = np.flatnonzero(np.diff(self._series, prepend=-1))
+
+    def paths(self) -> list[str]:
+        """Return the path of each series."""
+        return [self._paths[code // len(self._modes)] for code in self._series[self.starts].tolist()]
+
+    def last(self) -> list[_Moment]:
+        """Return the moment at which each series was recorded last, in time."""
+        ends = np.append(self.starts[1:], len(self._series)) - 1
+        rows = zip(self._series[ends].tolist(), self._optimizer[ends].tolist(), self._step[ends].tolist(), strict=True)
+        return [
+            _Moment(Mode(self._modes[code % len(self._modes)]), self._optimizers[optimizer], step)
+            for code, optimizer, step in rows
+        ]
+
+    def first_steps(self) -> list[int]:
+        """Return the least step of each series."""
+        return [int(step) for step in np.minimum.reduceat(self._step, self.starts)]
+
+    def counts(self) -> list[int]:
+        """Return how many steps each series has; those of two optimizers are different ones."""
+        order = np.lexsort((self._step, self._optimizer, self._series))
+        what = np.stack([self._series, self._optimizer, self._step])[:, order]
+        new = np.concatenate([[True], (what[:, 1:] != what[:, :-1]).any(axis=0)])
+        return [int(count) for count in np.add.reduceat(new.astype(np.int64), self.starts)]
+
+
+def _views(table: pa.Table, moments: Collection[_Moment]) -> dict[_Moment, list[StepView]]:
+    """Return what was recorded at each moment: all ranks in one view, each process without rank in its own."""
+    modes, optimizers, workers = (dictionary_column(table, name) for name in ("mode", "optimizer", "worker"))
+    steps = table["step"].to_numpy()
+    views: dict[_Moment, list[StepView]] = {}
+    for moment in moments:
+        if moment.mode.value not in modes.texts or moment.optimizer not in optimizers.texts:
+            continue  # gone meanwhile, as the run's settings ask
+        then = (
+            (steps == moment.step) & (modes.codes == modes.texts.index(moment.mode.value))
+            & (optimizers.codes == optimizers.texts.index(moment.optimizer))
+        )
+        present = [workers.texts[code] for code in np.unique(workers.codes[then]).tolist()]
+        ranks = speaking(present) if any(group_of(name) == "r" for name in present) else []
+        for together in [ranks, *([name] for name in sorted(set(present) - set(ranks), key=worker_order))]:
+            parts = {name: [table.filter(pa.array(then & (workers.codes == workers.texts.index(name))))]
+                     for name in together}
+            view = view_from_rows(parts) if parts else None
+            if view is not None:
+                views.setdefault(moment, []).append(view)
+    return views

@@ -1,0 +1,166 @@
+"""The layers of a model as the run last saw them: their figures, their gradients over time, what was found."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from barograph.measures.summary import merge
+from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
+from barograph.model.summary import Summary
+from barograph.runs.events import dictionary_column
+from barograph.runs.inventory import Entry, inventory, speaking
+from barograph.runs.reader import Run
+from barograph.runs.series import series_columns, series_from_tables, statistic_named
+
+LAYER_KINDS = (Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OUTPUT)
+"""Kinds a layer is shown by."""
+
+_OF_PARAMETERS = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind.OPTIMIZER_STATE})
+_OF_MODULES = frozenset({Kind.INPUT, Kind.OUTPUT})
+_ITEMS = re.compile(r"(\[[^\[\]]*\])+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A number over the recorded steps.
+
+    Attributes:
+        steps: Which, rising.
+        values: As many. NaN where something was not finite.
+    """
+
+    steps: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One module of the model.
+
+    Attributes:
+        path: Of the module; "" for the model itself.
+        layer: Its class; "" where it was not recorded.
+        figures: Kind to the Summary of its last recorded step; a module's parameters are taken together.
+        steps: Kind to that step.
+        gradient_norms: Norm of the gradient of all its parameters.
+        findings: Those whose evidence names it, open ones first, then the worst.
+    """
+
+    path: str
+    layer: str
+    figures: Mapping[Kind, Summary]
+    steps: Mapping[Kind, int]
+    gradient_norms: Trend
+    findings: tuple[Finding, ...]
+
+
+def layers_of(run: Run, findings: Iterable[Finding] = ()) -> list[Layer]:
+    """Return the layers of which anything was recorded in training, or that a finding names; by path.
+
+    Args:
+        run: Which.
+        findings: What was found in it.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    entries: dict[str, dict[Kind, list[Entry]]] = {}
+    for kind in LAYER_KINDS:
+        for entry in inventory(run, kind):
+            path = layer_path(entry.key)
+            if entry.mode is Mode.TRAIN and entry.summary is not None and path is not None:
+                entries.setdefault(path, {}).setdefault(kind, []).append(entry)
+    named = _findings_by_layer(findings)
+    norms = _gradient_norms(run)
+    paths = sorted({*entries, *named}, key=natural_order)
+    return [_layer(path, entries.get(path, {}), norms.get(path, Trend()), named.get(path, ())) for path in paths]
+
+
+def layer_path(key: Key) -> str | None:
+    """Return the path of the module a key belongs to; None where it belongs to none.
+
+    Example:
+        >>> layer_path(Key(Kind.GRADIENT, "blocks.0.fc.weight")), layer_path(Key(Kind.OUTPUT, "lstm[1][0]"))
+        ('blocks.0.fc', 'lstm')
+        >>> layer_path(Key(Kind.LOSS, "total")) is None
+        True
+    """
+    if key.kind not in _OF_PARAMETERS | _OF_MODULES:
+        return None
+    path = _ITEMS.sub("", key.path)
+    return path.rpartition(".")[0] if key.kind in _OF_PARAMETERS else path
+
+
+def natural_order(path: str) -> list[tuple[int, str]]:
+    """Return what paths sort by, so that block 2 stands before block 10.
+
+    Example:
+        >>> sorted(["h.10.fc", "h.2.fc"], key=natural_order)
+        ['h.2.fc', 'h.10.fc']
+    """
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path)]
+
+
+def _layer(path: str, entries: Mapping[Kind, list[Entry]], norms: Trend, findings: tuple[Finding, ...]) -> Layer:
+    # Parameters that are no longer recorded, because they were frozen, say, keep their last figures to themselves.
+    last = {kind: max(entry.last_step for entry in found) for kind, found in entries.items()}
+    figures = {
+        kind: merge(*(entry.summary for entry in found if entry.summary and entry.last_step == last[kind]))
+        for kind, found in entries.items()
+    }
+    classes = [entry.layer for found in entries.values() for entry in found if entry.layer]
+    return Layer(path, classes[0] if classes else "", figures, last, norms, findings)
+
+
+def _findings_by_layer(findings: Iterable[Finding]) -> dict[str, tuple[Finding, ...]]:
+    worst_first = sorted(
+        findings, key=lambda item: (item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity))
+    )
+    named: dict[str, tuple[Finding, ...]] = {}
+    for finding in worst_first:
+        paths = {layer_path(item.key) for item in finding.evidence if item.key is not None}
+        for path in paths - {None}:
+            assert path is not None
+            named[path] = (*named.get(path, ()), finding)
+    return named
+
+
+def _gradient_norms(run: Run) -> dict[str, Trend]:
+    squares: dict[str, dict[int, float]] = {}
+    for key, tables in _by_key_and_worker(run):
+        power = series_from_tables(key, statistic_named("sum_sq"), tables)
+        bad = series_from_tables(key, statistic_named("nonfinite"), tables)
+        of_layer = squares.setdefault(layer_path(key) or "", {})
+        for step, value in zip(power.steps.tolist(), np.where(bad.values > 0, np.nan, power.values), strict=True):
+            of_layer[step] = of_layer.get(step, 0.0) + float(value)
+    return {
+        path: Trend(tuple(sorted(by_step)), tuple(math.sqrt(by_step[step]) for step in sorted(by_step)))
+        for path, by_step in squares.items()
+    }
+
+
+def _by_key_and_worker(run: Run) -> Iterator[tuple[Key, dict[str, list[pa.Table]]]]:
+    """Yield each gradient with its rows, by worker, of the workers that speak for it."""
+    # All in one reading: each file is proved anew whenever it is looked into.
+    columns = ("worker", "path", *series_columns(statistic_named("nonfinite"), one_worker=False))
+    table = run.arrow(Kind.GRADIENT, mode=Mode.TRAIN, columns=tuple(dict.fromkeys(columns)))
+    paths, workers = dictionary_column(table, "path"), dictionary_column(table, "worker")
+    order = np.argsort(paths.codes * len(workers.texts) + workers.codes, kind="stable")
+    table = table.take(pa.array(order))
+    path, worker = paths.codes[order], workers.codes[order]
+    starts = np.flatnonzero(np.diff(path * len(workers.texts) + worker, prepend=-1)).tolist()
+    parts: dict[str, dict[str, list[pa.Table]]] = {}
+    for start, stop in itertools.pairwise([*starts, len(path)]):
+        mine = parts.setdefault(paths.texts[path[start]], {})
+        mine[workers.texts[worker[start]]] = [table.slice(start, stop - start)]
+    for name, tables in parts.items():
+        yield Key(Kind.GRADIENT, name), {worker: tables[worker] for worker in speaking(tables)}
