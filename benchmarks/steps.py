@@ -126,6 +126,10 @@ def print_steps(report: Mapping[str, Any]) -> None:
         f"step: wall time; […]: holds the true median with probability {interval_of(range(rounds)).coverage:.2f}, from "
         f"{rounds} rounds; its thread's CPU: of the thread that trains, whatever else the machine is doing"
     )
+    if BASE in report["wall"]:
+        control = Interval(**report["wall"][BASE])
+        resolved = max(control.high - 1, 1 - control.low)
+        note(f"the control strays by {resolved:.1%}: no smaller difference of wall time is resolved by this run")
     for name, shares in _own_shares(entries).items():
         note(f"{name} itself says that it cost {interval_of(shares).median:.2%} of the training time")
     for name, reason in report["failures"].items():
