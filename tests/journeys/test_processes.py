@@ -110,9 +110,12 @@ dist.destroy_process_group()
 '''
 
 
+TORCHRUN = ("torchrun", "--nproc-per-node", "2", "--master-port")
+
+
 def test_the_workers_of_torchrun_are_workers_and_their_weights_replicas(desk: Any) -> None:
     desk.script(REPLICAS)
-    watched = desk.run("--budget", "off", "torchrun", "--nproc-per-node", "2", "--master-port", _free_port(), "train.py")
+    watched = desk.run("--budget", "off", *TORCHRUN, _free_port(), "train.py")
     assert watched.code == 0, watched.err
     assert sorted(watched.text.splitlines()) == ["rank 0 ended", "rank 1 ended"]
     run = desk.open()

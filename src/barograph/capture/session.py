@@ -115,6 +115,7 @@ class Session:
         self._last_loss = float("nan")
         self._startup_secs = 0.0
         self._stop_reason: str | None = None
+        self._stop_after = 0
         self.stopped_by = ""
         self._mode: Mode | None = None
         self._final_steps: Callable[[], None] = lambda: None
@@ -252,9 +253,15 @@ class Session:
 
     # Stopping and ending
 
-    def request_stop(self, reason: str) -> None:
-        """Ask for training to be stopped after this step; safe from any thread, and heard once."""
+    def request_stop(self, reason: str, after_steps: int = 0) -> None:
+        """Ask for training to be stopped; safe from any thread, and heard once.
+
+        Args:
+            reason: One sentence for people.
+            after_steps: Steps to be made before; 0: stop after the one under way.
+        """
         if not self.stopped_by:
+            self._stop_after = after_steps
             self._stop_reason = reason
 
     def raise_if_stopped(self) -> None:
@@ -263,7 +270,7 @@ class Session:
         Raises:
             TrainingStopped: Once for each request.
         """
-        if self._stop_reason is not None:
+        if self._stop_reason is not None and self.steps_made >= self._stop_after:
             reason, self._stop_reason = self._stop_reason, None
             self.stopped_by = reason
             raise TrainingStopped(reason)

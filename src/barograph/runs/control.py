@@ -11,6 +11,7 @@ from barograph.runs.papers import sealed, unsealed
 from barograph.store.base import Store
 
 _STOP = f"{CONTROL}/stop-"
+_TOGETHER = f"{CONTROL}/together-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +65,28 @@ def read_stop(store: Store, *, attempt: int) -> StopRequest | None:
             # A damaged request stops nothing: better one bad step too many than a good run ended by a flipped bit.
             continue
     return min(found, key=lambda request: (request.requested_unix, request.finding_id), default=None)
+
+
+def agreed_stop_step(store: Store, *, attempt: int, proposed: int) -> int:
+    """Return after how many steps the workers of an attempt stop: all after the same, so that none waits for another.
+
+    Workers that train together wait for each other in every step. One that ends by itself leaves the others
+    waiting, or failing.
+
+    Args:
+        store: The run's.
+        attempt: Which life of the run.
+        proposed: What counts if no other worker has proposed anything yet.
+
+    Raises:
+        StoreError: The store cannot be written or read.
+    """
+    name = f"{_TOGETHER}{attempt:04d}.json"
+    try:
+        store.create(name, sealed({"after_steps": proposed}))
+    except ObjectExists:
+        try:
+            return int(unsealed(store.get(name), name)["after_steps"])
+        except (DamagedChunk, KeyError):
+            return proposed
+    return proposed

@@ -11,6 +11,7 @@ without a word, the scribe publishes what it has, writes no ending, and ends.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import signal
@@ -23,11 +24,11 @@ from typing import TYPE_CHECKING
 
 from barograph.errors import StoreError
 from barograph.model.clock import SystemClock
-from barograph.model.manifest import Heartbeat
+from barograph.model.manifest import EndState, Heartbeat
 from barograph.model.records import Subject
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.runs.claim import claim_worker
-from barograph.runs.control import read_stop
+from barograph.runs.control import agreed_stop_step, read_stop
 from barograph.runs.process import parent_process
 from barograph.runs.scribe_messages import Assignment, Delivery, End, StopAsked
 from barograph.runs.writer import RunWriter
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 _NICENESS = 5
 _LINE_POLL_SECS = 0.5
 _CLAIM_AGAIN_SECS = 0.5
+_HEARD_SECS = 2.0
+"""Within this time every worker has heard that it is to stop: each looks twice a second."""
 
 
 @dataclass(slots=True)
@@ -58,6 +61,7 @@ class _Scribe:
     _subjects: tuple[Subject, ...] = ()
     _writer: RunWriter | None = None
     _early: list[Delivery] = field(default_factory=list)
+    _stop_reason: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def work(self) -> None:
@@ -69,9 +73,11 @@ class _Scribe:
         writer = self._claimed_within(settings.close_timeout_secs)
         if writer is None:
             return
-        if end is None:
+        if end is None and not self._stop_reason:
             writer.abandon()
             return
+        # Of workers that are stopped together the first to end has its launcher end the others.
+        end = end or End(EndState.STOPPED, self._stop_reason)
         closing = writer.close(end.state, end.reason)
         with contextlib.suppress(OSError):
             self.line.send(closing)
@@ -122,10 +128,15 @@ class _Scribe:
             break
 
         def look_for_stop(store: Store) -> None:
-            request = read_stop(store, attempt=worker.attempt)
-            if request is not None:
-                with contextlib.suppress(OSError):
-                    self.line.send(StopAsked(request.reason))
+            request = None if self._stop_reason else read_stop(store, attempt=worker.attempt)
+            if request is None:
+                return
+            after_steps = 0
+            if worker.world_size > 1:
+                after_steps = agreed_stop_step(store, attempt=worker.attempt, proposed=self._step_ahead())
+            self._stop_reason = request.reason
+            with contextlib.suppress(OSError):
+                self.line.send(StopAsked(request.reason, after_steps))
 
         writer = RunWriter(store, worker, settings=settings, status=self._how_it_goes, on_control=look_for_stop)
         with self._lock:
@@ -139,6 +150,12 @@ class _Scribe:
         while self._writer is None and time.monotonic() < deadline:
             time.sleep(0.02)
         return self._writer
+
+    def _step_ahead(self) -> int:
+        """Return a step that no worker makes before all have heard of it."""
+        last = self._how_it_goes()
+        steps = math.ceil(_HEARD_SECS / last.step_secs) if last.step_secs > 0 else 0
+        return last.step + steps + 2
 
     def _how_it_goes(self) -> Heartbeat:
         return self._status or Heartbeat(beat=0, time_unix=time.time())

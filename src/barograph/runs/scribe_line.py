@@ -40,7 +40,7 @@ class ScribeLine:
         versions: Package to version, in this process.
         settings: As for `RunWriter`.
         status: Tells how training goes; called in a thread of ours.
-        on_stop: Called in a thread of ours with the reason when somebody asks that training stop.
+        on_stop: Called in a thread of ours when somebody asks that training stop, with what `StopAsked` holds.
 
     Raises:
         OSError: The process cannot be started.
@@ -56,7 +56,7 @@ class ScribeLine:
         versions: Mapping[str, str],
         settings: Settings,
         status: Callable[[], Heartbeat],
-        on_stop: Callable[[str], None],
+        on_stop: Callable[[str, int], None],
     ) -> None:
         self._settings = settings
         self._status = status
@@ -165,7 +165,7 @@ class ScribeLine:
         while self._line.poll(0):
             message = self._line.recv()
             if isinstance(message, StopAsked):
-                self._on_stop(message.reason)
+                self._on_stop(message.reason, message.after_steps)
             elif isinstance(message, Closing):
                 self._answer = message
 

@@ -61,6 +61,12 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class StopAsked:
-    """Somebody asks that training stop."""
+    """Somebody asks that training stop.
+
+    Attributes:
+        reason: One sentence for people.
+        after_steps: Steps to be made before, counted from the training's first; 0: stop after the one under way.
+    """
 
     reason: str
+    after_steps: int = 0
