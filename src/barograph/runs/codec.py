@@ -117,12 +117,15 @@ def _table(steps: Sequence[CompactStep], points: Points, worker: str, attempt: i
     has_value[place[without]] = False
     tensor = np.zeros(rows, bool)
     tensor[place[drafted.tensor_rows]] = True
+    position = np.full(rows, -1, np.int32)
+    position[place[:moment_rows]] = np.concatenate([*(step.rows for step in steps), np.empty(0, np.intp)])
 
     columns = {
         "attempt": pa.array(np.full(rows, attempt, np.int32)),
         "chunk": pa.array(np.full(rows, chunk, np.int64)),
         "worker": _texts([worker], np.zeros(rows, np.int32)),
         "tensor": pa.array(tensor),
+        "position": pa.array(position, mask=position < 0),
         "value": pa.array(value, mask=~has_value),
         **_subject_columns(subjects, subject_codes[order]),
         **_step_columns(steps, np.concatenate([*drafted.step_codes, np.empty(0, np.intp)]), points, order),

@@ -129,7 +129,9 @@ class _Rows:
         is_point = table["skipped"].is_null().to_numpy()
         modes = dictionary_column(table, "mode")
         chunk, tick, step = (table[name].to_numpy() for name in ("chunk", "tick", "step"))
-        order = np.lexsort((step, modes.codes, ~is_point, tick, chunk))
+        # Within a step, in the order in which the worker met the subjects: that in which its layers ran.
+        position = table["position"].fill_null(np.iinfo(np.int32).max).to_numpy()
+        order = np.lexsort((position, step, modes.codes, ~is_point, tick, chunk))
         self._order = order
         self._chunk, self._tick, self._step = chunk[order], tick[order], step[order]
         self._is_point, self._mode = is_point[order], modes.codes[order]

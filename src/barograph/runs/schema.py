@@ -36,6 +36,7 @@ SCHEMA = pa.schema([
     pa.field("dtype", _TEXT, nullable=False),
     pa.field("shard", pa.bool_(), nullable=False),
     pa.field("whole", pa.int64()),
+    pa.field("position", pa.int32()),
     pa.field("tensor", pa.bool_(), nullable=False),
     pa.field("value", pa.float64()),
     *(pa.field(name, pa.int64() if name in COUNTS else pa.float64()) for name in MOMENT_FIELDS),
@@ -56,7 +57,7 @@ WRITER_OPTIONS: dict[str, Any] = {
     "version": "2.6",
     "compression": "zstd",
     "compression_level": 3,
-    "use_dictionary": [*TEXTS, "attempt", "chunk", *COUNTS, "unit_count"],
+    "use_dictionary": [*TEXTS, "attempt", "chunk", "position", *COUNTS, "unit_count"],
     "column_encoding": {
         **dict.fromkeys(_FLOATS, "BYTE_STREAM_SPLIT"),
         **{f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in UNIT_LISTS},

@@ -23,7 +23,7 @@ class Columns:
     """All subjects of one kind in one step.
 
     Attributes:
-        subjects: What each row is about.
+        subjects: What each row is about, in the order in which the worker first met them: layers as they ran.
         moments: Shape (len(subjects), 10), columns as in `MOMENT_FIELDS`. Not to be written to.
         exponents: Shape (len(subjects), 512); a row is all zero where that subject has no histogram. None
             where no subject has one.
