@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from barograph.capture import recording
+from barograph.capture.presets import preset_named
 from barograph.capture.recording import Recording
-from barograph.errors import SessionClosed, SettingsError, UnknownName, nearest
+from barograph.errors import AlreadyAttached, SessionClosed, SettingsError, UnknownName, nearest
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch
 from barograph.model.selection import Selection
@@ -73,12 +73,15 @@ def attach(
         >>> barograph.open("memory://attach").steps()
         [0, 1, 2]
     """
-    under_run = recording.current() if os.environ.get(LAUNCH_VARIABLE) else None
+    under_run = recording.launched()
     if under_run is not None:
         _hand_over(under_run, model, optimizer)
         if explicit_steps:
             under_run.tap.explicit_steps = True
         return AttachedRun(under_run, owned=False)
+    if (other := recording.current()) is not None:
+        # Before a place is claimed for it.
+        raise AlreadyAttached(f"This process is being recorded already, to {other.url}. Close that run first.")
     wanted = _settings(settings, to, config, collections)
     started = recording.start(_launch(wanted), only=model is not None, explicit_steps=explicit_steps)
     _hand_over(started, model, optimizer)
@@ -121,7 +124,12 @@ class AttachedRun:
             recorded.session.guard.caught(error, "logging numbers")
 
     def save(self, name: str, tensor: Any) -> None:
-        """Record a whole tensor under a name, with the step that is under way."""
+        """Record a whole tensor under a name, with the step that is under way.
+
+        Raises:
+            SessionClosed: The run has been closed.
+        """
+        self._check_open()
         self._recording.tap.save(name, tensor)
 
     def mode(self, mode: str | Mode | None) -> _ModeSet:
@@ -145,11 +153,13 @@ class AttachedRun:
 
         Raises:
             SettingsError: `attach` was not told `explicit_steps=True`.
+            SessionClosed: The run has been closed.
             TrainingStopped: A finding asked for it.
         """
         tap = self._recording.tap
         if not tap.explicit_steps:
             raise SettingsError("run.step() needs attach(…, explicit_steps=True); without, optimizer steps are steps.")
+        self._check_open()
         tap.end_explicit_step(loss)
         self._recording.session.raise_if_stopped()
 
@@ -158,8 +168,13 @@ class AttachedRun:
         if self._owned:
             self._recording.close()
         if self._watcher is not None:
-            _await_watcher(self._watcher)
+            # Where nothing was recorded there is nothing to tell.
+            _await_watcher(self._watcher, _LAST_WORDS_SECS if self._recording.session.declared else 0.0)
             self._watcher = None
+
+    def _check_open(self) -> None:
+        if self._recording.session.closed:
+            raise SessionClosed(f"This run is closed; it records nothing more ({self.url}).")
 
     def __enter__(self) -> Self:
         return self
@@ -216,6 +231,7 @@ def _launch(settings: Settings) -> Launch:
                 'Several workers train together, so attach needs one place for all: attach(…, to="runs/mine").'
             )
         settings = _with(settings, to=new_place(sys.argv[0] or "interactive"))
+    preset_named(settings.preset)
     rules = rules_from_settings(settings)
     store = store_from_url(settings.to)
     # The whole place, since the script may change its directory before its first step.
@@ -250,6 +266,9 @@ def _mode(mode: str | Mode | None) -> Mode | None:
     return Mode(mode)
 
 
+_LAST_WORDS_SECS = 15.0
+
+
 def _rank() -> int | None:
     rank = os.environ.get("RANK", "")
     return int(rank) if rank.isdigit() else None
@@ -259,17 +278,32 @@ def _is_alone() -> bool:
     return os.environ.get("WORLD_SIZE", "1") in ("", "1")
 
 
-def _start_watcher(recorded: Recording) -> subprocess.Popen[bytes]:
+def _start_watcher(recorded: Recording) -> subprocess.Popen[bytes] | None:
+    """Start to watch from another process; None where none can be started: then the training goes on unwatched."""
     environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
-    command = [sys.executable, "-m", "barograph", "watch", recorded.url, "--brief"]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment)
-
-
-def _await_watcher(watcher: subprocess.Popen[bytes], patience_secs: float = 15.0) -> None:
-    """Let the watcher tell its last findings; it ends by itself when the run has."""
-    deadline = time.monotonic() + patience_secs
+    # -P: what lies in the script's folder must not be imported in place of a library.
+    command = [sys.executable, "-P", "-m", "barograph", "watch", recorded.url, "--brief"]
     try:
-        watcher.wait(timeout=max(0.0, deadline - time.monotonic()))
+        # Of its own session: a Ctrl-C at the terminal is for the training, whose end it still has to tell.
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=_standard_error(), stderr=_standard_error(),
+                                env=environment, start_new_session=True)
+    except OSError as error:
+        recorded.session.guard.caught(error, "starting to watch")
+        return None
+
+
+def _standard_error() -> int:
+    """Return where the script's standard error goes, as another process can write to it."""
+    try:
+        return sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):
+        return 2  # a stream of Python alone, as notebooks and test runners have
+
+
+def _await_watcher(watcher: subprocess.Popen[bytes], patience_secs: float) -> None:
+    """Let the watcher tell its last findings; it ends by itself when the run has."""
+    try:
+        watcher.wait(patience_secs)
     except subprocess.TimeoutExpired:
         watcher.terminate()
         watcher.wait()

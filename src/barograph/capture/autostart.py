@@ -19,6 +19,14 @@ def arm() -> None:
     sys.meta_path.insert(0, _AfterTorch())
 
 
+def begin_if_armed() -> None:
+    """Begin now rather than at the import of torch, if that was still waited for."""
+    waiting = [finder for finder in sys.meta_path if isinstance(finder, _AfterTorch)]
+    for finder in waiting:
+        sys.meta_path.remove(finder)
+        _begin()
+
+
 class _AfterTorch(importlib.abc.MetaPathFinder):
     """Finds torch as everybody does, and acts when it has been loaded."""
 

@@ -25,13 +25,13 @@ class Guard:
 
     def __init__(self, *, strict: bool) -> None:
         self.strict = strict
-        self._problems: dict[str, int] = {}
+        self._problems: dict[str, tuple[str, int]] = {}
 
     @property
     def problems(self) -> tuple[str, ...]:
         """One sentence for each cause so far, with how often it happened."""
         return tuple(
-            text if times == 1 else f"{text} ({times} times)" for text, times in list(self._problems.items())
+            text if times == 1 else f"{text} ({times} times)" for text, times in list(self._problems.values())
         )
 
     def caught(self, error: Exception, doing: str) -> None:
@@ -42,20 +42,29 @@ class Guard:
         """
         if self.strict:
             raise error
-        self.report(f"{doing}: {type(error).__name__}: {error} [{_origin(error)}]")
+        kind, origin = type(error).__name__, _origin(error)
+        # What the message says may differ each time; the place in the code and the kind of error do not.
+        self.report(f"{doing}: {kind}: {error} [{origin}]", cause=f"{doing}: {kind} [{origin}]")
 
     def note(self, problem: str) -> None:
         """Keep something for the run's papers that nobody need be warned of."""
-        self._problems.setdefault(problem, 1)
+        self._problems.setdefault(problem, (problem, 1))
 
-    def report(self, problem: str) -> None:
-        """Keep a problem for the run's papers, and warn the first time."""
-        known = problem in self._problems
-        if not known and len(self._problems) >= _MAX_PROBLEMS:
+    def report(self, problem: str, *, cause: str = "") -> None:
+        """Keep a problem for the run's papers, and warn the first time.
+
+        Args:
+            problem: One sentence, for people.
+            cause: What makes two problems one; "": the sentence itself.
+        """
+        cause = cause or problem
+        if cause in self._problems:
+            first, times = self._problems[cause]
+            self._problems[cause] = first, times + 1
             return
-        self._problems[problem] = self._problems.get(problem, 0) + 1
-        if known:
+        if len(self._problems) >= _MAX_PROBLEMS:
             return
+        self._problems[cause] = problem, 1
         frame = _user_frame()
         message = f"Barograph: {problem}. Training goes on."
         # A script that turns warnings into errors must not die of one of ours: then it is printed.

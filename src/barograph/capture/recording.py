@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
+from barograph.capture.autostart import begin_if_armed
 from barograph.capture.session import Rank, Session
 from barograph.capture.trace import leave_out_our_frames
 from barograph.errors import EXIT_STOPPED, AlreadyAttached, TrainingStopped
 from barograph.model.clock import SystemClock
-from barograph.model.launch import Launch, launch_from_environment
+from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
 from barograph.model.manifest import EndState, Heartbeat
 from barograph.model.settings import Settings
 from barograph.runs.scribe_line import ScribeLine
@@ -107,6 +108,14 @@ def _writer_in_this_process(
 
 def current() -> Recording | None:
     """Return the recording of this process; None if there is none."""
+    return _current
+
+
+def launched() -> Recording | None:
+    """Return the recording that `barograph run` began in this process; None where it began none."""
+    if not os.environ.get(LAUNCH_VARIABLE):
+        return None
+    begin_if_armed()
     return _current
 
 

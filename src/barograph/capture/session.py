@@ -237,10 +237,10 @@ class Session:
 
     def log(self, values: Mapping[str, float], step: int | None = None) -> None:
         """Record numbers of the script's own."""
+        if self.closed:
+            raise SessionClosed(f"This run is closed; it records nothing more ({self.settings.to}).")
         writer = self._writer
         if writer is None:
-            if self.closed:
-                raise SessionClosed("This run is closed; it records nothing more.")
             self.began()
             writer = self._writer
             if writer is None:

@@ -1,0 +1,265 @@
+"""`with barograph.attach(model, optimizer) as run:`, in the script itself."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.modules import module as modules
+from torch.optim import optimizer as optimizers
+
+import barograph
+from barograph.capture.guard import BarographWarning
+from barograph.errors import AlreadyAttached, RunFinished, RunInUse, SessionClosed, SettingsError, UnknownName
+
+
+class Training:
+    """A small model and what trains it."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05)
+        self.inputs, self.labels = torch.randn(32, 8), torch.randint(0, 3, (32,))
+
+    def step(self) -> float:
+        self.optimizer.zero_grad()
+        loss = F.cross_entropy(self.model(self.inputs), self.labels)
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+    def evaluate(self) -> float:
+        with torch.no_grad():
+            return F.cross_entropy(self.model(self.inputs), self.labels).item()
+
+
+@pytest.fixture
+def training() -> Training:
+    return Training()
+
+
+STRICT = {"strict": True, "budget": None, "watch": False}
+
+
+def test_everything_the_script_says_and_does_is_in_the_run(training: Training, tmp_path: Path) -> None:
+    losses = []
+    with barograph.attach(training.model, training.optimizer, to=tmp_path / "run", **STRICT) as attached:
+        for step in range(6):
+            losses.append(training.step())
+            attached.log({"accuracy": step / 10, "rate": torch.tensor(0.25)})
+            if step == 3:
+                attached.save("confusion", torch.arange(6.0).reshape(2, 3))
+        with attached.mode("eval"):
+            evaluated = training.evaluate()
+            attached.log({"accuracy": 0.875})
+        attached.log({"late": 1.5}, step=4)
+    run = barograph.open(attached.url)
+    assert attached.url == str(tmp_path / "run")
+    np.testing.assert_allclose(run.series("loss:total").values, losses, rtol=1e-6)
+    assert run.series("scalar:accuracy").values.tolist() == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+    assert run.series("scalar:accuracy").steps.tolist() == [1, 2, 3, 4, 5, 6]
+    assert run.series("scalar:rate").values.tolist() == [0.25] * 6
+    assert run.series("scalar:late").steps.tolist() == [4]
+    assert run.series("scalar:accuracy", mode="eval").values.tolist() == [0.875]
+    np.testing.assert_array_equal(run.tensor("custom:confusion", 4), [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_allclose(run.series("loss:cross_entropy", mode="eval").values, [evaluated], rtol=1e-6)
+    assert [str(state.standing) for state in run.workers] == ["finished"]
+    weight = training.model[0].weight.detach().double()
+    assert run.summary("weight:0.weight", 5).sum_sq == pytest.approx(weight.square().sum().item(), rel=1e-6)
+
+
+def test_only_what_is_handed_over_is_recorded_under_the_names_that_are_given(tmp_path: Path) -> None:
+    watched, other = Training(), Training()
+    with barograph.attach({"net": watched.model}, watched.optimizer, to=tmp_path, **STRICT):
+        for _ in range(3):
+            other.step()
+            watched.step()
+    run = barograph.open(tmp_path)
+    assert run.steps().tolist() == [0, 1, 2]
+    assert {key.path for key in run.keys("weight")} == {"net.0.weight", "net.0.bias", "net.2.weight", "net.2.bias"}
+
+
+def test_steps_end_where_the_script_says_so(training: Training, tmp_path: Path) -> None:
+    with barograph.attach(training.model, to=tmp_path, explicit_steps=True, **STRICT) as attached:
+        for step in range(4):
+            loss = F.cross_entropy(training.model(training.inputs), training.labels)
+            for parameter, gradient in zip(
+                training.model.parameters(), torch.autograd.grad(loss, list(training.model.parameters())), strict=True
+            ):
+                with torch.no_grad():
+                    parameter -= 0.1 * gradient
+            attached.step(loss=0.5 * step)
+    run = barograph.open(tmp_path)
+    assert run.steps().tolist() == [0, 1, 2, 3]
+    assert run.series("loss:total").values.tolist() == [0.0, 0.5, 1.0, 1.5]
+    norms = run.series("weight:0.weight", "l2").values
+    assert len(set(norms.tolist())) == 4
+
+
+def test_explicit_steps_must_be_asked_for(training: Training, tmp_path: Path) -> None:
+    with (
+        barograph.attach(training.model, to=tmp_path, **STRICT) as attached,
+        pytest.raises(SettingsError, match="explicit_steps=True"),
+    ):
+        attached.step()
+
+
+def _fail(training: Training, place: Path) -> None:
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012, SIM117 - the block is what is tested
+        with barograph.attach(training.model, to=place, **STRICT):
+            training.step()
+            _ = 1 / 0
+
+
+def test_an_exception_in_the_block_passes_and_is_how_the_run_ended(training: Training, tmp_path: Path) -> None:
+    _fail(training, tmp_path)
+    state = barograph.open(tmp_path).workers[0]
+    assert (str(state.standing), state.ending.reason) == ("failed", "ZeroDivisionError: division by zero")
+
+
+def test_a_process_is_recorded_once_at_a_time(training: Training, tmp_path: Path) -> None:
+    with barograph.attach(training.model, to=tmp_path / "first", **STRICT):
+        training.step()
+        with pytest.raises(AlreadyAttached, match="first"):
+            barograph.attach(training.model, to=tmp_path / "second", **STRICT)
+        training.step()
+    assert not (tmp_path / "second").exists()
+    with barograph.attach(training.model, to=tmp_path / "second", **STRICT):
+        training.step()
+    assert barograph.open(tmp_path / "first").steps().tolist() == [0, 1]
+    assert barograph.open(tmp_path / "second").steps().tolist() == [0]
+
+
+def test_a_run_that_has_ended_is_not_written_again(training: Training, tmp_path: Path) -> None:
+    with barograph.attach(training.model, to=tmp_path, **STRICT):
+        training.step()
+    with pytest.raises(RunFinished):
+        barograph.attach(training.model, to=tmp_path, **STRICT)
+    assert training.step() > 0
+
+
+def test_a_run_that_failed_is_resumed_in_its_place(training: Training, tmp_path: Path) -> None:
+    _fail(training, tmp_path)
+    with barograph.attach(training.model, to=tmp_path, **STRICT):
+        training.step()
+    run = barograph.open(tmp_path)
+    assert [(state.worker.attempt, str(state.standing)) for state in run.workers] == [(0, "failed"), (1, "finished")]
+
+
+@pytest.mark.parametrize(("settings", "error"), [
+    ({"preset": "standart"}, UnknownName), ({"budgte": 1}, UnknownName), ({"budget": 7}, SettingsError),
+    ({"on_finding": "stpo"}, UnknownName), ({"rules": ["G999"]}, UnknownName), ({"config": "no.toml"}, SettingsError),
+])
+def test_a_wrong_setting_is_said_at_once_and_nothing_is_left(
+    training: Training, tmp_path: Path, settings: dict[str, Any], error: type[Exception]
+) -> None:
+    before = _furniture(training)
+    with pytest.raises(error):
+        barograph.attach(training.model, to=tmp_path / "run", watch=False, **settings)
+    assert _furniture(training) == before
+    assert not (tmp_path / "run").exists()
+
+
+def test_after_close_nothing_of_ours_is_left_and_nothing_more_is_recorded(training: Training, tmp_path: Path) -> None:
+    before = _furniture(training)
+    attached = barograph.attach(training.model, training.optimizer, to=tmp_path, preset="everything", **STRICT)
+    for _ in range(3):
+        training.step()
+    assert _furniture(training) != before
+    attached.close()
+    assert _furniture(training) == before
+    training.step()
+    attached.close()
+    for late in (lambda: attached.log({"x": 1.0}), lambda: attached.save("x", torch.ones(1))):
+        with pytest.raises(SessionClosed):
+            late()
+    assert barograph.open(tmp_path).steps().tolist() == [0, 1, 2]
+
+
+def _furniture(training: Training) -> dict[str, Any]:
+    """Return everything of the process that a guest might have moved."""
+    holders = [
+        torch, torch.autograd, torch.nn.utils, torch.nn.utils.clip_grad, F, torch.amp.GradScaler, torch.optim.Optimizer,
+        nn.Module, torch.Tensor, torch.optim.SGD, nn.Linear,
+    ]
+    names = {f"{holder.__name__}.{name}": id(value) for holder in holders for name, value in vars(holder).items()
+             if callable(value)}
+    hooks = {name: list(value) for where in (modules, optimizers, training.model[0], training.optimizer)
+             for name, value in vars(where).items() if "hooks" in name and hasattr(value, "__iter__")}
+    tensors = [(id(item._backward_hooks), id(item._post_accumulate_grad_hooks)) for item in training.model.parameters()]
+    threads = sorted(thread.name for thread in threading.enumerate() if "barograph" in thread.name)
+    return {
+        **names, **hooks, "tensors": tensors, "threads": threads, "excepthook": sys.excepthook,
+        "warnings": list(warnings.filters), "meta_path": list(sys.meta_path), "model": sorted(vars(training.model)),
+        "chance": torch.get_rng_state().tolist(),
+    }
+
+
+def test_a_number_that_is_none_is_one_warning_and_training_goes_on(training: Training, tmp_path: Path) -> None:
+    with barograph.attach(training.model, to=tmp_path, watch=False) as attached:
+        training.step()
+        with pytest.warns(BarographWarning, match="logging numbers: ValueError: could not convert .*much") as told:
+            _log(attached, "much", "more", "most")
+        training.step()
+    assert [Path(warning.filename) for warning in told] == [Path(__file__)]
+    ending = barograph.open(tmp_path).workers[0].ending
+    assert len(ending.last.problems) == 1
+    assert ending.last.problems[0].endswith("(3 times)")
+
+
+def _log(attached: Any, *values: str) -> None:
+    for value in values:
+        attached.log({"accuracy": value})
+
+
+def test_a_block_without_training_ends_at_once_and_leaves_an_empty_run(tmp_path: Path) -> None:
+    with barograph.attach(to=tmp_path, **{**STRICT, "watch": True}):
+        pass
+    assert barograph.open(tmp_path).workers == ()
+
+
+def test_a_run_in_use_is_refused(training: Training, tmp_path: Path, desk: Any) -> None:
+    desk.script('import sys\ntrain_step()\nprint("trains", flush=True)\nsys.stdin.read()\n')
+    import subprocess
+
+    process = desk.start("barograph", "run", "--to", tmp_path / "run", "train.py", stdin=subprocess.PIPE)
+    assert process.stdout.readline() == b"trains\n"
+    with pytest.raises(RunInUse):
+        barograph.attach(training.model, to=tmp_path / "run", **STRICT)
+    again = desk.run("train.py", to=str(tmp_path / "run"))
+    assert (again.code, again.out) == (2, b"")
+    assert "Another process is writing this run now" in again.err
+    assert desk.end(process, b"").code == 0
+
+
+def test_a_script_that_attaches_is_recorded_once_under_barograph_run(desk: Any) -> None:
+    desk.write("train.py", '''
+import barograph
+with barograph.attach(to="its own place") as run:
+    import torch
+    from torch import nn
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(3):
+        optimizer.zero_grad()
+        model(torch.ones(4, 2)).square().mean().backward()
+        optimizer.step()
+        run.log({"step": step})
+    print(run.url)
+optimizer.step()
+''')
+    watched = desk.run("--budget", "off", "train.py")
+    assert watched.text.strip() == str(desk.folder / "run")
+    assert not (desk.folder / "its own place").exists()
+    run = desk.open()
+    assert run.series("scalar:step").values.tolist() == [0.0, 1.0, 2.0]
+    assert run.steps().tolist() == [0, 1, 2, 3]
