@@ -70,8 +70,8 @@ def attach(
         ...         optimizer.step()
         ...     run.log({"accuracy": 0.5})
         >>> import barograph
-        >>> barograph.open("memory://attach").steps()
-        [0, 1, 2]
+        >>> barograph.open("memory://attach").series("loss:total").steps
+        array([0, 1, 2])
     """
     under_run = recording.launched()
     if under_run is not None:

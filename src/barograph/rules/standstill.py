@@ -23,7 +23,7 @@ def signatures(moments: Numbers) -> NDArray[np.uint64]:
 
     Example:
         >>> one, same, other = signatures(np.array([[1.0] * 10, [1.0] * 10, [1.0] * 9 + [1.0 + 2**-52]]))
-        >>> one == same, one == other
+        >>> bool(one == same), bool(one == other)
         (True, False)
     """
     # Adding 0.0 turns −0.0 into 0.0: equal numbers must have equal bits.

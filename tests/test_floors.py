@@ -1,0 +1,124 @@
+"""The house stands: rooms import their own floor and those below, libraries have their doors, the front door is light."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src" / "barograph"
+
+DOORS = {
+    "torch": ("capture/torch",),
+    "triton": ("capture/torch",),
+    "obstore": ("store/",),
+    "pyarrow": ("runs/",),
+    "pandas": ("runs/",),
+    "polars": ("runs/",),
+    "safetensors": ("runs/",),
+    "ml_dtypes": ("measures/", "runs/"),
+    "numpy": ("model/records.py", "measures/", "runs/", "capture/", "rules/", "cli/"),
+    "typer": ("cli/",),
+    "rich": ("cli/", "watch/"),
+}
+"""Library to the beginnings of paths that may import it. `model/records.py` names arrays for type checkers alone."""
+
+PLANTS = {
+    "upward": ("measures/summary.py", "from barograph.runs import reader\n"),
+    "sideways": ("rules/base.py", "from barograph.capture import session\n"),
+    "hidden in a function": ("model/step.py", "def hidden():\n    from barograph.watch import loop\n"),
+    "torch, where runs are read": ("runs/reader.py", "import torch\n"),
+    "obstore, outside the store": ("runs/reader.py", "import obstore\n"),
+    "a terminal, in a rule": ("rules/base.py", "import rich\n"),
+}
+
+
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("house")
+    shutil.copy(ROOT / "pyproject.toml", root)
+    shutil.copytree(SOURCES, root / "src" / "barograph", ignore=shutil.ignore_patterns("__pycache__"))
+    return root
+
+
+def test_every_file_keeps_to_its_floor(copy: Path) -> None:
+    done = lint_imports(copy)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_wrong_import_is_found(copy: Path, plant: str) -> None:
+    name, line = PLANTS[plant]
+    path = copy / "src" / "barograph" / name
+    sound = path.read_text(encoding="utf-8")
+    path.write_text(f"{sound}\n{line}", encoding="utf-8")
+    try:
+        done = lint_imports(copy)
+    finally:
+        path.write_text(sound, encoding="utf-8")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "BROKEN" in done.stdout
+
+
+@pytest.mark.parametrize("library", DOORS)
+def test_every_library_has_its_door(library: str) -> None:
+    inside = {str(path.relative_to(SOURCES).as_posix()) for path in SOURCES.rglob("*.py") if library in imported(path)}
+    assert {name for name in inside if not name.startswith(DOORS[library])} == set()
+
+
+def test_no_other_library_is_used() -> None:
+    used = {name for path in SOURCES.rglob("*.py") for name in imported(path)}
+    assert used - set(sys.stdlib_module_names) - {"barograph"} == set(DOORS)
+
+
+def imported(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_init_files_below_the_top_are_empty() -> None:
+    assert [path for path in SOURCES.glob("*/**/__init__.py") if path.read_text(encoding="utf-8").strip()] == []
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.strip()
+
+
+def test_importing_barograph_takes_at_most_fifty_milliseconds() -> None:
+    code = ("import time; begin = time.perf_counter(); import barograph; "
+            "print(time.perf_counter() - begin)")
+    # The least of several: what else this machine does can only add to it.
+    assert min(float(python(code)) for _ in range(5)) <= 0.050
+
+
+def test_importing_barograph_loads_nothing_heavy() -> None:
+    loaded = set(python("import sys, barograph; print(*sys.modules)").split())
+    assert loaded & set(DOORS) == set()
+    assert {name for name in loaded if name.startswith("barograph.")} <= {"barograph.version"}
+
+
+def test_every_public_name_is_there_and_loads_no_framework() -> None:
+    code = ("import sys, barograph; found = [getattr(barograph, name) for name in barograph.__all__]; "
+            "print(len(found), 'torch' in sys.modules)")
+    number, torch_is_loaded = python(code).split()
+    assert int(number) >= 14
+    assert torch_is_loaded == "False"
