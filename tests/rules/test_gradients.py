@@ -144,6 +144,12 @@ def test_the_remedy_is_for_this_model(outputs: dict[str, str], layers: dict[str,
     assert remedy in found.remedy
 
 
+def test_every_tenth_step_is_judged() -> None:
+    found = said(VanishingGradient(), *(gradients({"a.weight": 1e-6, "b.weight": 1.0}, step) for step in range(3, 25)))
+
+    assert [step for step, items in enumerate(found, 3) if isinstance(items[0], Symptom)] == [3, 13, 23]
+
+
 def steady(count: int, norm: float = 1.0, loss: float | None = 1.0, first: int = 0) -> list[StepView]:
     """Return steps whose gradient norms and losses swing by a tenth about their level."""
     swing = (1.0, 1.1, 0.9, 1.05, 0.95)

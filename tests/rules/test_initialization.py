@@ -117,7 +117,7 @@ def test_outputs_that_grow_from_layer_to_layer_come_of_weights_too_large() -> No
         ((1.0, 100.0, 1.0), ("Linear", "ReLU", "Linear")),
         ((0.0, 100.0, 1.0), ("Linear", "Linear", "Linear")),
     ],
-    ids=["nine times, and any head", "shrinking", "a norm between", "with norms", "two layers", "an activation", "zero"],
+    ids=["nine times, any head", "shrinking", "a norm between", "with norms", "two layers", "an activation", "zero"],
 )
 def test_other_growth_is_let_pass(variances: tuple[float, ...], layers: tuple[str, ...]) -> None:
     assert subjects(step_of(3, variances=variances, layers=layers)) == [[]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -122,6 +123,13 @@ def test_a_loss_that_is_not_finite_over_finite_outputs_is_the_origin() -> None:
 
     assert found.message == 'The loss "total" is not finite, while outputs were finite.'
     assert "log or a division that meets 0" in found.remedy
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_came_as_a_plain_number_is_looked_at_too(value: float) -> None:
+    found = only(StepView.of(0, {LOSS: value, Key(Kind.OUTPUT, "fc"): FINE}))
+
+    assert found.message == 'The loss "total" is not finite, while outputs were finite.'
 
 
 def test_gradients_over_a_finite_loss_went_wrong_in_the_last_layer_that_shows_it() -> None:

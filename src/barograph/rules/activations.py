@@ -104,7 +104,7 @@ class SaturatedActivation(Rule):
 
     What it sees: for each unit after a tanh or sigmoid the mean of the derivative over its outputs, which is
       exactly 1 − mean(y²) for tanh and mean(y) − mean(y²) for the sigmoid. A unit is saturated where that is below
-      `threshold_derivative` (as if all inputs lay beyond ±4.15 and ±6.91); the layer is sick where more than
+      `threshold_derivative` (as if all inputs lay beyond ±3.00 and ±4.59); the layer is sick where more than
       `threshold_layer` of its units are. The last activation of the model is its answer and is not judged, nor are
       layers of fewer than four units.
     Why it matters: what comes back through a saturated unit is multiplied with next to nothing: everything before
@@ -121,7 +121,7 @@ class SaturatedActivation(Rule):
     severity: ClassVar[Severity] = Severity.COSTLY
 
     threshold_derivative: float = parameter(
-        1e-3, "Mean derivative below which a unit is saturated.", above=0.0, below=0.25,
+        0.01, "Mean derivative below which a unit is saturated.", above=0.0, below=0.25,
     )
     threshold_layer: float = parameter(
         0.5, "Share of saturated units above which a layer is sick.", above=0.0, below=1.0,
@@ -135,10 +135,10 @@ class SaturatedActivation(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         judged = 0
-        last = view.columns(Kind.OUTPUT, histograms=False).subjects[-1:]
+        last = [subject.key for subject in view.columns(Kind.OUTPUT, histograms=False).subjects[-1:]]
         found = (*_after(view, ("Tanh",), "tanh"), *_after(view, ("Sigmoid",), "sigmoid"))
         for subject, units in found:
-            if subject in last:
+            if subject.key in last:
                 continue
             judged += 1
             derivative = _mean_derivative(subject.layer, units)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from barograph.measures.summary import moments_of_values
 from barograph.model.key import Key, Kind
 from barograph.model.records import Subject
 from barograph.model.summary import MOMENT_FIELDS
@@ -161,13 +162,27 @@ def _grouping(subjects: tuple[Subject, ...]) -> _Grouping:
 
 
 def table_of(view: StepView, kind: Kind) -> Table:
-    """Return the tensors of that kind with at least one element seen in this step."""
+    """Return the tensors of that kind with at least one element seen in this step.
+
+    Plain numbers of the kind (losses, say) are tensors of one element.
+    """
     columns = view.columns(kind, histograms=False)
-    seen = columns.moments[:, _AT["count"]] > 0
-    if seen.all():
-        return Table(columns.subjects, columns.moments)
-    return Table(tuple(subject for subject, is_seen in zip(columns.subjects, seen, strict=True) if is_seen),
-                 columns.moments[seen])
+    subjects, moments = columns.subjects, columns.moments
+    seen = moments[:, _AT["count"]] > 0
+    if not seen.all():
+        subjects = tuple(subject for subject, is_seen in zip(subjects, seen, strict=True) if is_seen)
+        moments = moments[seen]
+    if kind not in _WITH_NUMBERS:
+        return Table(subjects, moments)
+    known = {subject.key for subject in subjects}
+    numbers = {key: value for key, value in view.scalars(kind).items() if key not in known}
+    if not numbers:
+        return Table(subjects, moments)
+    rows = [moments_of_values(np.array([value])) for value in numbers.values()]
+    return Table((*subjects, *(Subject(key) for key in numbers)), np.concatenate([moments, rows]))
+
+
+_WITH_NUMBERS = frozenset({Kind.LOSS, Kind.SCALAR, Kind.LEARNING_RATE})
 
 
 def learning_rate(view: StepView) -> float | None:

@@ -21,6 +21,8 @@ from barograph.rules.words import lower_rate, number, sentence
 from barograph.runs.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
+_APART_STEPS = 10
+"""Steps between two judgements: a deep network may need a few steps to come alive."""
 _SQUASHING = ("Sigmoid", "Tanh", "LogSigmoid", "Softsign", "Hardsigmoid", "Hardtanh", "sigmoid", "tanh")
 
 
@@ -31,6 +33,7 @@ class VanishingGradient(Rule):
     What it sees: the gradients of each layer (all parameters of one module together), before clipping. A
       layer's gradient has vanished where its norm is less than `ratio` of that of the layer with the greatest,
       or where its mean magnitude is below `threshold` and its norm less than a hundredth of the greatest.
+      Every tenth step is judged.
     Why it matters: such a layer keeps its first random values, and those behind it can only work with what it
       happens to make of the input.
     What to do: replace sigmoid and tanh between layers by ReLU or GELU; put normalisation layers or residual
@@ -53,8 +56,7 @@ class VanishingGradient(Rule):
         1e-3, "Share of the greatest layer's gradient norm below which a layer's gradient has vanished.",
         above=0.0, below=1.0,
     )
-    patience: int = parameter(5, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
-    recovery: int = parameter(5, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -66,6 +68,10 @@ class VanishingGradient(Rule):
         if view.step.skipped or judged.sum() < 2:
             yield Unjudged("fewer than two layers with gradients were recorded")
             return
+        if view.step.number < memory.get("next", 0):
+            yield Unjudged(f"gradients are judged every {_APART_STEPS} steps")
+            return
+        memory["next"] = view.step.number + _APART_STEPS
         norms = np.where(judged, layers.l2, 0.0)
         greatest = int(np.argmax(norms))
         share = norms / norms[greatest]

@@ -149,7 +149,8 @@ class Overfit(Rule):
     What it sees: at each evaluation the mean validation loss and, by the same loss function, the median training
       loss since the evaluation before. Overfitting is: (validation − training) / training above `ratio_threshold`,
       and validation above its own best by `rise_threshold` and three times its noise (the robust spread of its steps
-      from evaluation to evaluation), and training no higher than at that best.
+      from evaluation to evaluation; before the seventh, when that is not known, by twice `rise_threshold`), and
+      training no higher than at that best.
     Why it matters: from the best evaluation on, training makes the model worse at what it is for.
     What to do: stop, and take the weights of the best evaluation; next time more data or augmentation, dropout,
       weight decay, a smaller model, early stopping.
@@ -202,7 +203,9 @@ class Overfit(Rule):
         if validation <= best.get("validation", math.inf):
             best.update(validation=validation, training=training, step=view.step.number)
             return None
-        margin = self.rise_threshold * abs(best["validation"]) + _NOISES_OF_EVALUATION * _noise(history, 7)
+        rise = self.rise_threshold if len(history) >= _EVALUATIONS_FOR_NOISE else 2 * self.rise_threshold
+        noise = _noise(history, _EVALUATIONS_FOR_NOISE)
+        margin = rise * abs(best["validation"]) + _NOISES_OF_EVALUATION * noise
         gap = (validation - training) / max(abs(training), 1e-12)
         if not (gap > self.ratio_threshold and validation > best["validation"] + margin
                 and training <= best["training"]):
@@ -223,7 +226,7 @@ class Overfit(Rule):
 
 
 _MOST_TRAINED = 200
-_NOISE_OVER = 12
+_NOISE_OVER, _EVALUATIONS_FOR_NOISE = 12, 7
 _NOISES_OF_EVALUATION = 3.0
 
 

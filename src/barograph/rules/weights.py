@@ -76,7 +76,7 @@ class WeightUpdateRatio(Rule):
         ratio = _norm(updates) / (weight + self.epsilon)
         gradient = _norm(table_of(view, Kind.GRADIENT))
         first = memory.setdefault("first_gradient", gradient or None) or gradient
-        learns = gradient >= _CONVERGED * first and (rate or 0.0) >= _DECAYED * memory["peak_rate"]
+        learns = gradient > 0 and gradient >= _CONVERGED * first and (rate or 0.0) >= _DECAYED * memory["peak_rate"]
         memory["small"] = memory.get("small", 0) + 1 if ratio < self.small_threshold and learns else 0
         if memory["small"] == 1:
             memory["small_since"] = view.step.number

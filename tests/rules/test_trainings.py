@@ -1,0 +1,347 @@
+"""The whole suite of rules on real trainings: silent on healthy ones, and right about sick ones.
+
+Each model is trained on the digits that ship inside scikit-learn, or on text, and recorded as any user's
+script would be; then all rules judge the record.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from sklearn.datasets import load_digits
+from torch import nn
+
+from barograph.attaching import attach
+from barograph.model.finding import Finding
+from barograph.model.settings import Settings
+from barograph.rules.registry import rules_from_settings
+from barograph.store.urls import store_from_url
+from barograph.watch.loop import Watcher
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+Change = Callable[[int, Batch], Batch]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def mlp(
+    *widths: int, act: type[nn.Module] = nn.ReLU, more: Callable[[int], list[nn.Module]] = lambda _: []
+) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for before, width in zip((64, *widths), widths, strict=False):
+        layers += [nn.Linear(before, width), *more(width), act()]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], 10))
+
+
+class Convolutional(nn.Module):
+    """Two convolutions, with functional activations."""
+
+    def __init__(self, *, norm: bool) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 16, 3, padding=1), nn.Conv2d(16, 32, 3, padding=1)
+        self.norm1, self.norm2 = (nn.BatchNorm2d(16), nn.BatchNorm2d(32)) if norm else (nn.Identity(), nn.Identity())
+        self.fc1, self.fc2 = nn.Linear(128, 64), nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.max_pool2d(F.relu(self.norm1(self.conv1(x.view(-1, 1, 8, 8)))), 2)
+        x = F.max_pool2d(F.relu(self.norm2(self.conv2(x))), 2)
+        return self.fc2(F.relu(self.fc1(x.flatten(1))))
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.fc, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part.unflatten(2, (4, -1)).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, 2))
+        x = x + self.proj(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        return x + self.out(F.gelu(self.fc(self.norm2(x))))
+
+
+class Transformer(nn.Module):
+    """A small GPT with tied weights."""
+
+    def __init__(self, vocabulary: int, context: int, width: int = 48) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
+        self.blocks = nn.Sequential(Block(width), Block(width))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.normal_(module.weight, 0.0, 0.02)
+        self.head.weight = self.tokens.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.norm(self.blocks(self.tokens(x) + self.places(torch.arange(x.shape[1])))))
+
+
+def digits() -> tuple[Batch, Batch]:
+    data = load_digits()
+    x, y = torch.tensor(data.data, dtype=torch.float32) / 16, torch.tensor(data.target)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
+    return (x[order[:1400]], y[order[:1400]]), (x[order[1400:]], y[order[1400:]])
+
+
+def judged(url: str) -> list[Finding]:
+    watcher = Watcher(store_from_url(url), rules_from_settings(Settings()), record=False)
+    while not (poll := watcher.poll()).drained:
+        assert poll.steps or poll.more
+    assert watcher.problems == ()
+    return list(watcher.findings)
+
+
+def train(
+    model: nn.Module, optimizer: torch.optim.Optimizer, *, steps: int = 250, samples: int = 1400,
+    change: Change = lambda _, batch: batch, schedule: torch.optim.lr_scheduler.LRScheduler | None = None,
+    labels: torch.Tensor | None = None,
+    loss_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = nn.CrossEntropyLoss(),  # noqa: B008
+) -> list[Finding]:
+    """Train on digits, evaluating every 50 steps, and return what the rules found."""
+    torch.manual_seed(1)
+    (x, y), held_out = digits()
+    y = y if labels is None else labels
+    url = f"memory://{secrets.token_hex(8)}"
+    with attach(model, optimizer, to=url, watch=False, budget=None):
+        for step in range(steps):
+            model.train()
+            rows = torch.randint(0, samples, (64,))
+            inputs, targets = change(step, (x[rows], y[rows]))
+            loss = loss_of(model(inputs), targets)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if schedule is not None:
+                schedule.step()
+            if step % 50 == 49:
+                model.eval()
+                with torch.no_grad():
+                    loss_of(model(held_out[0]), held_out[1])
+    return judged(url)
+
+
+def warmed_up(optimizer: torch.optim.Optimizer, steps: int) -> torch.optim.lr_scheduler.LambdaLR:
+    """Return the usual schedule: up from 0, then down a cosine to 0."""
+    return torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min(step / 50, 1.0) * 0.5 * (1 + math.cos(math.pi * min(step / steps, 1.0)))
+    )
+
+
+def codes(findings: list[Finding]) -> set[str]:
+    return {finding.code for finding in findings}
+
+
+def test_a_plain_network_with_sgd_is_well() -> None:
+    torch.manual_seed(0)
+    model = mlp(128, 128)
+
+    assert train(model, torch.optim.SGD(model.parameters(), lr=0.1)) == []
+
+
+def test_a_convolutional_network_with_adam_is_well() -> None:
+    torch.manual_seed(0)
+    model = Convolutional(norm=False)
+
+    assert train(model, torch.optim.Adam(model.parameters(), lr=1e-3)) == []
+
+
+def test_batch_normalisation_with_momentum_is_well() -> None:
+    torch.manual_seed(0)
+    model = Convolutional(norm=True)
+
+    assert train(model, torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)) == []
+
+
+def test_dropout_weight_decay_and_warm_up_are_well() -> None:
+    torch.manual_seed(0)
+    model = mlp(256, 256, more=lambda _: [nn.Dropout(0.3)])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.1)
+
+    assert train(model, optimizer, schedule=warmed_up(optimizer, 250)) == []
+
+
+def test_tanh_layers_with_sgd_are_well() -> None:
+    torch.manual_seed(0)
+    model = mlp(128, 128, 128, act=nn.Tanh)
+
+    assert train(model, torch.optim.SGD(model.parameters(), lr=0.1)) == []
+
+
+def test_a_small_gpt_with_adamw_clipping_and_warm_up_is_well() -> None:
+    torch.manual_seed(0)
+    text = Path(__file__).read_text(encoding="utf-8") * 3
+    letters = sorted(set(text))
+    tokens = torch.tensor([letters.index(letter) for letter in text])
+    model = Transformer(len(letters), 32)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    schedule = warmed_up(optimizer, 200)
+    url = f"memory://{secrets.token_hex(8)}"
+    with attach(model, optimizer, to=url, watch=False, budget=None):
+        for _ in range(200):
+            starts = torch.randint(0, len(tokens) - 33, (16,))
+            batch = torch.stack([tokens[start : start + 33] for start in starts.tolist()])
+            loss = F.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+
+    assert judged(url) == []
+
+
+def test_a_frozen_body_is_no_fault() -> None:
+    torch.manual_seed(0)
+    model = mlp(128, 128)
+    for parameter in model[:4].parameters():
+        parameter.requires_grad_(False)
+
+    assert train(model, torch.optim.SGD(model.parameters(), lr=0.5)) == []
+
+
+def test_a_chain_of_sigmoids_vanishes() -> None:
+    torch.manual_seed(0)
+    model = mlp(*[64] * 6, act=nn.Sigmoid)
+
+    findings = train(model, torch.optim.SGD(model.parameters(), lr=0.1))
+
+    assert {"G101", "L101"} <= codes(findings)
+    (vanishing,) = [finding for finding in findings if finding.code == "G101"]
+    assert (vanishing.since_step, vanishing.opened_step) == (0, 20)
+    assert "6 Sigmoid" in vanishing.remedy
+
+
+def test_a_learning_rate_far_too_high_takes_steps_far_too_large() -> None:
+    torch.manual_seed(0)
+    model = mlp(128, 128)
+
+    findings = train(model, torch.optim.Adam(model.parameters(), lr=1.0), steps=60)
+
+    (large,) = [finding for finding in findings if finding.code == "W101"]
+    assert large.opened_step == 0
+    assert "Lower the learning rate from 1 to 0.03" in large.remedy
+
+
+def test_a_learning_rate_far_too_low_takes_steps_far_too_small() -> None:
+    torch.manual_seed(0)
+    model = mlp(128, 128)
+
+    findings = train(model, torch.optim.SGD(model.parameters(), lr=1e-6))
+
+    assert codes(findings) == {"W101", "L101"}
+
+
+def test_biases_far_below_zero_kill_the_units() -> None:
+    torch.manual_seed(0)
+    model = mlp(128, 128)
+    for layer in (model[0], model[2]):
+        nn.init.constant_(layer.bias, -5.0)
+
+    findings = train(model, torch.optim.SGD(model.parameters(), lr=0.1))
+
+    assert {finding.subject for finding in findings if finding.code == "A101"} == {"1", "3"}
+
+
+def test_weights_too_large_saturate_tanh() -> None:
+    torch.manual_seed(0)
+    model = mlp(128, 128, 128, act=nn.Tanh)
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            nn.init.normal_(layer.weight, 0.0, 30.0)
+
+    assert "A102" in codes(train(model, torch.optim.SGD(model.parameters(), lr=0.01)))
+
+
+def test_constant_weights_make_equal_units() -> None:
+    torch.manual_seed(0)
+    model = mlp(64, 64)
+    for parameter in model.parameters():
+        nn.init.constant_(parameter, 0.01)
+
+    findings = train(model, torch.optim.SGD(model.parameters(), lr=0.1), steps=60)
+
+    assert "equal units" in {finding.subject for finding in findings if finding.code == "W102"}
+
+
+def test_a_layer_in_no_optimizer_is_frozen() -> None:
+    torch.manual_seed(0)
+    model = mlp(128, 128)
+
+    findings = train(model, torch.optim.SGD([*model[0].parameters(), *model[4].parameters()], lr=0.1), steps=60)
+
+    (frozen,) = findings
+    assert (frozen.code, frozen.subject) == ("W104", "not moved")
+    assert {item.key.path for item in frozen.evidence if item.key} == {"2.weight", "2.bias"}
+
+
+def test_shuffled_labels_teach_nothing() -> None:
+    torch.manual_seed(0)
+    model = mlp(128, 128)
+
+    findings = train(model, torch.optim.SGD(model.parameters(), lr=0.1), steps=400,
+                     labels=torch.randint(0, 10, (1400,)))
+
+    assert codes(findings) == {"L101"}
+
+
+def test_two_hundred_samples_learnt_by_heart_overfit() -> None:
+    torch.manual_seed(0)
+    model = mlp(256, 256)
+
+    findings = train(model, torch.optim.Adam(model.parameters(), lr=1e-3), steps=400, samples=200,
+                     labels=torch.randint(0, 10, (1400,)))
+
+    assert codes(findings) == {"L102"}
+
+
+def test_a_batch_of_nan_is_named_with_its_step() -> None:
+    torch.manual_seed(0)
+    model = mlp(128, 128)
+
+    def spoil(step: int, batch: Batch) -> Batch:
+        return (batch[0] * math.nan, batch[1]) if step == 40 else batch
+
+    findings = train(model, torch.optim.SGD(model.parameters(), lr=0.1), steps=60, change=spoil)
+
+    (found,) = findings
+    assert (found.code, found.since_step) == ("N101", 40)
+    assert found.remedy.startswith("Look at the batch of step 40")
+
+
+def test_a_batch_a_hundred_times_too_large_is_a_spike() -> None:
+    torch.manual_seed(0)
+    model = mlp(128, 128)
+
+    def spoil(step: int, batch: Batch) -> Batch:
+        return (batch[0] * 100, batch[1]) if step == 100 else batch
+
+    findings = train(model, torch.optim.SGD(model.parameters(), lr=0.01), steps=130, change=spoil)
+
+    assert [(finding.code, finding.since_step) for finding in findings] == [("G102", 100)]
+
+
+def test_a_loss_at_its_clamp_is_unchanged() -> None:
+    torch.manual_seed(0)
+    model = mlp(128, 128)
+
+    def clamped(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(outputs, targets).clamp(min=3.0)
+
+    findings = train(model, torch.optim.SGD(model.parameters(), lr=0.1), steps=60, loss_of=clamped)
+
+    assert "W103" in codes(findings)
+    assert next(finding for finding in findings if finding.code == "W103").since_step == 2
