@@ -54,6 +54,7 @@ class Recording:
             return ScribeLine(
                 self.url, attempt=attempt, rank=rank.index, world_size=rank.world_size, versions=_versions(),
                 settings=settings, status=status, on_stop=self.session.request_stop,
+                on_problem=self.session.lost_some,
             )
         return _writer_in_this_process(self.session, settings, attempt, rank, status)
 

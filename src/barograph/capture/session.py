@@ -295,6 +295,11 @@ class Session:
             lost = f"{closing.lost_steps} recorded steps were not published in time. " if closing.lost_steps else ""
             self.guard.report(f"the run could not be written to its end. {lost}{'; '.join(closing.problems)}")
 
+    def lost_some(self, problem: str) -> None:
+        """Say that some of what was recorded is lost, and why; safe from any thread."""
+        self.guard.report(problem)
+        self.seen.reasons[problem] = problem
+
     def abandon(self) -> None:
         """Forget everything without writing: this is a forked child, and the run is its parent's."""
         self.closed = True

@@ -27,8 +27,6 @@ from barograph.watch.notifiers import TerminalNotifier
 from barograph.watch.summary import RunSummary, summary_of
 
 _POLL_SECS = 0.2
-_LAST_WORDS_SECS = 15.0
-"""Longest wait, once the command has ended, for what is left to be seen."""
 _SCRIBE_SECS = 2.0
 """What a killed worker had handed over is published after its death; so long it may take."""
 
@@ -39,7 +37,8 @@ class Supervision:
     Args:
         store: The run's.
         rules: What to watch with.
-        settings: `on_finding` is used.
+        settings: `on_finding`, and `close_timeout_secs`: longest wait, once the command has ended, for what is left
+            to be seen.
         attempt: Which life of the run.
         live: Draw the state at the bottom of the terminal, where standard error is one.
         as_json: Tell the summary as JSON.
@@ -51,6 +50,7 @@ class Supervision:
         self._store = store
         self._rules = rules
         self._actions = [Stop()] if settings.on_finding == "stop" else []
+        self._patience_secs = settings.close_timeout_secs
         self._attempt = attempt
         self._as_json = as_json
         self._view = LiveView(sys.stderr) if live and sys.stderr.isatty() else None
@@ -74,7 +74,7 @@ class Supervision:
         self._over.set()
         try:
             # A little longer than the thread itself allows, since it looks at the time between two requests.
-            self._thread.join(_LAST_WORDS_SECS + 1)
+            self._thread.join(self._patience_secs + 1)
         except KeyboardInterrupt:
             self._tell("not watched to its end, since it was interrupted")
         if self._view:
@@ -127,7 +127,7 @@ class Supervision:
             return False
 
     def _see_the_rest(self, watcher: Watcher) -> None:
-        deadline = time.monotonic() + _LAST_WORDS_SECS
+        deadline = time.monotonic() + self._patience_secs
         while not self._poll(watcher) and time.monotonic() < deadline:
             time.sleep(_POLL_SECS)
         if any(state.word == "killed" for state in summary_of(self._store, watcher).workers):

@@ -33,6 +33,7 @@ from barograph.runs.papers import (
     worker_from_bytes,
 )
 from barograph.runs.process import Process, is_alive, parent_process, process_of, this_process
+from barograph.runs.survey import survey
 from barograph.runs.vitals import DEAD_SECS, Vitals
 from barograph.store.base import Store
 
@@ -168,6 +169,29 @@ def claim_worker(
                 begin_attempt(store, attempt, started_unix=clock.unix(), launch=launch_of(rank))
             continue
         return worker
+
+
+def worker_of_process(store: Store, *, attempt: int, process: Process) -> tuple[Worker, int] | None:
+    """Return the worker that a process declared itself as, and its next chunk; None where it has declared none.
+
+    Args:
+        store: The run's.
+        attempt: As claimed; a rank may have gone to a later one.
+        process: Which.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found = survey(store)
+    for later in sorted((number for number in found.attempts if number >= attempt), reverse=True):
+        mine = [worker for worker in workers_of(store, later) if process_of(worker) == process]
+        if mine:
+            worker = max(mine, key=lambda item: item.started_unix)
+            stream = worker.attempt, worker.name
+            chunks = [file.last for file in found.chunks.get(stream, ())]
+            chunks += [file.chunk for file in found.tensors.get(stream, ())]
+            return worker, max(chunks, default=-1) + 1
+    return None
 
 
 def launch_of(rank: int | None, environ: Mapping[str, str] | None = None) -> str:

@@ -61,15 +61,16 @@ class Outbox:
     Args:
         store: Where they go.
         worker: Whose they are.
+        first_chunk: Sequence number to begin with.
     """
 
-    def __init__(self, store: Store, worker: Worker) -> None:
+    def __init__(self, store: Store, worker: Worker, first_chunk: int = 0) -> None:
         self._store = store
         self._worker = worker
         self._steps: list[CompactStep] = []
         self._points: list[Points] = []
         self._sealed: deque[_Sealed] = deque()
-        self._next_chunk = 0
+        self._next_chunk = first_chunk
         self.problems: list[str] = []
         self.open_bytes = 0
         self.open_points = 0

@@ -44,6 +44,7 @@ class Publisher:
         status: Tells how training goes; its counts of chunks, drops and problems are filled in here.
         on_control: Called with the store every half second, to see what is asked of this process.
         problems: Where errors are noted.
+        first_chunk: Sequence number of the first chunk to publish.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Publisher:
         status: Callable[[], Heartbeat],
         on_control: Callable[[Store], object] | None,
         problems: Problems,
+        first_chunk: int = 0,
     ) -> None:
         self._store = store
         self._worker = worker
@@ -66,7 +68,7 @@ class Publisher:
         self._status = status
         self._on_control = on_control
         self._problems = problems
-        self._outbox = Outbox(store, worker)
+        self._outbox = Outbox(store, worker, first_chunk)
         self._files: list[Published] = []
         self._earlier: list[Published] | None = None
         self._trash: deque[str] = deque()

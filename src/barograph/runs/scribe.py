@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 
 from barograph.errors import StoreError
 from barograph.model.clock import SystemClock
-from barograph.model.manifest import EndState, Heartbeat
+from barograph.model.manifest import EndState, Heartbeat, Worker
 from barograph.model.records import Subject
 from barograph.model.settings import Settings, settings_from_mapping
-from barograph.runs.claim import claim_worker
+from barograph.runs.claim import claim_worker, worker_of_process
 from barograph.runs.control import agreed_stop_step, read_stop
 from barograph.runs.process import parent_process
 from barograph.runs.scribe_messages import Assignment, Delivery, End, StopAsked
@@ -61,6 +61,7 @@ class _Scribe:
     _subjects: tuple[Subject, ...] = ()
     _writer: RunWriter | None = None
     _early: list[Delivery] = field(default_factory=list)
+    _early_bytes: int = 0
     _stop_reason: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -100,9 +101,22 @@ class _Scribe:
         with self._lock:
             self._status = delivery.status
             if self._writer is None:
-                self._early.append(delivery)
+                self._early.append(self._within_bounds(delivery))
             else:
                 self._hand_on(delivery, self._writer)
+
+    def _within_bounds(self, delivery: Delivery) -> Delivery:
+        """Return what of a delivery there is room for while the run cannot be written yet."""
+        size_bytes = sum(step.size_bytes for step in delivery.steps) + delivery.points.points.nbytes
+        if self._early_bytes + size_bytes <= self.assignment.settings["queue_bytes"]:
+            self._early_bytes += size_bytes
+            return delivery
+        points = delivery.points
+        return replace(
+            delivery, steps=(), points=replace(points, points=points.points[:0]),
+            dropped_steps=delivery.dropped_steps + len(delivery.steps),
+            dropped_points=delivery.dropped_points + len(points.points),
+        )
 
     def _hand_on(self, delivery: Delivery, writer: RunWriter) -> None:
         if delivery.subjects is not None:
@@ -113,16 +127,18 @@ class _Scribe:
         writer.add_dropped(delivery.dropped_steps, delivery.dropped_points)
 
     def _claim(self, settings: Settings) -> None:
-        order = self.assignment
-        store = store_from_url(order.url)
+        try:
+            self._begin(settings)
+        except Exception:  # noqa: BLE001 - whatever it was, the training process sees that we are gone, and tells it
+            os._exit(1)
+
+    def _begin(self, settings: Settings) -> None:
+        store = store_from_url(self.assignment.url)
         while True:
             try:
-                worker = claim_worker(
-                    store, attempt=order.attempt, rank=order.rank, world_size=order.world_size, clock=SystemClock(),
-                    versions=order.versions, process=parent_process(),
-                )
+                worker, first_chunk = self._place(store)
             except StoreError:
-                # Away for now. What was recorded waits here, up to the bound of the queue once it is back.
+                # Away for now. What was recorded waits here.
                 time.sleep(_CLAIM_AGAIN_SECS)
                 continue
             break
@@ -138,12 +154,26 @@ class _Scribe:
             with contextlib.suppress(OSError):
                 self.line.send(StopAsked(request.reason, after_steps))
 
-        writer = RunWriter(store, worker, settings=settings, status=self._how_it_goes, on_control=look_for_stop)
+        writer = RunWriter(store, worker, settings=settings, status=self._how_it_goes, on_control=look_for_stop,
+                           first_chunk=first_chunk)
         with self._lock:
             for delivery in self._early:
                 self._hand_on(delivery, writer)
             self._early.clear()
             self._writer = writer
+
+    def _place(self, store: Store) -> tuple[Worker, int]:
+        """Return the worker whose records these are, and its first chunk to publish."""
+        order = self.assignment
+        if order.again:
+            found = worker_of_process(store, attempt=order.attempt, process=parent_process())
+            if found is not None:
+                return found
+        worker = claim_worker(
+            store, attempt=order.attempt, rank=order.rank, world_size=order.world_size, clock=SystemClock(),
+            versions=order.versions, process=parent_process(),
+        )
+        return worker, 0
 
     def _claimed_within(self, secs: float) -> RunWriter | None:
         deadline = time.monotonic() + secs

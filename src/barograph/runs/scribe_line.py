@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 
 from barograph.model.key import Key
@@ -19,7 +20,7 @@ from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.runs.inbox import Inbox
-from barograph.runs.pending import Pending, compact, without_subjects
+from barograph.runs.pending import CompactStep, Pending, Points, compact, without_subjects
 from barograph.runs.problems import Problems
 from barograph.runs.scribe_messages import Assignment, Delivery, End, StopAsked
 from barograph.runs.writer import Closing
@@ -27,6 +28,16 @@ from barograph.runs.writer import Closing
 _TURN_SECS = 0.1
 _STATUS_SECS = 0.5
 _MARGIN_SECS = 1.0
+_MOST_RESTARTS = 3
+
+
+@dataclass(slots=True)
+class _Parcel:
+    """What is on its way to the scribe."""
+
+    points: Points
+    held_bytes: int
+    steps: list[CompactStep] = field(default_factory=list)
 
 
 class ScribeLine:
@@ -41,6 +52,7 @@ class ScribeLine:
         settings: As for `RunWriter`.
         status: Tells how training goes; called in a thread of ours.
         on_stop: Called in a thread of ours when somebody asks that training stop, with what `StopAsked` holds.
+        on_problem: Called likewise with what the person who trains is to know now.
 
     Raises:
         OSError: The process cannot be started.
@@ -57,14 +69,19 @@ class ScribeLine:
         settings: Settings,
         status: Callable[[], Heartbeat],
         on_stop: Callable[[str, int], None],
+        on_problem: Callable[[str], None],
     ) -> None:
         self._settings = settings
         self._status = status
         self._on_stop = on_stop
+        self._on_problem = on_problem
         self._inbox = Inbox(settings.queue_bytes)
         self._problems = Problems()
+        self._unsent: _Parcel | None = None
         self._subjects: tuple[Subject, ...] | None = None
         self._told_drops = (0, 0)
+        self._failed_steps = 0
+        self._restarts = 0
         self._status_told_at = 0.0
         self._ending: End | None = None
         self._closed: Closing | None = None
@@ -72,10 +89,9 @@ class ScribeLine:
         self._closing = threading.Event()
         # The hot path of `run.log`, so without a call in between.
         self.log: Callable[[str, float, int, Mode, float], None] = self._inbox.log
+        self._assignment = Assignment(url, attempt, rank, world_size, dict(versions), settings.to_json())
         self._process, self._line = _start()
-        self._line.send(
-            Assignment(url, attempt, rank, world_size, dict(versions), settings.to_json())
-        )
+        self._line.send(self._assignment)
         self._thread = threading.Thread(target=self._run, name="barograph-scribe", daemon=True)
         self._thread.start()
 
@@ -122,44 +138,80 @@ class ScribeLine:
             os.close(self._line.fileno())
 
     def _run(self) -> None:
-        try:
-            while not self._closing.wait(_TURN_SECS):
-                self._deliver()
-                self._hear()
-            self._deliver(last=True)
-            self._line.send(self._ending)
-            self._await_answer()
-        except (OSError, EOFError) as error:
-            self._problems.note("line", f"The process that writes the run is gone ({error or type(error).__name__}); "
-                                        "what is recorded from now on is lost.")
-            self._inbox.shut()
+        while True:
+            try:
+                self._serve()
+                return
+            except (OSError, EOFError) as error:
+                if not self._begin_again(error):
+                    return
+            except Exception as error:  # noqa: BLE001 - the thread must go on; whoever trains is told once
+                self._problems.note(repr(error), f"The line to the process that writes the run: {error!r}")
+
+    def _serve(self) -> None:
+        while not self._closing.wait(_TURN_SECS):
+            self._deliver()
+            self._hear()
+        self._deliver(last=True)
+        self._line.send(self._ending)
+        self._await_answer()
 
     def _deliver(self, *, last: bool = False) -> None:
-        pending, points = self._inbox.take()
-        now = time.monotonic()
-        if not (pending or len(points.points) or last or now - self._status_told_at >= _STATUS_SECS):
-            return
-        self._status_told_at = now
-        steps = []
-        held_bytes = points.points.nbytes
-        failed = 0
+        if self._unsent is None:
+            pending, points = self._inbox.take()
+            now = time.monotonic()
+            if not (pending or len(points.points) or last or now - self._status_told_at >= _STATUS_SECS):
+                return
+            self._status_told_at = now
+            self._unsent = self._parcel(pending, points)
+        # Kept until it was sent, in case the scribe is gone.
+        self._send(self._unsent)
+        self._inbox.hold(-self._unsent.held_bytes)
+        self._unsent = None
+
+    def _parcel(self, pending: list[tuple[Pending, int]], points: Points) -> _Parcel:
+        parcel = _Parcel(points, points.points.nbytes)
         for item, size_bytes in pending:
-            held_bytes += size_bytes
+            parcel.held_bytes += size_bytes
             try:
-                steps.append(compact(item.resolve()))
+                parcel.steps.append(compact(item.resolve()))
             except Exception as error:  # noqa: BLE001 - a fault in one step must not end the thread; it is reported
-                failed += 1
+                self._failed_steps += 1
                 self._problems.note("resolve", f"A step could not be recorded: {error!r}")
-        subjects = steps[-1].subjects if steps else None
-        dropped = (self._inbox.dropped_steps + failed, self._inbox.dropped_points)
+        return parcel
+
+    def _send(self, parcel: _Parcel) -> None:
+        subjects = parcel.steps[-1].subjects if parcel.steps else self._subjects
+        dropped = (self._inbox.dropped_steps + self._failed_steps, self._inbox.dropped_points)
+        status = self._status()
         self._line.send(Delivery(
             subjects=subjects if subjects is not self._subjects else None,
-            steps=tuple(without_subjects(step) for step in steps), points=points, status=self._status(),
+            steps=tuple(without_subjects(step) for step in parcel.steps), points=parcel.points,
+            status=replace(status, problems=(*status.problems, *self._problems.texts)),
             dropped_steps=dropped[0] - self._told_drops[0], dropped_points=dropped[1] - self._told_drops[1],
         ))
-        self._subjects = subjects or self._subjects
-        self._told_drops = dropped
-        self._inbox.hold(-held_bytes)
+        self._subjects, self._told_drops = subjects, dropped
+
+    def _begin_again(self, error: Exception) -> bool:
+        """Start another scribe in place of one that is gone, a few times; False when it is given up."""
+        why = f"the process that writes the run is gone ({error or type(error).__name__})"
+        try:
+            if self._restarts >= _MOST_RESTARTS:
+                raise OSError("it was started anew too often")
+            self._restarts += 1
+            self._line.close()
+            self._process.kill()
+            self._process.wait()
+            self._process, self._line = _start()
+            self._line.send(replace(self._assignment, again=True))
+        except (OSError, RuntimeError) as second:
+            self._problems.note("line", f"{why}, and {second}; what is recorded from now on is lost")
+            self._on_problem(f"{why}, and {second}; what is recorded from now on is lost")
+            self._inbox.shut()
+            return False
+        self._subjects, self._told_drops = None, (0, 0)
+        self._on_problem(f"{why}, and another was started; of the last second before that some steps may be lost")
+        return True
 
     def _hear(self) -> None:
         while self._line.poll(0):

@@ -21,6 +21,7 @@ class Assignment:
         world_size: How many ranks there are.
         versions: Package to version, in the training process.
         settings: As `Settings.to_json` gives them.
+        again: A scribe of this training process was there before and is gone: go on where it was.
     """
 
     url: str
@@ -29,6 +30,7 @@ class Assignment:
     world_size: int
     versions: dict[str, str]
     settings: dict[str, Any]
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ class RunWriter:
         on_control: Called in the writer's thread every half second with the store, to see what is asked.
         background: Publish from a thread. False: nothing happens but in `turn` and `close`.
         wait: Lets some seconds pass, where `close` has no thread to wait for.
+        first_chunk: Sequence number of the first chunk: past those of a writer of this worker that is gone.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class RunWriter:
         on_control: Callable[[Store], object] | None = None,
         background: bool = True,
         wait: Callable[[float], object] = time.sleep,
+        first_chunk: int = 0,
     ) -> None:
         self.worker = worker
         self._store = store
@@ -80,6 +82,7 @@ class RunWriter:
         self._status = status
         self._on_control = on_control
         self._wait = wait
+        self._first_chunk = first_chunk
         self._inbox = Inbox(settings.queue_bytes)
         self._problems = Problems()
         self._publisher: Publisher | None = None
@@ -214,5 +217,6 @@ class RunWriter:
             self._publisher = Publisher(
                 self._store, self.worker, settings=self._settings, clock=self._clock, inbox=self._inbox,
                 status=self._status, on_control=self._on_control, problems=self._problems,
+                first_chunk=self._first_chunk,
             )
         return self._publisher
