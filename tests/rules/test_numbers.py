@@ -10,9 +10,9 @@ import pytest
 
 from barograph.model.finding import Symptom
 from barograph.model.key import Key, Kind
-from barograph.model.step import Step
+from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
-from barograph.rules.base import Memory
+from barograph.rules.base import Memory, Unjudged
 from barograph.rules.numbers import NonFinite
 from barograph.runs.view import StepView
 
@@ -55,13 +55,14 @@ def one(value: float) -> Summary:
     return Summary(count=1, min=value, max=value, sum=value, sum_sq=value * value, sum_abs=abs(value))
 
 
-def judged(*views: StepView, rule: NonFinite = NonFinite()) -> list[list[Symptom]]:  # noqa: B008 - frozen
+def judged(*views: StepView, rule: NonFinite = NonFinite()) -> list[list[Symptom | Unjudged]]:  # noqa: B008 - frozen
     memory: Memory = {}
     return [list(rule.judge(item, memory)) for item in views]
 
 
 def only(*views: StepView, rule: NonFinite = NonFinite()) -> Symptom:  # noqa: B008 - frozen
     (symptom,) = judged(*views, rule=rule)[-1]
+    assert isinstance(symptom, Symptom)
     return symptom
 
 
@@ -196,6 +197,16 @@ def test_gradients_of_a_step_that_the_scaler_skipped_are_no_fault() -> None:
 
     assert judged(view(skipped, gradients=[POSINF, NAN])) == [[]]
     assert judged(view(skipped, gradients=[POSINF, NAN], loss=NAN)) != [[]]
+
+
+def test_evaluation_that_is_hit_because_training_is_makes_no_second_finding() -> None:
+    evaluation = Step(tick=9, number=9, mode=Mode.EVAL)
+
+    assert judged(view(8, loss=NAN), view(evaluation, loss=NAN))[-1] == [
+        Unjudged("training is hit already, and evaluation with it")
+    ]
+    assert len(judged(view(8), view(evaluation, loss=NAN))[-1]) == 1
+    assert isinstance(judged(view(7, loss=NAN), view(8), view(evaluation, loss=NAN))[-1][0], Symptom)
 
 
 def test_only_nan_lets_infinities_pass() -> None:

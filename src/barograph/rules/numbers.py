@@ -12,7 +12,7 @@ from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
-from barograph.rules.base import Memory, Rule, parameter
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import Table, layer_path, learning_rate, stated_loss, table_of
 from barograph.rules.origin import ORDER, Flags, Origin, bad_rows, evidence_of, origin_of, plural
 from barograph.rules.words import lower_rate, number, sentence
@@ -60,12 +60,16 @@ class NonFinite(Rule):
             for kind in self.kinds
         )
 
-    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom]:
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         tables = {kind: table_of(view, kind) for kind in ORDER if kind in self.kinds}
         bad = bad_rows(view, tables, only_nan=self.only_nan)
         if not any(rows.any() for rows in bad.values()):
             _remember(view, memory)
             return
+        if view.step.mode is not Mode.TRAIN and memory.get("training_is_hit"):
+            yield Unjudged("training is hit already, and evaluation with it")
+            return
+        memory["training_is_hit"] = view.step.mode is Mode.TRAIN
         if Kind.INPUT not in tables:
             # They help to find the origin even where they are not asked for.
             tables[Kind.INPUT] = table_of(view, Kind.INPUT)
@@ -79,6 +83,8 @@ class NonFinite(Rule):
 
 
 def _remember(view: StepView, memory: Memory) -> None:
+    if view.step.mode is Mode.TRAIN:
+        memory["training_is_hit"] = False
     if len(table_of(view, Kind.OUTPUT)) or len(table_of(view, Kind.GRADIENT)):
         memory["finite_step"] = view.step.number
     found = stated_loss(view)
