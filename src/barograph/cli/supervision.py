@@ -19,7 +19,7 @@ from barograph.model.manifest import EndState
 from barograph.model.settings import Settings
 from barograph.rules.base import Rule
 from barograph.runs.claim import workers_of
-from barograph.runs.vitals import heartbeat_of
+from barograph.runs.vitals import SETTLE_SECS, heartbeat_of
 from barograph.store.base import Store
 from barograph.watch.actions import Stop
 from barograph.watch.loop import Watcher
@@ -27,8 +27,6 @@ from barograph.watch.notifiers import TerminalNotifier
 from barograph.watch.summary import RunSummary, summary_of
 
 _POLL_SECS = 0.2
-_SCRIBE_SECS = 2.0
-"""What a killed worker had handed over is published after its death; so long it may take."""
 
 
 class Supervision:
@@ -50,7 +48,7 @@ class Supervision:
         self._store = store
         self._rules = rules
         self._actions = [Stop()] if settings.on_finding == "stop" else []
-        self._patience_secs = settings.close_timeout_secs
+        self._patience_secs = settings.close_timeout_secs + SETTLE_SECS
         self._attempt = attempt
         self._as_json = as_json
         self._view = LiveView(sys.stderr) if live and sys.stderr.isatty() else None
@@ -130,11 +128,6 @@ class Supervision:
         deadline = time.monotonic() + self._patience_secs
         while not self._poll(watcher) and time.monotonic() < deadline:
             time.sleep(_POLL_SECS)
-        if any(state.word == "killed" for state in summary_of(self._store, watcher).workers):
-            deadline = min(deadline, time.monotonic() + _SCRIBE_SECS)
-            while time.monotonic() < deadline:
-                time.sleep(_POLL_SECS)
-                self._poll(watcher)
 
     def _draw(self, watcher: Watcher) -> None:
         if self._view is None or self._over.is_set():
