@@ -1,4 +1,4 @@
-"""The house stands: rooms import their own floor and those below, libraries have their doors, the front door is light."""
+"""The house stands: rooms keep to their floors, libraries to their doors, and the front door is light."""
 
 from __future__ import annotations
 

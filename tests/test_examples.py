@@ -1,0 +1,123 @@
+"""The examples run, and a run of each holds what its first lines promise."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import barograph
+from barograph.runs.reader import Run
+from barograph.runs.roster import Standing
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+TWO_MINUTES = 120.0
+
+
+def python(*words: str, folder: Path, exit_code: int = 0) -> str:
+    """Run Python in `folder` and return all that it printed."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TWO_MINUTES)
+    assert done.returncode == exit_code, done.stdout
+    return done.stdout
+
+
+def recorded(folder: Path, *command: str) -> Run:
+    """Return the run of a command, with every step recorded."""
+    said = python("-m", "barograph", "run", "--to", "run", "--budget", "off", *command, folder=folder)
+    assert "barograph: No findings" in said
+    run = barograph.open(folder / "run")
+    assert {state.standing for state in run.workers} == {Standing.FINISHED}
+    assert all(state.last is not None and state.last.coverage.complete for state in run.workers)
+    assert run.findings == ()
+    return run
+
+
+def test_the_demonstration_shows_what_it_claims(tmp_path: Path) -> None:
+    said = python(str(EXAMPLES / "demo.py"), folder=tmp_path)
+    assert said.count("\n  yes  ") == 6
+    assert "NO " not in said
+    assert "of them saved" in said
+
+
+@pytest.mark.parametrize(("fault", "code"), [("learning-rate", "W101"), ("nan", "N101")])
+def test_the_other_faults_of_the_digits_are_named(tmp_path: Path, fault: str, code: str) -> None:
+    said = python("-m", "barograph", "run", "--to", "run", "--budget", "off", str(EXAMPLES / "digits.py"),
+                  "--epochs", "1", "--fault", fault, folder=tmp_path)
+    assert code in {finding.code for finding in barograph.open(tmp_path / "run").findings}, said
+
+
+def test_accumulated_batches_make_one_step(tmp_path: Path) -> None:
+    run = recorded(tmp_path, str(EXAMPLES / "accumulation.py"))
+    steps = run.series("output:0", "count")
+    assert len(steps) == 4 * (1797 // 16 // 4)
+    assert set(steps.values) == {4 * 16 * 64}  # batches x samples x neurons
+
+
+def test_two_optimizers_have_their_own_series(tmp_path: Path) -> None:
+    run = recorded(tmp_path, str(EXAMPLES / "gan.py"))
+    made = 4 * (1797 // 64)
+    for model in ("Generator", "Discriminator"):
+        np.testing.assert_array_equal(run.steps(optimizer=model), range(made))
+        assert len(run.series(f"weight:{model}.0.weight", "l2", optimizer=model)) == made
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_loop_in_the_style_of_nanogpt_is_seen_whole(tmp_path: Path, dtype: str) -> None:
+    run = recorded(tmp_path, str(EXAMPLES / "nanogpt_style.py"), "--steps", "30", "--dtype", dtype)
+    assert list(run.steps("eval")) == [0, 25, 30]
+    assert len(run.series("loss:total")) == 30
+    assert len(run.keys("weight", path="blocks.*")) == 20
+    assert run.keys("weight", path="head.*") == []  # tied: it is the token embedding, and goes by that name
+    np.testing.assert_allclose(run.series("learning_rate:group0").values[:4], [0.001, 0.002, 0.003, 0.003])
+    # The loss is divided by the number of micro-batches before `backward`, and what the function returned is not.
+    total, whole = run.series("loss:total").values, run.series("loss:cross_entropy").values
+    np.testing.assert_allclose(2 * total, whole, rtol=1e-2)
+
+
+def test_two_processes_are_two_workers_of_one_run(tmp_path: Path) -> None:
+    run = recorded(tmp_path, sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+                   str(EXAMPLES / "ddp.py"))
+    assert [state.worker.name for state in run.workers] == ["r0", "r1"]
+    mine, others = (run.series("loss:total", worker=name).values for name in ("r0", "r1"))
+    assert (mine != others).any()
+    np.testing.assert_allclose(run.series("loss:total").values, (mine + others) / 2)
+    weights = [run.series("weight:0.weight", "l2", worker=name).values for name in ("r0", "r1")]
+    np.testing.assert_array_equal(*weights)
+
+
+def test_one_line_in_the_script_records_it_and_has_it_watched(tmp_path: Path) -> None:
+    said = python(str(EXAMPLES / "attach.py"), "--to", "run", folder=tmp_path)
+    assert "barograph: " in said  # the watcher's summary
+    run = barograph.open(tmp_path / "run")
+    accuracy = run.series("scalar:accuracy", mode="eval")
+    assert len(accuracy) == 10
+    assert accuracy.values[-1] > 0.9
+    assert run.tensor("custom:guesses", int(accuracy.steps[0])).shape == (397,)
+
+
+def test_a_rule_of_ones_own_finds_what_it_is_for(tmp_path: Path) -> None:
+    said = python(str(EXAMPLES / "custom_rule.py"), folder=tmp_path)
+    assert "X101 accuracy-fell since step" in said
+
+
+def test_a_rule_of_ones_own_is_found_by_its_place(tmp_path: Path) -> None:
+    said = python("-m", "barograph", "rules", "explain", "custom_rule:AccuracyFell", folder=EXAMPLES)
+    assert "Accuracy has fallen far below its best" in said
+
+
+def test_a_run_answers_questions(tmp_path: Path) -> None:
+    said = python(str(EXAMPLES / "analysis.py"), folder=tmp_path)
+    assert "p0 finished after 129 steps" in said
+    assert "evaluations after steps: 43 86 129" in said
+    assert "share of zeros in each layer's output" in said
+
+
+def test_every_example_is_run_by_a_test() -> None:
+    tests = Path(__file__).read_text(encoding="utf-8")
+    assert [path.name for path in EXAMPLES.glob("*.py") if path.name not in tests] == []
