@@ -11,6 +11,7 @@ from barograph.model.summary import Summary
 _BARS = "▁▂▃▄▅▆▇█"
 _ZERO, _NONFINITE = "·", "!"
 _LEAST_DECADES = 1.0
+_MANY_FOLD = 100
 
 
 def figure(value: float | None) -> str:
@@ -88,6 +89,9 @@ def size(size_bytes: int) -> str:
 def curve(values: Sequence[float], width: int = 24) -> str:
     """Return a series as a line of bars from its least value to its greatest; several to a bar: their mean.
 
+    Positive numbers that span more than two decades are shown as `sparkline` shows them: else one wild loss would
+    flatten all the others.
+
     Args:
         values: What is not finite is shown as "!".
         width: Most bars.
@@ -95,7 +99,12 @@ def curve(values: Sequence[float], width: int = 24) -> str:
     Example:
         >>> curve([2.0, 1.0, 0.5, 0.0, math.nan])
         '█▅▃▁!'
+        >>> curve([2.0, 2e6, 2e3, 1.0])
+        '▁█▅▁'
     """
+    known = [value for value in values if math.isfinite(value)]
+    if known and min(known) > 0 and max(known) / min(known) > _MANY_FOLD:
+        return sparkline(values, width)
     means = [_mean(values[start:stop]) for start, stop in _parts(len(values), width)]
     finite = [value for value in means if math.isfinite(value)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 0.0)
@@ -128,6 +137,18 @@ def sparkline(values: Sequence[float], width: int = 24) -> str:
         low, high = middle - _LEAST_DECADES * 4 / 7, middle + _LEAST_DECADES * 3 / 7
     bars = [_ZERO if value == 0 else _bar((_log(value) - low) / (high - low)) for value in greatest]
     return "".join(bars)
+
+
+def thinned(steps: Sequence[int], values: Sequence[float], most: int = 200) -> tuple[list[int], list[float]]:
+    """Return at most so many points of a series, evenly spread, the last one among them.
+
+    Example:
+        >>> thinned([0, 1, 2, 3, 4], [0.0, 0.1, 0.2, 0.3, 0.4], most=3)
+        ([0, 2, 4], [0.0, 0.2, 0.4])
+    """
+    stride = max(1, math.ceil((len(steps) - 1) / max(1, most - 1)))
+    picked = range((len(steps) - 1) % stride, len(steps), stride)
+    return [steps[index] for index in picked], [values[index] for index in picked]
 
 
 def _log(value: float) -> float:

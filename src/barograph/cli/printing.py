@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
@@ -22,6 +23,9 @@ from rich.table import Table
 from rich.text import Text
 
 Cell = str | Text
+
+EXIT_BROKEN_PIPE = 141
+"""128 and the number of SIGPIPE, as shells count."""
 
 _INDENT = 2
 _GAP = 3
@@ -143,7 +147,15 @@ def console_on(*, stderr: bool = False) -> Console:
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    return _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """End as programs do whose reader (head, say) has seen enough."""
+        # What is still buffered must not fail once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+        raise SystemExit(EXIT_BROKEN_PIPE)
 
 
 def _width(columns: Sequence[Column], rows: list[list[Text]]) -> int:

@@ -166,7 +166,8 @@ class _Look:
         log = read_findings(self._store)
         return Glance(
             url=self._store.url, state=self._state(newest, attempt), manifest=manifest, workers=workers,
-            attempt=attempt, steps=lead.step if lead else 0, loss=lead.loss if lead and lead.coverage.loss_seen else None,
+            attempt=attempt, steps=lead.step if lead else 0,
+            loss=lead.loss if lead and lead.coverage.loss_seen else None,
             cost=max((beat.cost.share for beat in last), default=nan),
             ended_unix=max((beat.time_unix for beat in last), default=nan),
             watched=any(name.startswith(f"{WATCH}/") for name in found.size_bytes),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -34,6 +35,8 @@ class Entry:
             split tensor is missing.
         value: The plain number of the last step; None for tensors.
         saved: Whether the whole tensor was saved at the last step.
+        position: Where it stood among the tensors of its kind at the last step: the outputs of layers stand in the
+            order in which the layers ran. -1 for plain numbers.
     """
 
     key: Key
@@ -46,10 +49,11 @@ class Entry:
     summary: Summary | None
     value: float | None
     saved: bool
+    position: int = -1
 
 
 def inventory(run: Run, kind: Kind | str | None = None, path: str = "*") -> list[Entry]:
-    """Return what the run holds, by key and mode; those of one worker's replicas stand for all.
+    """Return what the run holds, by key and mode, sorted; of replicas one worker's stand for all.
 
     Args:
         run: Which.
@@ -63,8 +67,19 @@ def inventory(run: Run, kind: Kind | str | None = None, path: str = "*") -> list
     wanted = kind_from_name(kind) if kind is not None else None
     kinds = sorted({key.kind for key in run.keys(wanted) if fnmatch.fnmatchcase(key.path, path)})
     return sorted(
-        (entry for kind in kinds for entry in _entries(run, kind, path)), key=lambda item: (item.key, item.mode)
+        (entry for kind in kinds for entry in _entries(run, kind, path)),
+        key=lambda item: (item.key.kind, natural_order(item.key.path), item.mode),
     )
+
+
+def natural_order(path: str) -> list[tuple[int, str]]:
+    """Return what paths sort by, so that block 2 stands before block 10.
+
+    Example:
+        >>> sorted(["h.10.fc", "h.2.fc"], key=natural_order)
+        ['h.2.fc', 'h.10.fc']
+    """
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path)]
 
 
 def speaking(workers: Iterable[str]) -> list[str]:
@@ -85,6 +100,10 @@ def _entries(run: Run, kind: Kind, path: str) -> Iterator[Entry]:
         return
     last = series.last()
     views = _views(run.arrow(kind, path, start=min(moment.step for moment in last)), set(last))
+    positions = {
+        id(view): {subject.key: at for at, subject in enumerate(view.columns(kind, histograms=False).subjects)}
+        for found in views.values() for view in found
+    }
     for path_, moment, steps, first in zip(series.paths(), last, series.counts(), series.first_steps(), strict=True):
         key = Key(kind, path_)
         view = next((view for view in views.get(moment, ()) if view.subject(key) or view.scalar(key) is not None), None)
@@ -95,6 +114,7 @@ def _entries(run: Run, kind: Kind, path: str) -> Iterator[Entry]:
             summary=view.summary(key) if view else None,
             value=view.scalar(key) if view else None,
             saved=view is not None and key in view.tensors(),
+            position=positions[id(view)].get(key, -1) if view else -1,
         )
 
 

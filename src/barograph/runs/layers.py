@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from barograph.measures.summary import merge
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
-from barograph.runs.events import dictionary_column
-from barograph.runs.inventory import Entry, inventory, speaking
+from barograph.runs.bundle import bundle
+from barograph.runs.inventory import Entry, inventory, natural_order
 from barograph.runs.reader import Run
-from barograph.runs.series import series_columns, series_from_tables, statistic_named
 
 LAYER_KINDS = (Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OUTPUT)
 """Kinds a layer is shown by."""
@@ -64,7 +61,9 @@ class Layer:
 
 
 def layers_of(run: Run, findings: Iterable[Finding] = ()) -> list[Layer]:
-    """Return the layers of which anything was recorded in training, or that a finding names; by path.
+    """Return the layers of which anything was recorded in training, or that a finding names.
+
+    In the order in which they ran, as far as their outputs were seen.
 
     Args:
         run: Which.
@@ -81,7 +80,7 @@ def layers_of(run: Run, findings: Iterable[Finding] = ()) -> list[Layer]:
                 entries.setdefault(path, {}).setdefault(kind, []).append(entry)
     named = _findings_by_layer(findings)
     norms = _gradient_norms(run)
-    paths = sorted({*entries, *named}, key=natural_order)
+    paths = [*_in_order(entries), *sorted(set(named) - set(entries), key=natural_order)]
     return [_layer(path, entries.get(path, {}), norms.get(path, Trend()), named.get(path, ())) for path in paths]
 
 
@@ -100,14 +99,19 @@ def layer_path(key: Key) -> str | None:
     return path.rpartition(".")[0] if key.kind in _OF_PARAMETERS else path
 
 
-def natural_order(path: str) -> list[tuple[int, str]]:
-    """Return what paths sort by, so that block 2 stands before block 10.
-
-    Example:
-        >>> sorted(["h.10.fc", "h.2.fc"], key=natural_order)
-        ['h.2.fc', 'h.10.fc']
-    """
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path)]
+def _in_order(entries: Mapping[str, Mapping[Kind, list[Entry]]]) -> list[str]:
+    """Return the layers in the order they ran; those whose output was not seen stand as their parameters do."""
+    order: list[str] = []
+    for kind in (Kind.OUTPUT, *LAYER_KINDS):
+        first = {path: min(entry.position for entry in found[kind]) for path, found in entries.items() if kind in found}
+        before = -1
+        for path in sorted(first, key=lambda path: (first[path], natural_order(path))):
+            if path in order:
+                before = order.index(path)
+            else:
+                before += 1
+                order.insert(before, path)
+    return order
 
 
 def _layer(path: str, entries: Mapping[Kind, list[Entry]], norms: Trend, findings: tuple[Finding, ...]) -> Layer:
@@ -136,31 +140,11 @@ def _findings_by_layer(findings: Iterable[Finding]) -> dict[str, tuple[Finding, 
 
 def _gradient_norms(run: Run) -> dict[str, Trend]:
     squares: dict[str, dict[int, float]] = {}
-    for key, tables in _by_key_and_worker(run):
-        power = series_from_tables(key, statistic_named("sum_sq"), tables)
-        bad = series_from_tables(key, statistic_named("nonfinite"), tables)
-        of_layer = squares.setdefault(layer_path(key) or "", {})
+    for power, bad in bundle(run, Kind.GRADIENT, ("sum_sq", "nonfinite")):
+        of_layer = squares.setdefault(layer_path(power.key) or "", {})
         for step, value in zip(power.steps.tolist(), np.where(bad.values > 0, np.nan, power.values), strict=True):
             of_layer[step] = of_layer.get(step, 0.0) + float(value)
     return {
         path: Trend(tuple(sorted(by_step)), tuple(math.sqrt(by_step[step]) for step in sorted(by_step)))
         for path, by_step in squares.items()
     }
-
-
-def _by_key_and_worker(run: Run) -> Iterator[tuple[Key, dict[str, list[pa.Table]]]]:
-    """Yield each gradient with its rows, by worker, of the workers that speak for it."""
-    # All in one reading: each file is proved anew whenever it is looked into.
-    columns = ("worker", "path", *series_columns(statistic_named("nonfinite"), one_worker=False))
-    table = run.arrow(Kind.GRADIENT, mode=Mode.TRAIN, columns=tuple(dict.fromkeys(columns)))
-    paths, workers = dictionary_column(table, "path"), dictionary_column(table, "worker")
-    order = np.argsort(paths.codes * len(workers.texts) + workers.codes, kind="stable")
-    table = table.take(pa.array(order))
-    path, worker = paths.codes[order], workers.codes[order]
-    starts = np.flatnonzero(np.diff(path * len(workers.texts) + worker, prepend=-1)).tolist()
-    parts: dict[str, dict[str, list[pa.Table]]] = {}
-    for start, stop in itertools.pairwise([*starts, len(path)]):
-        mine = parts.setdefault(paths.texts[path[start]], {})
-        mine[workers.texts[worker[start]]] = [table.slice(start, stop - start)]
-    for name, tables in parts.items():
-        yield Key(Kind.GRADIENT, name), {worker: tables[worker] for worker in speaking(tables)}

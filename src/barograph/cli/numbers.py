@@ -1,0 +1,93 @@
+"""Losses, learning rates and logged numbers of a run over its steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from barograph.cli.figures import curve, figure, thinned
+from barograph.cli.printing import Cell, Column, Printer
+from barograph.model.key import Kind
+from barograph.model.step import Mode
+from barograph.runs.bundle import bundle
+from barograph.runs.reader import Run
+from barograph.runs.series import Series
+
+_KINDS = (Kind.LOSS, Kind.SCALAR, Kind.LEARNING_RATE)
+_MOST = 24
+
+_COLUMNS = (
+    Column("number"), Column("mode"), Column("steps", right=True), Column("first", right=True),
+    Column("last", right=True), Column("least", right=True, spare=1), Column("at step", right=True, spare=2),
+    Column("over time", pipe=False, spare=3),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One number over the steps.
+
+    Attributes:
+        series: Of it.
+        mode: In this mode.
+        least: The least finite value; NaN where there is none.
+        least_step: Where that was; -1 where there is none.
+    """
+
+    series: Series
+    mode: Mode
+    least: float
+    least_step: int
+
+
+def numbers_of(run: Run) -> list[Number]:
+    """Return every plain number of the run: losses first, then what the script logged, then learning rates."""
+    return [
+        _number(series, mode)
+        for kind in _KINDS for mode in Mode for (series,) in bundle(run, kind, mode=mode)
+    ]
+
+
+def print_numbers(printer: Printer, numbers: Sequence[Number], *, more: str) -> None:
+    """Print numbers as a table.
+
+    Args:
+        printer: Prints.
+        numbers: Which; on a terminal only so many are shown.
+        more: What to call to see the rest.
+    """
+    shown = numbers[:_MOST] if printer.on_terminal else numbers
+    printer.table(_COLUMNS, [_row(number) for number in shown])
+    if len(shown) < len(numbers):
+        printer.line(f"and {len(numbers) - len(shown)} more:  {more}", indent=2)
+
+
+def number_to_json(number: Number) -> dict[str, object]:
+    """Return a number as JSON data; of a long series two hundred points."""
+    series = number.series
+    steps, values = thinned(series.steps.tolist(), series.values.tolist())
+    return {
+        "key": str(series.key), "mode": number.mode, "count": len(series), "first": float(series.values[0]),
+        "last": float(series.values[-1]), "least": number.least, "least_step": number.least_step, "steps": steps,
+        "values": values,
+    }
+
+
+def _number(series: Series, mode: Mode) -> Number:
+    finite = np.flatnonzero(np.isfinite(series.values))
+    if not len(finite):
+        return Number(series, mode, math.nan, -1)
+    least = finite[int(np.argmin(series.values[finite]))]
+    return Number(series, mode, float(series.values[least]), int(series.steps[least]))
+
+
+def _row(number: Number) -> list[Cell]:
+    series, values = number.series, number.series.values.tolist()
+    least_step = f"{number.least_step}" if number.least_step >= 0 else ""
+    return [
+        str(series.key), number.mode.value, f"{len(series)}", figure(values[0]), figure(values[-1]),
+        figure(number.least), least_step, curve(values),
+    ]

@@ -1,0 +1,43 @@
+"""`barograph show`: one run, as it stands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    around: Annotated[
+        int | None,
+        typer.Option(metavar="STEP", help="Show this step among its neighbours, and what changed most with it."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show a run: its state, what was found and what to do about it, its losses, and the health of its layers.
+
+    The sign before a layer has the colour of the worst open finding that names it; green: it was looked at and
+    nothing was found; hollow: it was not judged. The figures are those of the last step that recorded them: norm
+    and standard deviation, the share of zeros, and NaN or infinite elements where there are any.
+
+    With --around: losses, gradient norms and update sizes of the steps before and after, the tensors whose norm
+    changed most against the steps before, and the findings near.
+
+    Examples:
+
+      barograph show runs/first
+
+      barograph show runs/first --around 1200
+
+      barograph show s3://bucket/runs/first --json | jq '.findings[].remedy'
+    """
+    # Loaded here, because --help needs none of it.
+    if around is None:
+        from barograph.cli.show_page import print_run
+
+        print_run(run, as_json=as_json)
+    else:
+        from barograph.cli.around_page import print_around
+
+        print_around(run, around, as_json=as_json)

@@ -1,0 +1,170 @@
+"""What `barograph show` prints of a run."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import asdict
+
+from rich.text import Text
+
+from barograph.cli.figures import count, duration, figure, local_time, share
+from barograph.cli.findings import print_findings
+from barograph.cli.layers_table import layer_to_json, print_layers
+from barograph.cli.numbers import number_to_json, numbers_of, print_numbers
+from barograph.cli.opening import run_at, tell_damage
+from barograph.cli.printing import Cell, Column, Printer, shown
+from barograph.cli.signs import state_text
+from barograph.model.finding import FindingState
+from barograph.model.manifest import Heartbeat
+from barograph.runs.glance import Glance, RunState, glance
+from barograph.runs.layers import layers_of
+from barograph.runs.reader import Run
+from barograph.runs.roster import WorkerState
+from barograph.watch.recall import Recall, recalled
+
+_WORKERS = (
+    Column("worker"), Column("attempt", right=True), Column("state"), Column("steps", right=True),
+    Column("with tensors", right=True), Column("loss", right=True), Column("a step", right=True, spare=3),
+    Column("capture cost", right=True, spare=2), Column("device", spare=4), Column("host", spare=5),
+    Column("why", prose=True, spare=1),
+)
+
+
+def print_run(place: str, *, as_json: bool) -> None:
+    """Print the run at `place`.
+
+    Raises:
+        NotARun, NewerFormat, DamagedChunk, StoreError: It cannot be read.
+    """
+    run, printer = run_at(place), Printer()
+    now = glance(run.store)
+    recall = recalled(run.store)
+    if as_json:
+        _print_json(printer, run, now, recall)
+    else:
+        _print(printer, place, run, now, recall)
+    tell_damage(run, place)
+
+
+def _print(printer: Printer, place: str, run: Run, now: Glance, recall: Recall) -> None:
+    judged = recall.watched and recall.complete and not recall.problem
+    printer.line(Text.assemble((run.manifest.name or place, "bold"), "  ", state_text(now.state.value)))
+    printer.entries(_facts(run, now))
+    if len(now.workers) > 1:
+        printer.heading("Workers")
+        printer.table(_WORKERS, [_worker(state) for state in now.workers])
+    printer.heading("Findings", recall.verdict)
+    print_findings(printer, recall.summary.findings)
+    if hint := _hint(place, now, recall):
+        printer.line(hint, indent=2)
+    summary = recall.summary
+    unjudged = [f"{item.code} {item.rule}: {item.reason} {item.feed}".rstrip() for item in summary.not_evaluated]
+    for title, texts in (("Not seen", summary.unseen), ("Not evaluated", unjudged), ("Problems", summary.problems)):
+        if texts:
+            printer.heading(title)
+            for text in texts:
+                printer.line(Text.assemble(("· ", "dim"), shown(text)), indent=2)
+    numbers = numbers_of(run)
+    if numbers:
+        printer.heading("Losses and other numbers")
+        print_numbers(printer, numbers, more=f"barograph keys {place} --kind scalar")
+    layers = layers_of(run, recall.summary.findings)
+    if layers:
+        printer.heading("Layers", "norm ± standard deviation, of the last step recorded")
+        print_layers(printer, layers, judged=judged)
+
+
+def _facts(run: Run, now: Glance) -> list[tuple[str, Cell]]:
+    manifest = run.manifest
+    facts: list[tuple[str, Cell]] = [("place", run.url)]
+    if manifest.command:
+        facts.append(("command", shlex.join(manifest.command)))
+    facts.append(("started", local_time(manifest.created_unix) + _lasted(manifest.created_unix, now)))
+    last = [state.last for state in now.newest_workers if state.last is not None]
+    lead = max(last, key=lambda beat: beat.step, default=None)
+    if lead is None:
+        return [*facts, ("workers", "none has come" if now.state is RunState.STARTING else "none")]
+    facts.append(("steps", _steps(lead)))
+    if len(now.workers) == 1 and now.workers[0].ending and now.workers[0].ending.reason:
+        facts.append(("because", now.workers[0].ending.reason))
+    return [*facts, ("coverage", _coverage(lead)), ("cost", _cost(lead))]
+
+
+def _lasted(started_unix: float, now: Glance) -> str:
+    if math.isnan(now.ended_unix) or now.ended_unix < started_unix:
+        return ""
+    so_far = " so far" if now.state in (RunState.RUNNING, RunState.UNKNOWN) else ""
+    return f", {duration(now.ended_unix - started_unix)}{so_far}"
+
+
+def _steps(last: Heartbeat) -> str:
+    a_step = "" if math.isnan(last.step_secs) else f", {duration(last.step_secs)} each"
+    dropped = f", {count(last.dropped_steps, 'step')} dropped" if last.dropped_steps else ""
+    return f"{last.step:,}{a_step}{dropped}"
+
+
+def _coverage(last: Heartbeat) -> str:
+    seen = last.coverage
+    return ", ".join([
+        f"tensors in {seen.steps_seen:,} of {count(seen.steps, 'step')}",
+        f"{seen.parameters_seen} of {count(seen.parameters, 'parameter')}",
+        f"{seen.gradients_seen} of {count(seen.parameters, 'gradient')}",
+        f"{seen.modules_seen} of {count(seen.modules, 'module')}",
+        "the loss" if seen.loss_seen else "no loss", count(seen.evaluations, "evaluation"),
+    ])
+
+
+def _cost(last: Heartbeat) -> str:
+    cost = last.cost
+    budget = "" if math.isnan(cost.budget) else f" (budget {100 * cost.budget:g}%)"
+    return f"{share(cost.share)} of the training time{budget}, {duration(cost.startup_secs)} to start"
+
+
+def _worker(state: WorkerState) -> list[Cell]:
+    last = state.last
+    why = state.ending.reason if state.ending else ""
+    head: list[Cell] = [state.worker.name, f"{state.worker.attempt}", state_text(state.standing.value)]
+    tail: list[Cell] = [state.worker.device, state.worker.host, why]
+    if last is None:
+        return [*head, "", "", "", "", "", *tail]
+    loss = figure(last.loss) if last.coverage.loss_seen else ""
+    a_step = "" if math.isnan(last.step_secs) else duration(last.step_secs)
+    return [*head, f"{last.step}", f"{last.coverage.steps_seen}", loss, a_step, share(last.cost.share), *tail]
+
+
+def _hint(place: str, now: Glance, recall: Recall) -> str:
+    if recall.problem:
+        return f"{recall.problem} To judge it anew: barograph watch {place} --fresh"
+    if not recall.watched:
+        return f"To have it judged: barograph watch {place}"
+    if not recall.complete and now.state not in (RunState.RUNNING, RunState.STARTING):
+        return f"Its last watcher did not get to the end. To go on: barograph watch {place}"
+    return ""
+
+
+def _print_json(printer: Printer, run: Run, now: Glance, recall: Recall) -> None:
+    judged = recall.watched and recall.complete and not recall.problem
+    manifest = run.manifest
+    printer.json({
+        "url": run.url, "name": manifest.name, "run_id": manifest.run_id, "state": now.state,
+        "started_unix": manifest.created_unix, "command": manifest.command, "versions": manifest.versions,
+        "attempt": now.attempt, "steps": now.steps, "loss": now.loss, "verdict": recall.verdict,
+        "watched": recall.watched, "judged_all": recall.complete,
+        "open_findings": sum(item.state is FindingState.OPEN for item in recall.summary.findings),
+        "findings": [item.to_json() for item in recall.summary.findings],
+        "not_evaluated": recall.summary.not_evaluated, "unseen": recall.summary.unseen,
+        "problems": recall.summary.problems, "workers": [_worker_to_json(state) for state in now.workers],
+        "numbers": [number_to_json(number) for number in numbers_of(run)],
+        "layers": [layer_to_json(layer, judged=judged) for layer in layers_of(run, recall.summary.findings)],
+        "damage": run.damage,
+    })
+
+
+def _worker_to_json(state: WorkerState) -> dict[str, object]:
+    last = None if state.last is None else {**asdict(state.last), "cost_share": state.last.cost.share}
+    return {
+        "name": state.worker.name, "attempt": state.worker.attempt, "state": state.standing,
+        "reason": state.ending.reason if state.ending else "", "host": state.worker.host, "pid": state.worker.pid,
+        "device": state.worker.device, "world_size": state.worker.world_size, "last": last,
+    }

@@ -1,0 +1,65 @@
+"""`barograph watch`: judge a run, while it goes on or long after."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    rules: Annotated[
+        str | None,
+        typer.Option(help="Rules to watch with, by code or name, separated by commas; all, none, and -NAME to leave "
+                          "one out. Default: those the run was started with."),
+    ] = None,
+    on_finding: Annotated[
+        str | None,
+        typer.Option(help="notify: tell. stop: also stop training at the first finding that is costly or breaking. "
+                          "Default: as the run was started."),
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option(help="Settings file (barograph.toml) to take rules and their parameters from.")
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Judge what there is by now, and end; do not wait for more.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin at the first step and leave nothing in the run: for a look with "
+                                           "other rules, or where the run may not be written.")
+    ] = False,
+    brief: Annotated[
+        bool, typer.Option("--brief", help="Findings and the summary only. For a watcher that runs beside a training: "
+                                           "an interrupt from the terminal is left to the training.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the closing summary as JSON; what is told before goes to standard "
+                                          "error.")
+    ] = False,
+) -> None:
+    """Watch a run from anywhere: tell findings as they open and close, and sum up at the end.
+
+    A run that goes on is watched until it has ended or its writer is dead; one that has ended is judged from its
+    records, with the same findings. A watcher that is started again goes on where the last one was. Ctrl-C ends
+    the watching, not the training, with the summary so far.
+
+    Examples:
+
+      barograph watch runs/first
+
+      barograph watch s3://bucket/runs/first --on-finding stop
+
+      barograph watch runs/first --rules dead-relu,overfit --fresh
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.options import listed
+    from barograph.cli.watching import Options, watch_run
+
+    options = Options(listed(rules), on_finding, config, once=once, fresh=fresh, brief=brief, as_json=as_json)
+    if watch_run(run, options):
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
+EXIT_INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""

@@ -1,0 +1,205 @@
+"""The watching of a run from the command line: until it has ended, and then the summary."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.status import Status
+
+from barograph.cli.figures import count
+from barograph.cli.live import status_line
+from barograph.cli.opening import run_at
+from barograph.cli.printing import Printer, console_on
+from barograph.errors import StoreError
+from barograph.model.finding import FindingState
+from barograph.model.settings import Settings, settings_from_mapping
+from barograph.model.settings_file import settings_from_file
+from barograph.rules.registry import rules_from_settings
+from barograph.runs.reader import Run
+from barograph.runs.roster import Standing
+from barograph.watch.actions import Stop
+from barograph.watch.loop import Poll, Watcher
+from barograph.watch.notifiers import Event, Notice, TerminalNotifier
+from barograph.watch.summary import summary_of
+
+POLL_SECS = 0.5
+_LOOK_SECS = 2.0
+"""How often the papers of the workers are read for the line at the bottom: each is a request to the store."""
+_LATE_SECS = 2.0
+"""What a killed worker had handed over to its scribe is published after its death; so long that may take."""
+_JUDGED = ("rules", "rule_settings", "on_finding")
+"""Settings that concern watching; the others are of the recording, and may be a newer Barograph's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was typed.
+
+    Attributes:
+        rules: Codes and names; None: those the run was started with.
+        on_finding: "notify" or "stop"; None: as the run was started.
+        config: Path of a settings file; None: none.
+        once: Do not wait for more.
+        fresh: Begin at the first step and leave nothing in the run.
+        brief: Tell findings and the summary only, and leave interrupts to the training beside.
+        as_json: Print the summary as JSON.
+    """
+
+    rules: list[str] | None = None
+    on_finding: str | None = None
+    config: str | None = None
+    once: bool = False
+    fresh: bool = False
+    brief: bool = False
+    as_json: bool = False
+
+
+def watch_run(place: str, options: Options, *, wait: Callable[[float], object] = time.sleep) -> bool:
+    """Watch the run at `place` until it has ended, and print the summary; return whether it was interrupted.
+
+    Args:
+        place: Of the run.
+        options: What was typed.
+        wait: Lets some seconds pass.
+
+    Raises:
+        UnknownName, SettingsError: A rule, a parameter or a setting is wrong; the message says the nearest.
+        NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
+    """
+    run = run_at(place)
+    return _Watching(run, settings_for(run, options), options, wait).follow()
+
+
+def settings_for(run: Run, options: Options) -> Settings:
+    """Return the settings to watch with: those typed, on top of the file's, on top of those of the run.
+
+    Raises:
+        UnknownName, SettingsError: One of them is wrong.
+    """
+    settings = settings_from_mapping({
+        name: value for name, value in run.manifest.settings.items() if name in _JUDGED
+    })
+    if options.config is not None:
+        settings = settings_from_file(options.config)
+    typed = {"rules": options.rules, "on_finding": options.on_finding}
+    return settings_from_mapping({name: value for name, value in typed.items() if value is not None}, base=settings)
+
+
+class _Watching:
+    """One watching, from the first look to the summary."""
+
+    def __init__(self, run: Run, settings: Settings, options: Options, wait: Callable[[float], object]) -> None:
+        self._run, self._options, self._wait = run, options, wait
+        self._looked_at = -math.inf
+        self._line = ""
+        # Under --json standard output belongs to the summary alone.
+        self._console: Console = console_on(stderr=options.as_json)
+        self._notifier = TerminalNotifier(self._console)
+        self._watcher = Watcher(
+            run.store, rules_from_settings(settings), notifiers=[self._notifier],
+            actions=[Stop()] if settings.on_finding == "stop" else [], record=not options.fresh,
+        )
+
+    def follow(self) -> bool:
+        """Watch until there is no more to see; return whether it was interrupted."""
+        interrupted = False
+        with _interrupts_ignored(self._options.brief), self._status() as status:
+            try:
+                self._tell_what_is_known()
+                self._poll_until_ended(status)
+            except KeyboardInterrupt:
+                interrupted = True
+        self._sum_up(interrupted=interrupted)
+        return interrupted
+
+    def _tell_what_is_known(self) -> None:
+        """Say what an earlier watcher found in a run that goes on: the rest tells only what is new."""
+        if self._options.brief:
+            return
+        if self._goes_on():
+            rules = count(len(self._watcher.rules), "rule")
+            self._console.print(f"barograph: watching {self._run.url} with {rules}; Ctrl-C ends the watching, not the "
+                                "training.", soft_wrap=True)
+            for finding in self._watcher.findings:
+                if finding.state is FindingState.OPEN:
+                    self._notifier.notify(Notice(Event.OPENED, finding=finding))
+
+    def _poll_until_ended(self, status: Status | None) -> None:
+        went_on = False
+        while True:
+            poll = self._poll(status)
+            if poll.more:
+                continue
+            if poll.ended or self._options.once:
+                break
+            went_on = True
+            self._wait(POLL_SECS)
+        self._run.refresh()
+        if went_on and any(state.standing is Standing.KILLED for state in self._run.workers):
+            self._wait(_LATE_SECS)
+            while self._poll(status).more:
+                pass
+
+    def _poll(self, status: Status | None) -> Poll:
+        poll = self._watcher.poll()
+        if status is not None:
+            status.update(self._state_line(replaying=poll.more))
+        return poll
+
+    def _state_line(self, *, replaying: bool) -> str:
+        if replaying:
+            return f" barograph  {count(self._watcher.steps, 'step')} judged"
+        now = time.monotonic()
+        if now - self._looked_at >= _LOOK_SECS:
+            self._looked_at = now
+            try:
+                self._run.refresh()
+                states = self._run.workers
+            except StoreError:
+                return " barograph  the store is away; trying again"
+            beats = [state.last for state in states if state.standing is Standing.RUNNING and state.last is not None]
+            still_open = sum(item.state is FindingState.OPEN for item in self._watcher.findings)
+            self._line = status_line(beats, still_open)
+        return self._line
+
+    def _goes_on(self) -> bool:
+        self._run.refresh()
+        states = self._run.workers
+        return not states or any(state.standing in (Standing.RUNNING, Standing.UNKNOWN) for state in states)
+
+    @contextmanager
+    def _status(self) -> Iterator[Status | None]:
+        """Keep a line at the bottom of the terminal up to date; none in a pipe."""
+        if self._options.brief or not self._console.is_terminal:
+            yield None
+            return
+        with self._console.status(" barograph  reading the run", spinner_style="dim") as status:
+            yield status
+
+    def _sum_up(self, *, interrupted: bool) -> None:
+        summary = summary_of(self._run.store, self._watcher)
+        if self._options.as_json:
+            Printer().json({**summary.to_json(), "interrupted": interrupted})
+            return
+        self._console.print(summary.to_text(), soft_wrap=True)
+        if interrupted:
+            self._console.print("  watched   not to the end: it was interrupted", soft_wrap=True)
+
+
+@contextmanager
+def _interrupts_ignored(wanted: bool) -> Iterator[None]:
+    """Leave Ctrl-C to the training beside us, whose end we see."""
+    if not wanted:
+        yield
+        return
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
