@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +76,7 @@ class Table:
     @property
     def paths(self) -> tuple[str, ...]:
         """Path of each row."""
-        return tuple(subject.key.path for subject in self.subjects)
+        return _paths(self.subjects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +138,42 @@ def layers_of(table: Table) -> LayerTable:
     return LayerTable(paths, classes, keys, sums)
 
 
+Made = TypeVar("Made")
+
+
+def _once(make: Callable[[tuple[Subject, ...]], Made]) -> Callable[[tuple[Subject, ...]], Made]:
+    """Remember what was made of the last few tuples of subjects.
+
+    By identity: steps of one plan share the very tuple, and to walk, or hash, thousands of names at each step
+    would be most of the work.
+    """
+    known: dict[int, tuple[tuple[Subject, ...], Made]] = {}
+
+    @functools.wraps(make)
+    def remembered(subjects: tuple[Subject, ...]) -> Made:
+        found = known.get(id(subjects))
+        if found is None or found[0] is not subjects:
+            if len(known) >= _MOST_REMEMBERED:
+                known.clear()
+            found = known[id(subjects)] = (subjects, make(subjects))
+        return found[1]
+
+    return remembered
+
+
+_MOST_REMEMBERED = 64
+
+
+@_once
+def _paths(subjects: tuple[Subject, ...]) -> tuple[str, ...]:
+    return tuple(subject.key.path for subject in subjects)
+
+
 _Grouping = tuple[tuple[str, ...], tuple[str, ...], tuple[Key, ...], NDArray[np.intp]]
 
-_groupings: dict[int, tuple[tuple[Subject, ...], _Grouping]] = {}
-_MOST_GROUPINGS = 64
 
-
+@_once
 def _grouping(subjects: tuple[Subject, ...]) -> _Grouping:
-    # Steps of one plan share the very tuple, and walking thousands of names at each would be most of the work.
-    known = _groupings.get(id(subjects))
-    if known is not None and known[0] is subjects:
-        return known[1]
     first: dict[str, int] = {}
     owner = np.empty(len(subjects), np.intp)
     for row, subject in enumerate(subjects):
@@ -154,11 +182,7 @@ def _grouping(subjects: tuple[Subject, ...]) -> _Grouping:
     for row, subject in enumerate(subjects):
         if subject.key.path.endswith(".weight"):
             heads[owner[row]] = subject
-    grouping = (tuple(first), tuple(item.layer for item in heads), tuple(item.key for item in heads), owner)
-    if len(_groupings) >= _MOST_GROUPINGS:
-        _groupings.clear()
-    _groupings[id(subjects)] = (subjects, grouping)
-    return grouping
+    return tuple(first), tuple(item.layer for item in heads), tuple(item.key for item in heads), owner
 
 
 def table_of(view: StepView, kind: Kind) -> Table:
@@ -168,8 +192,8 @@ def table_of(view: StepView, kind: Kind) -> Table:
     """
     columns = view.columns(kind, histograms=False)
     subjects, moments = columns.subjects, columns.moments
-    seen = moments[:, _AT["count"]] > 0
-    if not seen.all():
+    if not moments[:, _AT["count"]].all():
+        seen = moments[:, _AT["count"]] > 0
         subjects = tuple(subject for subject, is_seen in zip(subjects, seen, strict=True) if is_seen)
         moments = moments[seen]
     if kind not in _WITH_NUMBERS:

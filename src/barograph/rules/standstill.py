@@ -47,7 +47,7 @@ def runs_of(table: Table, memory: dict[str, Any], *, rtol: float = 0.0, atol: fl
     known_paths: list[str] = memory.get("paths", [])
     paths = list(table.paths)
     states = signatures(table.moments) if exact else table.moments
-    before = _aligned(known_paths, paths)
+    before = aligned(known_paths, paths)
     runs = np.ones(len(paths), np.int64)
     if known_paths:
         past_runs = np.array(memory["runs"], np.int64)
@@ -61,8 +61,13 @@ def runs_of(table: Table, memory: dict[str, Any], *, rtol: float = 0.0, atol: fl
     return runs
 
 
-def _aligned(known: list[str], paths: list[str]) -> NDArray[np.intp]:
-    """Return where each of `paths` stands in `known`; -1 where it does not."""
+def aligned(known: list[str], paths: list[str]) -> NDArray[np.intp]:
+    """Return where each of `paths` stands in `known`; -1 where it does not.
+
+    Example:
+        >>> aligned(["a", "b"], ["b", "c"]).tolist()
+        [1, -1]
+    """
     if known == paths:
         return np.arange(len(paths))
     at = {path: index for index, path in enumerate(known)}

@@ -16,7 +16,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import LayerTable, Table, layers_of, learning_rate, table_of
-from barograph.rules.standstill import runs_of
+from barograph.rules.standstill import aligned, runs_of
 from barograph.rules.words import lower_rate, names, number, raise_rate, sentence
 from barograph.runs.view import StepView
 
@@ -299,10 +299,17 @@ def _push_since(pairs: _Pairs, runs: NDArray[np.int64], memory: Memory) -> NDArr
     """Return the strongest push a gradient gave each weight since it last changed: none, faint, or a real one."""
     norms = pairs.gradients.l2
     now = np.where(norms == 0, _NO_PUSH, np.where(norms < _FAINT_SHARE * norms.max(initial=0.0), _FAINT, _PUSHED))
-    before = np.array([memory.get(path, _NO_PUSH) for path in pairs.weights.paths], np.int64)
+    paths = list(pairs.weights.paths)
+    known: list[str] = memory.get("paths", [])
+    at = aligned(known, paths)
+    before = np.where(at >= 0, np.array([*memory.get("push", []), _NO_PUSH], np.int64)[at], _NO_PUSH)
     # The push of the first step of a run was answered: the weight is as that step left it.
     push = np.where(runs > 1, np.maximum(before, now), _NO_PUSH)
-    memory.update(zip(pairs.weights.paths, push.tolist(), strict=True))
+    if known in ([], paths):
+        memory["paths"], memory["push"] = paths, push.tolist()
+    else:
+        merged = {**dict(zip(known, memory["push"], strict=True)), **dict(zip(paths, push.tolist(), strict=True))}
+        memory["paths"], memory["push"] = list(merged), list(merged.values())
     return push
 
 

@@ -47,7 +47,7 @@ class StepView:
         attempt: How often the run had been started before; steps may go back where this goes up.
     """
 
-    __slots__ = ("_merged", "_rows", "attempt", "group", "step")
+    __slots__ = ("_merged", "_moments", "_rows", "attempt", "group", "step")
 
     def __init__(self, step: Step, rows: Mapping[str, WorkerRows], *, group: str, attempt: int = 0) -> None:
         self.step = step
@@ -55,6 +55,7 @@ class StepView:
         self.attempt = attempt
         self._rows = rows
         self._merged: WorkerRows | None = None
+        self._moments: dict[Kind, Columns] = {}
 
     @classmethod
     def of(
@@ -122,13 +123,14 @@ class StepView:
         if rows is None:
             return Columns((), _no_moments())
         subjects, indices = rows
+        if kind not in self._moments:
+            # Many rules look at the same few kinds of one step.
+            self._moments[kind] = Columns(subjects, merged.moments[indices])
         unpacked = merged.histograms() if histograms else None
-        exponents = None
-        if unpacked is not None:
-            exponents = unpacked[indices]
-            if not exponents.any():
-                exponents = None
-        return Columns(subjects, merged.moments[indices], exponents)
+        exponents = None if unpacked is None else unpacked[indices]
+        if exponents is None or not exponents.any():
+            return self._moments[kind]
+        return Columns(subjects, self._moments[kind].moments, exponents)
 
     def summaries(self, kind: Kind, layers: Collection[str] = ()) -> Iterator[tuple[Subject, Summary]]:
         """Yield each subject of that kind, of those layer classes only where any are given, with its Summary."""
