@@ -73,7 +73,7 @@ def measure_finding(choice: argparse.Namespace) -> dict[str, Any]:
 def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
     """What is added to the start of a script."""
     heading("The start of a script")
-    report = start.measure_start(start.QUICK if choice.quick else start.FULL)
+    report = start.measure_start(start.QUICK if choice.quick else start.FULL, seed=choice.seed)
     start.print_start(report)
     return report
 

@@ -67,7 +67,9 @@ def _at_a_pace(tool: str, calls: int) -> Result:
 
 def bytes_a_point(empty: Mapping[str, Any], full: Mapping[str, Any]) -> float:
     """Return what one more point weighs: the difference to a log of one call, over the difference in points."""
-    return float(full["bytes"] - empty["bytes"]) / (full["points"] - empty["points"])
+    added_bytes: int = full["bytes"] - empty["bytes"]
+    added_points: int = full["points"] - empty["points"]
+    return added_bytes / added_points
 
 
 def print_logs(report: Mapping[str, Any]) -> None:

@@ -115,7 +115,8 @@ class ResNet18(nn.Module):
         self.head = nn.Linear(widths[-1], classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.head(self.pool(self.blocks(self.stem(images))).flatten(1))
+        logits: Tensor = self.head(self.pool(self.blocks(self.stem(images))).flatten(1))
+        return logits
 
 
 class BasicBlock(nn.Module):
@@ -133,7 +134,8 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         inner = self.relu(self.norm1(self.conv1(x)))
-        return self.relu(self.norm2(self.conv2(inner)) + self.shortcut(x))
+        outer: Tensor = self.relu(self.norm2(self.conv2(inner)) + self.shortcut(x))
+        return outer
 
 
 class GPT(nn.Module):
@@ -148,7 +150,8 @@ class GPT(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         positions = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.blocks(self.tokens(tokens) + self.positions(positions))
-        return self.head(self.norm(x)).flatten(0, 1)
+        logits: Tensor = self.head(self.norm(x)).flatten(0, 1)
+        return logits
 
 
 class DecoderBlock(nn.Module):
@@ -163,7 +166,8 @@ class DecoderBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.out(self._attend(self.query_key_value(self.norm1(x))))
-        return x + self.feed(self.norm2(x))
+        x = x + self.feed(self.norm2(x))
+        return x
 
     def _attend(self, query_key_value: Tensor) -> Tensor:
         batch, positions, _ = query_key_value.shape

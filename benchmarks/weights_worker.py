@@ -45,7 +45,8 @@ def measure(request: Result) -> Request:
 
 
 def _compiled(model: nn.Module, backend: str) -> nn.Module:
-    compiled: nn.Module = torch.compile(model, backend=backend)
+    compiled = torch.compile(model, backend=backend)
+    assert isinstance(compiled, nn.Module)
     return compiled
 
 
