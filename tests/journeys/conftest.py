@@ -119,7 +119,10 @@ class Desk:
         for process in self.started:
             if process.poll() is None:
                 process.kill()
-            process.communicate()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
 
     def open(self, run: str = "run") -> Run:
         return barograph.open(self.folder / run)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -87,6 +87,16 @@ def examine(store: Store, *, clock: Clock | None = None) -> Diagnosis:
     raise StoreUnavailable(f"The run's files keep on changing while they are read; try again ({store.url}).")
 
 
+class _Span(NamedTuple):
+    """The first and the last step in some records."""
+
+    first: int
+    last: int
+
+
+_NOTHING = _Span(first=2**63, last=-1)
+
+
 class _Examination:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -102,10 +112,10 @@ class _Examination:
         states = roster.workers(found)
         self.diagnosis.damaged.extend(roster.damage)
         self.diagnosis.workers = len(states)
-        last_steps = {stream: self._look_at_records(stream) for stream in found.chunks}
+        spans = {stream: self._look_at_records(stream) for stream in found.chunks}
         self._look_at_tensors()
         for state in states:
-            self._look_at_worker(state, last_steps.get((state.worker.attempt, state.worker.name), -1))
+            self._look_at_worker(state, spans)
         self._look_at_papers()
 
     def _count(self) -> None:
@@ -125,11 +135,11 @@ class _Examination:
         except DamagedChunk as error:
             self.diagnosis.damaged.append(str(error))
 
-    def _look_at_records(self, stream: Stream) -> int:
-        """Look into all files of one stream; return the last step in them."""
+    def _look_at_records(self, stream: Stream) -> _Span:
+        """Look into all files of one stream; return which steps are in them."""
         damaged: set[str] = set()
         tensor_chunks: set[int] = set()
-        last_step = -1
+        span = _NOTHING
         for file in self._found.chunks[stream]:
             try:
                 table = read_table(proved(self._store, str(file), file.digest), str(file))
@@ -139,7 +149,8 @@ class _Examination:
                 self.diagnosis.damaged.append(str(error))
                 continue
             if len(table):
-                last_step = max(last_step, pc.max(table["step"]).as_py())
+                first, last = pc.min_max(table["step"]).as_py().values()
+                span = _Span(min(span.first, first), max(span.last, last))
                 tensor_chunks.update(np.unique(table.filter(table["tensor"])["chunk"].to_numpy()).tolist())
         removed_through = self._removed_through(stream)
         self._note_gaps(stream, damaged, removed_through)
@@ -147,7 +158,7 @@ class _Examination:
         for chunk in sorted(tensor_chunks - there):
             if chunk > removed_through:
                 self.diagnosis.missing.append(f"The whole tensors of chunk {chunk} of {_whose(stream)} are not there.")
-        return last_step
+        return span
 
     def _note_gaps(self, stream: Stream, damaged: Collection[str], removed_through: int) -> None:
         if removed_through >= 0:
@@ -172,7 +183,7 @@ class _Examination:
                 except DamagedChunk as error:
                     self.diagnosis.damaged.append(str(error))
 
-    def _look_at_worker(self, state: WorkerState, last_step: int) -> None:
+    def _look_at_worker(self, state: WorkerState, spans: Mapping[Stream, _Span]) -> None:
         worker, last = state.worker, state.last
         stream = worker.attempt, worker.name
         whose = _whose(stream)
@@ -189,13 +200,28 @@ class _Examination:
             if last.dropped_steps or last.dropped_points:
                 what = f"{last.dropped_steps} steps and {last.dropped_points} logged numbers of {whose}"
                 self.diagnosis.dropped.append(f"{what} were dropped: the store did not keep up.")
-        if state.standing is Standing.KILLED and worker.attempt == max(self._found.attempts, default=worker.attempt):
-            # After a resume, the later attempt has made these steps again.
-            told = "" if last is None else f" It said it had made {last.step} steps."
-            what = f"Whatever {whose} recorded after step {last_step}"
+        if state.standing is Standing.KILLED:
+            self._note_killed(state, spans)
+
+    def _note_killed(self, state: WorkerState, spans: Mapping[Stream, _Span]) -> None:
+        worker, stream = state.worker, (state.worker.attempt, state.worker.name)
+        last_step = spans.get(stream, _NOTHING).last
+        if worker.attempt == max(self._found.attempts, default=worker.attempt):
+            told = "" if state.last is None else f" It said it had made {state.last.step} steps."
+            what = f"Whatever {_whose(stream)} recorded after step {last_step}"
             if last_step < 0:
-                what = f"Whatever {whose} recorded"
+                what = f"Whatever {_whose(stream)} recorded"
             self.diagnosis.missing.append(f"{what} went with it when it was killed.{told}")
+            return
+        # A later attempt has made the steps again that went with it, from the checkpoint it began with.
+        later = [span.first for (attempt, name), span in spans.items() if attempt > worker.attempt
+                 and name == worker.name]
+        resumed_at = min(later, default=0)
+        if resumed_at > last_step + 1:
+            which = f"Step {last_step + 1}" if resumed_at == last_step + 2 else (
+                f"Steps {last_step + 1} to {resumed_at - 1}")
+            what = f"went with {_whose(stream)} when it was killed, and no later attempt made them again"
+            self.diagnosis.missing.append(f"{which} {what}.")
 
     def _look_at_papers(self) -> None:
         for name in self._found.size_bytes:
