@@ -168,7 +168,9 @@ class TorchTap:
     def _forward_begins(self, module: nn.Module, args: Any) -> None:
         if torch.compiler.is_compiling():
             return
-        if self._thread.root is None and not self._thread.busy:
+        thread = self._thread
+        # The model that is in its forward pass begins one: the one before has raised, and no hook told its end.
+        if (thread.root is None or thread.root is module) and not thread.busy:
             self._enter(module)
 
     @_entry_point("at the start of a forward pass")
