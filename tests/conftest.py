@@ -13,6 +13,9 @@ from collections.abc import Iterator
 
 import pytest
 
+# The processes that tests start have little to compute, and many run at once: threads would get into each other's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 _BUCKET = "barograph-tests"
 _START_SECS = 30.0
 

@@ -314,7 +314,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 _UNSAID = {
     "an absolute path of somebody's": r"(?<![\w.:/$}~-])/(?:home|root|Users|work|tmp|opt|mnt)/\w",
     "a registry's host": r"pypi\.o[r]g|pythonhoste[d]|download\.pytorc[h]|anaconda\.o[r]g|ghcr\.i[o]|docker\.i[o]",
-    "who wrote it": r"(?i)\b(?:claud[e]|anthropi[c]|openai|chatgp[t]|copilo[t]|language mode[l]|coding agen[t])\b",
+    "who wrote it": r"(?i)\b(?:claud[e]|anthropi[c]|opena[i]|chatgp[t]|copilo[t]|language mode[l]|coding agen[t])\b",
     "an issue's number": r"(?i)\bissue #?\d",
 }
 
