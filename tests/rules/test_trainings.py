@@ -232,7 +232,7 @@ def test_a_learning_rate_far_too_high_takes_steps_far_too_large() -> None:
     findings = train(model, torch.optim.Adam(model.parameters(), lr=1.0), steps=60)
 
     (large,) = [finding for finding in findings if finding.code == "W101"]
-    assert large.opened_step == 0
+    assert (large.since_step, large.opened_step) == (0, 1)
     assert "Lower the learning rate from 1 to 0.03" in large.remedy
 
 
@@ -344,4 +344,4 @@ def test_a_loss_at_its_clamp_is_unchanged() -> None:
     findings = train(model, torch.optim.SGD(model.parameters(), lr=0.1), steps=60, loss_of=clamped)
 
     assert "W103" in codes(findings)
-    assert next(finding for finding in findings if finding.code == "W103").since_step == 2
+    assert [(finding.since_step, finding.opened_step) for finding in findings if finding.code == "W103"] == [(2, 9)]

@@ -1,4 +1,4 @@
-"""WeightUpdateRatio, UnchangedTensor and FrozenParameter."""
+"""UnchangedTensor and FrozenParameter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from barograph.model.summary import MOMENT_FIELDS, Summary
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.columns import Table
 from barograph.rules.standstill import runs_of, signatures
-from barograph.rules.weights import FrozenParameter, UnchangedTensor, WeightUpdateRatio
+from barograph.rules.weights import FrozenParameter, UnchangedTensor
 from barograph.runs.view import StepView
 
 ONES = Summary(count=4, min=1.0, max=1.0, sum=4.0, sum_sq=4.0, sum_abs=4.0)
@@ -61,95 +61,6 @@ def said(rule: Rule, *views: StepView) -> list[list[Symptom | Unjudged]]:
 
 def symptoms(rule: Rule, *views: StepView) -> list[list[str]]:
     return [[item.subject for item in found if isinstance(item, Symptom)] for found in said(rule, *views)]
-
-
-def updating(ratio: float, number: int = 0, *, gradient: float = 1.0, rate: float = 0.1) -> StepView:
-    return step_of(number, weights={"a.weight": 10.0}, updates={"a.weight": 10.0 * ratio},
-                   gradients={"a.weight": gradient}, rate=rate)
-
-
-@pytest.mark.parametrize("ratio", [0.49, 1e-2, 1e-3, 2e-6])
-def test_a_usual_step_is_well(ratio: float) -> None:
-    assert symptoms(WeightUpdateRatio(), *(updating(ratio, number) for number in range(20))) == [[]] * 20
-
-
-def test_one_step_as_large_as_the_weights_is_too_large() -> None:
-    (found,) = said(WeightUpdateRatio(), updating(0.9))[0]
-
-    assert isinstance(found, Symptom)
-    assert found.message == (
-        "One optimizer step changed the weights by 0.9 times their norm; up to 0.1 is usual at first."
-    )
-    assert found.remedy == "Lower the learning rate from 0.1 to 0.00333, or warm it up over the first hundred steps."
-    assert [item.value for item in found.evidence] == pytest.approx([0.9, 0.9])
-
-
-def test_the_norm_before_the_step_is_taken_where_it_was_recorded() -> None:
-    before = step_of(4, weights={"a.weight": 1.0}, gradients={"a.weight": 1.0})
-    after = step_of(5, weights={"a.weight": 10.0}, updates={"a.weight": 4.0}, gradients={"a.weight": 1.0})
-    much_later = step_of(7, weights={"a.weight": 10.0}, updates={"a.weight": 4.0}, gradients={"a.weight": 1.0})
-
-    assert symptoms(WeightUpdateRatio(), before, after)[-1] == ["large"]
-    assert symptoms(WeightUpdateRatio(), before, much_later)[-1] == []
-
-
-def test_steps_too_small_for_ten_judgements_are_too_small() -> None:
-    views = [updating(1e-7, number) for number in range(10, 21)]
-
-    found = said(WeightUpdateRatio(), *views)
-
-    assert found[8] == [Unjudged("steps are small, 9 judged so far; it waits for 10")]
-    (small,) = found[9]
-    assert isinstance(small, Symptom)
-    assert (small.subject, small.since) == ("small", 10)
-    assert small.remedy == "Raise the learning rate from 0.1 to 1e+03; see that no scheduler sets it to nearly nothing."
-
-
-def test_a_converged_model_may_take_small_steps() -> None:
-    views = [updating(1e-3), *(updating(1e-8, number, gradient=1e-4) for number in range(1, 30))]
-
-    assert symptoms(WeightUpdateRatio(), *views) == [[]] * 30
-
-
-def test_a_decayed_schedule_may_take_small_steps() -> None:
-    views = [updating(1e-3), *(updating(1e-8, number, rate=1e-6) for number in range(1, 30))]
-
-    assert symptoms(WeightUpdateRatio(), *views) == [[]] * 30
-
-
-def test_a_warm_up_from_zero_is_not_too_small() -> None:
-    views = [updating(1e-3 * number / 100, number, rate=0.1 * number / 100) for number in range(100)]
-
-    assert symptoms(WeightUpdateRatio(), *views) == [[]] * 100
-
-
-def test_frozen_layers_do_not_make_the_ratio_small() -> None:
-    views = [
-        step_of(number, weights={"body.weight": 1e6, "head.weight": 1.0}, updates={"head.weight": 1e-3},
-                gradients={"head.weight": 1.0})
-        for number in range(20)
-    ]
-
-    assert symptoms(WeightUpdateRatio(), *views) == [[]] * 20
-
-
-def test_biases_that_start_at_zero_do_not_make_a_layer_large() -> None:
-    first = step_of(0, weights={"a.weight": 10.0, "a.bias": 0.1}, updates={"a.weight": 0.1, "a.bias": 0.1},
-                    gradients={"a.weight": 1.0})
-
-    assert symptoms(WeightUpdateRatio(), first) == [[]]
-
-
-@pytest.mark.parametrize(
-    "view",
-    [
-        step_of(Step(0, 0, skipped=True), weights={"a.weight": 1.0}, updates={"a.weight": 9.0}),
-        step_of(weights={"a.weight": 1.0}),
-        step_of(weights={"a.weight": NAN}, updates={"a.weight": 9.0}),
-    ],
-)
-def test_a_step_without_finite_updates_is_not_judged(view: StepView) -> None:
-    assert said(WeightUpdateRatio(), view) == [[Unjudged("no step was recorded with finite updates and weights")]]
 
 
 def test_ones_at_steps_0_1_2_fire_at_2() -> None:
@@ -209,6 +120,21 @@ def test_a_tensor_is_compared_with_the_last_step_that_recorded_it() -> None:
     ]
 
 
+def test_gradients_stand_still_all_of_them_or_none() -> None:
+    def steps(other: float) -> list[StepView]:
+        return [step_of(number, gradients={"a": summary(1.0), "b": summary(1.0, total=other * number)})
+                for number in range(3)]
+
+    assert symptoms(UnchangedTensor(), *steps(0.0))[-1] == [""]
+    assert symptoms(UnchangedTensor(), *steps(1.0))[-1] == []
+
+
+def test_gradients_of_a_converged_model_may_stand_still() -> None:
+    views = [step_of(0, gradients={"a": 1.0}), *(step_of(number, gradients={"a": 1e-4}) for number in range(1, 6))]
+
+    assert symptoms(UnchangedTensor(), *views) == [[]] * 6
+
+
 @pytest.mark.parametrize("step", [Step(0, 0, skipped=True), Step(0, 0, "", Mode.EVAL)])
 def test_only_steps_that_train_are_judged(step: Step) -> None:
     views = [step_of(replace(step, number=number), losses={"total": ONES}) for number in range(3)]
@@ -261,6 +187,13 @@ def test_weights_too_coarse_for_their_updates_are_told_so() -> None:
 
     assert isinstance(found, Symptom)
     assert found.remedy.startswith("These weights are bfloat16, whose spacing swallows small updates")
+
+
+def test_a_converged_model_may_stand_still() -> None:
+    views = [step_of(0, weights={"a": summary(1.0)}, gradients={"a": 1.0}),
+             *(step_of(number, weights={"a": summary(1.0, total=5)}, gradients={"a": 1e-4}) for number in range(1, 20))]
+
+    assert symptoms(FrozenParameter(), *views) == [[]] * 20
 
 
 def test_a_push_before_the_last_change_does_not_count() -> None:

@@ -8,7 +8,8 @@ from barograph.rules.gradients import GradientNormSpike, VanishingGradient
 from barograph.rules.initialization import PoorWeightInitialization
 from barograph.rules.losses import LossNotDecreasing, Overfit
 from barograph.rules.numbers import NonFinite
-from barograph.rules.weights import FrozenParameter, UnchangedTensor, WeightUpdateRatio
+from barograph.rules.updates import WeightUpdateRatio
+from barograph.rules.weights import FrozenParameter, UnchangedTensor
 
 RULES: tuple[type[Rule], ...] = (
     DeadRelu,

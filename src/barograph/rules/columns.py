@@ -51,6 +51,11 @@ class Table:
         return self.column("count") - self.column("nan") - self.infinite
 
     @property
+    def whole(self) -> NDArray[np.bool_]:
+        """Which rows hold neither NaN nor infinities."""
+        return np.asarray(self.column("nan") + self.infinite == 0, bool)
+
+    @property
     def mean_abs(self) -> Numbers:
         """Mean magnitude of the finite elements; NaN where there is none."""
         return _divided(self.column("sum_abs"), self.finite)
@@ -101,6 +106,11 @@ class LayerTable:
     def column(self, name: str) -> Numbers:
         """Return one column of `MOMENT_FIELDS`, added over each module's parameters."""
         return self.sums[:, _AT[name]]
+
+    @property
+    def whole(self) -> NDArray[np.bool_]:
+        """Which modules hold neither NaN nor infinities."""
+        return np.asarray(self.column("nan") + self.column("posinf") + self.column("neginf") == 0, bool)
 
     @property
     def l2(self) -> Numbers:

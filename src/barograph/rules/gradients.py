@@ -99,8 +99,7 @@ class VanishingGradient(Rule):
 def _carrying(layers: LayerTable) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return which layers should pass a gradient on, and have one."""
     exempt = np.array(["Norm" in item or item.startswith("Embedding") for item in layers.classes], bool)
-    whole = layers.column("nan") + layers.column("posinf") + layers.column("neginf") == 0
-    return np.asarray(~exempt & whole & (layers.column("sum_sq") > 0), bool)
+    return np.asarray(~exempt & layers.whole & (layers.column("sum_sq") > 0), bool)
 
 
 def _against_vanishing(view: StepView, layers: LayerTable) -> str:
@@ -150,8 +149,7 @@ class GradientNormSpike(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         table = table_of(view, Kind.GRADIENT)
         norm = math.sqrt(float(table.column("sum_sq").sum()))
-        whole = not (table.column("nan") + table.infinite).any()
-        if view.step.skipped or not norm or not whole:
+        if view.step.skipped or not norm or not table.whole.all():
             yield Unjudged("no gradient was recorded that is finite and not zero")
             return
         history: list[float] = memory.setdefault("log_norms", [])

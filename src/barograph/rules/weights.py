@@ -1,4 +1,4 @@
-"""Rules about weights and how they change."""
+"""Rules about tensors that stand still."""
 
 from __future__ import annotations
 
@@ -15,120 +15,12 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import LayerTable, Table, layers_of, learning_rate, table_of
+from barograph.rules.columns import Table, learning_rate, table_of
 from barograph.rules.standstill import aligned, runs_of
-from barograph.rules.words import lower_rate, names, number, raise_rate, sentence
+from barograph.rules.words import names, number
 from barograph.runs.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
-
-
-@dataclass(frozen=True, kw_only=True)
-class WeightUpdateRatio(Rule):
-    """W101: The optimizer's steps are far too large, or far too small, for the weights they change.
-
-    What it sees: the norm of one optimizer step (weight after minus weight before) beside the norm of the
-      weights, over the whole model: ‖w_s − w_prev‖ / (‖w_prev‖ + `epsilon`). Near 1e-3 is usual, 1e-2 at the
-      start. Above `large_threshold` in any one step is too large. Below `small_threshold` for `small_steps`
-      judged steps is too small, as long as the gradient has not fallen to a tenth of what it was at first (then
-      training has converged) and the learning rate not to a hundredth of its peak (then it is meant).
-    Why it matters: a step as large as the weights throws away what they were, initialisation included, and often
-      kills units for good. Steps that are too small pay for a training that does not happen.
-    What to do: change the learning rate by the factor the finding says; warm it up; clip gradients.
-    When it is wrong: models whose weights start at zero (the first step is then as large as the weights by
-      definition); long warm-ups from 0, if `small_steps` judged steps lie within their first thousandth.
-    Source: Stanford CS231n notes, "Neural Networks Part 3", section "Ratio of weights:updates"; Amazon SageMaker
-      Debugger's WeightUpdateRatio, whose defaults are 10 and 1e-8 across many steps.
-    """
-
-    code: ClassVar[str] = "W101"
-    name: ClassVar[str] = "weight-update-ratio"
-    severity: ClassVar[Severity] = Severity.COSTLY
-
-    large_threshold: float = parameter(0.5, "Ratio above which a step is too large.", above=0.0)
-    small_threshold: float = parameter(1e-6, "Ratio below which a step is too small.", at_least=0.0)
-    epsilon: float = parameter(1e-9, "Added to the norm of the weights, against division by zero.", above=0.0)
-    small_steps: int = parameter(10, "Judged steps in a row that must be too small.", at_least=1)
-    recovery: int = parameter(20, "Judged steps in a row without the fault before a finding closes.", at_least=1)
-
-    @property
-    def needs(self) -> tuple[Selection, ...]:
-        # The first steps one by one: that is when a learning rate is found to be too high.
-        schedule = Schedule(every=10, steps=frozenset(range(5)), modes=_IN_TRAINING)
-        return (
-            Selection(kinds=frozenset({Kind.UPDATE}), schedule=schedule),
-            Selection(kinds=frozenset({Kind.WEIGHT}), schedule=schedule),
-            Selection(kinds=frozenset({Kind.GRADIENT}), schedule=schedule),
-        )
-
-    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        rate = learning_rate(view)
-        memory["peak_rate"] = max(rate or 0.0, memory.get("peak_rate", 0.0))
-        updates, weights = layers_of(table_of(view, Kind.UPDATE)), layers_of(table_of(view, Kind.WEIGHT))
-        now = dict(zip(weights.paths, weights.column("sum_sq").tolist(), strict=True))
-        before, memory["before"] = memory.get("before"), [view.step.number, now]
-        if view.step.skipped or not len(updates) or not (_whole(updates).all() and _whole(weights).all()):
-            yield Unjudged("no step was recorded with finite updates and weights")
-            return
-        # Of what the optimizer changes, and before it did where that was recorded.
-        norms = before[1] if before is not None and before[0] == view.step.number - 1 else now
-        weight = math.sqrt(sum(norms.get(path, 0.0) for path in updates.paths))
-        ratio = _norm(updates) / (weight + self.epsilon)
-        gradient = _norm(table_of(view, Kind.GRADIENT))
-        first = memory.setdefault("first_gradient", gradient or None) or gradient
-        learns = gradient > 0 and gradient >= _CONVERGED * first and (rate or 0.0) >= _DECAYED * memory["peak_rate"]
-        memory["small"] = memory.get("small", 0) + 1 if ratio < self.small_threshold and learns else 0
-        if memory["small"] == 1:
-            memory["small_since"] = view.step.number
-        if ratio > self.large_threshold:
-            factor = _round_factor(ratio / _USUAL_AT_FIRST)
-            yield self._symptom("large", view, updates, weights, ratio, (
-                f"One optimizer step changed the weights by {number(ratio)} times their norm; up to 0.1 is usual at "
-                "first."
-            ), f"{sentence(lower_rate(rate, factor))}, or warm it up over the first hundred steps.")
-        elif memory["small"] >= self.small_steps:
-            factor = _round_factor(_USUAL / max(ratio, 1e-12))
-            yield self._symptom("small", view, updates, weights, ratio, (
-                f"The optimizer's steps are {number(ratio)} of the weights' norm, while gradients are as large as at "
-                "first: the model hardly changes; 0.001 is usual."
-            ), f"{sentence(raise_rate(rate, factor))}; see that no scheduler sets it to nearly nothing.",
-                memory["small_since"])
-        elif memory["small"]:
-            yield Unjudged(f"steps are small, {memory['small']} judged so far; it waits for {self.small_steps}")
-
-    def _symptom(
-        self, subject: str, view: StepView, updates: LayerTable, weights: LayerTable, ratio: float, message: str,
-        remedy: str, since: int | None = None,
-    ) -> Symptom:
-        norms = dict(zip(weights.paths, weights.l2.tolist(), strict=True))
-        changes = zip(updates.paths, updates.l2.tolist(), updates.keys, strict=True)
-        ratios = [(update / (norms[path] + self.epsilon), key) for path, update, key in changes if path in norms]
-        limit = self.large_threshold if subject == "large" else self.small_threshold
-        worst = sorted(ratios, reverse=subject == "large")[:3]
-        step = view.step.number
-        return Symptom(message=message, remedy=remedy, subject=subject, since=since, evidence=(
-            Evidence(None, step, "update_ratio", ratio, limit, f"ratio {number(ratio)} over the whole model"),
-            *(Evidence(key, step, "update_ratio", value, limit, f"ratio {number(value)}") for value, key in worst),
-        ))
-
-
-_USUAL, _USUAL_AT_FIRST = 1e-3, 3e-2
-_CONVERGED, _DECAYED = 0.1, 0.01
-
-
-def _norm(table: Table | LayerTable) -> float:
-    return math.sqrt(float(table.column("sum_sq").sum()))
-
-
-def _whole(table: Table | LayerTable) -> NDArray[np.bool_]:
-    """Return which rows hold neither NaN nor infinities."""
-    return np.asarray(table.column("nan") + table.column("posinf") + table.column("neginf") == 0, bool)
-
-
-def _round_factor(factor: float) -> float:
-    """Return the nearest of 3, 10, 30, 100 …: nobody wants advice in three figures."""
-    half_decades = max(1, round(2 * float(np.log10(factor))))
-    return float(f"{10 ** (half_decades / 2):.0e}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +30,9 @@ class UnchangedTensor(Rule):
     What it sees: all moments (counts, extremes, sum, sum of squares, sum of magnitudes) of each tensor of the
       chosen `kinds`; unchanged is a tensor whose moments agree within `rtol` and `atol` over the last `num_steps`
       steps that recorded it. With the default of exact agreement a changed tensor passes for unchanged only if
-      all its sums agree to the last bit. Tensors that are zero throughout are passed over.
+      all its sums agree to the last bit. Tensors that are zero throughout are passed over; gradients count only
+      where all of them stand still (a small one may repeat itself by chance) and are not a thousandth of what they
+      have been (training has then converged).
     Why it matters: a loss that is exactly constant has come to a clamp or does not depend on the model any more;
       equal gradients mean the same batch through the same weights, again and again.
     What to do: see that the loss depends on the model's output (no detach, no .item(), no argmax before it),
@@ -159,6 +53,7 @@ class UnchangedTensor(Rule):
     kinds: tuple[str, ...] = parameter(
         ("loss", "gradient"), "Kinds of record that are looked at.", choices=(kind.value for kind in Kind),
     )
+    patience: int = parameter(8, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -177,7 +72,10 @@ class UnchangedTensor(Rule):
             table = table_of(view, Kind(kind))
             runs = runs_of(table, memory.setdefault(kind, {}), rtol=self.rtol, atol=self.atol)
             counts = (table.column("count") > table.column("zeros")) & (self.equal_nan | (table.column("nan") == 0))
-            same += [(table, int(row)) for row in np.flatnonzero((runs >= self.num_steps) & counts)]
+            unchanged = (runs >= self.num_steps) & counts
+            if kind in _GRADIENTS and not (_matters(table, memory) and (unchanged == counts).all()):
+                continue
+            same += [(table, int(row)) for row in np.flatnonzero(unchanged)]
         if not same:
             return
         keys = [table.subjects[row].key for table, row in same]
@@ -191,6 +89,16 @@ class UnchangedTensor(Rule):
         total = float(table.column("sum")[row])
         text = f"sum {total!r} in each of the last {self.num_steps} recorded steps"
         return Evidence(table.subjects[row].key, step, "sum", total, math.nan, text)
+
+
+_GRADIENTS = (Kind.GRADIENT.value, Kind.GRADIENT_CLIPPED.value)
+
+
+def _matters(gradients: Table, memory: Memory) -> bool:
+    """Take the gradients' norm in; return whether it is still what it was, but for three orders of magnitude."""
+    norm = math.sqrt(float(gradients.column("sum_sq").sum()))
+    memory["peak"] = max(norm, memory.get("peak", 0.0))
+    return norm >= _FAINT_SHARE * float(memory["peak"])
 
 
 def _against_standstill(kinds: set[Kind]) -> str:
@@ -277,11 +185,11 @@ class _Pairs:
 
 
 def _paired(weights: Table, gradients: Table) -> _Pairs:
-    if weights.paths == gradients.paths and _whole(weights).all() and _whole(gradients).all():
+    if weights.paths == gradients.paths and weights.whole.all() and gradients.whole.all():
         return _Pairs(weights, gradients)
-    whole, pushed_whole = _whole(weights), _whole(gradients)
-    at = {path: row for row, path in enumerate(gradients.paths) if pushed_whole[row]}
-    rows = [(row, at[path]) for row, path in enumerate(weights.paths) if path in at and whole[row]]
+    weight_whole, gradient_whole = weights.whole, gradients.whole
+    at = {path: row for row, path in enumerate(gradients.paths) if gradient_whole[row]}
+    rows = [(row, at[path]) for row, path in enumerate(weights.paths) if path in at and weight_whole[row]]
     # What is not finite is N101's to judge.
     return _Pairs(*(
         Table(tuple(table.subjects[pair[side]] for pair in rows), table.moments[[pair[side] for pair in rows]])
@@ -291,14 +199,15 @@ def _paired(weights: Table, gradients: Table) -> _Pairs:
 
 _NO_PUSH, _FAINT, _PUSHED = 0, 1, 2
 _FAINT_SHARE = 1e-3
-"""A gradient smaller than this share of the greatest may be swallowed by the spacing of numbers, or be noise about
-zero, as before a batch normalisation: whether it moves its weight says nothing."""
+"""A gradient smaller than this share of the greatest so far may be swallowed by the spacing of numbers, or be noise
+about zero, as before a batch normalisation or at the end of training: whether it moves its weight says nothing."""
 
 
 def _push_since(pairs: _Pairs, runs: NDArray[np.int64], memory: Memory) -> NDArray[np.int64]:
     """Return the strongest push a gradient gave each weight since it last changed: none, faint, or a real one."""
     norms = pairs.gradients.l2
-    now = np.where(norms == 0, _NO_PUSH, np.where(norms < _FAINT_SHARE * norms.max(initial=0.0), _FAINT, _PUSHED))
+    memory["peak"] = max(float(norms.max(initial=0.0)), memory.get("peak", 0.0))
+    now = np.where(norms == 0, _NO_PUSH, np.where(norms < _FAINT_SHARE * memory["peak"], _FAINT, _PUSHED))
     paths = list(pairs.weights.paths)
     known: list[str] = memory.get("paths", [])
     at = aligned(known, paths)

@@ -95,7 +95,7 @@ class Judge:
             return self._unfed(f"{part}othing was recorded of what it needs: {seen}.", _feed(unmet))
         if not self._judged:
             reason = self._unjudged_reason or "no step recorded what it needs together"
-            return self._unfed(f"It saw its records, but could not judge: {reason}.", "A longer run feeds it.")
+            return self._unfed(f"It saw its records, but could not judge: {reason}.", "")
         return None
 
     def check(self) -> str:

@@ -1,0 +1,168 @@
+"""WeightUpdateRatio."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+
+import pytest
+
+from barograph.model.finding import Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode, Step
+from barograph.model.summary import Summary
+from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.updates import WeightUpdateRatio
+from barograph.runs.view import StepView
+
+TOTAL = Key(Kind.LOSS, "total")
+UNMEASURED = Unjudged("no step was recorded with finite updates and weights")
+
+
+def summary(norm: float) -> Summary:
+    return Summary(count=100, min=-norm, max=norm, sum=0.0, sum_sq=norm**2, sum_abs=norm * 10)
+
+
+def step_of(
+    number: int | Step = 0, *, weights: Mapping[str, float] | None = None, updates: Mapping[str, float] | None = None,
+    gradients: Mapping[str, float] | None = None, loss: float | None = None, rate: float = 0.1,
+) -> StepView:
+    kinds = {Kind.WEIGHT: weights, Kind.UPDATE: updates, Kind.GRADIENT: gradients}
+    records: dict[Key, Summary | float] = {
+        Key(kind, path): summary(norm) for kind, norms in kinds.items() for path, norm in (norms or {}).items()
+    }
+    records[Key(Kind.LEARNING_RATE, "group0")] = rate
+    if loss is not None:
+        records[TOTAL] = loss
+    return StepView.of(number, records)
+
+
+def updating(
+    ratio: float, number: int = 0, *, gradient: float = 1.0, rate: float = 0.1, loss: float | None = None
+) -> StepView:
+    return step_of(number, weights={"a.weight": 10.0}, updates={"a.weight": 10.0 * ratio},
+                   gradients={"a.weight": gradient}, rate=rate, loss=loss)
+
+
+def said(rule: Rule, *views: StepView) -> list[list[Symptom | Unjudged]]:
+    memory: Memory = {}
+    found = []
+    for view in views:
+        found.append(list(rule.judge(view, memory)))
+        memory = json.loads(json.dumps(memory))
+    return found
+
+
+def symptoms(*views: StepView) -> list[list[str]]:
+    found = said(WeightUpdateRatio(), *views)
+    return [[item.subject for item in items if isinstance(item, Symptom)] for items in found]
+
+
+@pytest.mark.parametrize("ratio", [0.49, 1e-2, 1e-3, 2e-6])
+def test_a_usual_step_is_well(ratio: float) -> None:
+    assert said(WeightUpdateRatio(), *(updating(ratio, number) for number in range(20))) == [[]] * 20
+
+
+def test_one_step_as_large_as_the_weights_after_which_the_loss_is_higher_is_too_large() -> None:
+    large, after = updating(0.9, 5, loss=2.3), step_of(6, loss=2.9)
+
+    first, second = said(WeightUpdateRatio(), large, after)
+
+    assert first == [Unjudged("a step was very large, and the loss after it is not known yet")]
+    found, rest = second
+    assert isinstance(found, Symptom)
+    assert (found.subject, found.since) == ("large", 5)
+    assert found.message == (
+        "One optimizer step changed the weights by 0.9 times their norm, and the loss went from 2.3 to 2.9; up to 0.1 "
+        "is usual at first."
+    )
+    assert found.remedy == "Lower the learning rate from 0.1 to 0.00333, or warm it up over the first hundred steps."
+    assert [(item.key, item.value) for item in found.evidence] == [
+        (None, pytest.approx(0.9)), (Key(Kind.UPDATE, "a.weight"), pytest.approx(0.9))
+    ]
+    assert rest == UNMEASURED
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"), [(1.0, []), (2.27, []), (2.29, ["large"]), (math.nan, ["large"]), (math.inf, ["large"])]
+)
+def test_a_large_step_that_helped_is_let_pass(loss: float, expected: list[str]) -> None:
+    assert symptoms(updating(0.9, loss=2.3), step_of(1, loss=loss))[-1] == expected
+
+
+def test_a_large_step_is_told_once() -> None:
+    assert symptoms(updating(0.9, loss=2.3), step_of(1, loss=2.9), step_of(2, loss=3.0)) == [[], ["large"], []]
+
+
+def test_evaluation_between_the_two_says_nothing() -> None:
+    evaluation = step_of(Step(1, 1, "", Mode.EVAL), loss=9.0)
+
+    assert symptoms(updating(0.9, loss=2.3), evaluation, step_of(1, loss=2.0)) == [[], [], []]
+
+
+def test_where_no_loss_was_recorded_the_step_alone_decides() -> None:
+    assert symptoms(updating(0.9)) == [["large"]]
+
+
+def test_the_norm_before_the_step_is_taken_where_it_was_recorded() -> None:
+    before = step_of(4, weights={"a.weight": 1.0}, gradients={"a.weight": 1.0})
+    after = step_of(5, weights={"a.weight": 10.0}, updates={"a.weight": 4.0}, gradients={"a.weight": 1.0})
+    much_later = step_of(7, weights={"a.weight": 10.0}, updates={"a.weight": 4.0}, gradients={"a.weight": 1.0})
+
+    assert symptoms(before, after)[-1] == ["large"]
+    assert symptoms(before, much_later)[-1] == []
+
+
+def test_the_layers_that_changed_most_are_named() -> None:
+    view = step_of(weights={"a.weight": 1.0, "b.weight": 1.0, "c.weight": 1.0},
+                   updates={"a.weight": 1.0, "b.weight": 3.0, "c.weight": 2.0}, gradients={"a.weight": 1.0})
+
+    (found,) = said(WeightUpdateRatio(), view)[0]
+
+    assert isinstance(found, Symptom)
+    assert [item.key.path for item in found.evidence if item.key] == ["b.weight", "c.weight", "a.weight"]
+
+
+def test_steps_too_small_for_ten_judgements_are_too_small() -> None:
+    found = said(WeightUpdateRatio(), *(updating(1e-7, number) for number in range(10, 21)))
+
+    assert found[8] == [Unjudged("steps are small, 9 judged so far; it waits for 10")]
+    (small,) = found[9]
+    assert isinstance(small, Symptom)
+    assert (small.subject, small.since) == ("small", 10)
+    assert small.remedy == "Raise the learning rate from 0.1 to 1e+03; see that no scheduler sets it to nearly nothing."
+
+
+@pytest.mark.parametrize("change", [{"gradient": 1e-4}, {"rate": 1e-6}, {"gradient": 0.0}])
+def test_small_steps_of_a_converged_model_or_a_decayed_schedule_are_let_pass(change: dict[str, float]) -> None:
+    views = [updating(1e-3), *(updating(1e-8, number, **change) for number in range(1, 30))]
+
+    assert symptoms(*views) == [[]] * 30
+
+
+def test_a_warm_up_from_zero_is_not_too_small() -> None:
+    assert symptoms(*(updating(1e-5 * number, number, rate=1e-3 * number) for number in range(100))) == [[]] * 100
+
+
+def test_frozen_layers_do_not_make_the_ratio_small() -> None:
+    views = [step_of(number, weights={"body.weight": 1e6, "head.weight": 1.0}, updates={"head.weight": 1e-3},
+                     gradients={"head.weight": 1.0}) for number in range(20)]
+
+    assert symptoms(*views) == [[]] * 20
+
+
+def test_a_bias_that_starts_at_zero_does_not_make_its_layer_large() -> None:
+    first = step_of(0, weights={"a.weight": 10.0, "a.bias": 0.1}, updates={"a.weight": 0.1, "a.bias": 0.1},
+                    gradients={"a.weight": 1.0})
+
+    assert symptoms(first) == [[]]
+
+
+def test_a_step_without_finite_updates_is_not_judged() -> None:
+    nan = StepView.of(0, {Key(Kind.UPDATE, "a"): Summary(count=4, nan=1), Key(Kind.WEIGHT, "a"): summary(1.0)})
+    skipped = step_of(Step(0, 0, skipped=True), weights={"a.weight": 1.0}, updates={"a.weight": 9.0})
+
+    assert [said(WeightUpdateRatio(), view) for view in (nan, skipped, step_of(weights={"a.weight": 1.0}))] == [
+        [[UNMEASURED]]
+    ] * 3
