@@ -135,7 +135,8 @@ def test_a_whole_run_has_nothing_unseen(store: Store, training: Training, high: 
         ({"loss_seen": False}, "No loss was seen."),
         ({"steps_seen": 0}, "The tensors of none of 500 steps were recorded."),
         ({"steps": 0}, "No optimizer of torch was seen to step. One inside torch.compile is not seen: compile the "
-                       "model, not the step. A script that moves weights itself says where a step ends, with run.step."),
+                       "model, not the step. A script that moves weights itself says where a step ends, with "
+                       "run.step."),
     ],
 )
 def test_every_gap_of_the_coverage_is_said(
