@@ -26,7 +26,22 @@ _HOMES = {
     "Rule": "barograph.rules.base",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604
+__all__ = [
+    "BarographError",
+    "Finding",
+    "Key",
+    "Kind",
+    "Mode",
+    "Rule",
+    "Schedule",
+    "Selection",
+    "Severity",
+    "Summary",
+    "TrainingStopped",
+    "__version__",
+    "attach",
+    "open",
+]
 
 if TYPE_CHECKING:
     from barograph.attaching import attach
