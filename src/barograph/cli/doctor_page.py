@@ -68,6 +68,8 @@ def _print(printer: Printer, diagnosis: Diagnosis) -> None:
 
 
 def _verdict(diagnosis: Diagnosis) -> Text:
+    if diagnosis.whole and not diagnosis.workers:
+        return Text.assemble(("whole", "bold green"), ", and empty: no process has recorded anything in it yet.")
     if diagnosis.whole:
         going_on = any("is running" in sentence for sentence in diagnosis.unended)
         return Text.assemble(("whole", "bold green"), " so far: the run goes on." if going_on else

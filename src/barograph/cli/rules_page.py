@@ -93,6 +93,8 @@ def _parameters(rule_class: type[Rule]) -> list[dict[str, object]]:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()  # as the settings file writes it
     if isinstance(value, list):
         return ", ".join(str(entry) for entry in value)
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -75,7 +75,8 @@ def layers_of(run: Run, findings: Iterable[Finding] = ()) -> list[Layer]:
     entries: dict[str, dict[Kind, list[Entry]]] = {}
     for kind in LAYER_KINDS:
         for entry in inventory(run, kind):
-            path = layer_path(entry.key)
+            # A module may have brackets in its own name; then its parameters, which come first, have told it.
+            path = entry.key.path if entry.key.path in entries else layer_path(entry.key)
             if entry.mode is Mode.TRAIN and entry.summary is not None and path is not None:
                 entries.setdefault(path, {}).setdefault(kind, []).append(entry)
     named = _findings_by_layer(findings)
