@@ -230,10 +230,10 @@ def claimer_of(store: Store, attempt: int) -> tuple[Process, str] | None:
     name = attempt_name(attempt)
     try:
         body = unsealed(store.get(name), name)
-    except (ObjectNotFound, DamagedChunk):
+        process = Process(int(body["pid"]), body["host"], body["boot_id"], body["started_ticks"])
+        return process, str(body["launch"])
+    except (ObjectNotFound, DamagedChunk, KeyError, TypeError, ValueError):
         return None
-    process = Process(body["pid"], body["host"], body["boot_id"], body["started_ticks"])
-    return process, str(body["launch"])
 
 
 def _write_manifest(store: Store, manifest: Manifest) -> Manifest:

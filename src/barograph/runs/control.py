@@ -87,6 +87,6 @@ def agreed_stop_step(store: Store, *, attempt: int, proposed: int) -> int:
     except ObjectExists:
         try:
             return int(unsealed(store.get(name), name)["after_steps"])
-        except (DamagedChunk, KeyError):
+        except (DamagedChunk, KeyError, TypeError, ValueError):
             return proposed
     return proposed

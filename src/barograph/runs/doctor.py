@@ -14,7 +14,7 @@ from barograph.errors import DamagedChunk, NotARun, ObjectNotFound, StoreUnavail
 from barograph.model.clock import Clock, SystemClock
 from barograph.runs.events import read_table
 from barograph.runs.layout import CONTROL, FINDINGS, MANIFEST, RETENTION, WATCH, ChunkName, paper_name
-from barograph.runs.papers import manifest_from_bytes, unsealed
+from barograph.runs.papers import manifest_from_bytes, removed_through_from_bytes, unsealed
 from barograph.runs.proof import proved
 from barograph.runs.roster import Roster, Standing, WorkerState
 from barograph.runs.survey import Stream, survey
@@ -237,7 +237,7 @@ class _Examination:
             return -1
         name = paper_name(RETENTION, worker, attempt)
         try:
-            return int(unsealed(self._store.get(name), name)["removed_through_chunk"])
+            return removed_through_from_bytes(self._store.get(name), name)
         except DamagedChunk as error:
             if str(error) not in self.diagnosis.damaged:
                 self.diagnosis.damaged.append(str(error))

@@ -13,7 +13,7 @@ from barograph.runs.claim import claimer_of
 from barograph.runs.events import SubjectTables
 from barograph.runs.layout import ENDINGS, MANIFEST, RETENTION, WORKERS, paper_name
 from barograph.runs.lineup import line_up
-from barograph.runs.papers import ending_from_bytes, manifest_from_bytes, unsealed, worker_from_bytes
+from barograph.runs.papers import ending_from_bytes, manifest_from_bytes, removed_through_from_bytes, worker_from_bytes
 from barograph.runs.process import is_alive, process_of, this_process
 from barograph.runs.stream import Position, WorkerStream
 from barograph.runs.survey import Stream, Survey, surveyed
@@ -175,8 +175,8 @@ class Feed:
         for stream in self._streams_now():
             name = stream.worker.name
             if (RETENTION, name, self._attempt) in found.papers:
-                note = self._paper(RETENTION, name, self._attempt, unsealed)
-                stream.removed_through = int(note["removed_through_chunk"]) if note else stream.removed_through
+                note = self._paper(RETENTION, name, self._attempt, removed_through_from_bytes)
+                stream.removed_through = stream.removed_through if note is None else note
             if stream.last_chunk is None and (ENDINGS, name, self._attempt) in found.papers:
                 told = self._paper(ENDINGS, name, self._attempt, ending_from_bytes)
                 stream.last_chunk = told[1] if told else None

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -24,6 +25,7 @@ from barograph.model.manifest import (
     Manifest,
     Worker,
 )
+from barograph.runs.layout import WORKERS, paper_from_name
 
 
 def sealed(body: Mapping[str, Any]) -> bytes:
@@ -54,7 +56,7 @@ def unsealed(data: bytes | memoryview, name: str) -> dict[str, Any]:
         body = json.loads(bytes(data))
         claimed = body.pop("sha256")
         whole = claimed == _digest(body)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         whole = False
     if not whole:
         raise DamagedChunk(f"The paper is damaged: its bytes are not those that were written ({name}).")
@@ -78,8 +80,9 @@ def manifest_from_bytes(data: bytes | memoryview, name: str) -> Manifest:
     if not isinstance(written, int) or written > FORMAT_VERSION:
         raise NewerFormat(f"The run has format {written}; this Barograph reads formats up to {FORMAT_VERSION}. "
                           f"Update Barograph ({name}).")
-    known = _known(Manifest, body)
-    return Manifest(**{**known, "command": tuple(known["command"])})
+    with _understood(name):
+        known = _known(Manifest, body)
+        return Manifest(**{**known, "command": tuple(known["command"])})
 
 
 def worker_bytes(worker: Worker) -> bytes:
@@ -88,8 +91,13 @@ def worker_bytes(worker: Worker) -> bytes:
 
 
 def worker_from_bytes(data: bytes | memoryview, name: str) -> Worker:
-    """Return what `worker_bytes` wrote; raises as `unsealed`."""
-    return Worker(**_known(Worker, unsealed(data, name)))
+    """Return what `worker_bytes` wrote; raises as `unsealed`, also where it is the paper of another worker."""
+    body = unsealed(data, name)
+    with _understood(name):
+        worker = Worker(**_known(Worker, body))
+        if paper_from_name(name) not in (None, (WORKERS, worker.name, worker.attempt)):
+            raise ValueError(f"it speaks of worker {worker.name} in attempt {worker.attempt}")
+        return worker
 
 
 def heartbeat_bytes(heartbeat: Heartbeat) -> bytes:
@@ -99,7 +107,9 @@ def heartbeat_bytes(heartbeat: Heartbeat) -> bytes:
 
 def heartbeat_from_bytes(data: bytes | memoryview, name: str) -> Heartbeat:
     """Return what `heartbeat_bytes` wrote; raises as `unsealed`."""
-    return _heartbeat(unsealed(data, name))
+    body = unsealed(data, name)
+    with _understood(name):
+        return _heartbeat(body)
 
 
 def ending_bytes(ending: Ending, *, last_chunk: int) -> bytes:
@@ -115,7 +125,25 @@ def ending_bytes(ending: Ending, *, last_chunk: int) -> bytes:
 def ending_from_bytes(data: bytes | memoryview, name: str) -> tuple[Ending, int]:
     """Return what `ending_bytes` wrote: the ending, and its `last_chunk`; raises as `unsealed`."""
     body = unsealed(data, name)
-    return Ending(EndState(body["state"]), body["reason"], _heartbeat(body["last"])), int(body["last_chunk"])
+    with _understood(name):
+        ending = Ending(EndState(body["state"]), str(body["reason"]), _heartbeat(body["last"]))
+        return ending, int(body["last_chunk"])
+
+
+def removed_through_from_bytes(data: bytes | memoryview, name: str) -> int:
+    """Return the last chunk that a retention note says was removed; raises as `unsealed`."""
+    body = unsealed(data, name)
+    with _understood(name):
+        return int(body["removed_through_chunk"])
+
+
+@contextmanager
+def _understood(name: str) -> Iterator[None]:
+    """Take a paper that is whole, and yet does not say what such a paper says, for damaged."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise DamagedChunk(f"The paper does not say what it must: {type(error).__name__}: {error} ({name}).") from error
 
 
 def _heartbeat(body: Mapping[str, Any]) -> Heartbeat:
@@ -135,7 +163,20 @@ def _heartbeat(body: Mapping[str, Any]) -> Heartbeat:
 
 def _known(kind: type, body: Mapping[str, Any]) -> dict[str, Any]:
     # Within one format entries may be added; those that this version does not know are passed over.
-    return {item.name: body[item.name] for item in fields(kind) if item.name in body}
+    known = {item.name: body[item.name] for item in fields(kind) if item.name in body}
+    for item in fields(kind):
+        plain = _PLAIN.get(str(item.type))
+        if item.name in known and plain and not isinstance(known[item.name], plain):
+            raise TypeError(f"{item.name} is {known[item.name]!r}")
+    return known
+
+
+_PLAIN: Mapping[str, tuple[type, ...]] = {
+    # A number that is none, or not finite, is null or a text in JSON.
+    "int": (int,), "float": (int, float, str, type(None)), "str": (str,), "bool": (bool,),
+    "tuple[str, ...]": (list,), "dict[str, str]": (dict,), "Mapping[str, str]": (dict,), "Mapping[str, Any]": (dict,),
+    "Cost": (dict,), "Coverage": (dict,),
+}
 
 
 def _digest(body: Mapping[str, Any]) -> str:

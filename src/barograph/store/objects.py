@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -108,9 +110,13 @@ class FileStore(ObjectsStore):
         return super().get(name)
 
     def list(self, folder: str = "") -> list[ObjectInfo]:
-        """See `Store.list`."""
+        """See `Store.list`. A file whose name no object can have, and what is no file, is passed over."""
         self._enter("list", folder, make=False)
-        return super().list(folder)
+        if not self._open:
+            return []
+        # By ourselves: obstore gives up the whole listing at one odd name, or one link that leads in a circle.
+        with self._mapped("list", folder):
+            return sorted(_files_below(self._root / folder, f"{folder}/" if folder else "", frozenset()))
 
     def delete(self, name: str) -> None:
         """See `Store.delete`."""
@@ -129,6 +135,43 @@ class FileStore(ObjectsStore):
             if self._root.is_dir():
                 self._backend = LocalStore(str(self._root))
                 self._open = True
+
+
+def _files_below(directory: Path, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[ObjectInfo]:
+    """Yield the files in and below a directory.
+
+    Args:
+        directory: Which; it may have gone meanwhile.
+        prefix: What its files' names begin with.
+        above: Device and number of the directories on the way here.
+    """
+    try:
+        entries = list(os.scandir(directory))
+        where = directory.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    identity = where.st_dev, where.st_ino
+    if identity in above:
+        return
+    for entry in entries:
+        name = prefix + entry.name
+        if not _can_be_named(entry.name):
+            continue
+        try:
+            is_directory = entry.is_dir()
+            status = entry.stat()
+        except OSError:
+            continue  # it has gone, or is a link that leads nowhere
+        if is_directory:
+            yield from _files_below(directory / entry.name, f"{name}/", above | {identity})
+        elif stat.S_ISREG(status.st_mode):
+            yield ObjectInfo(name, status.st_size, status.st_mtime)
+
+
+def _can_be_named(name: str) -> bool:
+    # No control characters, no bytes that are no text. What obstore has not written to its end yet bears a number
+    # after a "#"; after a crash it stays.
+    return re.search(r"[\x00-\x1f\x7f\ud800-\udfff]|#\d+$", name) is None
 
 
 def _sync(path: Path) -> None:
