@@ -45,6 +45,9 @@ class DeadRelu(Rule):
       zero; LeakyReLU, GELU or SiLU in place of ReLU; a normalisation layer before it.
     When it is wrong: networks that are made to be sparse; deep networks in their first steps, whose units may
       all be on or off for all inputs; batches with few kinds of samples.
+    Tried on: silent on all 145 healthy trainings, whose layers have up to 39 % of their units dead (47 % in the first
+      steps of six layers and more). Biases begun at −5 and learning rates of 2 (SGD), 0.1 and 1 (Adam) fire at step
+      40 to 80, with 63 to 100 % dead.
     Source: Lu, Shin, Su & Karniadakis, "Dying ReLU and initialization", 2019; Amazon SageMaker Debugger's DeadRelu.
     """
 
@@ -112,6 +115,9 @@ class SaturatedActivation(Rule):
     What to do: Xavier initialisation; a normalisation layer before the activation; a lower learning rate; inputs
       scaled to zero mean and unit variance; ReLU or GELU in its place.
     When it is wrong: gates that are meant to be open or shut; binary codes in an inner layer.
+    Tried on: silent on all 145 healthy trainings; the median unit of their tanh layers has a mean derivative of 0.69
+      and more, of their sigmoid layers of 0.2. Tanh layers with weights of standard deviation 3 fire by step 120, with
+      30 at step 20; eight sigmoid layers at the end of a training that failed.
     Source: Glorot & Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010;
       Amazon SageMaker Debugger's SaturatedActivation, which counts inputs beyond bounds.
     """

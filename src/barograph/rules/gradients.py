@@ -41,6 +41,9 @@ class VanishingGradient(Rule):
     When it is wrong: a layer whose gradient is exactly zero is not judged here (frozen and unused parameters,
       units that are dead; see A101 and W104), nor are embeddings and normalisation layers, whose gradients are
       small by their make. With Adam a small gradient still moves its weight; look at W101 beside it.
+    Tried on: silent on all 145 healthy trainings (see the list of rules): there the least ratio that lasts is 2e-2, and
+      8e-4 in the first ten steps of ten layers without normalisation. Chains of 4, 6 and 8 sigmoids (ratios 6e-4,
+      1e-5, 3e-7), 20 ReLU layers at PyTorch's default initialisation and weights begun at 1e-3 fire at step 20.
     Source: Bengio, Simard & Frasconi, "Learning long-term dependencies with gradient descent is difficult",
       1994; Amazon SageMaker Debugger's VanishingGradient, which knows `threshold` alone.
     """
@@ -129,6 +132,9 @@ class GradientNormSpike(Rule):
       rate or lengthen the warm-up.
     When it is wrong: a new phase on purpose (another data set, layers unfrozen, a loss re-weighted). Training
       that clips survives most spikes; they still point at odd batches.
+    Tried on: silent on all 145 healthy trainings, in whose steps the norm reaches 32 times its level as deep networks
+      leave a plateau, and 14 times in converged ones. One batch scaled 50 or 200 times fires in that step, a learning
+      rate raised 80 times in the next.
     Source: Pascanu, Mikolov & Bengio, "On the difficulty of training recurrent neural networks", 2013; Rousseeuw
       & Croux, "Alternatives to the median absolute deviation", 1993.
     """

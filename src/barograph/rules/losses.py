@@ -37,6 +37,9 @@ class LossNotDecreasing(Rule):
       loss, at what reaches the optimizer. If the loss rises after it had fallen, lower the learning rate.
     When it is wrong: adversarial training, where no loss need fall (so runs with several optimizers are not judged);
       a model that came already trained; a curriculum that grows harder; a learning rate that is restarted.
+    Tried on: silent on all 145 healthy trainings, batches of 4 and 5,000 steps of a converged model among them. Labels
+      shuffled, learning rates of 1e-6 (SGD) and 1e-8 (Adam), chains of sigmoids, dead layers and softmax applied twice
+      fire between steps 79 and 330; a learning rate raised 80 times fires 29 steps later.
     Source: Amazon SageMaker Debugger's LossNotDecreasing, which compares single losses, and so alarmed at noise;
       its documented numbers hold with `window` 1.
     """
@@ -156,6 +159,9 @@ class Overfit(Rule):
       weight decay, a smaller model, early stopping.
     When it is wrong: validation sets so small that their loss wanders; label noise, where accuracy may still grow
       as the loss rises.
+    Tried on: silent on the healthy trainings but one, trained for 180 epochs, whose validation loss rises by 30 % from
+      its best while accuracy stays: it fires there after 130 epochs. 200 samples with random labels fire within 350
+      steps, 40 samples with true ones within 800.
     Source: Prechelt, "Early stopping – but when?", 1998; Amazon SageMaker Debugger's Overfit, whose ratio alone calls
       every well-trained model overfitted.
     """

@@ -96,7 +96,22 @@ def index_from_rules(rule_classes: Iterable[type[Rule]]) -> str:
         cells = (f"[{rule_class.code}]({file_name(rule_class)})", rule_class.name, rule_class.severity.value,
                  page_from_rule(rule_class).fault)
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *_HOW_TRIED, ""])
+
+
+_HOW_TRIED = """\
+## How they were tried
+
+A rule that cries wolf is turned off, so the defaults were chosen on trainings, and each page says what its rule said
+of them. The 145 *healthy* trainings are 35 set-ups with three seeds each on the digits of scikit-learn and on source
+code as text (networks with one to ten layers of ReLU, GELU, tanh or sigmoid, with and without batch normalisation and
+dropout; convolutional and residual networks; small GPTs; SGD, momentum, Adam, AdamW; constant rates, warm-up, cosine,
+restarts; batches of 4 to 64; 300 to 5,000 steps), and 20 set-ups with two seeds each that are unlike these (LSTM,
+GAN, VAE, autoencoder, regression with scaled and raw targets, binary classification, unscaled inputs, full batches,
+gradient accumulation, LoRA, frozen and unused layers, a head begun at zero, a hinge loss, masked attention, L-BFGS,
+bfloat16 with and without autocast). The 27 *sick* set-ups, three seeds each, plant one fault each; every one of them
+was named by at least one rule, every time. Most are tests in `tests/rules/test_trainings.py`. All were recorded in
+every step: under a budget rules see fewer steps, and findings come later.""".splitlines()
 
 
 def _parameter_table(rule_class: type[Rule]) -> list[str]:

