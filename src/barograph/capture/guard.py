@@ -50,12 +50,13 @@ class Guard:
         """Keep something for the run's papers that nobody need be warned of."""
         self._problems.setdefault(problem, (problem, 1))
 
-    def report(self, problem: str, *, cause: str = "") -> None:
+    def report(self, problem: str, *, cause: str = "", outcome: str = "Training goes on.") -> None:
         """Keep a problem for the run's papers, and warn the first time.
 
         Args:
             problem: One sentence, for people.
             cause: What makes two problems one; "": the sentence itself.
+            outcome: What that means for the training.
         """
         cause = cause or problem
         if cause in self._problems:
@@ -66,7 +67,7 @@ class Guard:
             return
         self._problems[cause] = problem, 1
         frame = _user_frame()
-        message = f"Barograph: {problem}. Training goes on."
+        message = f"Barograph: {problem.rstrip('.')}. {outcome}"
         # A script that turns warnings into errors must not die of one of ours: then it is printed.
         try:
             warnings.warn_explicit(message, BarographWarning, *_place(frame))

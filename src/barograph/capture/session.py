@@ -291,9 +291,11 @@ class Session:
                 self._say_what_was_lost(self._writer.close(state, reason))
 
     def _say_what_was_lost(self, closing: Closing) -> None:
-        if not closing.complete:
-            lost = f"{closing.lost_steps} recorded steps were not published in time. " if closing.lost_steps else ""
-            self.guard.report(f"the run could not be written to its end. {lost}{'; '.join(closing.problems)}")
+        if closing.complete:
+            return
+        lost = f": {closing.lost_steps} recorded steps were not published in time" if closing.lost_steps else ""
+        why = "".join(f" {problem.rstrip('.')}." for problem in closing.problems)
+        self.guard.report(f"the run could not be written to its end{lost}.{why}", outcome="The training is unharmed.")
 
     def lost_some(self, problem: str) -> None:
         """Say that some of what was recorded is lost, and why; safe from any thread."""

@@ -175,6 +175,9 @@ class RunWriter:
         self._closing.set()
         if self._thread is not None:
             self._thread.join(self._settings.close_timeout_secs)
+            if self._thread.is_alive():
+                waited_secs = self._settings.close_timeout_secs
+                self._problems.note("silent", f"The store did not answer within {waited_secs:g} s.")
         else:
             self._drain()
         publisher = self._publisher
