@@ -156,9 +156,10 @@ def selection_in_words(selection: Selection) -> str:
 
 
 def _schedule_in_words(schedule: Schedule) -> str:
-    words = "every step" if schedule.every == 1 else f"every {schedule.every} steps" if schedule.every else "at steps"
+    words = "every step" if schedule.every == 1 else f"every {schedule.every} steps" if schedule.every else ""
     if schedule.steps:
-        words += f" {', '.join(str(step) for step in sorted(schedule.steps))}"
+        listed = f"at steps {', '.join(str(step) for step in sorted(schedule.steps))}"
+        words = f"{words} and {listed}" if words else listed
     if schedule.start:
         words += f" from step {schedule.start}"
     if schedule.end is not None:
