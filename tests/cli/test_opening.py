@@ -91,7 +91,7 @@ def test_a_name_that_no_disk_can_hold_is_refused(call: Call, tmp_path: Path) -> 
     assert "too long" in refused(call("show", tmp_path / ("x" * 300)))
 
 
-@pytest.mark.parametrize("command", ("watch", "runs", "show", "keys", "doctor"))
+@pytest.mark.parametrize("command", ["watch", "runs", "show", "keys", "doctor"])
 def test_a_run_in_the_memory_of_another_process_is_refused(bin_folder: Path, command: str) -> None:
     done = subprocess.run(
         [bin_folder / "barograph", command, "memory://mine"], capture_output=True, text=True, timeout=60, check=False

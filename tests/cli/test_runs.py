@@ -31,8 +31,8 @@ def test_every_run_below_is_listed_newest_first(call: Call, root: Path) -> None:
 
     assert said.code == 0
     assert [line.split()[0] for line in said.lines] == ["name", "sick", "ein", "damaged"]
-    assert said.lines[0].split() == "name state started steps loss open findings cost place".split()
-    assert [line.endswith(place) for line, place in zip(said.lines[1:], ("/sick", "/a/healthy", "/damaged"), strict=True)]
+    assert said.lines[0].split("  ")[0] == "name"
+    assert [line.partition(str(root))[2] for line in said.lines[1:]] == ["/sick", "/a/healthy", "/damaged"]
 
 
 def test_a_row_tells_state_steps_and_loss(call: Call, root: Path) -> None:

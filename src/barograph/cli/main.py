@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import typer
 
-from barograph.version import __version__
 from barograph.errors import BarographError
+from barograph.version import __version__
 
 EXIT_ERROR = 2
 """Exit code after an error of ours: a wrong path, name or setting, a store that cannot be reached."""

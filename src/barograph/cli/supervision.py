@@ -105,6 +105,7 @@ class Supervision:
             self._poll(watcher)
             self._draw(watcher)
         self._see_the_rest(watcher)
+        watcher.close()
         self._summary = summary_of(self._store, watcher)
 
     def _watcher(self) -> Watcher | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, Self
 
 from rich.console import Console
 from rich.status import Status
@@ -31,8 +33,6 @@ from barograph.watch.summary import summary_of
 POLL_SECS = 0.5
 _LOOK_SECS = 2.0
 """How often the papers of the workers are read for the line at the bottom: each is a request to the store."""
-_LATE_SECS = 2.0
-"""What a killed worker had handed over to its scribe is published after its death; so long that may take."""
 _JUDGED = ("rules", "rule_settings", "on_finding")
 """Settings that concern watching; the others are of the recording, and may be a newer Barograph's."""
 
@@ -108,15 +108,18 @@ class _Watching:
 
     def follow(self) -> bool:
         """Watch until there is no more to see; return whether it was interrupted."""
-        interrupted = False
-        with _interrupts_ignored(self._options.brief), self._status() as status:
+        interrupts = _Interrupts(ignored=self._options.brief)
+        with interrupts, self._status() as status:
             try:
                 self._tell_what_is_known()
-                self._poll_until_ended(status)
+                self._poll_until_ended(status, interrupts)
+                self._watcher.close()
             except KeyboardInterrupt:
-                interrupted = True
-        self._sum_up(interrupted=interrupted)
-        return interrupted
+                interrupts.came = True
+                if not interrupts.in_the_middle:
+                    self._watcher.close()
+        self._sum_up(interrupted=interrupts.came)
+        return interrupts.came
 
     def _tell_what_is_known(self) -> None:
         """Say what an earlier watcher found in a run that goes on: the rest tells only what is new."""
@@ -130,24 +133,18 @@ class _Watching:
                 if finding.state is FindingState.OPEN:
                     self._notifier.notify(Notice(Event.OPENED, finding=finding))
 
-    def _poll_until_ended(self, status: Status | None) -> None:
-        went_on = False
+    def _poll_until_ended(self, status: Status | None, interrupts: _Interrupts) -> None:
         while True:
-            poll = self._poll(status)
+            poll = self._poll(status, interrupts)
             if poll.more:
                 continue
             if poll.ended or self._options.once:
-                break
-            went_on = True
+                return
             self._wait(POLL_SECS)
-        self._run.refresh()
-        if went_on and any(state.standing is Standing.KILLED for state in self._run.workers):
-            self._wait(_LATE_SECS)
-            while self._poll(status).more:
-                pass
 
-    def _poll(self, status: Status | None) -> Poll:
-        poll = self._watcher.poll()
+    def _poll(self, status: Status | None, interrupts: _Interrupts) -> Poll:
+        with interrupts.held_back():
+            poll = self._watcher.poll()
         if status is not None:
             status.update(self._state_line(replaying=poll.more))
         return poll
@@ -192,14 +189,53 @@ class _Watching:
             self._console.print("  watched   not to the end: it was interrupted", soft_wrap=True)
 
 
-@contextmanager
-def _interrupts_ignored(wanted: bool) -> Iterator[None]:
-    """Leave Ctrl-C to the training beside us, whose end we see."""
-    if not wanted:
-        yield
-        return
-    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, former)
+class _Interrupts:
+    """Ctrl-C while we watch: between two polls it ends the watching; in the middle of one, after it.
+
+    A poll that is cut in two would leave a state from which nobody can go on. Whoever cannot wait for its end
+    interrupts once more.
+
+    Args:
+        ignored: Leave it to the training beside us, whose end we see.
+
+    Attributes:
+        came: Whether there was one.
+        in_the_middle: Whether a poll was cut in two.
+    """
+
+    def __init__(self, *, ignored: bool) -> None:
+        self.came = False
+        self.in_the_middle = False
+        self._ignored = ignored
+        self._holding = False
+        self._former: Any = None
+
+    def __enter__(self) -> Self:
+        # Whoever started us without interrupts (nohup, a script's background) wants none.
+        wanted = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+        if wanted and threading.current_thread() is threading.main_thread():
+            self._former = signal.signal(signal.SIGINT, signal.SIG_IGN if self._ignored else self._take)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self._former is not None:
+            signal.signal(signal.SIGINT, self._former)
+
+    @contextmanager
+    def held_back(self) -> Iterator[None]:
+        """Let one that comes in this block wait for its end."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
+        if self.came:
+            raise KeyboardInterrupt
+
+    def _take(self, number: int, frame: object) -> None:
+        if self._holding and not self.came:
+            self.came = True
+            return
+        self.came = True
+        self.in_the_middle = self._holding
+        raise KeyboardInterrupt

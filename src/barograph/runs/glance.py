@@ -18,7 +18,7 @@ from barograph.runs.claim import claimer_of
 from barograph.runs.findings import read_findings
 from barograph.runs.layout import MANIFEST, WATCH
 from barograph.runs.papers import manifest_from_bytes
-from barograph.runs.process import is_alive
+from barograph.runs.process import is_alive, this_process
 from barograph.runs.roster import Roster, Standing, WorkerState
 from barograph.runs.survey import survey
 from barograph.store.base import Store
@@ -184,4 +184,6 @@ class _Look:
             claimer = claimer_of(self._store, attempt)
         except StoreError:
             return RunState.UNKNOWN
-        return RunState.STARTING if claimer and is_alive(claimer[0]) else RunState.EMPTY
+        # The process that asks is not about to train.
+        lives = claimer is not None and claimer[0] != this_process() and is_alive(claimer[0])
+        return RunState.STARTING if lives else RunState.EMPTY

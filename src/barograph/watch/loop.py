@@ -159,6 +159,11 @@ class Watcher:
         self._save(at_once=over or bool(self._notices))
         return Poll(len(result.views), tuple(self._notices), result.more, result.drained, result.ended)
 
+    def close(self) -> None:
+        """Save what the next watcher goes on from; for a watcher that is let go before the run has ended."""
+        self._work()
+        self._save(at_once=True)
+
     def _resumed(self) -> Any:
         self._cursor = None
         state = read_state(self._store) if self._record else None

@@ -1,0 +1,249 @@
+"""`barograph show`: one run, as it stands; and one step among its neighbours."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import barograph
+
+Call = Callable[..., Any]
+
+
+def test_the_head_tells_state_steps_coverage_and_cost(call: Call, healthy: Path) -> None:
+    said = call("show", healthy)
+
+    assert said.code == 0
+    assert said.lines[0] == "ein lauf ü  finished"
+    facts = {line.split()[0]: line.split(maxsplit=1)[1] for line in said.lines[1:7]}
+    assert facts["place"] == str(healthy)
+    assert facts["steps"].startswith("40, ")
+    assert facts["coverage"] == (
+        "tensors in 40 of 40 steps, 4 of 4 parameters, 4 of 4 gradients, 3 of 3 modules, the loss, 2 evaluations"
+    )
+    assert facts["cost"].endswith("to start")
+
+
+def test_a_run_that_nobody_watched_is_not_called_free_of_findings(call: Call, healthy: Path) -> None:
+    said = call("show", healthy)
+
+    assert "Findings  Nobody has watched this run." in said.lines
+    assert f"  To have it judged: barograph watch {healthy}" in said.lines
+    assert "No findings" not in said.out
+    assert {layer["health"] for layer in call("show", healthy, "--json").json["layers"]} == {"not judged"}
+
+
+def test_a_run_that_was_judged_to_its_end_says_what_it_is_free_of(call: Call, copy: Path) -> None:
+    call("watch", copy, "--rules", "non-finite,unchanged-tensor")
+
+    said = call("show", copy)
+
+    assert "Findings  No findings in 40 steps." in said.lines
+    assert {layer["health"] for layer in call("show", copy, "--json").json["layers"]} == {"ok"}
+
+
+def test_where_the_watcher_did_not_get_to_the_end_it_says_so(
+    call: Call, tmp_path: Path, going_on: Callable[..., Any], await_: Callable[..., None]
+) -> None:
+    place = tmp_path / "run"
+    with going_on(place) as (_, step):
+        call("watch", place, "--once", "--rules", "non-finite")
+        for _ in range(3):
+            step()
+
+    said = call("show", place)
+
+    assert "Findings  Nothing was found so far: not everything was judged yet." in said.lines
+    assert f"  Its last watcher did not get to the end. To go on: barograph watch {place}" in said.lines
+
+
+def test_a_finding_is_shown_with_evidence_and_remedy(call: Call, sick: Path) -> None:
+    call("watch", sick)
+    (finding,) = [item for item in barograph.open(sick).findings if item.rule == "non-finite"]
+
+    said = call("show", sick)
+
+    assert f"● breaking  N101 non-finite  since step {finding.since_step}, open" in said.out
+    assert finding.message in said.out
+    assert f"· {finding.evidence[0].key} at step {finding.evidence[0].step}: {finding.evidence[0].text}" in said.out
+    assert f"do: {finding.remedy}" in said.out
+
+
+def test_a_layer_that_a_finding_names_carries_its_sign(call: Call, sick: Path) -> None:
+    call("watch", sick, "--rules", "non-finite")
+
+    layers = {layer["path"]: layer for layer in call("show", sick, "--json").json["layers"]}
+
+    named = {item.key.path.rpartition(".")[0] or item.key.path
+             for finding in barograph.open(sick).findings for item in finding.evidence if item.key}
+    assert {path for path, layer in layers.items() if layer["health"] == "breaking"} == named & set(layers)
+    assert {layer["health"] for layer in layers.values()} == {"breaking", "ok"}
+
+
+def test_layers_stand_in_the_order_they_ran(call: Call, healthy: Path) -> None:
+    said = call("show", healthy)
+    table = said.lines[said.lines.index(next(line for line in said.lines if line.startswith("layer "))) + 1:]
+
+    assert list(dict.fromkeys(line.split()[0] for line in table)) == ["first", "act", "last"]
+    assert [line.split()[2] for line in table if line.startswith("first")] == [
+        "weight", "gradient", "update", "output"
+    ]
+
+
+def test_figures_of_a_layer_are_those_of_its_last_step(call: Call, healthy: Path) -> None:
+    run = barograph.open(healthy)
+    weight, bias = (run.summary(f"weight:first.{name}", 39) for name in ("weight", "bias"))
+
+    (layer,) = [item for item in call("show", healthy, "--json").json["layers"] if item["path"] == "first"]
+
+    figures = layer["figures"]["weight"]
+    assert (figures["step"], figures["count"]) == (39, weight.count + bias.count)
+    assert figures["l2"] == pytest.approx(np.hypot(weight.l2, bias.l2), rel=1e-12)
+    norms = np.hypot(*(run.series(f"gradient:first.{name}", "l2").values for name in ("weight", "bias")))
+    assert layer["gradient_norms"]["values"] == pytest.approx(norms.tolist(), rel=1e-12)
+    assert layer["gradient_norms"]["steps"] == list(range(40))
+
+
+def test_losses_and_logged_numbers_are_told_from_first_to_last(call: Call, healthy: Path) -> None:
+    losses = barograph.open(healthy).series("loss:total").values
+
+    said = call("show", healthy)
+
+    assert said.row("loss:total") == [
+        "loss:total", "train", "40", f"{losses[0]:.3g}", f"{losses[-1]:.3g}", f"{losses.min():.3g}",
+        f"{int(losses.argmin())}",
+    ]
+    assert "scalar:accuracy [val/bold]" in said.out
+
+
+def test_json_is_strict(call: Call, sick: Path) -> None:
+    call("watch", sick)
+
+    data = call("show", sick, "--json").json
+
+    assert (data["state"], data["steps"], data["attempt"]) == ("finished", 12, 0)
+    assert data["loss"] is None
+    assert data["open_findings"] == len([item for item in data["findings"] if item["state"] == "open"])
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_shown(
+    call: Call, copy: Path, flip: Callable[[Path], Path]
+) -> None:
+    victim = flip(copy)
+
+    said = call("show", copy)
+
+    assert said.code == 0
+    assert said.lines[0] == "ein lauf ü  finished"
+    assert victim.name in said.err
+
+
+def test_a_run_that_goes_on_is_shown_as_it_stands(
+    call: Call, tmp_path: Path, going_on: Callable[..., Any]
+) -> None:
+    with going_on(tmp_path / "run"):
+        said = call("show", tmp_path / "run")
+
+    assert said.lines[0] == "run  running"
+    assert any(line.startswith("  started") and line.endswith("so far") for line in said.lines)
+
+
+def test_a_run_without_any_worker_is_shown(call: Call, copy: Path) -> None:
+    for folder in ("workers", "endings", "heartbeats", "records"):
+        shutil.rmtree(copy / folder)
+
+    said = call("show", copy)
+
+    assert said.lines[0] == "ein lauf ü  empty"
+    assert "No training was recorded" in said.out
+
+
+# One step among its neighbours
+
+
+def test_the_steps_around_are_shown_with_loss_and_gradient_norm(call: Call, healthy: Path) -> None:
+    run = barograph.open(healthy)
+    loss = run.series("loss:total").values[30]
+    squares = [run.series(key, "sum_sq").values[30] for key in run.keys("gradient")]
+
+    said = call("show", healthy, "--around", "30")
+
+    assert said.lines[0].startswith("step 30 of ein lauf ü, ")
+    (row,) = [line.split() for line in said.lines if line.startswith(">")]
+    assert row[1:6] == ["30", "train", "-", f"{loss:.3g}", f"{np.sqrt(sum(squares)):.3g}"]
+    shown = [line.split()[1] for line in said.lines if line[:1] in "->" and line.split()[2:3] == ["train"]]
+    assert shown == [str(step) for step in range(25, 36)]
+
+
+def test_what_went_wrong_in_a_step_is_told_first(call: Call, sick: Path) -> None:
+    data = call("show", sick, "--around", "7", "--json").json
+
+    worst = data["changes"][0]
+    assert worst["nonfinite"] > 0
+    assert worst["nonfinite_before"] == 0
+    row = next(step for step in data["steps"] if step["step"] == 7)
+    assert (row["losses"]["total"], row["gradient_norm"]) == (None, None)
+
+
+def test_a_change_is_measured_against_the_median_of_the_steps_before(call: Call, healthy: Path) -> None:
+    norms = barograph.open(healthy).series("gradient:last.bias", "l2").values
+
+    changes = {item["key"]: item for item in call("show", healthy, "--around", "30", "--json").json["changes"]}
+
+    change = changes["gradient:last.bias"]
+    assert change["compared_steps"] == 10
+    assert change["usual"] == pytest.approx(np.median(norms[20:30]), rel=1e-12)
+    assert change["factor"] == pytest.approx(norms[30] / np.median(norms[20:30]), rel=1e-12)
+
+
+def test_findings_are_told_where_they_began(call: Call, sick: Path) -> None:
+    call("watch", sick, "--rules", "non-finite")
+    (finding,) = barograph.open(sick).findings
+
+    said = call("show", sick, "--around", finding.since_step)
+
+    (row,) = [line for line in said.lines if line.startswith(">")]
+    assert row.endswith("N101 began")
+    assert finding.message in said.out
+
+
+def test_the_first_step_has_nothing_before_it(call: Call, healthy: Path) -> None:
+    said = call("show", healthy, "--around", "0")
+
+    assert said.code == 0
+    assert "Changed most against the steps before  no tensors were recorded in it, or none before it" in said.lines
+
+
+@pytest.mark.parametrize(("step", "nearest"), [("41", "40"), ("-1", "0")])
+def test_a_step_that_is_not_there_is_answered_with_the_nearest(
+    call: Call, healthy: Path, step: str, nearest: str
+) -> None:
+    said = call("show", healthy, "--around", step)
+
+    assert (said.code, said.out) == (2, "")
+    assert said.err == f"barograph: Nothing was recorded in step {step}. Nearest is {nearest}. ({healthy})\n"
+
+
+def test_a_step_between_two_recorded_ones_is_answered_with_both(
+    call: Call, tmp_path: Path, trained: Callable[..., Path]
+) -> None:
+    place = trained(tmp_path / "run", steps=9, budget=None, preset="free", evaluate_every=4)
+    tensors = barograph.open(place)
+    assert tensors.steps("eval").tolist() == [4, 8]
+
+    said = call("show", place, "--around", "4")
+
+    assert said.code == 0
+    assert "no tensors were recorded in it" in said.out
+
+
+def test_a_step_that_is_no_number_is_refused(call: Call, healthy: Path) -> None:
+    said = call("show", healthy, "--around", "soon")
+
+    assert said.code == 2
+    assert "--around" in said.err

@@ -1,0 +1,292 @@
+"""`barograph watch`: live and long after, the same findings; and it always ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import barograph
+from barograph.cli.watching import Options, settings_for, watch_run
+from barograph.runs.control import read_stop
+from barograph.store.urls import store_from_url
+
+Call = Callable[..., Any]
+
+PATIENCE_SECS = 120.0
+
+# Trains with a loss that is NaN from step 5 on, until a file appears; then it ends as it is told.
+TRAINING = '''
+import os, pathlib, signal, sys, time
+import torch
+import barograph
+
+place, how = sys.argv[1:3]
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with barograph.attach(model, optimizer, to=place, watch=how == "watched", budget=None, rules=["non-finite"]) as run:
+    step = 0
+    while not pathlib.Path(place + ".enough").exists():
+        optimizer.zero_grad()
+        (model(torch.ones(3, 4)).square().mean() * (float("nan") if step == 5 else 1.0)).backward()
+        optimizer.step()
+        step += 1
+        time.sleep(0.005)
+    if how == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+'''
+
+
+def findings_of(run: Path) -> list[tuple[Any, ...]]:
+    return [(item.id, item.state, item.message, item.evidence) for item in barograph.open(run).findings]
+
+
+def test_a_run_that_has_ended_is_judged_from_its_records(call: Call, sick: Path) -> None:
+    said = call("watch", sick, "--rules", "non-finite")
+
+    assert said.code == 0
+    assert said.lines[0].startswith("breaking  N101 non-finite since step ")
+    assert "barograph: 1 finding, 1 of them open." in said.lines
+    assert said.lines[-1] == f"  run       {sick}"
+    assert [item.code for item in barograph.open(sick).findings] == ["N101"]
+
+
+def test_a_second_watcher_tells_nothing_twice_and_sums_up_the_same(call: Call, sick: Path) -> None:
+    first, second = call("watch", sick, "--json").json, call("watch", sick, "--json")
+
+    assert second.json == first
+    assert second.err == ""
+
+
+def test_the_rules_are_those_the_run_was_started_with(
+    call: Call, tmp_path: Path, trained: Callable[..., Path]
+) -> None:
+    place = trained(tmp_path / "run", steps=2, rules=["overfit"])
+
+    assert call("watch", place, "--json").json["rules"] == ["L102"]
+    assert call("watch", place, "--json", "--fresh", "--rules", "A101, non-finite").json["rules"] == ["A101", "N101"]
+
+
+def test_rules_and_their_parameters_come_from_a_file(call: Call, copy: Path, tmp_path: Path) -> None:
+    text = 'rules = ["weight-update-ratio"]\n[rule_settings.W101]\nlarge_threshold = 1e-9\n'
+    (tmp_path / "mine.toml").write_text(text)
+
+    summary = call("watch", copy, "--json", "--config", tmp_path / "mine.toml").json
+
+    assert summary["rules"] == ["W101"]
+    assert [item["code"] for item in summary["findings"]] == ["W101"]
+
+
+def test_settings_that_only_a_newer_barograph_knows_do_not_matter(healthy: Path) -> None:
+    run = barograph.open(healthy)
+    run.manifest = type(run.manifest)(**{
+        **{name: getattr(run.manifest, name) for name in run.manifest.__slots__},
+        "settings": {"rules": ["overfit"], "of_the_future": 3},
+    })
+
+    assert settings_for(run, Options()).rules == ("overfit",)
+
+
+def test_fresh_leaves_nothing_in_the_run(call: Call, sick: Path) -> None:
+    before = sorted(sick.rglob("*"))
+
+    said = call("watch", sick, "--fresh", "--rules", "non-finite")
+
+    assert said.lines[0].startswith("breaking  N101")
+    assert sorted(sick.rglob("*")) == before
+
+
+def test_under_json_standard_output_belongs_to_the_summary(call: Call, sick: Path) -> None:
+    said = call("watch", sick, "--json")
+
+    assert said.json["verdict"].endswith("open.")
+    assert said.json["interrupted"] is False
+    assert "breaking  N101" in said.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--rules", "dead-rleu"], '"dead-rleu" is no rule. Did you mean "dead-relu"?'),
+        (["--on-finding", "sotp"], 'on_finding is "sotp". Did you mean "stop"?'),
+        (["--config", "nowhere.toml"], "There is no settings file at nowhere.toml."),
+    ],
+)
+def test_a_wrong_setting_is_answered_with_the_nearest(
+    call: Call, healthy: Path, options: list[str], message: str
+) -> None:
+    said = call("watch", healthy, *options)
+
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"barograph: {message}")
+
+
+def test_once_does_not_wait_for_more(call: Call, tmp_path: Path, going_on: Callable[..., Any]) -> None:
+    with going_on(tmp_path / "run"):
+        said = call("watch", tmp_path / "run", "--once", "--rules", "non-finite")
+
+    assert said.code == 0
+    assert said.lines[0].startswith(f"barograph: watching {tmp_path}/run with 1 rule; Ctrl-C ends the watching")
+    assert "  p0        running" in said.out
+
+
+def test_an_interrupt_ends_the_watching_with_the_summary_so_far(
+    tmp_path: Path, going_on: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    with going_on(tmp_path / "run"):
+        assert watch_run(str(tmp_path / "run"), Options(rules=["non-finite"]), wait=interrupt)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "  watched   not to the end: it was interrupted"
+    assert (tmp_path / "run" / "watch" / "state.json").exists()
+
+
+def test_who_joins_later_is_told_what_is_open(
+    call: Call, tmp_path: Path, going_on: Callable[..., Any], await_: Callable[..., None]
+) -> None:
+    place = tmp_path / "run"
+    with going_on(place, rate=1e9) as (_, step):
+        step()
+        once = ("watch", place, "--once", "--rules", "weight-update-ratio")
+        await_(lambda: call(*once, "--json").json["findings"])
+        said = call(*once)
+
+    assert said.lines[1].startswith("costly    W101 weight-update-ratio since step")
+
+
+def test_a_stop_is_asked_for_where_the_run_goes_on(
+    call: Call, tmp_path: Path, going_on: Callable[..., Any], await_: Callable[..., None]
+) -> None:
+    place = tmp_path / "run"
+    with going_on(place) as (_, step):
+        step(poisoned=True)
+        await_(lambda: barograph.open(place).steps()[-1] == 1)
+        said = call("watch", place, "--once", "--rules", "non-finite", "--on-finding", "stop")
+
+        request = read_stop(store_from_url(place), attempt=0)
+
+    assert "barograph asked the training to stop, because of N101 non-finite" in said.out
+    assert request is not None
+    assert request.finding_id.startswith("N101")
+
+
+def test_a_damaged_file_is_named_and_the_rest_is_judged(
+    call: Call, sick: Path, flip: Callable[[Path], Path]
+) -> None:
+    victim = flip(sick)
+
+    said = call("watch", sick)
+
+    assert said.code == 0
+    assert victim.name in said.out
+
+
+# Real processes
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "training.py"
+    path.write_text(TRAINING)
+    return path
+
+
+@contextmanager
+def started(*command: str | Path, quiet: bool = False, **more: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process that is gone, with its pipes, when the block ends."""
+    with subprocess.Popen(
+        [str(word) for word in command], stdout=subprocess.DEVNULL if quiet else subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, **more,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for_line(process: subprocess.Popen[str], start_of_line: str) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(start_of_line):
+            return line
+    raise AssertionError(f"it ended and never said {start_of_line}")
+
+
+def release(place: Path) -> None:
+    Path(f"{place}.enough").touch()
+
+
+def is_run(place: Path) -> bool:
+    return (place / "run.json").exists() and any(place.glob("records/*/*"))
+
+
+@pytest.mark.parametrize("how", ["finished", "killed"])
+def test_live_and_replay_find_the_same_and_the_watching_ends_with_the_run(
+    script: Path, bin_folder: Path, tmp_path: Path, how: str, await_: Callable[..., None], call: Call
+) -> None:
+    place = tmp_path / "läuft noch"
+    with started(sys.executable, script, place, how, quiet=True) as training:
+        await_(lambda: is_run(place), PATIENCE_SECS)
+        with started(bin_folder / "barograph", "watch", place) as watching:
+            wait_for_line(watching, "breaking  N101")
+            release(place)
+            rest, _ = watching.communicate(timeout=PATIENCE_SECS)
+            training.wait(PATIENCE_SECS)
+
+    assert watching.returncode == 0
+    assert f"  p0        {how} after" in rest
+    live = findings_of(place)
+    shutil.rmtree(place / "watch")
+    shutil.rmtree(place / "findings")
+    call("watch", place)
+    assert findings_of(place) == live
+    assert len(live) == 1
+
+
+def test_ctrl_c_ends_it_with_the_summary_and_leaves_the_training_alone(
+    script: Path, bin_folder: Path, tmp_path: Path, await_: Callable[..., None]
+) -> None:
+    place = tmp_path / "run"
+    with started(sys.executable, script, place, "finished", quiet=True) as training:
+        await_(lambda: is_run(place), PATIENCE_SECS)
+        with started(bin_folder / "barograph", "watch", place) as watching:
+            wait_for_line(watching, "breaking  N101")
+            watching.send_signal(signal.SIGINT)
+            rest, _ = watching.communicate(timeout=PATIENCE_SECS)
+        still_training = training.poll() is None
+        release(place)
+        training.wait(PATIENCE_SECS)
+
+    assert watching.returncode == 130
+    assert rest.rstrip().endswith("watched   not to the end: it was interrupted")
+    assert "Traceback" not in rest
+    assert still_training
+    assert training.returncode == 0
+
+
+def test_the_watcher_that_attach_starts_tells_its_findings_and_leaves_interrupts_to_the_training(
+    script: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "run"
+    with started(sys.executable, script, place, "watched", start_new_session=True) as training:
+        told = wait_for_line(training, "breaking  N101")
+        # As the terminal does: to every process of the group.
+        os.killpg(training.pid, signal.SIGINT)
+        rest, _ = training.communicate(timeout=PATIENCE_SECS)
+
+    assert "since step" in told
+    assert "barograph: watching" not in rest
+    assert "barograph: 1 finding, 1 of them open." in rest
+    assert "  p0        failed (KeyboardInterrupt" in rest
