@@ -99,6 +99,8 @@ class AttachedRun:
         self._recording = recorded
         self._owned = owned
         self._watcher = watcher
+        if owned:
+            recorded.after_close(self._end_watching)
 
     @property
     def url(self) -> str:
@@ -140,9 +142,8 @@ class AttachedRun:
         Raises:
             UnknownName: There is no such mode.
         """
-        session = self._recording.session
-        before = session.mode
-        session.set_mode(_mode(mode))
+        wanted, before = _mode(mode), self._recording.session.mode
+        self._recording.tap.set_mode(wanted)
         return _ModeSet(self, before)
 
     def step(self, loss: Any = None) -> None:
@@ -167,10 +168,12 @@ class AttachedRun:
         """End the recording: every hook is taken out, everything is published. Later calls do nothing."""
         if self._owned:
             self._recording.close()
-        if self._watcher is not None:
+
+    def _end_watching(self) -> None:
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
             # Where nothing was recorded there is nothing to tell.
-            _await_watcher(self._watcher, _LAST_WORDS_SECS if self._recording.session.declared else 0.0)
-            self._watcher = None
+            _await_watcher(watcher, _LAST_WORDS_SECS if self._recording.session.declared else 0.0)
 
     def _check_open(self) -> None:
         if self._recording.session.closed:

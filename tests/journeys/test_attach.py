@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import threading
 import warnings
@@ -239,6 +240,40 @@ def test_a_run_in_use_is_refused(training: Training, tmp_path: Path, desk: Any) 
     assert (again.code, again.out) == (2, b"")
     assert "Another process is writing this run now" in again.err
     assert desk.end(process, b"").code == 0
+
+
+ATTACHED = '''
+import sys
+import barograph
+
+run = barograph.attach(model, optimizer, to="run", on_finding="stop", budget=None)
+for step in range(10_000_000):
+    if step == 30:
+        model[0].weight.data[3, 2] = float("nan")
+    train_step()
+'''
+
+
+def test_the_watcher_that_attach_starts_tells_findings_and_stops_the_training(desk: Any) -> None:
+    desk.script(ATTACHED)
+    ended = desk.python("train.py")
+    assert (ended.code, ended.out) == (79, b"")
+    opened = ended.err.index("breaking  N101 non-finite since step 30: ")
+    stopped = ended.err.index("Barograph stopped this training: N101 non-finite: ")
+    summed_up = ended.err.index("barograph: ", stopped + 40)
+    assert opened < stopped < summed_up
+    assert "p0        stopped (N101 non-finite: " in ended.err
+    assert desk.ending()["state"] == "stopped"
+    assert "Traceback" not in ended.err
+
+
+def test_a_run_is_watched_where_standard_error_is_a_stream_of_python_alone(
+    training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with barograph.attach(training.model, to=tmp_path, **{**STRICT, "watch": True}):
+        training.step()
+    assert "p0        finished after 1 step" in capfd.readouterr().err
 
 
 def test_a_script_that_attaches_is_recorded_once_under_barograph_run(desk: Any) -> None:

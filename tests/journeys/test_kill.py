@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -12,13 +13,8 @@ from typing import Any
 
 import pytest
 
-import barograph
 from barograph.errors import NotARun
-from barograph.model.settings import Settings
-from barograph.rules.registry import rules_from_settings
 from barograph.runs.doctor import examine
-from barograph.store.urls import store_from_url
-from barograph.watch.loop import Watcher
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found through /proc")
 
@@ -180,26 +176,21 @@ def test_a_watching_process_that_is_killed_leaves_the_training_alone_and_another
     first = {item.id: item for item in desk.open().findings}
     assert {item.since_step for item in first.values() if item.code == "N101"} == {40}
     desk.wait_until(lambda: published(desk) > before + 20, "the training has gone on")
-    watcher = Watcher(store_from_url(place), rules_from_settings(Settings()))
-    assert watcher.steps > 0
-    began_at = watcher.steps
+    state = (place / "watch" / "state.json").read_text()
+    second = desk.start("barograph", "watch", "run")
+    desk.wait_until(lambda: (place / "watch" / "state.json").read_text() != state, "the second has judged more")
+    second.kill()
+    second.wait()
+    third = desk.start("barograph", "watch", "run", "--json")
     process.stdin.close()
-    steps = 0
-
-    def ended() -> bool:
-        nonlocal steps
-        turn = watcher.poll()
-        steps += turn.steps
-        return turn.ended
-
-    desk.wait_until(ended, "the watcher has seen the end")
+    summary = json.loads(desk.end(third).out)
     run = desk.open()
-    assert began_at + steps == published(desk) == len(run.steps())
+    assert summary["steps"] == published(desk) == len(run.steps())
     assert [str(state.standing) for state in run.workers] == ["finished"]
     # One fault is one finding, whoever watches.
-    assert len([item for item in watcher.findings if item.code == "N101"]) == 1
-    assert {item.id for item in watcher.findings} >= first.keys()
-    assert {item.id for item in run.findings} == {item.id for item in watcher.findings}
+    assert len([item for item in summary["findings"] if item["code"] == "N101"]) == 1
+    assert {item["id"] for item in summary["findings"]} >= first.keys()
+    assert {item.id for item in run.findings} == {item["id"] for item in summary["findings"]}
 
 
 def test_the_same_is_found_live_and_long_after(desk: Any) -> None:
@@ -211,12 +202,9 @@ for step in range(200):
 ''')
     live = desk.run("--budget", "off", "train.py")
     assert live.code == 0
-    store = store_from_url(desk.folder / "run")
-    after = Watcher(store, rules_from_settings(Settings()), record=False)
-    while not after.poll().ended:
-        pass
-    assert after.findings
-    recorded = barograph.open(desk.folder / "run").findings
-    assert [(item.code, item.since_step, item.message) for item in recorded] == [
-        (item.code, item.since_step, item.message) for item in after.findings
-    ]
+    after = json.loads(desk.end(desk.start("barograph", "watch", "run", "--fresh", "--json")).out)
+    assert after["findings"]
+    recorded = sorted((item.id, item.code, item.since_step, item.message) for item in desk.open().findings)
+    assert recorded == sorted(
+        (item["id"], item["code"], item["since_step"], item["message"]) for item in after["findings"]
+    )

@@ -46,6 +46,7 @@ class Recording:
         self.session = Session(launch.settings, launch.needs, self._open_writer, rank=_rank)
         self.tap: TorchTap = TorchTap(self.session, only=only, explicit_steps=explicit_steps)
         self._failure: tuple[EndState, str] | None = None
+        self._afterwards: Callable[[], None] = lambda: None
         self.tap.install()
 
     def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RunWriter | ScribeLine:
@@ -68,6 +69,10 @@ class Recording:
             text = str(error)
             self._failure = (EndState.FAILED, f"{kind.__name__}: {text}" if text else kind.__name__)
 
+    def after_close(self, action: Callable[[], None]) -> None:
+        """Have `action` called once everything was published, however the process ends."""
+        self._afterwards = action
+
     def close(self) -> None:
         """Take out every hook, publish what is left, write how it ended; later calls do nothing."""
         global _current
@@ -83,6 +88,8 @@ class Recording:
                 if not self.session.stopped_by:
                     # The exception that stops may still be on its way out of the script, and has its own exit code.
                     _end.forget()
+            action, self._afterwards = self._afterwards, lambda: None
+            action()
 
 
 def _writer_in_this_process(
