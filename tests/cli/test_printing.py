@@ -1,0 +1,221 @@
+"""Tables for a terminal and for a pipe, and strict JSON."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import pty
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from barograph.cli.figures import curve, share, sparkline
+from barograph.cli.main import COMMANDS
+from barograph.cli.printing import Column, Printer
+from barograph.cli.signs import layer_sign
+from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.step import Mode
+
+Call = Callable[..., Any]
+LONG = "transformer.blocks.11.attention[0].projection[red]"
+
+
+def printed(show: Callable[[Printer], None], *, terminal: bool, width: int = 60) -> str:
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=width, markup=False, emoji=False,
+                      highlight=False, color_system=None)
+    show(Printer(console))
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text
+
+
+def table(*columns: Column, rows: list[list[Any]]) -> Callable[[Printer], None]:
+    return lambda printer: printer.table(columns, rows)
+
+
+def test_in_a_pipe_each_row_is_one_line_with_aligned_columns() -> None:
+    show = table(Column("name"), Column("steps", right=True), rows=[["a b", "7"], [LONG, "1200"]])
+
+    assert printed(show, terminal=False, width=20).splitlines() == [
+        "name" + " " * 46 + "  steps",
+        "a b" + " " * 47 + "      7",
+        f"{LONG}   1200",
+    ]
+
+
+def test_in_a_pipe_an_empty_cell_is_a_dash() -> None:
+    show = table(Column("a"), Column("b"), Column("c"), rows=[["1", "", "3"]])
+
+    assert printed(show, terminal=False).splitlines()[1].split() == ["1", "-", "3"]
+
+
+def test_on_a_terminal_a_long_name_goes_on_below_and_nothing_is_cut() -> None:
+    show = table(Column("name"), Column("steps", right=True), rows=[[LONG, "1200"]])
+
+    shown = printed(show, terminal=True, width=40)
+
+    cells = [line[2:35].strip() for line in shown.splitlines()[2:]]
+    assert "".join(cells) == LONG
+    assert "…" not in shown
+
+
+def test_on_a_terminal_that_is_too_narrow_what_can_be_spared_goes_first() -> None:
+    columns = (Column("name"), Column("class", spare=1), Column("host", spare=2))
+    show = table(*columns, rows=[["layer", "x" * 20, "y" * 20]])
+
+    assert printed(show, terminal=True, width=60).split()[:3] == ["name", "class", "host"]
+    assert printed(show, terminal=True, width=40).split()[:2] == ["name", "class"]
+    assert printed(show, terminal=True, width=20).split()[:2] == ["name", "─" * 5]
+
+
+def test_on_a_terminal_a_column_that_is_empty_is_left_out() -> None:
+    show = table(Column("name"), Column("optimizer"), rows=[["a", ""], ["b", ""]])
+
+    assert "optimizer" not in printed(show, terminal=True)
+    assert "optimizer" in printed(show, terminal=False)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_brackets_and_control_characters_in_names_are_shown_as_they_are(terminal: bool) -> None:
+    show = table(Column("name"), rows=[["[bold]a[/bold] \x1b[31m\n:smile:"]])
+
+    assert "[bold]a[/bold] \\x1b[31m\\n:smile:" in printed(show, terminal=terminal)
+
+
+def test_json_has_neither_nan_nor_inf() -> None:
+    def show(printer: Printer) -> None:
+        printer.json({"a": math.nan, "b": [math.inf, -math.inf], "c": {Severity.COSTLY: Mode.TRAIN}})
+
+    assert "".join(printed(show, terminal=False).split()) == '{"a":null,"b":["inf","-inf"],"c":{"costly":"train"}}'
+
+
+def test_bars_show_what_is_zero_and_what_is_not_finite() -> None:
+    assert sparkline([1.0, 0.0, math.nan, math.inf]) == "▅·!!"
+    assert curve([1.0, math.nan, 3.0]) == "▁!█"
+    assert curve([]) == ""
+    assert sparkline([]) == ""
+
+
+def test_of_many_values_a_bar_shows_the_greatest() -> None:
+    assert sparkline([1.0] * 50 + [1000.0] + [1.0] * 49, width=10) == "▁▁▁▁▁█▁▁▁▁"
+
+
+def test_a_share_is_only_all_or_nothing_where_it_is() -> None:
+    assert [share(value) for value in (1.0, 0.99999, 0.00001, 0.0)] == ["100%", "99.9%", "0.1%", "0%"]
+
+
+def finding(severity: Severity, state: FindingState = FindingState.OPEN) -> Finding:
+    return Finding("id", "X901", "x", severity, state, "m", "r", (), "", "p0", "", Mode.TRAIN, 0, 0, 0, None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("findings", "recorded", "judged", "sign"),
+    [
+        ([finding(Severity.BREAKING), finding(Severity.NOTE)], True, True, ("●", "bold red")),
+        ([finding(Severity.COSTLY)], True, False, ("●", "bold yellow")),
+        ([finding(Severity.COSTLY, FindingState.CLOSED)], True, True, ("●", "green")),
+        ([], True, True, ("●", "green")),
+        ([], True, False, ("○", "dim")),
+        ([], False, True, ("○", "dim")),
+    ],
+)
+def test_a_layer_is_green_only_where_it_was_looked_at_and_nothing_is_open(
+    findings: list[Finding], recorded: bool, judged: bool, sign: tuple[str, str]
+) -> None:
+    text: Text = layer_sign(findings, recorded=recorded, judged=judged)
+
+    assert (text.plain, str(text.style)) == sign
+
+
+# Real terminals and pipes
+
+
+def on_terminal(command: list[str], **environment: str) -> str:
+    """Return what a command writes to a terminal."""
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        command, stdout=follower, stderr=follower, stdin=follower,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", **environment},
+    ) as process:
+        os.close(follower)
+        chunks = []
+        while True:
+            try:
+                chunk = os.read(leader, 65536)
+            except OSError:  # how Linux says that the other end was closed
+                break
+            if not chunk:
+                break
+            chunks.append(chunk)
+        process.wait(60)
+    os.close(leader)
+    return b"".join(chunks).decode()
+
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
+
+
+@pytest.mark.parametrize(("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_on_a_terminal_there_is_colour_unless_it_is_not_wanted(
+    bin_folder: Path, copy: Path, call: Call, environment: dict[str, str], coloured: bool
+) -> None:
+    call("watch", copy)
+
+    shown = on_terminal([str(bin_folder / "barograph"), "show", str(copy)], **environment)
+
+    assert "────" in shown
+    assert "●" in shown
+    assert bool(COLOUR.search(shown)) is coloured
+
+
+def test_a_reader_that_has_seen_enough_ends_us_quietly(bin_folder: Path, healthy: Path) -> None:
+    with subprocess.Popen(
+        [bin_folder / "barograph", "keys", healthy], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+        code = process.wait(60)
+
+    assert (code, said) == (141, b"")
+
+
+def test_letters_that_the_stream_cannot_show_are_no_error(bin_folder: Path, healthy: Path) -> None:
+    done = subprocess.run(
+        [bin_folder / "barograph", "show", healthy], capture_output=True, check=True, timeout=60,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+
+    assert done.stdout.startswith(b"ein lauf \\xfc  finished")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_teaches_with_examples(call: Call, command: str) -> None:
+    said = call(command, "--help")
+
+    assert said.code == 0
+    assert "Examples:" in said.out
+    assert said.out.count(f"  barograph {command}") >= 2
+    assert "--json" in said.out
+
+
+def test_help_loads_nothing_that_it_does_not_need(bin_folder: Path) -> None:
+    code = (
+        "import sys\n"
+        "from barograph.cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'numpy', 'pyarrow', 'obstore', 'torch'} & set(sys.modules)), file=sys.stderr)\n"
+    )
+    for command in ("watch", "runs", "show", "keys", "rules", "doctor"):
+        done = subprocess.run(
+            [bin_folder / "python", "-c", code, command, "--help"], capture_output=True, text=True, check=True
+        )
+        assert done.stderr == "[]\n", command
