@@ -54,7 +54,7 @@ def test_the_problem_is_in_the_runs_papers_with_how_often_it_happened(record, mo
         for _ in range(3):
             step(model, optimizer)
     problems = tape.session.status().problems
-    assert any("a bug in the reading" in problem and "(3 times)" in problem for problem in problems)
+    assert any("a bug in the reading" in problem and "(9 times)" in problem for problem in problems)
 
 
 def test_strict_raises_in_the_script(record, monkeypatch):

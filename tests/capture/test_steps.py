@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import math
 import pickle
 import sys
+import weakref
 
 import pytest
 import torch
@@ -394,7 +396,8 @@ def test_nothing_is_left_in_torch_after_the_end(record):
             len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks),
             len(optimizers._global_optimizer_pre_hooks),
             len(optimizers._global_optimizer_post_hooks),
-            torch.autograd.backward, F.cross_entropy, torch.amp.GradScaler.step, torch.amp.GradScaler.scale,
+            torch.autograd.backward, torch.amp.GradScaler.step, torch.amp.GradScaler.scale,
+            F.cross_entropy.__code__, hasattr(F.cross_entropy, "__wrapped__"),
             nn.utils.clip_grad_value_, torch.nn.utils.clip_grad._clip_grads_with_norm_,
         )
 
@@ -474,8 +477,10 @@ def test_under_a_budget_that_short_steps_cannot_meet_every_step_and_every_evalua
     tape = record(budget=0.001, preset="standard")
     model = small()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    for _ in range(3):
-        train(model, optimizer, steps=100)
+    train(model, optimizer)
+    tape.session.price.charge(60.0)  # far more than a run of this length can pay back
+    for steps in (99, 100, 100):
+        train(model, optimizer, steps=steps)
         model.eval()
         with torch.no_grad():
             x, y = batch()
@@ -487,3 +492,205 @@ def test_under_a_budget_that_short_steps_cannot_meet_every_step_and_every_evalua
     assert 10 <= len(tape.steps()) < 300
     assert not tape.coverage.complete
     assert any("the budget" in reason for reason in tape.coverage.reasons)
+
+
+class WithLoss(nn.Module):
+    def __init__(self, function=F.mse_loss):
+        super().__init__()
+        self.linear, self.function, self.criterion = nn.Linear(4, 3), function, nn.MSELoss()
+
+    def forward(self, x, y):
+        return self.function(self.linear(x), y)
+
+
+def test_a_model_that_holds_a_loss_function_is_pickled_while_recorded_and_after(record):
+    before = WithLoss()
+    tape = record()
+    during = WithLoss()
+    for model in (before, during):
+        assert pickle.loads(pickle.dumps(model)).function is F.mse_loss
+    tape.close()
+    for model in (before, during):
+        assert pickle.loads(pickle.dumps(model)).function is F.mse_loss
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_module_with_a_loss_can_be_scripted_while_recorded(record):
+    class Scripted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.criterion = nn.MSELoss()
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return self.criterion(x, y) + F.l1_loss(x, y)
+
+    record()
+    scripted = torch.jit.script(Scripted())
+    assert scripted(torch.zeros(2), torch.ones(2)).item() == 2.0
+
+
+def test_a_loss_function_imported_by_name_before_the_start_is_seen(record):
+    cross_entropy = F.cross_entropy
+    tape = record()
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x, y = batch()
+    cross_entropy(model(x), y, label_smoothing=0.1).backward()
+    optimizer.step()
+    assert "loss:cross_entropy" in tape.names()
+
+
+def test_an_exception_in_a_step_does_not_silence_the_steps_after_it(record):
+    tape = record()
+    model = small()
+    optimizer, other = torch.optim.SGD(model.parameters(), 0.1), torch.optim.Adam(model.parameters(), 1e-3)
+
+    def closure():
+        raise RuntimeError("the user's own")
+
+    train(model, optimizer)
+    with pytest.raises(RuntimeError, match="the user's own"):
+        optimizer.step(closure)
+    train(model, optimizer)
+    with pytest.raises(RuntimeError, match="the user's own"):
+        optimizer.step(closure)
+    train(model, other)
+    assert tape.session.made("SGD") == 2
+    assert tape.session.made("Adam") == 1
+
+
+def test_an_optimizer_that_wraps_another_makes_one_step(record):
+    class Outer(torch.optim.SGD):
+        def __init__(self, inner, parameters):
+            super().__init__(parameters, lr=0.0)
+            self.inner = inner
+
+        def step(self, closure=None):
+            self.inner.step()
+
+    tape = record()
+    model = small()
+    train(model, Outer(torch.optim.Adam(model.parameters(), 0.1), model.parameters()), steps=2)
+    assert len(tape.steps()) == 2
+    assert tape.summary("gradient:0.weight").count == 32
+
+
+def test_a_branch_that_is_used_from_some_step_on_is_recorded_from_there(record):
+    class Late(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.late = nn.Linear(4, 3), nn.Linear(4, 3), False
+
+        def forward(self, x):
+            return self.a(x) + self.b(x) if self.late else self.a(x)
+
+    tape = record()
+    model = Late()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(6):
+        model.late = step >= 3
+        train(model, optimizer)
+    assert "gradient:b.weight" not in tape.names(2)
+    assert "gradient:b.weight" in tape.names(3)
+    assert "gradient:b.weight" in tape.names(5)
+
+
+def test_steps_that_the_script_ends_itself_are_read_once_beside_an_optimizer(record):
+    tape = record(explicit_steps=True)
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        train(model, optimizer)
+        tape.tap.end_explicit_step()
+    assert tape.numbers() == [0, 1, 2]
+    assert tape.summary("weight:0.weight").count == 32
+
+
+def test_a_tensor_saved_while_steps_are_passed_over_is_kept_with_its_step(record):
+    tape = record(budget=0.001, preset="standard")
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    train(model, optimizer)
+    tape.session.price.charge(60.0)
+    for step in range(1, 40):
+        if step % 10 == 0:
+            tape.tap.save("state", torch.tensor([float(step)]))
+        train(model, optimizer)
+    saved = {records.step.number: len(records.tensors) for records in tape.steps() if records.tensors}
+    assert saved == {10: 1, 20: 1, 30: 1}
+
+
+def test_a_model_that_was_handed_over_is_seen_inside_a_wrapper_of_it(record):
+    class Wrapper(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x):
+            return self.inner(x)
+
+    tape = record(only=True)
+    model = small()
+    tape.tap.watch_model(model)
+    train(Wrapper(model), torch.optim.SGD(model.parameters(), 0.1))
+    assert "output:2" in tape.names()
+
+
+def test_the_loss_of_a_model_that_was_not_handed_over_is_none_of_ours(record):
+    tape = record(only=True)
+    mine, other = small(), Generator(nn.Linear(4, 3))
+    tape.tap.watch_model(mine)
+    optimizer = torch.optim.SGD(mine.parameters(), 0.1)
+    x, y = batch()
+    (other(x).square().mean() + 1000).backward()
+    F.cross_entropy(mine(x), y).backward()
+    optimizer.step()
+    assert tape.scalar("loss:total") < 100
+
+
+def test_two_scaled_losses_are_each_unscaled(record):
+    tape = record()
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    x, _ = batch()
+    first, second = (model(x).mean() * 0 + 1), (model(x).mean() * 0 + 3)
+    scaled = [scaler.scale(first), scaler.scale(second)]
+    for loss in scaled:
+        loss.backward()
+    scaler.step(optimizer)
+    assert tape.scalar("loss:total") == pytest.approx(2.0)
+
+
+def test_two_modes_after_each_other_are_two_evaluations(record):
+    tape = record()
+    model = small()
+    train(model, torch.optim.SGD(model.parameters(), 0.1))
+    for mode in (Mode.EVAL, Mode.PREDICT):
+        tape.tap.set_mode(mode)
+        with torch.no_grad():
+            x, y = batch()
+            F.cross_entropy(model(x), y)
+    tape.close()
+    assert (len(tape.steps(Mode.EVAL)), len(tape.steps(Mode.PREDICT))) == (1, 1)
+
+
+def test_a_dropped_model_is_not_kept_alive(record):
+    record()
+    model = small()
+    train(model, torch.optim.SGD(model.parameters(), 0.1), steps=2)
+    weight = weakref.ref(model[0].weight)
+    del model
+    gc.collect()
+    assert weight() is None
+
+
+def test_the_first_step_of_every_model_has_its_outputs(record):
+    tape = record()
+    generator, discriminator = Generator(nn.Linear(2, 4)), Discriminator(nn.Linear(4, 1))
+    optimizers = [torch.optim.SGD(model.parameters(), 0.1) for model in (discriminator, generator)]
+    discriminator(torch.randn(8, 4)).mean().backward()
+    optimizers[0].step()
+    discriminator(generator(torch.randn(8, 2))).mean().backward()
+    optimizers[1].step()
+    assert "output:Generator.0" in tape.names(1)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from barograph.model.tensor import RawTensor
 
 _FIRST_ROWS = 64
+_DEFERRED_BYTES = 8192
 
 
 class RowTable:
@@ -65,7 +66,7 @@ class StepBuffer:
         exponents: (capacity, EXPONENT_BINS) once a histogram was asked for, else None.
         scalars: Plain numbers.
         tensors: Whole tensors.
-        losses: Path to the values that a loss took in the micro-batches of this step.
+        losses: Path to the sum of the values that a loss took in the micro-batches of this step, and how many.
         deferred: What is still on its way from a device: called once each, in the writer's thread, with
             this buffer, to merge it in.
     """
@@ -73,7 +74,7 @@ class StepBuffer:
     exponents: NDArray[int64] | None = None
     scalars: dict[Key, float] = field(default_factory=dict)
     tensors: dict[Key, RawTensor] = field(default_factory=dict)
-    losses: dict[str, list[float]] = field(default_factory=dict)
+    losses: dict[str, tuple[float, int]] = field(default_factory=dict)
     deferred: list[Callable[[StepBuffer], None]] = field(default_factory=list)
     _moments: NDArray[float64] | None = None
     _units: dict[int, _Units] = field(default_factory=dict)
@@ -125,7 +126,7 @@ class StepBuffer:
 
     def numbers(self) -> dict[Key, float]:
         """Return the plain numbers: of a loss, the mean over the micro-batches."""
-        losses = {Key(Kind.LOSS, path): sum(values) / len(values) for path, values in self.losses.items()}
+        losses = {Key(Kind.LOSS, path): total / count for path, (total, count) in self.losses.items()}
         return {**self.scalars, **losses}
 
     def records(self, step: Step, subjects: tuple[Subject, ...]) -> StepRecords:
@@ -153,7 +154,8 @@ class StepBuffer:
         """Memory that the gathered rows hold."""
         rows = sum(array.nbytes for array in (self._moments, self.exponents) if array is not None)
         units = sum(item.columns.nbytes for item in self._units.values())
-        return rows + units + sum(len(tensor.data) for tensor in self.tensors.values())
+        waiting = _DEFERRED_BYTES * len(self.deferred)
+        return rows + units + waiting + sum(len(tensor.data) for tensor in self.tensors.values())
 
 
 @dataclass(frozen=True, slots=True)

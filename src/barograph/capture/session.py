@@ -216,9 +216,10 @@ class Session:
             self._step_secs.append(now - self._last_end)
         self._last_end = now
 
-    def end_evaluation(self, buffer: StepBuffer, mode: Mode) -> None:
-        """Publish what was gathered between two training steps in another mode."""
+    def end_evaluation(self, buffer: StepBuffer, mode: Mode, mask: int = 0) -> None:
+        """Publish what was gathered between two training steps in another mode, where `mask` was taken."""
         self.seen.evaluations += 1
+        self._agenda.took(mask, mode)
         self._publish(buffer, Step(self._tick, self.steps_made, "", mode, self.clock.unix()))
 
     def _publish(self, buffer: StepBuffer, step: Step) -> None:

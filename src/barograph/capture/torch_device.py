@@ -118,7 +118,7 @@ def fetch_later(
 
 def fetch_number_later(number: torch.Tensor, use: Callable[[float], None]) -> Callable[[StepBuffer], None]:
     """Copy one number from its device behind the step's work, and return what hands it to `use` later."""
-    fetch = _Fetch(number.detach().reshape(1).to(torch.float64))
+    fetch = _Fetch(number.detach().reshape(1).to(torch.float32 if number.device.type == "mps" else torch.float64))
 
     def hand_over(buffer: StepBuffer) -> None:
         use(float(fetch.numbers()[0]))
@@ -131,11 +131,13 @@ class _Fetch:
 
     def __init__(self, source: torch.Tensor) -> None:
         cuda = source.device.type == "cuda"
-        self._host = source.to("cpu", non_blocking=True) if not cuda else _to_pinned(source)
+        # Other devices do not tell when a copy behind the host's back is complete, so there it is waited for.
+        self._host = _to_pinned(source) if cuda else source.to("cpu")
         self._event: Any = None
         if cuda:
-            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._event.record()
+            with torch.cuda.device(source.device):
+                self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+                self._event.record()
 
     def numbers(self) -> Any:
         """Return the numbers, waiting for the copy if it is still under way."""
@@ -146,7 +148,7 @@ class _Fetch:
 
 def _to_pinned(source: torch.Tensor) -> torch.Tensor:
     # Only into pinned memory does a copy from CUDA run behind the host's back.
-    host = torch.empty(source.shape, dtype=source.dtype, pin_memory=True)
+    host = torch.empty(source.shape, dtype=source.dtype, device="cpu", pin_memory=True)
     return host.copy_(source, non_blocking=True)
 
 

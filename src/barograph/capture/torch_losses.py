@@ -14,6 +14,8 @@ from barograph.capture.torch_device import fetch_number_later
 from barograph.capture.torch_phase import Phase
 from barograph.model.key import Kind
 
+_SCALED_LOSSES = 7
+
 TOTAL = "total"
 """Path of the loss that `backward` starts from."""
 
@@ -25,7 +27,7 @@ class LossTap:
         self._session = session
         self._phase = phase
         self._wanted = Kind.LOSS in session.plan.kinds(session.plan.everything())
-        self._scaled: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._scaled: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def roots(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""
@@ -34,14 +36,17 @@ class LossTap:
                 self.add(TOTAL, self._unscaled(root), self._phase.train)
 
     def scaled(self, outputs: Any, scaled: Any) -> None:
-        """Remember what a loss was before a gradient scaler multiplied it."""
+        """Remember what losses were before a gradient scaler multiplied them."""
         if isinstance(scaled, torch.Tensor) and isinstance(outputs, torch.Tensor):
-            self._scaled = (scaled.detach(), outputs.detach())
+            self._scaled = [*self._scaled[-_SCALED_LOSSES:], (scaled.detach(), outputs.detach())]
+        elif isinstance(scaled, tuple | list) and isinstance(outputs, tuple | list):
+            for output, item in zip(outputs, scaled, strict=False):
+                self.scaled(output, item)
 
     def _unscaled(self, loss: torch.Tensor) -> torch.Tensor:
-        if self._scaled is not None and self._scaled[0].data_ptr() == loss.data_ptr():
-            return self._scaled[1]
-        return loss
+        # The newest first: addresses are used again.
+        matches = (plain for scaled, plain in reversed(self._scaled) if scaled.data_ptr() == loss.data_ptr())
+        return next(matches, loss)
 
     def add(self, path: str, loss: torch.Tensor, buffer: StepBuffer) -> None:
         """Record one value of a loss: the mean, where it has several elements."""
@@ -57,7 +62,8 @@ class LossTap:
             buffer.deferred.append(fetch_number_later(value, functools.partial(self._note, path, buffer=buffer)))
 
     def _note(self, path: str, number: float, buffer: StepBuffer) -> None:
-        buffer.losses.setdefault(path, []).append(number)
+        total, count = buffer.losses.get(path, (0.0, 0))
+        buffer.losses[path] = (total + number, count + 1)
         if path == TOTAL or not self._session.seen.loss:
             self._session.saw_loss(number)
         if buffer is self._phase.train and not math.isfinite(number):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,8 +60,11 @@ class OptimizerBook:
         self._names = names
         self._entries: dict[int, Entry] = {}
         self._labels: dict[int, tuple[weakref.ref[Any], str]] = {}
-        self._searched: set[int] = set()
+        self._searched: dict[int, weakref.ref[torch.Tensor]] = {}
         self._alone = True
+        self._surveyed: list[weakref.ref[Any]] = []
+        self._held: set[int] | None = None
+        self._on_gone: Callable[[], None] = lambda: None
 
     def label(self, optimizer: torch.optim.Optimizer, label: str) -> None:
         """Let the user say what an optimizer is called."""
@@ -72,7 +75,7 @@ class OptimizerBook:
         known = self._entries.get(id(optimizer))
         if known is None or known.optimizer() is not optimizer:
             self._name_parameters(optimizer)
-            known = Entry(weakref.ref(optimizer), self._find_label(optimizer))
+            known = Entry(weakref.ref(optimizer, self._gone), self._find_label(optimizer))
             known.next_label = known.label
             self._entries[id(optimizer)] = known
         if refresh or not known.slots:
@@ -88,6 +91,8 @@ class OptimizerBook:
             All parameters that optimizers hold.
         """
         self._alone = len(live := _live_optimizers()) == 1
+        self._surveyed = [weakref.ref(optimizer) for optimizer in live]
+        self._held = None
         for optimizer in live:
             self._name_parameters(optimizer)
         return [parameter for optimizer in live for parameter in _parameters(optimizer)]
@@ -95,9 +100,24 @@ class OptimizerBook:
     def __iter__(self) -> Iterator[Entry]:
         return iter(list(self._entries.values()))
 
+    def when_one_is_gone(self, action: Callable[[], None]) -> None:
+        """Have `action` called when an optimizer has been dropped by the script."""
+        self._on_gone = action
+
+    def _gone(self, _: weakref.ref[Any]) -> None:
+        for known in list(self._entries.values()):
+            if known.optimizer() is None:
+                known.slots = ()
+        self._held = None
+        self._on_gone()
+
     def parameters(self) -> set[int]:
-        """Return the identities of all parameters that an optimizer holds."""
-        return {id(slot.parameter) for entry in self for slot in entry.slots}
+        """Return the identities of all parameters that an optimizer holds, also one that has not stepped yet."""
+        if self._held is None:
+            waiting = (optimizer for reference in self._surveyed if (optimizer := reference()) is not None)
+            self._held = {id(slot.parameter) for entry in self for slot in entry.slots}
+            self._held.update(id(parameter) for optimizer in waiting for parameter in _parameters(optimizer))
+        return self._held
 
     def _find_label(self, optimizer: torch.optim.Optimizer) -> str:
         given = self._labels.get(id(optimizer))
@@ -140,11 +160,15 @@ class OptimizerBook:
             for root in list(self._names.roots):
                 self._names.rescan(root)
         unknown = [
-            item for item in unknown if self._names.parameter(item) is None and id(item) not in self._searched
+            item for item in unknown if self._names.parameter(item) is None and not self._was_searched(item)
         ]
         if unknown:
-            self._searched.update(id(item) for item in unknown)
+            self._searched.update((id(item), weakref.ref(item)) for item in unknown)
             self._names.search(unknown)
+
+    def _was_searched(self, parameter: torch.Tensor) -> bool:
+        reference = self._searched.get(id(parameter))
+        return reference is not None and reference() is parameter
 
     def _refresh(self, entry: Entry, optimizer: torch.optim.Optimizer) -> None:
         parameters = list(_parameters(optimizer))
@@ -161,6 +185,7 @@ class OptimizerBook:
             name = self._names.parameter(parameter) or ParameterName(None, f"{prefix}parameter{number}", "")
             slots.append(Slot(parameter, self._names.path(name.root, name.path), name.layer))
         entry.slots = tuple(slots)
+        self._held = None
 
 
 def steps_loaded(optimizer: torch.optim.Optimizer) -> int:

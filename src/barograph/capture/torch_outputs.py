@@ -54,7 +54,7 @@ class OutputTap:
         self._session = session
         self._names = names
         self._reader = reader
-        self._layers_behind: dict[int, str] = {}
+        self._layers_behind: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
         self._parallel: ModuleName | None = None
         self._recipes: dict[tuple[int, int], _Recipe] = {}
         # Nodes of this forward pass that activation modules made; let go of with the next one.
@@ -147,12 +147,13 @@ class OutputTap:
         Settled at the first call that autograd records: later calls may run without a graph.
         """
         known = self._layers_behind.get(id(module))
-        if known is None:
+        if known is None or known[0]() is not module:
             tensor = next((tensor for _, tensor in tensors_in(args)), None)
             if tensor is None or tensor.grad_fn is None:
                 return name.layer
-            known = self._layers_behind[id(module)] = activation_behind(tensor, self._made_by_modules) or name.layer
-        return known
+            layer = activation_behind(tensor, self._made_by_modules) or name.layer
+            known = self._layers_behind[id(module)] = (name.module, layer)
+        return known[1]
 
     def _read(
         self, kind: Kind, path: str, layer: str, tensor: torch.Tensor, mask: int, buffer: StepBuffer, unit_layer: str

@@ -27,11 +27,13 @@ class _Prepared:
     Attributes:
         slots: The list, by identity.
         asked: Those of it of which something is taken, and which had a tensor.
+        without: Those of which something is taken, and which had none: a branch that was not used yet.
         read: Reads them.
     """
 
     slots: Sequence[Slot]
     asked: Sequence[Slot]
+    without: Sequence[Slot]
     read: PreparedRead
 
 
@@ -48,6 +50,7 @@ class ParameterTap:
         self._clipped: set[int] = set()
         self._counted = (0, 0, 0)
         self._prepared: dict[tuple[Kind, int, int, int], _Prepared] = {}
+        optimizers.when_one_is_gone(self.forget_models)
 
     def learning_rates(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
         """Record the learning rate of each parameter group, where it has changed or the step is recorded anyway."""
@@ -139,6 +142,15 @@ class ParameterTap:
         self._reader.read(value, row, Taking(), buffer)
         buffer.tensors[key] = raw_tensor(value)
 
+    def asks_for_gradients(self, mask: int) -> bool:
+        """Return whether the mask asks for gradients, before or after clipping."""
+        return bool(self._session.plan.kinds(mask) & {Kind.GRADIENT, Kind.GRADIENT_CLIPPED})
+
+    def forget_models(self) -> None:
+        """Let go of every parameter: an optimizer is gone, and its model may be."""
+        self._prepared.clear()
+        self._before.clear()
+
     def forget_step(self) -> None:
         """Forget what was noted for the step that ended."""
         self._clipped.clear()
@@ -191,6 +203,7 @@ class ParameterTap:
         if (
             prepared is not None
             and prepared.slots is slots
+            and not any(tensor_of(slot) is not None for slot in prepared.without)
             and prepared.read.read([tensor_of(slot) for slot in prepared.asked], buffer)
         ):
             return
@@ -221,7 +234,13 @@ class ParameterTap:
         except UnsupportedCapture:
             self._read_each(kind, tensors, rows, takings, buffer)
             return
-        self._prepared[question] = _Prepared(slots, asked, PreparedRead(tensors, rows, takings))
+        without = [
+            slot
+            for slot in slots
+            if self._session.plan.taking(mask, Key(kind, slot.path), slot.layer) is not None
+            and tensor_of(slot) is None
+        ]
+        self._prepared[question] = _Prepared(slots, asked, without, PreparedRead(tensors, rows, takings))
 
     def _read_each(
         self, kind: Kind, tensors: list[torch.Tensor], rows: list[int], takings: list[Taking], buffer: StepBuffer

@@ -12,6 +12,9 @@ from barograph.capture.session import Session
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.model.step import Mode
 
+_MOST_BACKWARDS = 1024
+"""Backward passes after which a step is not waited for any more: the script moves its weights some other way."""
+
 
 @dataclass(slots=True)
 class Phase:
@@ -39,6 +42,7 @@ class Phase:
     _evaluation_mode: Mode = Mode.EVAL
     _provisional: Root | None = None
     _metrics_in_training: bool = False
+    _backwards: int = 0
 
     def model_mask(self) -> int:
         """Return what is taken of weights and gradients: all there is, once the loss is not finite."""
@@ -84,8 +88,15 @@ class Phase:
         self._provisional = next((root for root in self.names.roots if root.seems_evaluated), None)
         return Mode.TRAIN if self._provisional is None else Mode.EVAL
 
-    def backward_begins(self) -> None:
-        """Settle what was provisional: who calls `backward` trains."""
+    def backward_begins(self) -> bool:
+        """Settle what was provisional: who calls `backward` trains.
+
+        Returns:
+            Whether an evaluation ended with it.
+        """
+        self._backwards += 1
+        if self._backwards == _MOST_BACKWARDS:
+            self.mask = 0
         if self._provisional is not None:
             self._provisional.trains_in_eval = True
             self._provisional = None
@@ -93,15 +104,17 @@ class Phase:
                 self.train, self.evaluation = self.evaluation, self.train
                 self.evaluation_mask = None
         self.last_forward = Mode.TRAIN
-        self.end_evaluation()
+        return self.end_evaluation()
 
-    def end_evaluation(self) -> None:
-        """Publish the evaluation that was under way, if any."""
+    def end_evaluation(self) -> bool:
+        """Publish the evaluation that was under way; return whether there was one."""
         if self.evaluation_mask is None and not self.evaluation.losses:
-            return
+            return False
+        mask = self.evaluation_mask or 0
         buffer, self.evaluation, self.evaluation_mask = self.evaluation, StepBuffer(), None
         if not buffer.empty:
-            self.session.end_evaluation(buffer, self._evaluation_mode)
+            self.session.end_evaluation(buffer, self._evaluation_mode, mask)
+        return True
 
     def buffer_of(self, mode: Mode) -> StepBuffer:
         """Return where what is shown in this mode is gathered."""
@@ -110,5 +123,5 @@ class Phase:
     def take_step(self) -> tuple[StepBuffer, int]:
         """Return what the step that ends has shown and what was taken of it, and begin the next."""
         ended = self.train, self.model_mask()
-        self.train, self.mask, self.alarmed = StepBuffer(), None, False
+        self.train, self.mask, self.alarmed, self._backwards = StepBuffer(), None, False, 0
         return ended

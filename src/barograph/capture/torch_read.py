@@ -48,7 +48,7 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
     Raises:
         UnsupportedCapture: A tensor whose elements cannot be read in place.
     """
-    if type(tensor) in _PLAIN:
+    if type(tensor) in _PLAIN and not torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return tensor
     if hasattr(tensor, "to_local"):
         with torch.no_grad():

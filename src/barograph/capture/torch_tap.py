@@ -8,10 +8,13 @@ may be clipped (gradients before), an optimizer steps (gradients, then weights).
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Concatenate, ParamSpec, cast
 
 import torch
@@ -40,6 +43,7 @@ class _Thread(threading.local):
 
     root: nn.Module | None = None
     mode: Mode | None = None
+    mask: int = 0
     busy: bool = False
 
 
@@ -95,6 +99,8 @@ class TorchTap:
         self._phase = Phase(session, self.names)
         reader = Reader()
         self._outputs = OutputTap(session, self.names, reader)
+        # Whose loss it is that `backward` starts from, only the forward pass before it tells.
+        self._outputs.always = self._outputs.always or only
         self._parameters = ParameterTap(session, self.names, self.optimizers, reader)
         self._losses = LossTap(session, self._phase)
         self._wrappers = Wrappers(self)
@@ -104,11 +110,12 @@ class TorchTap:
         self._lock = threading.RLock()
         self._next_label = ""
         self._last_label = ""
-        self._in_step = 0
+        self._stepping: Callable[[], Any] = _nobody
         self._stepped_in_scaler: set[int] = set()
         self._dormant = False
+        self._forward_seen = False
         self._asleep = 0
-        self._asleep_for: Callable[[], Any] = lambda: None
+        self._asleep_for: Callable[[], Any] = _nobody
         self._step_secs = 0.0
         session.before_close(self._flush)
 
@@ -180,17 +187,24 @@ class TorchTap:
         thread, phase = self._thread, self._phase
         thread.root, thread.mode = module, None
         root = self._root_of(module)
-        if root is None or not self._is_trained(root):
+        if root is None:
+            # Perhaps a known model is inside, as in a wrapper of one that was handed over.
+            thread.root = None
+            return
+        if not self._is_trained(root) or _in_transform():
             return
         thread.mode = phase.of_forward(module, root)
+        self._forward_seen = True
         self._outputs.entered(module)
         self.session.began()
         if thread.mode is Mode.TRAIN:
-            phase.end_evaluation()
+            self._end_evaluation()
             if phase.mask is None:
                 phase.mask = self._choose()
         elif phase.evaluation_mask is None:
             phase.evaluation_mask = self.session.choose(self.session.steps_made, thread.mode)
+        mask = phase.mask if thread.mode is Mode.TRAIN else phase.evaluation_mask
+        thread.mask = mask if mask and self._outputs.asked(mask) else 0
 
     def _root_of(self, module: nn.Module) -> Root | None:
         """Return the model that a module is or belongs to; None where it is not to be recorded."""
@@ -227,10 +241,8 @@ class TorchTap:
         thread = self._thread
         if thread.root is None or thread.busy:
             return
-        if thread.mode is not None:
-            mask = self._phase.mask if thread.mode is Mode.TRAIN else self._phase.evaluation_mask
-            if mask or module is thread.root:
-                self._take_outputs(module, args, output, mask or 0)
+        if thread.mode is not None and (thread.mask or module is thread.root):
+            self._take_outputs(module, args, output, thread.mask)
         if module is thread.root:
             thread.root = thread.mode = None
 
@@ -257,9 +269,13 @@ class TorchTap:
     def _read_roots(self, tensors: Any) -> None:
         if in_backward():
             return
+        if self._only and not self._forward_seen:
+            return  # of a model that was not handed over
+        self._forward_seen = False
         self._thread.root = None
         self.session.began()
-        self._phase.backward_begins()
+        if self._phase.backward_begins():
+            self._step_secs = 0.0
         self._losses.roots(tensors)
 
     def loss_returned(self, name: str, loss: Any) -> None:
@@ -271,7 +287,7 @@ class TorchTap:
     def _read_loss(self, name: str, loss: Any) -> None:
         if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point():
             return
-        if self._only and not self.session.declared:
+        if self._only and not self._forward_seen:
             return
         mode = self._phase.of_loss(loss, forward_seen=bool(self._module_handles))
         self._losses.add(name, loss, self._phase.buffer_of(mode))
@@ -280,16 +296,20 @@ class TorchTap:
         """Remember what a scaled loss was before."""
         self._losses.scaled(outputs, scaled)
 
-    @_entry_point("reading gradients before clipping")
     def before_clip(self, parameters: Any) -> None:
         """Record gradients as they are before the script clips them."""
+        if self._parameters.asks_for_gradients(self._phase.model_mask()):
+            self._read_before_clip(parameters)
+
+    @_entry_point("reading gradients before clipping")
+    def _read_before_clip(self, parameters: Any) -> None:
         self._settle_names()
         self._parameters.before_clip({id(item) for item in parameters}, self._phase.model_mask(), self._phase.train)
 
     @_entry_point("reading the clipped norm")
-    def after_clip(self, parameters: Any, total_norm: Any) -> None:
+    def after_clip(self, total_norm: Any) -> None:
         """Record the norm that clipping measured, where that makes nobody wait for a device."""
-        if isinstance(total_norm, torch.Tensor) and total_norm.device.type == "cpu":
+        if not self._dormant and isinstance(total_norm, torch.Tensor) and total_norm.device.type == "cpu":
             self._phase.train.scalars[Key(Kind.SCALAR, "gradient_norm_before_clip")] = float(total_norm)
 
     def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None:
@@ -298,7 +318,7 @@ class TorchTap:
 
     def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None:
         """Record a step that the scaler skipped: no hook of the optimizer fired."""
-        if id(optimizer) not in self._stepped_in_scaler and scaler.is_enabled():
+        if id(optimizer) not in self._stepped_in_scaler and scaler.is_enabled() and not self.explicit_steps:
             self._scaler_skipped(optimizer)
             self.session.raise_if_stopped()
 
@@ -306,19 +326,28 @@ class TorchTap:
     def _scaler_skipped(self, optimizer: Any) -> None:
         if not self._only or self._is_watched(optimizer):
             self._settle_names()
-            self._end(self.optimizers.entry(optimizer), skipped=True)
+            # Its gradients are not judged and its weights have not moved: what was due is due at the next step.
+            self._end(self.optimizers.entry(optimizer), skipped=True, took=False)
 
     # The step
 
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling():
             return
-        self._in_step += 1
-        # An optimizer that wraps another steps once, not twice.
-        if self._in_step == 1:
-            self._stepped_in_scaler.add(id(optimizer))
-            if not self._dormant:
-                self._before_step(optimizer, args, kwargs)
+        if self._is_inside_another(optimizer):
+            return
+        self._stepping = weakref.ref(optimizer)
+        self._stepped_in_scaler.add(id(optimizer))
+        if not (self._dormant or self.explicit_steps):
+            self._before_step(optimizer, args, kwargs)
+
+    def _is_inside_another(self, optimizer: Any) -> bool:
+        """Return whether this step is made by another optimizer's, which then is the step.
+
+        A step that raised never ended: whether the other's still runs, only the stack tells.
+        """
+        outer = self._stepping()
+        return outer is not None and outer is not optimizer and _is_running(outer)
 
     @_entry_point("reading gradients before a step")
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -327,7 +356,7 @@ class TorchTap:
         phase = self._phase
         self._thread.root = None
         self.session.began()
-        phase.end_evaluation()
+        self._end_evaluation()
         self._settle_names()
         entry = self.optimizers.entry(optimizer, refresh=phase.mask != 0)
         if entry.label not in self.session.steps_by_optimizer:
@@ -346,16 +375,19 @@ class TorchTap:
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling():
             return
-        self._in_step = max(0, self._in_step - 1)
-        if self._in_step == 0:
-            if self._sleeps_on(optimizer):
-                self._asleep -= 1
-                self.session.pass_step(self._next_label)
-            elif self._dormant:
-                self._pass(optimizer)
-            else:
-                self._after_step(optimizer, args, kwargs)
-            self.session.raise_if_stopped()
+        if self._stepping() is not optimizer:
+            return
+        self._stepping = _nobody
+        if self.explicit_steps:
+            return
+        if self._sleeps_on(optimizer):
+            self._asleep -= 1
+            self.session.pass_step(self._next_label)
+        elif self._dormant:
+            self._pass(optimizer)
+        else:
+            self._after_step(optimizer, args, kwargs)
+        self.session.raise_if_stopped()
 
     def _sleeps_on(self, optimizer: Any) -> bool:
         """Return whether this step is merely counted: nothing was to be told, and no other optimizer is awake."""
@@ -366,7 +398,7 @@ class TorchTap:
         """Count a step that the budget has no room for, not even for its loss."""
         if self._only and not self._is_watched(optimizer):
             return
-        self._phase.end_evaluation()
+        self._end_evaluation()
         entry = self.optimizers.entry(optimizer, refresh=False)
         self._note_order(entry)
         self.session.pass_step(entry.label)
@@ -386,8 +418,7 @@ class TorchTap:
                 self._parameters.weights(entry, optimizer, mask, phase.train)
         finally:
             # A step of which something could not be read is a step all the same.
-            if not self.explicit_steps:
-                self._end(entry, skipped=_was_skipped(optimizer))
+            self._end(entry, skipped=_was_skipped(optimizer))
 
     @_entry_point("ending a step")
     def end_explicit_step(self, loss: Any = None) -> None:
@@ -398,7 +429,7 @@ class TorchTap:
         """
         phase = self._phase
         self.session.began()
-        phase.end_evaluation()
+        self._end_evaluation()
         self._settle_names()
         if loss is not None and not phase.train.losses.get(TOTAL):
             tensor = loss if isinstance(loss, torch.Tensor) else torch.tensor(float(loss), dtype=torch.float64)
@@ -408,9 +439,9 @@ class TorchTap:
         self._parameters.models(phase.model_mask(), phase.train)
         self._publish("", skipped=False)
 
-    def _end(self, entry: Entry, *, skipped: bool) -> None:
+    def _end(self, entry: Entry, *, skipped: bool, took: bool = True) -> None:
         self._note_order(entry)
-        self._publish(entry.label, skipped=skipped)
+        self._publish(entry.label, skipped=skipped, took=took)
 
     def _note_order(self, entry: Entry) -> None:
         """Remember which optimizer steps after which, to know whose step comes next."""
@@ -419,8 +450,9 @@ class TorchTap:
             previous.next_label = entry.label
         self._last_label, self._next_label = entry.label, entry.next_label
 
-    def _publish(self, label: str, *, skipped: bool) -> None:
+    def _publish(self, label: str, *, skipped: bool, took: bool = True) -> None:
         buffer, mask = self._phase.take_step()
+        mask = mask if took else 0
         cost_secs, self._step_secs = self._step_secs, 0.0
         self._parameters.forget_step()
         self._outputs.forget_step()
@@ -436,6 +468,17 @@ class TorchTap:
             self._asleep, self._asleep_for = self.session.steps_to_sleep(), entries[0].optimizer
         self._listen(self._outputs.asked(self._phase.mask) or self._outputs.always)
 
+    def _end_evaluation(self) -> None:
+        if self._phase.end_evaluation():
+            self._step_secs = 0.0  # what it cost is no part of a step's price
+
+    @_entry_point("changing the mode")
+    def set_mode(self, mode: Mode | None) -> None:
+        """Let the script say what it does from now on."""
+        if mode is not self.session.mode:
+            self._end_evaluation()
+            self.session.set_mode(mode)
+
     # Small things
 
     def _choose(self) -> int:
@@ -449,6 +492,7 @@ class TorchTap:
     @_entry_point("saving a tensor")
     def save(self, name: str, tensor: Any) -> None:
         """Record a tensor of the script's own, whole, with the step that is under way."""
+        self._asleep, self._dormant = 0, False
         self.session.began()
         self._parameters.save(name, tensor, self._phase.train)
 
@@ -457,6 +501,25 @@ class TorchTap:
         self._phase.end_evaluation()
         if self._phase.train.tensors:
             self.session.end_evaluation(self._phase.train, Mode.TRAIN)
+
+
+def _nobody() -> None:
+    return None
+
+
+def _is_running(optimizer: Any) -> bool:
+    """Return whether a method of the optimizer is on this thread's stack."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_locals.get("self") is optimizer:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _in_transform() -> bool:
+    """Return whether a transform of torch.func runs: its tensors have no elements that could be read."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _has_closure(args: Any, kwargs: Any) -> bool:

@@ -148,7 +148,7 @@ def _readable(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _to_device(numbers: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    on_host = torch.tensor(numbers, dtype=dtype)
+    on_host = torch.tensor(numbers, dtype=dtype, device="cpu")
     # Only from pinned memory does a copy to CUDA run behind the host's back.
     return on_host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else on_host
 

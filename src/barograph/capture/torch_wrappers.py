@@ -8,7 +8,8 @@ Everything else rests on torch's official global hooks. There is no hook for the
 - `torch.nn.utils.clip_grad_value_`, and the same in `clip_grad`: likewise, for clipping by value.
 - `torch.amp.GradScaler.scale`: the loss before it was scaled.
 - `torch.amp.GradScaler.step`: a step that the scaler skips fires no optimizer hook.
-- the loss functions of `torch.nn.functional`: the loss in evaluation, where nothing calls `backward`.
+- the loss functions of `torch.nn.functional`: the loss in evaluation, where nothing calls `backward`. They stay
+  the objects they are, since models hold them and pickle them; it is their code that passes through ours.
 
 Each calls the original with the arguments it got and returns what it returned. `undo` puts the originals
 back, unless someone has wrapped ours in the meantime: then ours stays, as a plain passage.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Protocol
 
 import torch
@@ -31,12 +33,15 @@ LOSS_FUNCTIONS = (
 )
 
 
+_passages: dict[str, Callable[[Any, Any], Any]] = {}
+
+
 class Listener(Protocol):
     """Who is told; each of these must not raise, except where it means to."""
 
     def backward_begins(self, tensors: Any) -> None: ...
     def before_clip(self, parameters: Any) -> None: ...
-    def after_clip(self, parameters: Any, total_norm: Any) -> None: ...
+    def after_clip(self, total_norm: Any) -> None: ...
     def loss_scaled(self, outputs: Any, scaled: Any) -> None: ...
     def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None: ...
     def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None: ...
@@ -59,8 +64,9 @@ class Wrappers:
         self._wrap(torch.amp.GradScaler, "scale", self._scale)
         self._wrap(torch.amp.GradScaler, "step", self._scaler_step)
         for name in LOSS_FUNCTIONS:
-            if hasattr(torch.nn.functional, name):
-                self._wrap(torch.nn.functional, name, functools.partial(self._loss, name))
+            function = getattr(torch.nn.functional, name, None)
+            if isinstance(function, FunctionType):
+                self._listen_in(function, name)
 
     def undo(self) -> None:
         """Put the originals back; what was built on top of ours keeps working."""
@@ -85,6 +91,47 @@ class Wrappers:
         setattr(holder, name, wrapper)
         self._undo.append(put_back)
 
+    def _listen_in(self, function: FunctionType, name: str) -> None:
+        """Tell the listener what a function returns, by what it runs and not by what it is.
+
+        The function stays the object it was, under whatever name a script or a model holds it: it can be
+        pickled, compared, scripted and imported by name as ever. Its code is that of a passage meanwhile.
+        """
+        plain = FunctionType(
+            function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        )
+        plain.__kwdefaults__ = function.__kwdefaults__
+        had_wrapped = function.__dict__.get("__wrapped__")
+
+        def call(args: Any, kwargs: Any) -> Any:
+            result = plain(*args, **kwargs)
+            if self._listener is not None and not torch.compiler.is_compiling():
+                self._listener.loss_returned(name, result)
+            return result
+
+        _passages[name] = call
+        passage: dict[str, Any] = {}
+        exec(
+            f"def {name}(*args, **kwargs):\n"
+            f"    from barograph.capture.torch_wrappers import _passages\n"
+            f"    return _passages[{name!r}](args, kwargs)\n",
+            passage,
+        )
+        code = passage[name].__code__
+
+        def put_back() -> None:
+            if function.__code__ is code:
+                function.__code__ = plain.__code__
+                if had_wrapped is None:
+                    function.__dict__.pop("__wrapped__", None)
+                else:
+                    function.__dict__["__wrapped__"] = had_wrapped
+
+        # Whoever looks for the source or the signature finds those of the function itself.
+        function.__dict__["__wrapped__"] = plain
+        function.__code__ = code
+        self._undo.append(put_back)
+
     @staticmethod
     def _backward(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
         listener.backward_begins(args[0] if args else kwargs.get("tensors"))
@@ -97,7 +144,7 @@ class Wrappers:
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         listener.before_clip(parameters)
         result = original(parameters, *args[1:], **kwargs)
-        listener.after_clip(parameters, args[2] if len(args) > 2 else kwargs.get("total_norm"))
+        listener.after_clip(args[2] if len(args) > 2 else kwargs.get("total_norm"))
         return result
 
     @staticmethod
@@ -105,9 +152,7 @@ class Wrappers:
         parameters = args[0] if args else kwargs.pop("parameters")
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         listener.before_clip(parameters)
-        result = original(parameters, *args[1:], **kwargs)
-        listener.after_clip(parameters, None)
-        return result
+        return original(parameters, *args[1:], **kwargs)
 
     @staticmethod
     def _scale(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
@@ -122,9 +167,3 @@ class Wrappers:
         result = original(*args, **kwargs)
         listener.scaler_step_ended(scaler, optimizer)
         return result
-
-    @staticmethod
-    def _loss(name: str, original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
-        loss = original(*args, **kwargs)
-        listener.loss_returned(name, loss)
-        return loss
