@@ -73,6 +73,7 @@ def attach(
         >>> barograph.open("memory://attach").series("loss:total").steps
         array([0, 1, 2])
     """
+    _check_types(model, optimizer)
     under_run = recording.launched()
     if under_run is not None:
         _hand_over(under_run, model, optimizer)
@@ -251,6 +252,24 @@ def _hand_over(recorded: Recording, model: Any, optimizer: Any) -> None:
         recorded.tap.watch_optimizer(item, label)
 
 
+def _check_types(model: Any, optimizer: Any) -> None:
+    """Refuse what is no module and no optimizer, before anything is claimed or hooked.
+
+    By what they have, not by class: this file knows no framework.
+
+    Raises:
+        SettingsError: Something was handed over in the wrong place.
+    """
+    for _, item in _labelled(model):
+        if not hasattr(item, "named_parameters"):
+            raise SettingsError(f"attach was given {type(item).__name__} as a model; it must be a module, a list of "
+                                "modules, or a mapping of names to modules.")
+    for _, item in _labelled(optimizer):
+        if not hasattr(item, "param_groups"):
+            raise SettingsError(f"attach was given {type(item).__name__} as an optimizer; it must be an optimizer, a "
+                                "list of optimizers, or a mapping of names to optimizers.")
+
+
 def _labelled(value: Any) -> list[tuple[str, Any]]:
     if value is None:
         return []
@@ -309,4 +328,7 @@ def _await_watcher(watcher: subprocess.Popen[bytes], patience_secs: float) -> No
         watcher.wait(patience_secs)
     except subprocess.TimeoutExpired:
         watcher.terminate()
-        watcher.wait()
+        try:
+            watcher.wait(_LAST_WORDS_SECS)
+        except subprocess.TimeoutExpired:
+            watcher.kill()
