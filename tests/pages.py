@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGES = (
     ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md",
-    ROOT / "src" / "barograph" / "runs" / "FORMAT.md", *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "examples" / "README.md", ROOT / "src" / "barograph" / "runs" / "FORMAT.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
 )
 
 _BLOCK = re.compile(r"(?:^<!-- not run: (?P<why>[^\n]+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",

@@ -118,6 +118,8 @@ def test_a_run_answers_questions(tmp_path: Path) -> None:
     assert "share of zeros in each layer's output" in said
 
 
-def test_every_example_is_run_by_a_test() -> None:
+def test_every_example_is_run_by_a_test_and_listed() -> None:
     tests = Path(__file__).read_text(encoding="utf-8")
-    assert [path.name for path in EXAMPLES.glob("*.py") if path.name not in tests] == []
+    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    names = [path.name for path in EXAMPLES.glob("*.py")]
+    assert [name for name in names if name not in tests or f"[{name}]({name})" not in listed] == []
