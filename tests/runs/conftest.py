@@ -87,6 +87,18 @@ def records(
     )
 
 
+def step_of(
+    number: int, tensors: Mapping[Subject, Sequence[float]] | None = None,
+    scalars: Mapping[Key, float] | None = None, *, tick: int | None = None, mode: Mode = Mode.TRAIN,
+    optimizer: str = "",
+) -> StepRecords:
+    """A step with these tensors, in the order the worker met them, and these numbers."""
+    step = Step(number if tick is None else tick, number, optimizer, mode, time_unix=1_800_000_000.0 + number)
+    rows = [row_from_summary(summarize(np.array(values, np.float32)))[0] for values in (tensors or {}).values()]
+    moments = np.stack(rows) if rows else None
+    return StepRecords(step, tuple(tensors or ()), moments, scalars=scalars or {})
+
+
 class Workshop:
     """One run, and all that works on it."""
 
@@ -152,6 +164,11 @@ def workshop(tmp_path: Path) -> Workshop:
 @pytest.fixture
 def make_records() -> Callable[..., StepRecords]:
     return records
+
+
+@pytest.fixture
+def make_step() -> Callable[..., StepRecords]:
+    return step_of
 
 
 @pytest.fixture

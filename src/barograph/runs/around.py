@@ -24,7 +24,7 @@ BEFORE, AFTER = 5, 5
 """Recorded steps that are shown on either side."""
 
 HISTORY = 10
-"""Recorded steps before it that a tensor is compared with."""
+"""Recorded steps before it that tensors are compared with."""
 
 _DECADES_OF_FLOAT64 = 616.0
 """More than lie between any two numbers that are not zero: how far it is from or to zero."""
@@ -40,8 +40,8 @@ class Change:
         key: Of what.
         layer: Class of the module it belongs to.
         norm: Its norm at the step.
-        usual: The median of its norms over the last recorded steps before, at most `HISTORY`.
-        compared: How many these are.
+        usual: The median of its norms over the last `HISTORY` steps before that recorded its kind.
+        compared: In how many of these it was recorded.
         factor: `norm / usual`; inf where it had been zero.
         nonfinite: Elements that are NaN or infinite at the step.
         nonfinite_before: The most there were in one of the steps before.

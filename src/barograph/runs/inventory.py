@@ -30,7 +30,7 @@ class Entry:
         layer: Class of the module it belongs to; "" for what is in none.
         dtype: Type of the elements; "" for plain numbers.
         steps: How many different steps it was recorded in.
-        first_step, last_step: Of them.
+        first_step, last_step: Of them. Of a tensor that is split over ranks, the last one that all have recorded.
         summary: Of the last step, merged over workers; None for plain numbers, and where a worker's part of a
             split tensor is missing.
         value: The plain number of the last step; None for tensors.
@@ -95,7 +95,7 @@ def speaking(workers: Iterable[str]) -> list[str]:
 
 def _entries(run: Run, kind: Kind, path: str) -> Iterator[Entry]:
     # First where each key was recorded, which is a few numbers a row; then what, of the last steps alone.
-    series = _Series(run.arrow(kind, path, columns=("attempt", "tick", "step", "optimizer", "mode", "path")))
+    series = _Series(run.arrow(kind, path, columns=_WHERE))
     if not len(series.starts):
         return
     last = series.last()
@@ -118,6 +118,9 @@ def _entries(run: Run, kind: Kind, path: str) -> Iterator[Entry]:
         )
 
 
+_WHERE = ("attempt", "worker", "tick", "step", "optimizer", "mode", "path", "shard")
+
+
 class _Moment(NamedTuple):
     """A step as it is told from others."""
 
@@ -136,6 +139,8 @@ class _Series:
         attempt, tick, step = (table[name].to_numpy() for name in ("attempt", "tick", "step"))
         order = np.lexsort((tick, attempt, series))
         self._series, self._step, self._optimizer = series[order], step[order], optimizers.codes[order]
+        self._worker = dictionary_column(table, "worker").codes[order]
+        self._shard = table["shard"].to_numpy()[order]
         self.starts = np.flatnonzero(np.diff(self._series, prepend=-1))
 
     def paths(self) -> list[str]:
@@ -144,12 +149,21 @@ class _Series:
 
     def last(self) -> list[_Moment]:
         """Return the moment at which each series was recorded last, in time."""
-        ends = np.append(self.starts[1:], len(self._series)) - 1
-        rows = zip(self._series[ends].tolist(), self._optimizer[ends].tolist(), self._step[ends].tolist(), strict=True)
+        stops = np.append(self.starts[1:], len(self._series))
+        rows = [self._last_row(start, stop) for start, stop in zip(self.starts.tolist(), stops.tolist(), strict=True)]
         return [
-            _Moment(Mode(self._modes[code % len(self._modes)]), self._optimizers[optimizer], step)
-            for code, optimizer, step in rows
+            _Moment(Mode(self._modes[int(self._series[row]) % len(self._modes)]),
+                    self._optimizers[int(self._optimizer[row])], int(self._step[row]))
+            for row in rows
         ]
+
+    def _last_row(self, start: int, stop: int) -> int:
+        if not self._shard[start:stop].any():
+            return stop - 1
+        # One rank may be ahead of another, and only all their parts together are a figure of the tensor.
+        workers = self._worker[start:stop]
+        last = [stop - 1 - int(np.argmax(workers[::-1] == worker)) for worker in np.unique(workers)]
+        return min(last, key=lambda row: int(self._step[row]))
 
     def first_steps(self) -> list[int]:
         """Return the least step of each series."""

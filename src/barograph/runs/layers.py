@@ -77,7 +77,7 @@ def layers_of(run: Run, findings: Iterable[Finding] = ()) -> list[Layer]:
         for entry in inventory(run, kind):
             # A module may have brackets in its own name; then its parameters, which come first, have told it.
             path = entry.key.path if entry.key.path in entries else layer_path(entry.key)
-            if entry.mode is Mode.TRAIN and entry.summary is not None and path is not None:
+            if entry.mode is Mode.TRAIN and path is not None:
                 entries.setdefault(path, {}).setdefault(kind, []).append(entry)
     named = _findings_by_layer(findings)
     norms = _gradient_norms(run)
@@ -116,14 +116,15 @@ def _in_order(entries: Mapping[str, Mapping[Kind, list[Entry]]]) -> list[str]:
 
 
 def _layer(path: str, entries: Mapping[Kind, list[Entry]], norms: Trend, findings: tuple[Finding, ...]) -> Layer:
-    # Parameters that are no longer recorded, because they were frozen, say, keep their last figures to themselves.
-    last = {kind: max(entry.last_step for entry in found) for kind, found in entries.items()}
-    figures = {
-        kind: merge(*(entry.summary for entry in found if entry.summary and entry.last_step == last[kind]))
-        for kind, found in entries.items()
-    }
+    figures, steps = {}, {}
+    for kind, found in entries.items():
+        known = [entry for entry in found if entry.summary is not None]
+        if known:
+            # Parameters that are no longer recorded, because they were frozen, say, are left out.
+            steps[kind] = max(entry.last_step for entry in known)
+            figures[kind] = merge(*(item.summary for item in known if item.summary and item.last_step == steps[kind]))
     classes = [entry.layer for found in entries.values() for entry in found if entry.layer]
-    return Layer(path, classes[0] if classes else "", figures, last, norms, findings)
+    return Layer(path, classes[0] if classes else "", figures, steps, norms, findings)
 
 
 def _findings_by_layer(findings: Iterable[Finding]) -> dict[str, tuple[Finding, ...]]:
