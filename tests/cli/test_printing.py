@@ -17,11 +17,15 @@ from rich.console import Console
 from rich.text import Text
 
 from barograph.cli.figures import curve, share, sparkline
+from barograph.cli.layers_table import layer_to_json, print_layers
 from barograph.cli.main import COMMANDS
 from barograph.cli.printing import Column, Printer
 from barograph.cli.signs import layer_sign
 from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.key import Kind
 from barograph.model.step import Mode
+from barograph.model.summary import Summary
+from barograph.runs.layers import Layer, Trend
 
 Call = Callable[..., Any]
 LONG = "transformer.blocks.11.attention[0].projection[red]"
@@ -131,6 +135,15 @@ def test_a_layer_is_green_only_where_it_was_looked_at_and_nothing_is_open(
     text: Text = layer_sign(findings, recorded=recorded, judged=judged)
 
     assert (text.plain, str(text.style)) == sign
+
+
+def test_a_layer_whose_findings_are_gone_is_well_again() -> None:
+    gone = finding(Severity.COSTLY, FindingState.CLOSED)
+    layer = Layer("fc", "Linear", {Kind.WEIGHT: Summary(count=1)}, {Kind.WEIGHT: 3}, Trend(), (gone,))
+
+    assert layer_to_json(layer, judged=True)["health"] == "ok"
+    assert printed(lambda printer: print_layers(printer, [layer], judged=True), terminal=False).endswith(" -\n")
+    assert "(X901)" in printed(lambda printer: print_layers(printer, [layer], judged=True), terminal=True)
 
 
 # Real terminals and pipes

@@ -276,9 +276,23 @@ def test_ctrl_c_ends_it_with_the_summary_and_leaves_the_training_alone(
     assert training.returncode == 0
 
 
-def test_the_watcher_that_attach_starts_tells_its_findings_and_leaves_interrupts_to_the_training(
-    script: Path, tmp_path: Path
+def test_a_watcher_beside_a_training_leaves_interrupts_to_it(
+    script: Path, bin_folder: Path, tmp_path: Path, await_: Callable[..., None]
 ) -> None:
+    place = tmp_path / "run"
+    with started(sys.executable, script, place, "finished", quiet=True):
+        await_(lambda: is_run(place), PATIENCE_SECS)
+        with started(bin_folder / "barograph", "watch", place, "--brief") as watching:
+            wait_for_line(watching, "breaking  N101")
+            watching.send_signal(signal.SIGINT)
+            release(place)
+            rest, _ = watching.communicate(timeout=PATIENCE_SECS)
+
+    assert watching.returncode == 0
+    assert "  p0        finished after" in rest
+
+
+def test_the_watcher_that_attach_starts_tells_its_findings_and_the_summary(script: Path, tmp_path: Path) -> None:
     place = tmp_path / "run"
     with started(sys.executable, script, place, "watched", start_new_session=True) as training:
         told = wait_for_line(training, "breaking  N101")

@@ -63,7 +63,7 @@ def test_the_greatest_change_comes_first(workshop: Any, make_step: MakeStep) -> 
 
 def test_a_number_that_is_no_longer_finite_is_the_greatest_change(workshop: Any, make_step: MakeStep) -> None:
     workshop.finished(
-        make_step(0, {FIRST: [1.0], SECOND: [1.0]}), make_step(1, {FIRST: [math.nan], SECOND: [1e30]}),
+        make_step(0, {FIRST: [1.0, 1.0], SECOND: [1.0]}), make_step(1, {FIRST: [1.0, math.nan], SECOND: [1e30]}),
     )
 
     worst = around(workshop.run(), 1).changes[0]

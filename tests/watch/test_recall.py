@@ -126,11 +126,12 @@ def test_a_rule_with_other_parameters_than_the_defaults_is_taken_up_with_them(
     assert recalled(training.store).verdict == "No findings in 3 steps."
 
 
-@pytest.mark.parametrize("installed", [(), (LossNotDecreasing,)])
+@pytest.mark.parametrize("others", [(), (LossNotDecreasing,), ("of the same code",)])
 def test_a_rule_that_is_not_installed_here_leaves_the_findings_it_recorded(
-    training: Training, high: type[Rule], install: Callable[..., None], installed: tuple[type[Rule], ...]
+    training: Training, high: type[Rule], install: Callable[..., None], others: tuple[Any, ...]
 ) -> None:
-    install(*installed)
+    namesake = type("Namesake", (high,), {})
+    install(*(namesake if isinstance(other, str) else other for other in others))
     training.steps(2.0)
     training.end()
     watched(training, high())
