@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -180,6 +184,29 @@ def going_on() -> Callable[..., Any]:
 @pytest.fixture
 def await_() -> Callable[..., None]:
     return await_that
+
+
+@pytest.fixture
+def on_terminal() -> Callable[..., str]:
+    """Call the command line in a process of its own that has a terminal."""
+
+    def called(*words: str | Path, **environment: str) -> str:
+        leader, follower = pty.openpty()
+        with subprocess.Popen(
+            [BIN / "barograph", *words], stdout=follower, stderr=follower, stdin=follower,
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", **environment},
+        ) as process:
+            os.close(follower)
+            chunks = []
+            # At the end Linux says that there is nobody on the other side.
+            with contextlib.suppress(OSError):
+                while chunk := os.read(leader, 65536):
+                    chunks.append(chunk)
+            process.wait(60)
+        os.close(leader)
+        return b"".join(chunks).decode()
+
+    return called
 
 
 @pytest.fixture

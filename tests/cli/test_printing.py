@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import pty
 import re
 import subprocess
 from collections.abc import Callable
@@ -149,38 +148,16 @@ def test_a_layer_whose_findings_are_gone_is_well_again() -> None:
 # Real terminals and pipes
 
 
-def on_terminal(command: list[str], **environment: str) -> str:
-    """Return what a command writes to a terminal."""
-    leader, follower = pty.openpty()
-    with subprocess.Popen(
-        command, stdout=follower, stderr=follower, stdin=follower,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", **environment},
-    ) as process:
-        os.close(follower)
-        chunks = []
-        while True:
-            try:
-                chunk = os.read(leader, 65536)
-            except OSError:  # how Linux says that the other end was closed
-                break
-            if not chunk:
-                break
-            chunks.append(chunk)
-        process.wait(60)
-    os.close(leader)
-    return b"".join(chunks).decode()
-
-
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
 
 
 @pytest.mark.parametrize(("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_on_a_terminal_there_is_colour_unless_it_is_not_wanted(
-    bin_folder: Path, copy: Path, call: Call, environment: dict[str, str], coloured: bool
+    on_terminal: Callable[..., str], copy: Path, call: Call, environment: dict[str, str], coloured: bool
 ) -> None:
     call("watch", copy)
 
-    shown = on_terminal([str(bin_folder / "barograph"), "show", str(copy)], **environment)
+    shown = on_terminal("show", copy, **environment)
 
     assert "────" in shown
     assert "●" in shown

@@ -196,6 +196,13 @@ def test_a_damaged_file_is_named_and_the_rest_is_judged(
 # Real processes
 
 
+def test_on_a_terminal_the_last_line_tells_how_far_it_is(on_terminal: Callable[..., str], copy: Path) -> None:
+    shown = on_terminal("watch", copy, "--fresh")
+
+    assert "steps judged" in shown
+    assert "steps judged" not in on_terminal("watch", copy, "--fresh", "--brief")
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "training.py"

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from rich.console import Console
-from rich.status import Status
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
 
 from barograph.cli.figures import count
 from barograph.cli.live import status_line
@@ -20,13 +22,14 @@ from barograph.cli.opening import run_at
 from barograph.cli.printing import Printer, console_on
 from barograph.errors import StoreError
 from barograph.model.finding import FindingState
+from barograph.model.manifest import Heartbeat
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
 from barograph.rules.registry import rules_from_settings
 from barograph.runs.reader import Run
 from barograph.runs.roster import Standing
 from barograph.watch.actions import Stop
-from barograph.watch.loop import Poll, Watcher
+from barograph.watch.loop import Watcher
 from barograph.watch.notifiers import Event, Notice, TerminalNotifier
 from barograph.watch.summary import summary_of
 
@@ -97,7 +100,10 @@ class _Watching:
     def __init__(self, run: Run, settings: Settings, options: Options, wait: Callable[[float], object]) -> None:
         self._run, self._options, self._wait = run, options, wait
         self._looked_at = -math.inf
+        self._beats: list[Heartbeat] = []
         self._line = ""
+        self._steps_made = 0
+        self._spinner = Spinner("dots", style="dim")
         # Under --json standard output belongs to the summary alone.
         self._console: Console = console_on(stderr=options.as_json)
         self._notifier = TerminalNotifier(self._console)
@@ -109,10 +115,10 @@ class _Watching:
     def follow(self) -> bool:
         """Watch until there is no more to see; return whether it was interrupted."""
         interrupts = _Interrupts(ignored=self._options.brief)
-        with interrupts, self._status() as status:
+        with interrupts, self._bottom_line():
             try:
                 self._tell_what_is_known()
-                self._poll_until_ended(status, interrupts)
+                self._poll_until_ended(interrupts)
                 self._watcher.close()
             except KeyboardInterrupt:
                 interrupts.came = True
@@ -133,25 +139,45 @@ class _Watching:
                 if finding.state is FindingState.OPEN:
                     self._notifier.notify(Notice(Event.OPENED, finding=finding))
 
-    def _poll_until_ended(self, status: Status | None, interrupts: _Interrupts) -> None:
+    def _poll_until_ended(self, interrupts: _Interrupts) -> None:
         while True:
-            poll = self._poll(status, interrupts)
+            with interrupts.held_back():
+                poll = self._watcher.poll()
             if poll.more:
                 continue
             if poll.ended or self._options.once:
                 return
+            if self._has_bottom_line:
+                self._line = self._state_line()
             self._wait(POLL_SECS)
 
-    def _poll(self, status: Status | None, interrupts: _Interrupts) -> Poll:
-        with interrupts.held_back():
-            poll = self._watcher.poll()
-        if status is not None:
-            status.update(self._state_line(replaying=poll.more))
-        return poll
+    def _goes_on(self) -> bool:
+        self._run.refresh()
+        states = self._run.workers
+        self._steps_made = max((state.last.coverage.steps for state in states if state.last), default=0)
+        return not states or any(state.standing in (Standing.RUNNING, Standing.UNKNOWN) for state in states)
 
-    def _state_line(self, *, replaying: bool) -> str:
-        if replaying:
-            return f" barograph  {count(self._watcher.steps, 'step')} judged"
+    @property
+    def _has_bottom_line(self) -> bool:
+        return self._console.is_terminal and not self._options.brief
+
+    @contextmanager
+    def _bottom_line(self) -> Iterator[None]:
+        """Keep a line at the bottom of the terminal up to date; none in a pipe."""
+        if not self._has_bottom_line:
+            yield
+            return
+        with Live(get_renderable=self._drawn, console=self._console, transient=True, refresh_per_second=5):
+            yield
+
+    def _drawn(self) -> Spinner:
+        # Called by the thread that draws, in the middle of a long poll, too.
+        judged, made = self._watcher.steps, self._steps_made
+        of = f" of {made:,} made" if made > judged else ""
+        self._spinner.update(text=Text(self._line or f" barograph  {count(judged, 'step')} judged{of}"))
+        return self._spinner
+
+    def _state_line(self) -> str:
         now = time.monotonic()
         if now - self._looked_at >= _LOOK_SECS:
             self._looked_at = now
@@ -160,24 +186,9 @@ class _Watching:
                 states = self._run.workers
             except StoreError:
                 return " barograph  the store is away; trying again"
-            beats = [state.last for state in states if state.standing is Standing.RUNNING and state.last is not None]
-            still_open = sum(item.state is FindingState.OPEN for item in self._watcher.findings)
-            self._line = status_line(beats, still_open)
-        return self._line
-
-    def _goes_on(self) -> bool:
-        self._run.refresh()
-        states = self._run.workers
-        return not states or any(state.standing in (Standing.RUNNING, Standing.UNKNOWN) for state in states)
-
-    @contextmanager
-    def _status(self) -> Iterator[Status | None]:
-        """Keep a line at the bottom of the terminal up to date; none in a pipe."""
-        if self._options.brief or not self._console.is_terminal:
-            yield None
-            return
-        with self._console.status(" barograph  reading the run", spinner_style="dim") as status:
-            yield status
+            running = [state.last for state in states if state.standing is Standing.RUNNING]
+            self._beats = [beat for beat in running if beat is not None]
+        return status_line(self._beats, sum(item.state is FindingState.OPEN for item in self._watcher.findings))
 
     def _sum_up(self, *, interrupted: bool) -> None:
         summary = summary_of(self._run.store, self._watcher)
