@@ -49,6 +49,16 @@ def test_layers_stand_in_the_order_they_ran_and_others_beside_their_neighbours(
     assert [layer.path for layer in layers_of(workshop.run())] == ["positions", "stem", "h.10", "h.2", "norm", "head"]
 
 
+def test_layers_of_several_ranks_stand_in_the_order_they_ran(workshop: Any, make_step: MakeStep) -> None:
+    attempt = workshop.claim()
+    for rank in (0, 1):
+        writer = workshop.writer(workshop.worker(rank=rank, world_size=2, attempt=attempt))
+        workshop.publish(writer, make_step(0, {subject(Kind.OUTPUT, path): [1.0] for path in ("stem", "act", "head")}))
+        writer.close(EndState.FINISHED)
+
+    assert [layer.path for layer in layers_of(workshop.run())] == ["stem", "act", "head"]
+
+
 def test_items_of_one_output_are_one_layer_unless_the_module_is_called_so(workshop: Any, make_step: MakeStep) -> None:
     workshop.finished(make_step(0, {
         subject(Kind.WEIGHT, "act[red].weight"): [1.0], subject(Kind.OUTPUT, "lstm[0]"): [1.0],

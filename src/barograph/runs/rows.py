@@ -21,8 +21,11 @@ class SubjectTable:
 
     @cached_property
     def row_of_key(self) -> Mapping[Key, int]:
-        """Key to its first row."""
-        return {subject.key: row for row, subject in reversed(list(enumerate(self.subjects)))}
+        """Key to its first row, in the order of the rows."""
+        rows: dict[Key, int] = {}
+        for row, subject in enumerate(self.subjects):
+            rows.setdefault(subject.key, row)
+        return rows
 
     @cached_property
     def has_parts(self) -> bool:
