@@ -31,11 +31,13 @@ class Root:
         module: Weakly, so that Barograph keeps no model alive.
         label: What the user called it; "" until one has to be found.
         trains_in_eval: `backward` was seen to start from it while it was in eval mode.
+        trained: An optimizer held parameters of it; stays so when the script drops the optimizer.
     """
 
     module: weakref.ref[nn.Module]
     label: str = ""
     trains_in_eval: bool = False
+    trained: bool = False
 
     @property
     def seems_evaluated(self) -> bool:

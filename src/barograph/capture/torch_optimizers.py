@@ -183,6 +183,8 @@ class OptimizerBook:
         slots: list[Slot] = []
         for number, parameter in enumerate(parameters):
             name = self._names.parameter(parameter) or ParameterName(None, f"{prefix}parameter{number}", "")
+            if name.root is not None:
+                name.root.trained = True
             slots.append(Slot(parameter, self._names.path(name.root, name.path), name.layer))
         entry.slots = tuple(slots)
         self._held = None

@@ -75,8 +75,12 @@ class Phase:
             loss: It.
             forward_seen: Forward passes are being listened to, so the last one tells.
         """
-        if self.session.mode is not None:
-            return self.session.mode
+        mode = self.session.mode or self._guess_of_loss(loss, forward_seen=forward_seen)
+        if mode is not Mode.TRAIN:
+            self._evaluation_mode = mode
+        return mode
+
+    def _guess_of_loss(self, loss: torch.Tensor, *, forward_seen: bool) -> Mode:
         differentiable = torch.is_grad_enabled() and loss.requires_grad
         if forward_seen and self.last_forward is not None:
             if not differentiable and self.last_forward is Mode.TRAIN:

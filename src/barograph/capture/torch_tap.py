@@ -231,6 +231,8 @@ class TorchTap:
 
     def _is_trained(self, root: Root) -> bool:
         """Return whether a model is trained here: a frozen teacher or a target network is not."""
+        if root.trained:
+            return True
         trained = self.optimizers.parameters()
         module = root.module()
         return not trained or module is None or any(id(item) in trained for item in module.parameters())
