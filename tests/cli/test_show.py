@@ -115,7 +115,7 @@ def test_losses_and_logged_numbers_are_told_from_first_to_last(call: Call, healt
     said = call("show", healthy)
 
     assert said.row("loss:total") == [
-        "loss:total", "train", "40", f"{losses[0]:.3g}", f"{losses[-1]:.3g}", f"{losses.min():.3g}",
+        "loss:total", "train", "-", "40", f"{losses[0]:.3g}", f"{losses[-1]:.3g}", f"{losses.min():.3g}",
         f"{int(losses.argmin())}",
     ]
     assert "scalar:accuracy [val/bold]" in said.out

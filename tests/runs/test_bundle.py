@@ -13,7 +13,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords, Subject
 from barograph.model.step import Mode
-from barograph.runs.bundle import bundle
+from barograph.runs.bundle import bundle, optimizers_of
 
 MakeStep = Callable[..., StepRecords]
 
@@ -77,3 +77,17 @@ def test_a_key_without_the_statistic_is_left_out(run: Any) -> None:
 def test_a_wrong_statistic_is_answered_with_the_nearest(run: Any) -> None:
     with pytest.raises(UnknownName, match="mean_abs"):
         list(bundle(run, Kind.WEIGHT, ("mean_asb",)))
+
+
+def test_steps_of_two_optimizers_are_told_apart(workshop: Any, make_step: MakeStep) -> None:
+    workshop.finished(
+        make_step(0, {}, {LOSS: 1.0}, tick=0, optimizer="g"), make_step(0, {}, {LOSS: 2.0}, tick=1, optimizer="d"),
+        make_step(1, {}, {OTHER: 3.0}, tick=2, optimizer="g"),
+    )
+    run = workshop.run()
+
+    assert optimizers_of(run, Kind.LOSS) == ["d", "g"]
+    assert optimizers_of(run, Kind.WEIGHT) == []
+    assert [(str(series.key), series.values.tolist()) for (series,) in bundle(run, Kind.LOSS, optimizer="g")] == [
+        ("loss:aside", [3.0]), ("loss:total", [1.0]),
+    ]

@@ -59,6 +59,19 @@ def test_layers_of_several_ranks_stand_in_the_order_they_ran(workshop: Any, make
     assert [layer.path for layer in layers_of(workshop.run())] == ["stem", "act", "head"]
 
 
+def test_models_with_optimizers_of_their_own_stand_one_after_the_other(workshop: Any, make_step: MakeStep) -> None:
+    def outputs(model: str) -> dict[Subject, list[float]]:
+        return {subject(Kind.OUTPUT, f"{model}.{name}"): [1.0] for name in ("in", "act", "out")}
+
+    workshop.finished(
+        make_step(0, outputs("faker"), tick=0, optimizer="b"), make_step(0, outputs("judge"), tick=1, optimizer="a")
+    )
+
+    assert [layer.path for layer in layers_of(workshop.run())] == [
+        "judge.in", "judge.act", "judge.out", "faker.in", "faker.act", "faker.out",
+    ]
+
+
 def test_items_of_one_output_are_one_layer_unless_the_module_is_called_so(workshop: Any, make_step: MakeStep) -> None:
     workshop.finished(make_step(0, {
         subject(Kind.WEIGHT, "act[red].weight"): [1.0], subject(Kind.OUTPUT, "lstm[0]"): [1.0],

@@ -12,7 +12,7 @@ from barograph.cli.figures import curve, figure, thinned
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.model.key import Kind
 from barograph.model.step import Mode
-from barograph.runs.bundle import bundle
+from barograph.runs.bundle import bundle, optimizers_of
 from barograph.runs.reader import Run
 from barograph.runs.series import Series
 
@@ -20,7 +20,7 @@ _KINDS = (Kind.LOSS, Kind.SCALAR, Kind.LEARNING_RATE)
 _MOST = 24
 
 _COLUMNS = (
-    Column("number"), Column("mode"), Column("steps", right=True), Column("first", right=True),
+    Column("number"), Column("mode"), Column("optimizer"), Column("steps", right=True), Column("first", right=True),
     Column("last", right=True), Column("least", right=True, spare=1), Column("at step", right=True, spare=2),
     Column("over time", pipe=False, spare=3),
 )
@@ -33,12 +33,14 @@ class Number:
     Attributes:
         series: Of it.
         mode: In this mode.
+        optimizer: In steps of this one; "" where the run has one.
         least: The least finite value; NaN where there is none.
         least_step: Where that was; -1 where there is none.
     """
 
     series: Series
     mode: Mode
+    optimizer: str
     least: float
     least_step: int
 
@@ -46,8 +48,9 @@ class Number:
 def numbers_of(run: Run) -> list[Number]:
     """Return every plain number of the run: losses first, then what the script logged, then learning rates."""
     return [
-        _number(series, mode)
-        for kind in _KINDS for mode in Mode for (series,) in bundle(run, kind, mode=mode)
+        _number(series, mode, optimizer)
+        for kind in _KINDS for optimizer in optimizers_of(run, kind) for mode in Mode
+        for (series,) in bundle(run, kind, mode=mode, optimizer=optimizer)
     ]
 
 
@@ -70,24 +73,24 @@ def number_to_json(number: Number) -> dict[str, object]:
     series = number.series
     steps, values = thinned(series.steps.tolist(), series.values.tolist())
     return {
-        "key": str(series.key), "mode": number.mode, "count": len(series), "first": float(series.values[0]),
-        "last": float(series.values[-1]), "least": number.least, "least_step": number.least_step, "steps": steps,
-        "values": values,
+        "key": str(series.key), "mode": number.mode, "optimizer": number.optimizer, "count": len(series),
+        "first": float(series.values[0]), "last": float(series.values[-1]), "least": number.least,
+        "least_step": number.least_step, "steps": steps, "values": values,
     }
 
 
-def _number(series: Series, mode: Mode) -> Number:
+def _number(series: Series, mode: Mode, optimizer: str) -> Number:
     finite = np.flatnonzero(np.isfinite(series.values))
     if not len(finite):
-        return Number(series, mode, math.nan, -1)
+        return Number(series, mode, optimizer, math.nan, -1)
     least = finite[int(np.argmin(series.values[finite]))]
-    return Number(series, mode, float(series.values[least]), int(series.steps[least]))
+    return Number(series, mode, optimizer, float(series.values[least]), int(series.steps[least]))
 
 
 def _row(number: Number) -> list[Cell]:
     series, values = number.series, number.series.values.tolist()
     least_step = f"{number.least_step}" if number.least_step >= 0 else ""
     return [
-        str(series.key), number.mode.value, f"{len(series)}", figure(values[0]), figure(values[-1]),
-        figure(number.least), least_step, curve(values),
+        str(series.key), number.mode.value, number.optimizer, f"{len(series)}", figure(values[0]),
+        figure(values[-1]), figure(number.least), least_step, curve(values),
     ]

@@ -17,7 +17,8 @@ from barograph.runs.series import Series, series_columns, series_from_tables, st
 
 
 def bundle(
-    run: Run, kind: Kind, statistics: Sequence[str] = ("value",), *, mode: Mode = Mode.TRAIN
+    run: Run, kind: Kind, statistics: Sequence[str] = ("value",), *, mode: Mode = Mode.TRAIN,
+    optimizer: str | None = None,
 ) -> Iterator[tuple[Series, ...]]:
     """Yield for each key of that kind its series of these statistics, as `Run.series` gives them.
 
@@ -28,6 +29,7 @@ def bundle(
         kind: Of what.
         statistics: Which numbers, see `Run.series`. Where a key has none of the first, it is left out.
         mode: Only of this mode.
+        optimizer: Only of steps of this one; None: of any.
 
     Raises:
         UnknownName: There is no such statistic.
@@ -35,11 +37,21 @@ def bundle(
     """
     wanted = [statistic_named(name) for name in statistics]
     columns = [name for statistic in wanted for name in series_columns(statistic, one_worker=False)]
-    table = run.arrow(kind, mode=mode, columns=tuple(dict.fromkeys(("worker", "path", *columns))))
+    table = run.arrow(kind, mode=mode, optimizer=optimizer, columns=tuple(dict.fromkeys(("worker", "path", *columns))))
     for key, tables in _by_key(kind, table):
         series = tuple(series_from_tables(key, statistic, tables) for statistic in wanted)
         if len(series[0]):
             yield series
+
+
+def optimizers_of(run: Run, kind: Kind) -> list[str]:
+    """Return the optimizers in whose steps anything of that kind was recorded, sorted; "" is the only one of a run.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    column = dictionary_column(run.arrow(kind, columns=("optimizer",)), "optimizer")
+    return sorted(column.texts[code] for code in np.unique(column.codes).tolist())
 
 
 def _by_key(kind: Kind, table: pa.Table) -> Iterator[tuple[Key, dict[str, list[pa.Table]]]]:

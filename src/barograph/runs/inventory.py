@@ -37,6 +37,7 @@ class Entry:
         saved: Whether the whole tensor was saved at the last step.
         position: Where it stood among the tensors of its kind at the last step: the outputs of layers stand in the
             order in which the layers ran. -1 for plain numbers.
+        optimizer: Whose step the last one was; "" where the script has one.
     """
 
     key: Key
@@ -50,6 +51,7 @@ class Entry:
     value: float | None
     saved: bool
     position: int = -1
+    optimizer: str = ""
 
 
 def inventory(run: Run, kind: Kind | str | None = None, path: str = "*") -> list[Entry]:
@@ -115,6 +117,7 @@ def _entries(run: Run, kind: Kind, path: str) -> Iterator[Entry]:
             value=view.scalar(key) if view else None,
             saved=view is not None and key in view.tensors(),
             position=positions[id(view)].get(key, -1) if view else -1,
+            optimizer=moment.optimizer,
         )
 
 

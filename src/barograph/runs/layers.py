@@ -104,7 +104,9 @@ def _in_order(entries: Mapping[str, Mapping[Kind, list[Entry]]]) -> list[str]:
     """Return the layers in the order they ran; those whose output was not seen stand as their parameters do."""
     order: list[str] = []
     for kind in (Kind.OUTPUT, *LAYER_KINDS):
-        first = {path: min(entry.position for entry in found[kind]) for path, found in entries.items() if kind in found}
+        # Models that are trained by optimizers of their own (a GAN's two) stand one after the other.
+        first = {path: min((entry.optimizer, entry.position) for entry in found[kind])
+                 for path, found in entries.items() if kind in found}
         before = -1
         for path in sorted(first, key=lambda path: (first[path], natural_order(path))):
             if path in order:
