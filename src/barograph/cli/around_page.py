@@ -10,7 +10,7 @@ from rich.text import Text
 from barograph.cli.figures import count, figure, local_time
 from barograph.cli.findings import print_findings
 from barograph.cli.opening import run_at, tell_damage
-from barograph.cli.printing import Cell, Column, Printer
+from barograph.cli.printing import Cell, Column, Printer, shown
 from barograph.model.finding import Finding
 from barograph.model.key import Kind
 from barograph.rules.columns import learning_rate, stated_loss
@@ -53,7 +53,7 @@ def print_around(place: str, step: int, *, as_json: bool) -> None:
 
 def _print(printer: Printer, place: str, run: Run, found: Surroundings, near: Sequence[Finding]) -> None:
     here = next(view for view in found.views if view.step.number == found.step)
-    printer.line(Text.assemble((f"step {found.step}", "bold"), f" of {run.manifest.name or place}, "
+    printer.line(Text.assemble((f"step {found.step}", "bold"), f" of {shown(run.manifest.name or place)}, "
                                f"{local_time(here.step.time_unix)}"))
     printer.heading("Steps recorded around it")
     printer.table(_STEPS, [_step_row(view, found.step, near) for view in found.views])

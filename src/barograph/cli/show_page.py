@@ -49,7 +49,7 @@ def print_run(place: str, *, as_json: bool) -> None:
 
 def _print(printer: Printer, place: str, run: Run, now: Glance, recall: Recall) -> None:
     judged = recall.watched and recall.complete and not recall.problem
-    printer.line(Text.assemble((run.manifest.name or place, "bold"), "  ", state_text(now.state.value)))
+    printer.line(Text.assemble((shown(run.manifest.name or place), "bold"), "  ", state_text(now.state.value)))
     printer.entries(_facts(run, now))
     if len(now.workers) > 1:
         printer.heading("Workers")

@@ -64,6 +64,16 @@ def recalled(store: Store) -> Recall:
     return Recall(summary, state is not None, state is not None and _has_judged_all(store, state), problem)
 
 
+def has_judged_all(store: Store) -> bool:
+    """Return whether a watcher has judged all that was published in the run so far.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    state = read_state(store)
+    return state is not None and _has_judged_all(store, state)
+
+
 def _rules_of(state: Mapping[str, Any]) -> tuple[tuple[Rule, ...], str]:
     """Return the rules of a watcher's state; and why that cannot be, where one is not installed here."""
     known = {rule_class.code: rule_class for rule_class in installed().classes}
