@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import time
@@ -113,6 +114,20 @@ class Desk:
                 pytest.fail(f"waited in vain until {what}")
             time.sleep(0.02)
         return found
+
+    def read_until(self, file: Any, text: bytes) -> bytes:
+        """Return what a process wrote to a pipe or terminal, up to and with a text."""
+        seen = b""
+        deadline = time.monotonic() + PATIENCE_SECS
+        while not seen.endswith(text):
+            ready, _, _ = select.select([file], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                pytest.fail(f"waited in vain for {text!r} after {seen!r}")
+            byte = os.read(file.fileno(), 1)
+            if not byte:
+                pytest.fail(f"it ended without {text!r} after {seen!r}")
+            seen += byte
+        return seen
 
     def close(self) -> None:
         """Leave no process behind, however a test ended."""

@@ -233,7 +233,7 @@ def test_a_run_in_use_is_refused(training: Training, tmp_path: Path, desk: Any) 
     import subprocess
 
     process = desk.start("barograph", "run", "--to", tmp_path / "run", "train.py", stdin=subprocess.PIPE)
-    assert process.stdout.readline() == b"trains\n"
+    assert desk.read_until(process.stdout, b"\n") == b"trains\n"
     with pytest.raises(RunInUse):
         barograph.attach(training.model, to=tmp_path / "run", **STRICT)
     again = desk.run("train.py", to=str(tmp_path / "run"))
