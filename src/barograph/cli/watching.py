@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -17,6 +14,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from barograph.cli.figures import count
+from barograph.cli.interrupts import Interrupts
 from barograph.cli.live import status_line
 from barograph.cli.opening import run_at
 from barograph.cli.printing import Printer, console_on
@@ -114,7 +112,7 @@ class _Watching:
 
     def follow(self) -> bool:
         """Watch until there is no more to see; return whether it was interrupted."""
-        interrupts = _Interrupts(ignored=self._options.brief)
+        interrupts = Interrupts(ignored=self._options.brief)
         with interrupts, self._bottom_line():
             try:
                 self._tell_what_is_known()
@@ -139,7 +137,7 @@ class _Watching:
                 if finding.state is FindingState.OPEN:
                     self._notifier.notify(Notice(Event.OPENED, finding=finding))
 
-    def _poll_until_ended(self, interrupts: _Interrupts) -> None:
+    def _poll_until_ended(self, interrupts: Interrupts) -> None:
         while True:
             with interrupts.held_back():
                 poll = self._watcher.poll()
@@ -198,55 +196,3 @@ class _Watching:
         self._console.print(summary.to_text(), soft_wrap=True)
         if interrupted:
             self._console.print("  watched   not to the end: it was interrupted", soft_wrap=True)
-
-
-class _Interrupts:
-    """Ctrl-C while we watch: between two polls it ends the watching; in the middle of one, after it.
-
-    A poll that is cut in two would leave a state from which nobody can go on. Whoever cannot wait for its end
-    interrupts once more.
-
-    Args:
-        ignored: Leave it to the training beside us, whose end we see.
-
-    Attributes:
-        came: Whether there was one.
-        in_the_middle: Whether a poll was cut in two.
-    """
-
-    def __init__(self, *, ignored: bool) -> None:
-        self.came = False
-        self.in_the_middle = False
-        self._ignored = ignored
-        self._holding = False
-        self._former: Any = None
-
-    def __enter__(self) -> Self:
-        # Whoever started us without interrupts (nohup, a script's background) wants none.
-        wanted = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
-        if wanted and threading.current_thread() is threading.main_thread():
-            self._former = signal.signal(signal.SIGINT, signal.SIG_IGN if self._ignored else self._take)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if self._former is not None:
-            signal.signal(signal.SIGINT, self._former)
-
-    @contextmanager
-    def held_back(self) -> Iterator[None]:
-        """Let one that comes in this block wait for its end."""
-        self._holding = True
-        try:
-            yield
-        finally:
-            self._holding = False
-        if self.came:
-            raise KeyboardInterrupt
-
-    def _take(self, number: int, frame: object) -> None:
-        if self._holding and not self.came:
-            self.came = True
-            return
-        self.came = True
-        self.in_the_middle = self._holding
-        raise KeyboardInterrupt

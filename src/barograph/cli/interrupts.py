@@ -1,0 +1,61 @@
+"""Ctrl-C at a command that goes on for long."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+
+class Interrupts:
+    """Ctrl-C while we watch: between two polls it ends the watching; in the middle of one, after it.
+
+    A poll that is cut in two would leave a state from which nobody can go on. Whoever cannot wait for its end
+    interrupts once more.
+
+    Args:
+        ignored: Leave it to the training beside us, whose end we see.
+
+    Attributes:
+        came: Whether there was one.
+        in_the_middle: Whether a poll was cut in two.
+    """
+
+    def __init__(self, *, ignored: bool) -> None:
+        self.came = False
+        self.in_the_middle = False
+        self._ignored = ignored
+        self._holding = False
+        self._former: Any = None
+
+    def __enter__(self) -> Self:
+        # What a script starts in its background ignores interrupts, and is to go on doing so.
+        wanted = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+        if wanted and threading.current_thread() is threading.main_thread():
+            self._former = signal.signal(signal.SIGINT, signal.SIG_IGN if self._ignored else self._take)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self._former is not None:
+            signal.signal(signal.SIGINT, self._former)
+
+    @contextmanager
+    def held_back(self) -> Iterator[None]:
+        """Let one that comes in this block wait for its end."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
+        if self.came:
+            raise KeyboardInterrupt
+
+    def _take(self, number: int, frame: object) -> None:
+        if self._holding and not self.came:
+            self.came = True
+            return
+        self.came = True
+        self.in_the_middle = self._holding
+        raise KeyboardInterrupt
