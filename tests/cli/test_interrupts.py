@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 
 import pytest
 
@@ -13,6 +14,16 @@ def interrupt() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
+def poll(interrupts: Interrupts, *steps: Callable[[], object]) -> None:
+    with interrupts.held_back():
+        for step in steps:
+            step()
+
+
+def fail() -> None:
+    raise ZeroDivisionError
+
+
 def test_between_two_polls_it_ends_the_watching_at_once() -> None:
     with Interrupts(ignored=False) as interrupts, pytest.raises(KeyboardInterrupt):
         interrupt()
@@ -21,32 +32,31 @@ def test_between_two_polls_it_ends_the_watching_at_once() -> None:
 
 
 def test_in_a_poll_it_waits_for_its_end() -> None:
-    done = []
-    with Interrupts(ignored=False) as interrupts, pytest.raises(KeyboardInterrupt), interrupts.held_back():
-        interrupt()
-        done.append("the poll")
+    done: list[str] = []
+    with Interrupts(ignored=False) as interrupts, pytest.raises(KeyboardInterrupt):
+        poll(interrupts, interrupt, lambda: done.append("the rest"))
 
-    assert done == ["the poll"]
+    assert done == ["the rest"]
     assert (interrupts.came, interrupts.in_the_middle) == (True, False)
 
 
 def test_a_second_one_does_not_wait() -> None:
-    with Interrupts(ignored=False) as interrupts, pytest.raises(KeyboardInterrupt), interrupts.held_back():
-        interrupt()
-        interrupt()
-        pytest.fail("it waited")
+    done: list[str] = []
+    with Interrupts(ignored=False) as interrupts, pytest.raises(KeyboardInterrupt):
+        poll(interrupts, interrupt, interrupt, lambda: done.append("the rest"))
 
+    assert done == []
     assert (interrupts.came, interrupts.in_the_middle) == (True, True)
 
 
 def test_an_error_in_a_poll_is_not_hidden_by_it() -> None:
-    with Interrupts(ignored=False) as interrupts, pytest.raises(ZeroDivisionError), interrupts.held_back():
-        interrupt()
-        raise ZeroDivisionError
+    with Interrupts(ignored=False) as interrupts, pytest.raises(ZeroDivisionError):
+        poll(interrupts, interrupt, fail)
 
 
 def test_beside_a_training_it_is_ignored() -> None:
-    with Interrupts(ignored=True) as interrupts, interrupts.held_back():
+    with Interrupts(ignored=True) as interrupts:
+        poll(interrupts, interrupt)
         interrupt()
 
     assert not interrupts.came
