@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 from barograph.errors import NotARun
+from barograph.model.settings import Settings
+from barograph.rules.registry import rules_from_settings
 from barograph.runs.doctor import examine
+from barograph.watch.loop import Watcher
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found through /proc")
 
@@ -187,6 +190,9 @@ def test_a_watching_process_that_is_killed_leaves_the_training_alone_and_another
     run = desk.open()
     assert summary["steps"] == published(desk) == len(run.steps())
     assert [str(state.standing) for state in run.workers] == ["finished"]
+    # Each went on where the one before was: the last has left nothing to judge.
+    fourth = Watcher(run.store, rules_from_settings(Settings()))
+    assert (fourth.steps, fourth.poll().steps) == (summary["steps"], 0)
     # One fault is one finding, whoever watches.
     assert len([item for item in summary["findings"] if item["code"] == "N101"]) == 1
     assert {item["id"] for item in summary["findings"]} >= first.keys()
