@@ -20,6 +20,7 @@ from barograph.capture.session import Session
 from barograph.capture.torch_losses import LossTap
 from barograph.capture.torch_outputs import OutputTap
 from barograph.capture.torch_parameters import ParameterTap
+from barograph.runs import scribe_line
 
 HERE = Path(__file__)
 
@@ -158,6 +159,25 @@ def test_a_script_that_makes_warnings_errors_does_not_die_of_ours(
         with barograph.attach(to=tmp_path, preset="exact", budget=None, watch=False):
             _train(Training())
     assert capfd.readouterr().err.count("ZeroDivisionError") == 1
+
+
+def test_a_run_that_cannot_be_written_is_said_once_and_the_training_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def cannot_start() -> Any:
+        tried.append(True)
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(scribe_line, "_start", cannot_start)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with barograph.attach(to=tmp_path, budget=None, watch=False) as attached:
+            _train(Training())
+            attached.log({"x": 1.0})
+    assert (len(tried), len(told)) == (1, 1)
+    assert "no more processes" in str(told[0].message)
 
 
 RULES = '''

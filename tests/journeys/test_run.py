@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
+import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -284,6 +288,7 @@ def test_a_command_that_cannot_be_run_is_refused_and_leaves_nothing(
 @pytest.mark.parametrize(("options", "toml", "message"), [
     (["--to", "memory://x"], "", "A run in memory lives in one process"),
     (["--to", "ftp://x/y"], "", '"ftp://" is no place for a run'),
+    (["--to", "train.py"], "", "The store cannot be written or read there."),
     (["--budget", "lots"], "", 'budget is "lots"'),
     (["--budget", "0"], "", "budget is 0; it must be above 0"),
     (["--preset", "standart"], "", '"standart" is no preset. Did you mean "standard"?'),
@@ -308,6 +313,49 @@ def test_a_bad_setting_is_refused_before_the_script_starts(
     assert message in watched.err
     assert len(watched.err.splitlines()) == 1
     assert not list(desk.folder.glob("barograph-runs/*"))
+
+
+def test_what_lies_beside_the_script_is_not_imported_for_us(desk: Any) -> None:
+    for name in ("statistics", "barograph", "pyarrow", "obstore", "rich", "typer"):
+        desk.write(f"{name}.py", f"raise SystemExit('the {name} of the script')")
+    desk.script("for step in range(5):\n    train_step()\n")
+    watched = desk.run("--budget", "off", "train.py")
+    assert (watched.code, watched.out) == (0, b""), watched.err
+    assert desk.open().steps().tolist() == list(range(5))
+
+
+def test_the_terminal_shows_how_it_goes_below_what_the_script_prints(desk: Any) -> None:
+    desk.script('''
+import sys
+for step in range(10_000_000):
+    train_step()
+    if step % 500 == 0:
+        print("line", step, flush=True)
+        if select.select([sys.stdin], [], [], 0)[0]:
+            break
+print("asked to end", flush=True)
+'''.replace("import sys", "import select, sys"))
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 90, 0, 0))
+    process = desk.start(
+        sys.executable, "-c", _IN_ITS_OWN_TERMINAL, "barograph", "run", "--to", "run", "train.py",
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+    )
+    os.close(theirs)
+    with open(ours, "r+b", buffering=0) as terminal:
+        seen = desk.read_until(terminal, b"0 findings open")
+        terminal.write(b"\n")
+        seen += desk.read_until(terminal, b"asked to end\r\n")
+        seen += desk.read_until(terminal, b"/run\r\n")
+        assert desk.end(process).code == 0
+    text = seen.decode()
+    # Below the scroll region, in the last of 24 lines; and the whole terminal is given back before the summary.
+    assert "\x1b[1;23r" in text
+    assert re.search(r"\x1b\[24;1H\x1b\[2K\x1b\[7m barograph  step \d+ · loss [\d.]+ · [\d.]+ m?s a step · capture "
+                     r"[\d.]+% · 0 findings open", text)
+    assert text.index("\x1b[1;24r") < text.index("barograph: ")
+    lines = re.findall(r"line (\d+)\r\n", text)
+    assert [int(line) for line in lines] == list(range(0, 500 * len(lines), 500))
 
 
 @pytest.mark.s3

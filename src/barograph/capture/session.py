@@ -6,7 +6,6 @@ what was gathered.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -320,12 +319,13 @@ class Session:
     def status(self) -> Heartbeat:
         """Return how it goes; called from the writer's thread, so it only reads."""
         now = self._last_end if self._last_end is not None else self.clock.monotonic()
-        steps = list(self._step_secs)
+        # The middle one, by hand: what lies in the script's folder as `statistics.py` must not be imported for us.
+        steps = sorted(self._step_secs)
         return Heartbeat(
             beat=0,
             time_unix=self.clock.unix(),
             step=self.steps_made,
-            step_secs=statistics.median(steps) if steps else float("nan"),
+            step_secs=steps[len(steps) // 2] if steps else float("nan"),
             loss=self._last_loss,
             cost=Cost(
                 train_secs=max(0.0, self.price.elapsed_secs(now)),

@@ -6,6 +6,7 @@ watching ends it: whatever happens here, the main thread waits for the command a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import sys
@@ -78,15 +79,15 @@ class Supervision:
         if self._view:
             self._view.close()
         if self._summary is None:
-            print("\nbarograph: the run was not watched to its end, so nothing is said of how it went.\n"
-                  f"  run       {self._store.url}", file=sys.stderr)
+            _say("\nbarograph: the run was not watched to its end, so nothing is said of how it went.\n"
+                 f"  run       {self._store.url}")
             return False
         if self._as_json:
-            print(json.dumps({**self._summary.to_json(), "exit_code": exit_code}, indent=1), file=sys.stderr)
+            _say(json.dumps({**self._summary.to_json(), "exit_code": exit_code}, indent=1))
         else:
-            print(self._summary.to_text(), file=sys.stderr)
+            _say(self._summary.to_text())
             if exit_code:
-                print(f"  command   {_how_it_ended(exit_code)}", file=sys.stderr)
+                _say(f"  command   {_how_it_ended(exit_code)}")
         return any(worker.state is EndState.STOPPED for worker in self._summary.workers)
 
     def _run(self) -> None:
@@ -143,7 +144,13 @@ class Supervision:
     def _tell(self, text: str) -> None:
         if text not in self._told:
             self._told.add(text)
-            print(f"barograph: {text}", file=sys.stderr)
+            _say(f"barograph: {text}")
+
+
+def _say(text: str) -> None:
+    # Whoever reads our words may be gone; the command's exit code is still ours to hand on.
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def _how_it_ended(exit_code: int) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
-import secrets
 import time
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def new_place(program: str, *, root: str = DEFAULT_ROOT) -> str:
         True
     """
     stem = re.sub(r"[^\w.-]+", "-", Path(program).stem).strip("-.") or "run"
-    return f"{root}/{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{secrets.token_hex(2)}"
+    return f"{root}/{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{os.urandom(2).hex()}"
 
 
 def new_manifest(settings: Settings, *, command: tuple[str, ...], clock: Clock) -> Manifest:
@@ -44,7 +44,7 @@ def new_manifest(settings: Settings, *, command: tuple[str, ...], clock: Clock) 
     now = clock.unix()
     name = settings.to.rstrip("/").rpartition("/")[2] or settings.to
     return Manifest(
-        run_id=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{secrets.token_hex(6)}",
+        run_id=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{os.urandom(6).hex()}",
         name=name,
         created_unix=now,
         command=command,
