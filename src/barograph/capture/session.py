@@ -319,7 +319,7 @@ class Session:
     def status(self) -> Heartbeat:
         """Return how it goes; called from the writer's thread, so it only reads."""
         now = self._last_end if self._last_end is not None else self.clock.monotonic()
-        # The middle one, by hand: what lies in the script's folder as `statistics.py` must not be imported for us.
+        # By hand: a module of the name `statistics` in the script's folder must not be imported for us.
         steps = sorted(self._step_secs)
         return Heartbeat(
             beat=0,
