@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import signal
+import time
 import warnings
 
 import pytest
@@ -79,3 +83,51 @@ def test_something_worth_noting_warns_nobody(recwarn):
     guard.note("the plain loop serves")
     assert guard.problems == ("the plain loop serves",)
     assert not recwarn.list
+
+
+class TimeIsUp(Exception):
+    """What a script's handler of a signal raises."""
+
+
+def time_is_up(*args):
+    raise TimeIsUp
+
+
+class Handler:
+    def method(self, number, frame):
+        raise TimeIsUp
+
+    def __call__(self, number, frame):
+        raise TimeIsUp
+
+
+@pytest.mark.parametrize("handler", [
+    time_is_up, Handler().method, Handler(), functools.partial(time_is_up, "its own"),
+], ids=["function", "method", "object", "partial"])
+def test_what_the_scripts_handler_of_a_signal_raises_while_our_code_runs_is_the_scripts(record, monkeypatch, handler):
+    record(strict=False)
+    monkeypatch.setattr(Reader, "read_many", lambda *args: os.kill(os.getpid(), signal.SIGUSR1))
+    model = nn.Linear(4, 2)
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(TimeIsUp):
+            step(model, torch.optim.SGD(model.parameters(), 0.1))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_starting_up_is_not_charged_to_the_first_step(record, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    tape = record()
+    open_writer = tape.session._open_writer
+
+    def slow(rank, status):
+        now[0] += 5.0
+        return open_writer(rank, status)
+
+    tape.session._open_writer = slow
+    model = nn.Linear(4, 2)
+    step(model, torch.optim.SGD(model.parameters(), 0.1))
+    assert tape.session.startup_secs == 5.0
+    assert tape.session.price.spent_secs == 0.0

@@ -15,7 +15,7 @@ def train(price: Price, *, steps: int, step_secs: float, capture_secs: float) ->
         if price.affords(0b1, step, now):
             recorded.append(step)
             price.charge(capture_secs)
-            price.learn(0b1, capture_secs)
+            price.end_step(0b1)
             now += capture_secs
         now += step_secs
     return recorded, price.spent_secs / (now - price.spent_secs)
@@ -60,12 +60,26 @@ def test_workers_that_measure_different_costs_meet_on_common_steps():
     assert len(set(late) & set(cheap)) > 0.5 * len(late)
 
 
+def test_what_was_spent_on_something_else_makes_the_next_step_no_dearer():
+    price = Price(0.01)
+    price.start(0.0)
+    for step in range(10):
+        price.affords(0b1, step, 0.0)
+    price.charge(0.05)  # an evaluation
+    price.forget_step()
+    price.charge(0.001)
+    price.end_step(0b1)
+    assert price.spent_secs == pytest.approx(0.051)
+    assert price.affords(0b1, 10, now=0.0)  # the grace of a tenth of a second has room for 1 ms, not for 51
+
+
 def test_even_plain_numbers_are_passed_over_where_steps_are_too_short_for_them():
     price = Price(0.01)
     price.start(0.0)
     for step in range(10):
         price.affords(0b1, step, 0.0)
-    price.learn(0, 20e-6)
+    price.charge(20e-6)
+    price.end_step(0)
     price.charge(GRACE_SECS)
     assert not price.affords_numbers(now=0.001)
     assert price.affords_numbers(now=GRACE_SECS + 0.1)

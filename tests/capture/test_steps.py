@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from barograph.capture import torch_losses
+from barograph.capture.buffer import StepBuffer
 from barograph.errors import TrainingStopped
 from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
@@ -722,3 +724,50 @@ def test_the_mode_that_is_set_holds_where_no_forward_passes_are_heard(record):
         F.cross_entropy(model(x), y)
     tape.close()
     assert tape.numbers(Mode.PREDICT) == [2]
+
+
+def test_what_runs_while_a_cuda_graph_is_captured_is_left_alone_and_named(record, monkeypatch):
+    tape = record(budget=None)
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    train(model, optimizer)
+    capturing = [True]
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing[0])
+    train(model, optimizer)
+    capturing[0] = False
+    train(model, optimizer)
+    assert tape.numbers() == [0, 1]
+    assert any("CUDA graph" in reason for reason in tape.coverage.reasons)
+
+
+class LateNumber:
+    """A loss of one element on a device that answers later, as far as reading a loss looks at it."""
+
+    device = torch.device("cuda")
+
+    def detach(self):
+        return self
+
+    def numel(self):
+        return 1
+
+
+def test_a_loss_that_is_not_finite_alarms_also_when_its_device_tells_it_later(record, monkeypatch):
+    tape = record(budget=None)
+    answers = []
+    monkeypatch.setattr(torch_losses, "fetch_number_later", lambda value, use: answers.append(use))
+    buffer = StepBuffer()
+    tape.tap._phase.train = buffer
+    tape.tap._losses.add("total", LateNumber(), buffer)
+    tape.tap._phase.take_step()
+    answers[0](1.5)
+    assert not tape.tap._allowance.alarmed
+    answers[0](math.nan)
+    assert tape.tap._allowance.alarmed
+
+
+def test_a_loss_of_an_evaluation_alarms_nobody(record):
+    tape = record(budget=None)
+    tape.tap._losses.add("total", torch.tensor(math.nan), tape.tap._phase.evaluation)
+    assert not tape.tap._allowance.alarmed

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import signal
 import sys
 import traceback
 import warnings
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _MAX_PROBLEMS = 50
@@ -38,9 +40,10 @@ class Guard:
         """Deal with an error of ours that came up while `doing` something.
 
         Raises:
-            Exception: `error` itself, where the guard is strict.
+            Exception: `error` itself, where the guard is strict, or where it is no error of ours: a handler of
+                the script raised it, for a signal that came while our code ran.
         """
-        if self.strict:
+        if self.strict or _from_signal_handler(error):
             raise error
         kind, origin = type(error).__name__, _origin(error)
         # What the message says may differ each time; the place in the code and the kind of error do not.
@@ -74,6 +77,23 @@ class Guard:
         except BarographWarning:
             with contextlib.suppress(OSError, ValueError):
                 print(message, file=sys.stderr)
+
+
+def _from_signal_handler(error: Exception) -> bool:
+    """Return whether the script's own handler of a signal raised this: Python calls it between any two lines."""
+    handlers = {code for number in signal.valid_signals() if (code := _code_of(signal.getsignal(number))) is not None}
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _code_of(handler: object) -> CodeType | None:
+    """Return the code that runs when a handler is called; None where it is not Python's."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    function = handler if hasattr(handler, "__code__") else getattr(handler, "__func__", None)
+    if function is None and callable(handler):
+        function = getattr(type(handler).__call__, "__func__", type(handler).__call__)
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None
 
 
 def _origin(error: Exception) -> str:

@@ -37,6 +37,7 @@ class Price:
         self.interval_steps = 1
         self._start: float | None = None
         self._estimates: dict[int, float] = {}
+        self._step_secs = 0.0
         self._credits = _OPENING_STEPS
 
     def start(self, now: float) -> None:
@@ -49,11 +50,17 @@ class Price:
         return now - self._start if self._start is not None else 0.0
 
     def charge(self, secs: float) -> None:
-        """Add to what was spent in the training thread."""
+        """Add to what was spent in the training thread, and to what the step under way has cost."""
         self.spent_secs += secs
+        self._step_secs += secs
 
-    def learn(self, mask: int, secs: float) -> None:
-        """Note what a step that took `mask` cost, to foresee the next."""
+    def forget_step(self) -> None:
+        """Count anew what the step under way costs: what was spent so far was spent on something else."""
+        self._step_secs = 0.0
+
+    def end_step(self, mask: int) -> None:
+        """Note that the step under way took `mask`, to foresee from its cost that of the next."""
+        secs, self._step_secs = self._step_secs, 0.0
         before = self._estimates.get(mask)
         self._estimates[mask] = secs if before is None else before + _SMOOTHING * (secs - before)
 

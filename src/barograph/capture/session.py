@@ -112,7 +112,7 @@ class Session:
         self._last_end: float | None = None
         self._step_secs: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._last_loss = float("nan")
-        self._startup_secs = 0.0
+        self.startup_secs = 0.0
         self._stop_reason: str | None = None
         self._stop_after = 0
         self.stopped_by = ""
@@ -186,25 +186,24 @@ class Session:
             self._writer_failed = True  # tried once: a training must not be asked again at every step
             raise
         finally:
-            self._startup_secs += time.perf_counter() - begin
+            self.startup_secs += time.perf_counter() - begin
 
     # What taps tell when something ends
 
-    def end_step(self, buffer: StepBuffer, *, optimizer: str, mask: int, cost_secs: float, skipped: bool) -> None:
+    def end_step(self, buffer: StepBuffer, *, optimizer: str, mask: int, skipped: bool) -> None:
         """Publish one optimizer step.
 
         Args:
             buffer: What was gathered; not to be used again.
             optimizer: Whose step.
             mask: What was taken.
-            cost_secs: What taking it cost this thread.
             skipped: A gradient scaler withheld the update.
         """
         number = self.made(optimizer)
         self._steps[optimizer] = number + 1
         self._time_step()
         self._agenda.took(mask, optimizer=optimizer)
-        self.price.learn(mask, cost_secs)
+        self.price.end_step(mask)
         if bool(self.plan.kinds(mask) & {Kind.WEIGHT, Kind.GRADIENT}):
             self._recorded_steps[optimizer] = self._recorded_steps.get(optimizer, 0) + 1
         self._publish(buffer, Step(self._tick, number, optimizer, Mode.TRAIN, self.clock.unix(), skipped))
@@ -330,7 +329,7 @@ class Session:
             cost=Cost(
                 train_secs=max(0.0, self.price.elapsed_secs(now)),
                 capture_secs=self.price.spent_secs,
-                startup_secs=self._startup_secs,
+                startup_secs=self.startup_secs,
                 budget=self.price.budget_or_nan,
                 interval_steps=self.price.interval_steps,
             ),
@@ -339,8 +338,8 @@ class Session:
         )
 
     def add_startup(self, secs: float) -> None:
-        """Add to the time spent before the first step."""
-        self._startup_secs += secs
+        """Add to the time spent on starting up, which is no part of the price of any step."""
+        self.startup_secs += secs
 
     def _coverage(self) -> Coverage:
         seen = self.seen

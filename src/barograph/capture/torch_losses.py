@@ -52,19 +52,22 @@ class LossTap:
         """Record one value of a loss: the mean, where it has several elements."""
         if not self._wanted:
             return
+        training = buffer is self._phase.train
         value = loss.detach()
         if value.numel() != 1:
             value = value.float().mean()
         if value.device.type == "cpu":
-            self._note(path, value.item(), buffer)
+            self._note(path, value.item(), buffer, training=training)
         else:
             # Asking a device for a number would make training wait for it.
-            buffer.deferred.append(fetch_number_later(value, functools.partial(self._note, path, buffer=buffer)))
+            note = functools.partial(self._note, path, buffer=buffer, training=training)
+            buffer.deferred.append(fetch_number_later(value, note))
 
-    def _note(self, path: str, number: float, buffer: StepBuffer) -> None:
+    def _note(self, path: str, number: float, buffer: StepBuffer, *, training: bool) -> None:
         total, count = buffer.losses.get(path, (0.0, 0))
         buffer.losses[path] = (total + number, count + 1)
         if path == TOTAL or not self._session.seen.loss:
             self._session.saw_loss(number)
-        if buffer is self._phase.train and not math.isfinite(number):
-            self._phase.alarmed = True
+        if training and not math.isfinite(number):
+            # Of a loss that came late from its device, this alarms a step after its own: by then all is NaN.
+            self._phase.allowance.alarmed = True

@@ -65,6 +65,7 @@ class OptimizerBook:
         self._surveyed: list[weakref.ref[Any]] = []
         self._held: set[int] | None = None
         self._on_gone: Callable[[], None] = lambda: None
+        self._last_label = ""
 
     def label(self, optimizer: torch.optim.Optimizer, label: str) -> None:
         """Let the user say what an optimizer is called."""
@@ -99,6 +100,18 @@ class OptimizerBook:
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(list(self._entries.values()))
+
+    def note_step(self, entry: Entry) -> str:
+        """Note that an optimizer has stepped; return the label of the one that stepped after it the last time."""
+        previous = next((item for item in self if item.label == self._last_label), None)
+        if previous is not None:
+            previous.next_label = entry.label
+        self._last_label = entry.label
+        return entry.next_label
+
+    def alone(self) -> Entry | None:
+        """Return the one optimizer that has stepped; None if there are several or none."""
+        return next(iter(self._entries.values())) if len(self._entries) == 1 else None
 
     def when_one_is_gone(self, action: Callable[[], None]) -> None:
         """Have `action` called when an optimizer has been dropped by the script."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
+from barograph.capture.allowance import Allowance
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.session import Session
 from barograph.capture.torch_names import ModelNames, Root
@@ -18,36 +19,29 @@ _MOST_BACKWARDS = 1024
 
 @dataclass(slots=True)
 class Phase:
-    """The step under way and the evaluation under way, each with its buffer and what is taken of it.
+    """The step under way and the evaluation under way, each with its buffer.
 
     Attributes:
         session: Who publishes.
         names: The models seen so far.
+        allowance: What is taken of the step.
         train: What the optimizer step under way has shown.
         evaluation: What the evaluation under way has shown.
-        mask: What is taken of this step; None: not chosen yet.
         evaluation_mask: What is taken of this evaluation; None: no forward of it was seen.
-        alarmed: The loss of this step is not finite.
         last_forward: What the last forward pass that was seen was for; None: unknown.
     """
 
     session: Session
     names: ModelNames
+    allowance: Allowance
     train: StepBuffer = field(default_factory=StepBuffer)
     evaluation: StepBuffer = field(default_factory=StepBuffer)
-    mask: int | None = None
     evaluation_mask: int | None = None
-    alarmed: bool = False
     last_forward: Mode | None = None
     _evaluation_mode: Mode = Mode.EVAL
     _provisional: Root | None = None
     _metrics_in_training: bool = False
     _backwards: int = 0
-
-    def model_mask(self) -> int:
-        """Return what is taken of weights and gradients: all there is, once the loss is not finite."""
-        mask = self.mask or 0
-        return mask | self.session.plan.everything() if self.alarmed else mask
 
     def of_forward(self, module: nn.Module, root: Root) -> Mode:
         """Return what a forward pass that begins now is for."""
@@ -92,6 +86,12 @@ class Phase:
         self._provisional = next((root for root in self.names.roots if root.seems_evaluated), None)
         return Mode.TRAIN if self._provisional is None else Mode.EVAL
 
+    def evaluation_mask_for(self, mode: Mode) -> int:
+        """Return what is taken of the evaluation under way, or of the one that begins now."""
+        if self.evaluation_mask is None:
+            self.evaluation_mask = self.session.choose(self.session.steps_made, mode)
+        return self.evaluation_mask
+
     def backward_begins(self) -> bool:
         """Settle what was provisional: who calls `backward` trains.
 
@@ -100,7 +100,7 @@ class Phase:
         """
         self._backwards += 1
         if self._backwards == _MOST_BACKWARDS:
-            self.mask = 0
+            self.allowance.mask = 0
         if self._provisional is not None:
             self._provisional.trains_in_eval = True
             self._provisional = None
@@ -124,8 +124,7 @@ class Phase:
         """Return where what is shown in this mode is gathered."""
         return self.train if mode is Mode.TRAIN else self.evaluation
 
-    def take_step(self) -> tuple[StepBuffer, int]:
-        """Return what the step that ends has shown and what was taken of it, and begin the next."""
-        ended = self.train, self.model_mask()
-        self.train, self.mask, self.alarmed, self._backwards = StepBuffer(), None, False, 0
+    def take_step(self) -> StepBuffer:
+        """Return what the step that ends has shown, and begin the next."""
+        ended, self.train, self._backwards = self.train, StepBuffer(), 0
         return ended

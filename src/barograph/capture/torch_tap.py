@@ -7,22 +7,18 @@ may be clipped (gradients before), an optimizer steps (gradients, then weights).
 
 from __future__ import annotations
 
-import functools
-import sys
-import threading
 import time
 import warnings
-import weakref
-from collections.abc import Callable
-from types import FrameType
-from typing import Any, Concatenate, ParamSpec, cast
+from typing import Any, cast
 
 import torch
 from torch import nn
 from torch.nn.modules import module as module_hooks
 from torch.optim import optimizer as optimizer_hooks
 
+from barograph.capture.allowance import Allowance
 from barograph.capture.session import Session
+from barograph.capture.torch_door import Door, entry_point
 from barograph.capture.torch_losses import TOTAL, LossTap
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.capture.torch_optimizers import Entry, OptimizerBook, steps_loaded
@@ -30,50 +26,11 @@ from barograph.capture.torch_outputs import OutputTap
 from barograph.capture.torch_parameters import ParameterTap
 from barograph.capture.torch_phase import Phase
 from barograph.capture.torch_read import Reader
+from barograph.capture.torch_stepping import Stepping
 from barograph.capture.torch_wrappers import Wrappers
 from barograph.measures import native
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
-
-_P = ParamSpec("_P")
-
-
-class _Thread(threading.local):
-    """Where one thread is: in which model's forward, what for, and whether code of ours runs."""
-
-    root: nn.Module | None = None
-    mode: Mode | None = None
-    mask: int = 0
-    busy: bool = False
-
-
-def _entry_point(
-    doing: str,
-) -> Callable[[Callable[Concatenate[TorchTap, _P], None]], Callable[Concatenate[TorchTap, _P], None]]:
-    """Make a method one of the doors into training: guarded, paid for, and deaf to what it causes itself."""
-
-    def decorate(method: Callable[Concatenate[TorchTap, _P], None]) -> Callable[Concatenate[TorchTap, _P], None]:
-        @functools.wraps(method)
-        def enter(self: TorchTap, *args: _P.args, **kwargs: _P.kwargs) -> None:
-            if self._thread.busy or self.session.closed:
-                return
-            self._thread.busy = True
-            begin = time.perf_counter()
-            try:
-                # Replicas of a data-parallel model run in threads, and all write into one step.
-                with self._lock:
-                    method(self, *args, **kwargs)
-            except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
-                self.session.guard.caught(error, doing)
-            finally:
-                self._thread.busy = False
-                secs = time.perf_counter() - begin
-                self.session.price.charge(secs)
-                self._step_secs += secs
-
-        return cast("Callable[Concatenate[TorchTap, _P], None]", enter)
-
-    return decorate
 
 
 def in_backward() -> bool:
@@ -92,11 +49,13 @@ class TorchTap:
 
     def __init__(self, session: Session, *, only: bool = False, explicit_steps: bool = False) -> None:
         self.session = session
+        self.door = Door(session)
         self.names = ModelNames()
         self.optimizers = OptimizerBook(self.names)
         self.explicit_steps = explicit_steps
         self._only = only
-        self._phase = Phase(session, self.names)
+        self._allowance = Allowance(session)
+        self._phase = Phase(session, self.names, self._allowance)
         reader = Reader()
         self._outputs = OutputTap(session, self.names, reader)
         # Whose loss it is that `backward` starts from, only the forward pass before it tells.
@@ -106,17 +65,9 @@ class TorchTap:
         self._wrappers = Wrappers(self)
         self._module_handles: list[Any] = []
         self._optimizer_handles: list[Any] = []
-        self._thread = _Thread()
-        self._lock = threading.RLock()
-        self._next_label = ""
-        self._last_label = ""
-        self._stepping: Callable[[], Any] = _nobody
-        self._stepped_in_scaler: set[int] = set()
-        self._dormant = False
+        self._place = self.door.place
+        self._stepping = Stepping()
         self._forward_seen = False
-        self._asleep = 0
-        self._asleep_for: Callable[[], Any] = _nobody
-        self._step_secs = 0.0
         session.before_close(self._flush)
 
     # Coming and going
@@ -156,7 +107,7 @@ class TorchTap:
             for handle in self._module_handles:
                 handle.remove()
             self._module_handles = []
-            self._thread.root = None
+            self._place.root = None
 
     def watch_model(self, model: nn.Module, label: str = "") -> None:
         """Name a model that the user hands over."""
@@ -175,36 +126,34 @@ class TorchTap:
     def _forward_begins(self, module: nn.Module, args: Any) -> None:
         if torch.compiler.is_compiling():
             return
-        thread = self._thread
+        place = self._place
         # The model that is in its forward pass begins one: the one before has raised, and no hook told its end.
-        if (thread.root is None or thread.root is module) and not thread.busy:
+        if (place.root is None or place.root is module) and not place.busy:
             self._enter(module)
 
-    @_entry_point("at the start of a forward pass")
+    @entry_point("at the start of a forward pass")
     def _enter(self, module: nn.Module) -> None:
         if in_backward():
             return
-        thread, phase = self._thread, self._phase
-        thread.root, thread.mode = module, None
+        place, phase = self._place, self._phase
+        place.root, place.mode = module, None
         root = self._root_of(module)
         if root is None:
             # Perhaps a known model is inside, as in a wrapper of one that was handed over.
-            thread.root = None
+            place.root = None
             return
         if not self._is_trained(root) or _in_transform():
             return
-        thread.mode = phase.of_forward(module, root)
+        place.mode = phase.of_forward(module, root)
         self._forward_seen = True
         self._outputs.entered(module)
         self.session.began()
-        if thread.mode is Mode.TRAIN:
+        if place.mode is Mode.TRAIN:
             self._end_evaluation()
-            if phase.mask is None:
-                phase.mask = self._choose()
-        elif phase.evaluation_mask is None:
-            phase.evaluation_mask = self.session.choose(self.session.steps_made, thread.mode)
-        mask = phase.mask if thread.mode is Mode.TRAIN else phase.evaluation_mask
-        thread.mask = mask if mask and self._outputs.asked(mask) else 0
+            mask = self._allowance.for_forward()
+        else:
+            mask = phase.evaluation_mask_for(place.mode)
+        place.mask = mask if mask and self._outputs.asked(mask) else 0
 
     def _root_of(self, module: nn.Module) -> Root | None:
         """Return the model that a module is or belongs to; None where it is not to be recorded."""
@@ -224,10 +173,7 @@ class TorchTap:
             return
         begin = time.perf_counter()
         self.names.freeze([] if self._only else self.optimizers.survey())
-        secs = time.perf_counter() - begin
-        self.session.add_startup(secs)
-        self.session.price.charge(-secs)
-        self._step_secs -= secs
+        self.session.add_startup(time.perf_counter() - begin)
 
     def _is_trained(self, root: Root) -> bool:
         """Return whether a model is trained here: a frozen teacher or a target network is not."""
@@ -240,21 +186,21 @@ class TorchTap:
     def _forward_ended(self, module: nn.Module, args: Any, output: Any) -> None:
         if torch.compiler.is_compiling():
             return
-        thread = self._thread
-        if thread.root is None or thread.busy:
+        place = self._place
+        if place.root is None or place.busy:
             return
-        if thread.mode is not None and (thread.mask or module is thread.root):
-            self._take_outputs(module, args, output, thread.mask)
-        if module is thread.root:
-            thread.root = thread.mode = None
+        if place.mode is not None and (place.mask or module is place.root):
+            self._take_outputs(module, args, output, place.mask)
+        if module is place.root:
+            place.root = place.mode = None
 
-    @_entry_point("reading a layer's output")
+    @entry_point("reading a layer's output")
     def _take_outputs(self, module: nn.Module, args: Any, output: Any, mask: int) -> None:
-        mode = self._thread.mode
+        mode = self._place.mode
         if in_backward() or mode is None:
             return
         buffer = self._phase.buffer_of(mode)
-        if module is self._thread.root:
+        if module is self._place.root:
             for path, loss in self._outputs.losses_of(module, output):
                 self._losses.add(path, loss, buffer)
         if mask:
@@ -264,28 +210,28 @@ class TorchTap:
 
     def backward_begins(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""
-        if not self._dormant:
+        if not self._allowance.dormant:
             self._read_roots(tensors)
 
-    @_entry_point("reading the loss")
+    @entry_point("reading the loss")
     def _read_roots(self, tensors: Any) -> None:
         if in_backward():
             return
         if self._only and not self._forward_seen:
             return  # of a model that was not handed over
         self._forward_seen = False
-        self._thread.root = None
+        self._place.root = None
         self.session.began()
         if self._phase.backward_begins():
-            self._step_secs = 0.0
+            self.session.price.forget_step()
         self._losses.roots(tensors)
 
     def loss_returned(self, name: str, loss: Any) -> None:
         """Record what a loss function of torch returned; in evaluation always, since that is rare."""
-        if not (self._dormant and torch.is_grad_enabled()):
+        if not (self._allowance.dormant and torch.is_grad_enabled()):
             self._read_loss(name, loss)
 
-    @_entry_point("reading what a loss function returned")
+    @entry_point("reading what a loss function returned")
     def _read_loss(self, name: str, loss: Any) -> None:
         if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point():
             return
@@ -300,31 +246,31 @@ class TorchTap:
 
     def before_clip(self, parameters: Any) -> None:
         """Record gradients as they are before the script clips them."""
-        if self._parameters.asks_for_gradients(self._phase.model_mask()):
+        if self._parameters.asks_for_gradients(self._allowance.whole_mask()):
             self._read_before_clip(parameters)
 
-    @_entry_point("reading gradients before clipping")
+    @entry_point("reading gradients before clipping")
     def _read_before_clip(self, parameters: Any) -> None:
         self._settle_names()
-        self._parameters.before_clip({id(item) for item in parameters}, self._phase.model_mask(), self._phase.train)
+        self._parameters.before_clip({id(item) for item in parameters}, self._allowance.whole_mask(), self._phase.train)
 
-    @_entry_point("reading the clipped norm")
+    @entry_point("reading the clipped norm")
     def after_clip(self, total_norm: Any) -> None:
         """Record the norm that clipping measured, where that makes nobody wait for a device."""
-        if not self._dormant and isinstance(total_norm, torch.Tensor) and total_norm.device.type == "cpu":
+        if not self._allowance.dormant and isinstance(total_norm, torch.Tensor) and total_norm.device.type == "cpu":
             self._phase.train.scalars[Key(Kind.SCALAR, "gradient_norm_before_clip")] = float(total_norm)
 
     def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None:
         """Note that the optimizer steps through a gradient scaler."""
-        self._stepped_in_scaler.discard(id(optimizer))
+        self._stepping.scaler_begins(optimizer)
 
     def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None:
         """Record a step that the scaler skipped: no hook of the optimizer fired."""
-        if id(optimizer) not in self._stepped_in_scaler and scaler.is_enabled() and not self.explicit_steps:
+        if self._stepping.scaler_skipped(optimizer) and scaler.is_enabled() and not self.explicit_steps:
             self._scaler_skipped(optimizer)
             self.session.raise_if_stopped()
 
-    @_entry_point("recording a skipped step")
+    @entry_point("recording a skipped step")
     def _scaler_skipped(self, optimizer: Any) -> None:
         if not self._only or self._is_watched(optimizer):
             self._settle_names()
@@ -334,40 +280,24 @@ class TorchTap:
     # The step
 
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or not self._stepping.begins(optimizer):
             return
-        if self._is_inside_another(optimizer):
-            return
-        self._stepping = weakref.ref(optimizer)
-        self._stepped_in_scaler.add(id(optimizer))
-        if not (self._dormant or self.explicit_steps):
+        if not (self._allowance.dormant or self.explicit_steps):
             self._before_step(optimizer, args, kwargs)
 
-    def _is_inside_another(self, optimizer: Any) -> bool:
-        """Return whether this step is made by another optimizer's, which then is the step.
-
-        A step that raised never ended: whether the other's still runs, only the stack tells.
-        """
-        outer = self._stepping()
-        return outer is not None and outer is not optimizer and _is_running(outer)
-
-    @_entry_point("reading gradients before a step")
+    @entry_point("reading gradients before a step")
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._only and not self._is_watched(optimizer):
             return
         phase = self._phase
-        self._thread.root = None
+        self._place.root = None
         self.session.began()
         self._end_evaluation()
         self._settle_names()
-        entry = self.optimizers.entry(optimizer, refresh=phase.mask != 0)
+        entry = self.optimizers.entry(optimizer, refresh=self._allowance.mask != 0)
         if entry.label not in self.session.steps_by_optimizer:
             self.session.start_at(entry.label, steps_loaded(optimizer))
-        if phase.mask is None or entry.label != self._next_label:
-            # The guess of who steps next was wrong, or nothing was called: decide now.
-            self._next_label = entry.label
-            phase.mask = (phase.mask or 0) | self._choose()
-        mask = phase.model_mask()
+        mask = self._allowance.for_step_of(entry.label)
         self._parameters.learning_rates(entry, optimizer, mask, phase.train)
         if mask:
             if not _has_closure(args, kwargs):
@@ -375,44 +305,33 @@ class TorchTap:
             self._parameters.keep_weights(entry, mask)
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or not self._stepping.ended(optimizer) or self.explicit_steps:
             return
-        if self._stepping() is not optimizer:
-            return
-        self._stepping = _nobody
-        if self.explicit_steps:
-            return
-        if self._sleeps_on(optimizer):
-            self._asleep -= 1
-            self.session.pass_step(self._next_label)
-        elif self._dormant:
+        if not self._phase.evaluation.losses and self._allowance.sleeps_on(optimizer):
+            self.session.pass_step(self._allowance.label)
+        elif self._allowance.dormant:
             self._pass(optimizer)
         else:
             self._after_step(optimizer, args, kwargs)
         self.session.raise_if_stopped()
 
-    def _sleeps_on(self, optimizer: Any) -> bool:
-        """Return whether this step is merely counted: nothing was to be told, and no other optimizer is awake."""
-        return self._asleep > 0 and self._asleep_for() is optimizer and not self._phase.evaluation.losses
-
-    @_entry_point("counting a step")
+    @entry_point("counting a step")
     def _pass(self, optimizer: Any) -> None:
         """Count a step that the budget has no room for, not even for its loss."""
         if self._only and not self._is_watched(optimizer):
             return
         self._end_evaluation()
         entry = self.optimizers.entry(optimizer, refresh=False)
-        self._note_order(entry)
         self.session.pass_step(entry.label)
-        self._prepare_next()
+        self._prepare(self.optimizers.note_step(entry))
 
-    @_entry_point("reading weights after a step")
+    @entry_point("reading weights after a step")
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._only and not self._is_watched(optimizer):
             return
         phase = self._phase
         entry = self.optimizers.entry(optimizer, refresh=False)
-        mask = phase.model_mask()
+        mask = self._allowance.whole_mask()
         try:
             if mask:
                 if _has_closure(args, kwargs):
@@ -422,7 +341,7 @@ class TorchTap:
             # A step of which something could not be read is a step all the same.
             self._end(entry, skipped=_was_skipped(optimizer))
 
-    @_entry_point("ending a step")
+    @entry_point("ending a step")
     def end_explicit_step(self, loss: Any = None) -> None:
         """End a step where the script says so.
 
@@ -436,45 +355,30 @@ class TorchTap:
         if loss is not None and not phase.train.losses.get(TOTAL):
             tensor = loss if isinstance(loss, torch.Tensor) else torch.tensor(float(loss), dtype=torch.float64)
             self._losses.add(TOTAL, tensor, phase.train)
-        if phase.mask is None:
-            phase.mask = self._choose()
-        self._parameters.models(phase.model_mask(), phase.train)
-        self._publish("", skipped=False)
+        self._allowance.for_forward()
+        self._parameters.models(self._allowance.whole_mask(), phase.train)
+        self._publish("", "", skipped=False)
 
     def _end(self, entry: Entry, *, skipped: bool, took: bool = True) -> None:
-        self._note_order(entry)
-        self._publish(entry.label, skipped=skipped, took=took)
+        self._publish(entry.label, self.optimizers.note_step(entry), skipped=skipped, took=took)
 
-    def _note_order(self, entry: Entry) -> None:
-        """Remember which optimizer steps after which, to know whose step comes next."""
-        previous = next((item for item in self.optimizers if item.label == self._last_label), None)
-        if previous is not None:
-            previous.next_label = entry.label
-        self._last_label, self._next_label = entry.label, entry.next_label
-
-    def _publish(self, label: str, *, skipped: bool, took: bool = True) -> None:
-        buffer, mask = self._phase.take_step()
-        mask = mask if took else 0
-        cost_secs, self._step_secs = self._step_secs, 0.0
+    def _publish(self, label: str, next_label: str, *, skipped: bool, took: bool = True) -> None:
+        buffer, mask = self._phase.take_step(), self._allowance.close_step()
         self._parameters.forget_step()
         self._outputs.forget_step()
-        self.session.end_step(buffer, optimizer=label, mask=mask, cost_secs=cost_secs, skipped=skipped)
-        self._prepare_next()
+        self.session.end_step(buffer, optimizer=label, mask=mask if took else 0, skipped=skipped)
+        self._prepare(next_label)
 
-    def _prepare_next(self) -> None:
-        self._phase.mask = self._choose()
-        self._dormant = self._phase.mask == 0 and not self.session.affords_numbers()
-        entries = list(self.optimizers)
-        self._asleep = 0
-        if self._dormant and len(entries) == 1:
-            self._asleep, self._asleep_for = self.session.steps_to_sleep(), entries[0].optimizer
-        self._listen(self._outputs.asked(self._phase.mask) or self._outputs.always)
+    def _prepare(self, next_label: str) -> None:
+        alone = self.optimizers.alone()
+        self._allowance.prepare(next_label, alone.optimizer if alone else None)
+        self._listen(self._outputs.asked(self._allowance.mask or 0) or self._outputs.always)
 
     def _end_evaluation(self) -> None:
         if self._phase.end_evaluation():
-            self._step_secs = 0.0  # what it cost is no part of a step's price
+            self.session.price.forget_step()  # what it cost is no part of a step's price
 
-    @_entry_point("changing the mode")
+    @entry_point("changing the mode")
     def set_mode(self, mode: Mode | None) -> None:
         """Let the script say what it does from now on."""
         if mode is not self.session.mode:
@@ -483,40 +387,23 @@ class TorchTap:
 
     # Small things
 
-    def _choose(self) -> int:
-        return self.session.choose(self.session.made(self._next_label), optimizer=self._next_label)
-
     def _is_watched(self, optimizer: Any) -> bool:
         return any(
             self.names.parameter(item) is not None for group in optimizer.param_groups for item in group["params"]
         )
 
-    @_entry_point("saving a tensor")
+    @entry_point("saving a tensor")
     def save(self, name: str, tensor: Any) -> None:
         """Record a tensor of the script's own, whole, with the step that is under way."""
-        self._asleep, self._dormant = 0, False
+        self._allowance.wake()
         self.session.began()
         self._parameters.save(name, tensor, self._phase.train)
 
-    @_entry_point("publishing what was pending")
+    @entry_point("publishing what was pending")
     def _flush(self) -> None:
         self._phase.end_evaluation()
         if self._phase.train.tensors:
             self.session.end_evaluation(self._phase.train, Mode.TRAIN)
-
-
-def _nobody() -> None:
-    return None
-
-
-def _is_running(optimizer: Any) -> bool:
-    """Return whether a method of the optimizer is on this thread's stack."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_locals.get("self") is optimizer:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _in_transform() -> bool:

@@ -1,0 +1,84 @@
+"""What the step under way may take: chosen while the one before ends, from the schedule and the budget."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from barograph.capture.session import Session
+
+
+class Allowance:
+    """Says of the step under way what is taken of it, whether even its loss is, and how long nothing will be.
+
+    Whose step comes next is a guess until an optimizer steps; where it was wrong, what is due with the
+    other optimizer is taken as well.
+
+    Attributes:
+        mask: What is taken; None: not chosen yet.
+        alarmed: The loss is not finite: everything there is is taken.
+        dormant: The budget has no room even for the loss.
+        label: The optimizer whose step this is held to be.
+    """
+
+    __slots__ = ("_asleep", "_asleep_for", "_session", "alarmed", "dormant", "label", "mask")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.mask: int | None = None
+        self.alarmed = False
+        self.dormant = False
+        self.label = ""
+        self._asleep = 0
+        self._asleep_for: weakref.ref[Any] | None = None
+
+    def for_forward(self) -> int:
+        """Return what is taken of a forward pass of this step."""
+        if self.mask is None:
+            self.mask = self._choose()
+        return self.mask
+
+    def for_step_of(self, label: str) -> int:
+        """Return what is taken of weights and gradients, now that it is known whose step it is."""
+        if self.mask is None or label != self.label:
+            self.label = label
+            self.mask = (self.mask or 0) | self._choose()
+        return self.whole_mask()
+
+    def whole_mask(self) -> int:
+        """Return what is taken of weights and gradients: all there is, once the loss is not finite."""
+        mask = self.mask or 0
+        return mask | self._session.plan.everything() if self.alarmed else mask
+
+    def close_step(self) -> int:
+        """Return what was taken of the step that ends; nothing is chosen for the next one yet."""
+        mask = self.whole_mask()
+        self.mask, self.alarmed = None, False
+        return mask
+
+    def prepare(self, label: str, alone: weakref.ref[Any] | None = None) -> None:
+        """Choose for the step that comes next.
+
+        Args:
+            label: Whose step it is held to be.
+            alone: The optimizer, if the script has this one only: then steps may be passed over unasked.
+        """
+        self.label, self.alarmed = label, False
+        self.mask = self._choose()
+        self.dormant = self.mask == 0 and not self._session.affords_numbers()
+        self._asleep = self._session.steps_to_sleep() if self.dormant and alone is not None else 0
+        self._asleep_for = alone
+
+    def sleeps_on(self, optimizer: Any) -> bool:
+        """Return whether this step is merely to be counted, and count down to the one that is not."""
+        if self._asleep <= 0 or self._asleep_for is None or self._asleep_for() is not optimizer:
+            return False
+        self._asleep -= 1
+        return True
+
+    def wake(self) -> None:
+        """Have the step under way published: there is something to tell."""
+        self._asleep, self.dormant = 0, False
+
+    def _choose(self) -> int:
+        return self._session.choose(self._session.made(self.label), optimizer=self.label)

@@ -1,0 +1,98 @@
+"""The door through which torch's hooks come in: guarded, paid for, and deaf to what we cause ourselves."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
+
+import torch
+from torch import nn
+
+from barograph.capture.session import Session
+from barograph.model.step import Mode
+
+_P = ParamSpec("_P")
+
+GRAPH_REASON = "what runs inside a CUDA graph was not seen: a replay calls no hook"
+
+
+class Place(threading.local):
+    """Where one thread is.
+
+    Attributes:
+        root: The model whose forward pass runs.
+        mode: What that is for; None: it is not recorded.
+        mask: What is taken of it.
+        busy: Code of ours runs, so what is called now is our own doing.
+    """
+
+    root: nn.Module | None = None
+    mode: Mode | None = None
+    mask: int = 0
+    busy: bool = False
+
+
+class Door:
+    """What those share who come in: one session, and one at a time.
+
+    Replicas of a data-parallel model run in threads, and all write into one step.
+    """
+
+    __slots__ = ("lock", "place", "session")
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.place = Place()
+        self.lock = threading.RLock()
+
+
+class _HasDoor(Protocol):
+    @property
+    def door(self) -> Door: ...
+
+
+_Self = TypeVar("_Self", bound=_HasDoor)
+
+
+def entry_point(
+    doing: str,
+) -> Callable[[Callable[Concatenate[_Self, _P], None]], Callable[Concatenate[_Self, _P], None]]:
+    """Make a method one of the ways into training, by its object's `door`.
+
+    Args:
+        doing: What it does, for people, should it fail.
+    """
+
+    def decorate(method: Callable[Concatenate[_Self, _P], None]) -> Callable[Concatenate[_Self, _P], None]:
+        @functools.wraps(method)
+        def enter(self: _Self, *args: _P.args, **kwargs: _P.kwargs) -> None:
+            door = self.door
+            session, place = door.session, door.place
+            if place.busy or session.closed:
+                return
+            place.busy = True
+            begin, started_secs = time.perf_counter(), session.startup_secs
+            try:
+                if _in_graph_capture():
+                    session.seen.reasons["graph"] = GRAPH_REASON
+                    return
+                with door.lock:
+                    method(self, *args, **kwargs)
+            except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+                session.guard.caught(error, doing)
+            finally:
+                place.busy = False
+                # What belongs to starting up has its own account.
+                session.price.charge(time.perf_counter() - begin - (session.startup_secs - started_secs))
+
+        return cast("Callable[Concatenate[_Self, _P], None]", enter)
+
+    return decorate
+
+
+def _in_graph_capture() -> bool:
+    """Return whether CUDA work is being written down instead of done: reading it then would break the graph."""
+    return bool(torch.cuda.is_initialized()) and torch.cuda.is_current_stream_capturing()  # type: ignore[no-untyped-call]
