@@ -72,6 +72,16 @@ def test_findings_are_counted_with_those_still_open() -> None:
     assert replace(CLEAN, findings=(FINDING, closed)).verdict == "2 findings, 1 of them open."
 
 
+@pytest.mark.parametrize(("spent_secs", "said"), [
+    (1.0, "1.0% of the training time (budget 1 %); "),
+    (6.0, "6.3% of the training time (budget 1 %; the first ten steps and a tenth of a second come on top); "),
+])
+def test_where_the_cost_is_above_the_budget_it_says_what_comes_on_top(spent_secs: float, said: str) -> None:
+    last = replace(LAST, cost=replace(LAST.cost, capture_secs=spent_secs))
+
+    assert f"capture cost {said}" in replace(CLEAN, workers=(replace(DONE, last=last),)).to_text()
+
+
 def test_ranks_of_one_training_count_its_steps_once_and_the_least_that_one_saw() -> None:
     ranks = tuple(WorkerReport(f"r{rank}", EndState.FINISHED, "finished", "",
                                replace(LAST, coverage=replace(WHOLE, steps_seen=seen)))
