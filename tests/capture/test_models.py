@@ -125,8 +125,38 @@ def test_frozen_and_unused_parameters(record):
     assert "gradient:body.0.weight" not in tape.names()
     assert "gradient:unused.weight" not in tape.names()
     assert "weight:unused.weight" in tape.names()
-    assert any("unused" in reason for reason in tape.coverage.reasons)
+    reasons = tape.coverage.reasons
+    assert "1 of 4 leaf modules were not called in training: unused" in reasons
+    assert "no gradient was seen of 2 parameters that are to learn: unused.bias, unused.weight" in reasons
     assert not tape.coverage.complete
+
+
+def test_a_branch_that_is_used_late_is_not_named_any_more_once_it_had_a_gradient(record):
+    class Branching(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.late, self.used = small(), nn.Linear(4, 3), False
+
+        def forward(self, x):
+            return self.body(x) + self.late(x) if self.used else self.body(x)
+
+    tape = record()
+    model = Branching()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    train(model, optimizer)
+    assert any("no gradient" in reason for reason in tape.coverage.reasons)
+    model.used = True
+    train(model, optimizer)
+    assert tape.coverage.complete
+
+
+def test_a_parameter_whose_gradient_nobody_asked_for_is_not_named(record):
+    one = Selection(kinds=frozenset({Kind.GRADIENT}), include=("0.*",))
+    every = Selection(kinds=frozenset({Kind.WEIGHT, Kind.OUTPUT, Kind.LOSS}))
+    tape = record(preset="free", collections=(one, every))
+    train(small_model := small(), torch.optim.SGD(small_model.parameters(), 0.1))
+    assert tape.coverage.gradients_seen == 2
+    assert tape.coverage.complete
 
 
 def test_a_trainable_parameter_in_no_optimizer_is_recorded_from_the_second_step(record):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +48,7 @@ class ParameterTap:
         self._before: dict[int, torch.Tensor] = {}
         self._kept: set[int] = set()
         self._clipped: set[int] = set()
-        self._counted = (0, 0, 0)
+        self._counted = (0, 0, 0, 0)
         self._prepared: dict[tuple[Kind, int, int, int], _Prepared] = {}
         optimizers.when_one_is_gone(self.forget_models)
 
@@ -289,14 +289,15 @@ class ParameterTap:
         Only when something new was seen: walking all names at every step would cost more than reading.
         """
         seen = self._session.seen
-        now = (len(seen.weights), len(seen.outputs), len(self._names.roots))
+        now = (len(seen.weights), len(seen.gradients), len(seen.outputs), len(self._names.roots))
         if now == self._counted:
             return
         self._counted = now
-        trainable = {self._names.path(name.root, name.path) for _, name in self._trainable()}
+        trainable = {self._names.path(name.root, name.path): name.layer for _, name in self._trainable()}
         for entry in self._optimizers:
-            trainable.update(slot.path for slot in entry.slots if slot.parameter.requires_grad)
-        seen.parameters = len(trainable | seen.weights)
+            trainable.update((slot.path, slot.layer) for slot in entry.slots if slot.parameter.requires_grad)
+        seen.parameters = len(trainable.keys() | seen.weights)
+        self._name_those_without_gradient(trainable)
         roots = self._trained_roots()
         leaves = {
             self._names.path(name.root, name.path) or "model"
@@ -308,12 +309,32 @@ class ParameterTap:
         if any(is_compiled(module) for root in self._names.roots if (module := root.module()) is not None):
             seen.reasons["compiled"] = COMPILED_REASON
         elif missing and self._session.plan_asks(Kind.OUTPUT):
-            shown = ", ".join(missing[:_NAMED_IN_A_REASON]) + (", …" if len(missing) > _NAMED_IN_A_REASON else "")
             seen.reasons["not called"] = (
-                f"{len(missing)} of {len(leaves)} leaf modules were not called in training: {shown}"
+                f"{len(missing)} of {len(leaves)} leaf modules were not called in training: {_some(missing)}"
             )
         else:
             seen.reasons.pop("not called", None)
+
+    def _name_those_without_gradient(self, trainable: Mapping[str, str]) -> None:
+        """Say in the coverage which parameters should learn, and never had a gradient where others had one.
+
+        Args:
+            trainable: Path to the class of the module that holds it.
+        """
+        session, everything = self._session, self._session.plan.everything()
+        paths = sorted(
+            path for path in (trainable.keys() & session.seen.weights) - session.seen.gradients
+            if session.plan.taking(everything, Key(Kind.GRADIENT, path), trainable[path]) is not None
+        )
+        if paths and session.seen.gradients:
+            noun = "parameter that is" if len(paths) == 1 else "parameters that are"
+            session.seen.reasons["no gradient"] = f"no gradient was seen of {len(paths)} {noun} to learn: {_some(paths)}"
+        else:
+            session.seen.reasons.pop("no gradient", None)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED_IN_A_REASON]) + (", …" if len(names) > _NAMED_IN_A_REASON else "")
 
 
 def _parameter(slot: Slot) -> torch.Tensor:
