@@ -327,8 +327,8 @@ class ParameterTap:
             if session.plan.taking(everything, Key(Kind.GRADIENT, path), trainable[path]) is not None
         )
         if paths and session.seen.gradients:
-            noun = "parameter that is" if len(paths) == 1 else "parameters that are"
-            session.seen.reasons["no gradient"] = f"no gradient was seen of {len(paths)} {noun} to learn: {_some(paths)}"
+            which = "1 parameter that is" if len(paths) == 1 else f"{len(paths)} parameters that are"
+            session.seen.reasons["no gradient"] = f"no gradient was seen of {which} to learn: {_some(paths)}"
         else:
             session.seen.reasons.pop("no gradient", None)
 
