@@ -34,8 +34,8 @@ def test_a_docstring_gives_the_fault_and_the_sections() -> None:
     page = page_from_rule(rule_class_with_page(PAGE))
 
     assert page.fault == "A weight is too large."
-    assert page.sections["What it sees"] == "the weights,\nall of them."
-    assert page.sections["What to do"] == "less: much less."
+    assert page.sections["What it sees"] == "The weights,\nall of them."
+    assert page.sections["What to do"] == "Less: much less."
     assert list(page.sections) == list(SECTIONS)
 
 

@@ -14,15 +14,16 @@ import numpy as np
 import torch
 
 from barograph.capture import torch_triton
-from barograph.measures.summary import merge_rows
+from barograph.measures.sampling import RUN, SAMPLED_FROM, STRIDE
+from barograph.measures.summary import merge_rows, merge_unit_columns
 from barograph.model.selection import Histogram
-from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS
+from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, UNIT_FIELDS
 
 if TYPE_CHECKING:
     from barograph.capture.buffer import StepBuffer
 
 _MANTISSA_BITS = 23
-_SAMPLE_EVERY = 8
+_WORD = 0xFFFFFFFF
 
 
 def reduce_moments(tensor: torch.Tensor) -> torch.Tensor:
@@ -52,14 +53,11 @@ def reduce_moments(tensor: torch.Tensor) -> torch.Tensor:
 def reduce_exponents(tensor: torch.Tensor, histogram: Histogram) -> torch.Tensor:
     """Return the exponent histogram as int64 on the tensor's device, bins as `EXPONENT_BINS`.
 
-    Sampled: one element in eight, the offset moving on by one each eight, so that no period of a
-    power of two is favoured.
+    Sampled: the elements that `measures.sampling` tells.
     """
     values = _real(tensor)
-    if histogram is Histogram.SAMPLED:
-        whole = values[: values.numel() // _SAMPLE_EVERY**2 * _SAMPLE_EVERY**2]
-        diagonal = whole.reshape(-1, _SAMPLE_EVERY, _SAMPLE_EVERY).diagonal(dim1=1, dim2=2).reshape(-1)
-        values = torch.cat([diagonal, values[whole.numel() :: _SAMPLE_EVERY]])
+    if histogram is Histogram.SAMPLED and values.numel() >= SAMPLED_FROM:
+        values = _sample(values)
     # Beyond float32, an element keeps its place at the end of the range instead of turning to inf or zero.
     small, large = torch.finfo(torch.float32).smallest_normal / 2, torch.finfo(torch.float32).max
     magnitude = values.abs().clamp(small, large)
@@ -68,6 +66,15 @@ def reduce_exponents(tensor: torch.Tensor, histogram: Histogram) -> torch.Tensor
     counted = (torch.isfinite(values) & (values != 0)).to(torch.int64)
     histogram_out = torch.zeros(EXPONENT_BINS, dtype=torch.int64, device=values.device)
     return histogram_out.index_add_(0, bins.to(torch.int64), counted)
+
+
+def _sample(values: torch.Tensor) -> torch.Tensor:
+    """Return the elements at `sampled_indices`, found on the device, and perhaps some zeros, which nobody counts."""
+    runs = torch.nn.functional.pad(values, (0, -values.numel() % RUN)).reshape(-1, RUN // STRIDE, STRIDE)
+    # The hash of 32 bits, in 64: torch has few operations on unsigned numbers.
+    hashed = (torch.arange(1, len(runs) + 1, device=values.device) * 0x85EBCA6B) & _WORD
+    places = (((hashed ^ (hashed >> 15)) * 0xC2B2AE35) & _WORD) >> 29
+    return runs.gather(2, places[:, None, None].expand(-1, RUN // STRIDE, 1)).reshape(-1)
 
 
 def reduce_many(
@@ -112,6 +119,44 @@ def fetch_later(
         if exponents is not None and buffer.exponents is not None:
             for row, fetched in zip(rows, exponents.numbers(), strict=True):
                 buffer.exponents[row] += fetched
+
+    return merge_in
+
+
+def reduce_units(tensor: torch.Tensor, bound: float) -> torch.Tensor:
+    """Return the statistics of each unit as float64 on the tensor's device.
+
+    Args:
+        tensor: Shape (outer, units, inner).
+        bound: Elements with |x| >= bound count as beyond; NaN: none do.
+
+    Returns:
+        Shape (units, len(UNIT_FIELDS)), in that order.
+    """
+    units = tensor.shape[1]
+    values = _real(tensor).reshape(tensor.shape).transpose(0, 1).reshape(units, -1)
+    finite = torch.isfinite(values)
+    known = torch.where(finite, values, torch.zeros((), dtype=values.dtype, device=values.device))
+    infinity = torch.full((), float("inf"), dtype=values.dtype, device=values.device)
+    columns = {
+        "zeros": (values == 0).sum(1),
+        "beyond": (values.abs() >= bound).sum(1),
+        "nonfinite": (~finite).sum(1),
+        "min": torch.where(finite, values, infinity).amin(1),
+        "max": torch.where(finite, values, -infinity).amax(1),
+        "sum": known.sum(1),
+        "sum_sq": (known * known).sum(1),
+    }
+    return torch.stack([columns[name].to(torch.float64) for name in UNIT_FIELDS], dim=1)
+
+
+def fetch_units_later(tensor: torch.Tensor, row: int, bound: float) -> Callable[[StepBuffer], None]:
+    """Reduce the units of a tensor of shape (outer, units, inner) now, and return what merges them in later."""
+    outer, units, inner = tensor.shape
+    fetch = _Fetch(reduce_units(tensor, bound))
+
+    def merge_in(buffer: StepBuffer) -> None:
+        merge_unit_columns(buffer.unit_columns(row, units, outer * inner, bound), fetch.numbers())
 
     return merge_in
 

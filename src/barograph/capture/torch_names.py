@@ -94,7 +94,6 @@ class ModelNames:
         self._parameters: dict[int, tuple[weakref.ref[torch.Tensor], ParameterName]] = {}
         self._unlabelled: Root | None = None
         self._frozen = False
-        self.aliases: dict[str, list[str]] = {}
 
     def add_root(self, module: nn.Module, label: str = "") -> Root:
         """Make `module` a model of its own and name everything in it."""
@@ -123,11 +122,7 @@ class ModelNames:
     def _name_parameter(self, parameter: torch.Tensor, name: ParameterName) -> None:
         known = self._parameters.get(id(parameter))
         if known is not None and known[0]() is parameter and known[1].root is name.root:
-            if known[1].path != name.path:  # tied: the first name stands
-                others = self.aliases.setdefault(known[1].path, [])
-                if name.path not in others:
-                    others.append(name.path)
-            return
+            return  # where it is tied to another, the first name stands
         self._parameters[id(parameter)] = (weakref.ref(parameter), name)
 
     def module(self, module: nn.Module) -> ModuleName | None:

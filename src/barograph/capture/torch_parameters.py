@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.plan import Taking
 from barograph.capture.session import Session
+from barograph.capture.torch_device import fetch_number_later
 from barograph.capture.torch_names import COMPILED_REASON, ModelNames, ParameterName, is_compiled
 from barograph.capture.torch_optimizers import Entry, OptimizerBook, Slot
 from barograph.capture.torch_read import PreparedRead, Reader, local, raw_tensor, subject_of
@@ -56,11 +58,21 @@ class ParameterTap:
         """Record the learning rate of each parameter group, where it has changed or the step is recorded anyway."""
         if Kind.LEARNING_RATE not in self._session.plan.kinds(self._session.plan.everything()):
             return
-        rates = tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)
-        if rates != entry.learning_rates or Kind.WEIGHT in self._session.plan.kinds(mask):
-            entry.learning_rates = rates
-            for number, rate in enumerate(rates):
-                buffer.scalars[Key(Kind.LEARNING_RATE, f"group{number}")] = rate
+        given = [group["lr"] for group in optimizer.param_groups if "lr" in group]
+        asked = Kind.WEIGHT in self._session.plan.kinds(mask)
+        # One on a device would have to be waited for: it comes later, with the steps that are recorded anyway.
+        late = {number: rate for number, rate in enumerate(given) if _is_on_device(rate)}
+        rates = tuple(0.0 if number in late else float(rate) for number, rate in enumerate(given))
+        if rates == entry.learning_rates and not asked:
+            return
+        entry.learning_rates = rates
+        for number, rate in enumerate(rates):
+            key = Key(Kind.LEARNING_RATE, f"group{number}")
+            if number not in late:
+                buffer.scalars[key] = rate
+            elif asked:
+                use = functools.partial(buffer.scalars.__setitem__, key)
+                buffer.deferred.append(fetch_number_later(late[number], use))
 
     def before_clip(self, parameters: set[int], mask: int, buffer: StepBuffer) -> None:
         """Record the gradients of `parameters` (identities) as they are now, before they are clipped."""
@@ -335,6 +347,10 @@ class ParameterTap:
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED_IN_A_REASON]) + (", …" if len(names) > _NAMED_IN_A_REASON else "")
+
+
+def _is_on_device(rate: Any) -> bool:
+    return isinstance(rate, torch.Tensor) and rate.device.type != "cpu"
 
 
 def _parameter(slot: Slot) -> torch.Tensor:

@@ -9,7 +9,7 @@ import torch
 
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.plan import Taking
-from barograph.capture.torch_device import fetch_later
+from barograph.capture.torch_device import fetch_later, fetch_units_later
 from barograph.errors import UnsupportedCapture
 from barograph.measures import native
 from barograph.model.key import Key
@@ -183,16 +183,18 @@ class Reader:
             buffer: Where to.
         """
         tensor = local(tensor).detach()
-        if tensor.device.type != "cpu":
-            tensor = tensor.cpu()
         axis %= tensor.dim()
         if axis == 1 and tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
             outer, units, inner = tensor.numel() // max(tensor.shape[1], 1), tensor.shape[1], 1
+            tensor = tensor.permute(0, 2, 3, 1)
         else:
             tensor = tensor.contiguous()
             outer = int(np.prod(tensor.shape[:axis], dtype=np.int64))
             units = tensor.shape[axis]
             inner = int(np.prod(tensor.shape[axis + 1 :], dtype=np.int64))
+        if tensor.device.type != "cpu":
+            buffer.deferred.append(fetch_units_later(tensor.reshape(outer, units, inner), row, bound))
+            return
         columns = buffer.unit_columns(row, units, outer * inner, bound)
         native.units_into(tensor.data_ptr(), outer, units, inner, _code(tensor), bound, columns)
 

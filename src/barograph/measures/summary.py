@@ -22,9 +22,10 @@ from barograph.errors import ShapeMismatch
 from barograph.measures.elements import values_as_float64
 from barograph.measures.sampling import sampled_indices
 from barograph.model.selection import Histogram
-from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, Summary
+from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, UNIT_FIELDS, Summary
 
 _MIN, _MAX = MOMENT_FIELDS.index("min"), MOMENT_FIELDS.index("max")
+_UNIT_MIN, _UNIT_MAX = UNIT_FIELDS.index("min"), UNIT_FIELDS.index("max")
 _COUNTS = MOMENT_FIELDS.index("zeros") + 1
 _BLOCK = 1 << 18
 
@@ -118,6 +119,32 @@ def merge_rows(into: NDArray[np.float64], other: NDArray[np.float64]) -> None:
         into += other
     into[:, _MIN] = low
     into[:, _MAX] = high
+
+
+def merge_unit_columns(into: NDArray[np.float64], other: NDArray[np.float64]) -> None:
+    """Merge the per-unit statistics of `other` into those of the same units in `into`, in place.
+
+    Args:
+        into, other: Shape (units, 7), columns as in `UNIT_FIELDS`.
+
+    Raises:
+        ShapeMismatch: The shapes differ, or are not (units, 7).
+
+    Example:
+        >>> into = np.array([[1.0, 0, 0, -1.0, 2.0, 1.0, 5.0]])
+        >>> merge_unit_columns(into, np.array([[2.0, 0, 0, 0.0, 3.0, 3.0, 9.0]]))
+        >>> into.tolist()
+        [[3.0, 0.0, 0.0, -1.0, 3.0, 4.0, 14.0]]
+    """
+    if into.shape != other.shape or into.ndim != 2 or into.shape[1] != len(UNIT_FIELDS):
+        raise ShapeMismatch(f"Units of shape {other.shape} cannot be merged into units of shape {into.shape}; "
+                            f"both must be (units, {len(UNIT_FIELDS)}).")
+    low = np.minimum(into[:, _UNIT_MIN], other[:, _UNIT_MIN])
+    high = np.maximum(into[:, _UNIT_MAX], other[:, _UNIT_MAX])
+    with np.errstate(all="ignore"):
+        into += other
+    into[:, _UNIT_MIN] = low
+    into[:, _UNIT_MAX] = high
 
 
 def summary_from_row(moments: NDArray[np.float64], exponents: NDArray[np.int64] | None = None) -> Summary:

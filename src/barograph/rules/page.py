@@ -17,6 +17,7 @@ from barograph.errors import BadRule
 from barograph.model.selection import Histogram, Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Parameter, Rule, limits_in_words
+from barograph.rules.words import sentence
 
 SECTIONS = ("What it sees", "Why it matters", "What to do", "When it is wrong", "Source")
 """Every page has these."""
@@ -52,7 +53,7 @@ def page_from_rule(rule_class: type[Rule]) -> Page:
     if not head.startswith(f"{rule_class.code}: "):
         raise BadRule(f'{title}: the docstring begins "{head[:40]}"; it must begin "{rule_class.code}: ".')
     parts = _TITLE.split(body)
-    found = {name: _flush_left(parts[at + 1]) for at, name in enumerate(parts) if at % 2 == 1}
+    found = {name: sentence(_flush_left(parts[at + 1])) for at, name in enumerate(parts) if at % 2 == 1}
     for name in SECTIONS:
         if not found.get(name):
             raise BadRule(f'{title}: the docstring has no section "{name}:"; every rule\'s page has '

@@ -131,11 +131,6 @@ class Inbox:
             self._point_limit_bytes = 0
 
     @property
-    def held_bytes(self) -> int:
-        """Memory that what was put holds, taken or not, without the numbers that wait here."""
-        return self._held_bytes
-
-    @property
     def waiting_steps(self) -> int:
         """Steps that were not taken yet."""
         return len(self._steps)

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from barograph.measures.summary import identity_rows, merge_rows
+from barograph.measures.summary import identity_rows, merge_rows, merge_unit_columns
 from barograph.model.key import Key, Kind
 from barograph.model.records import Subject, UnitSummaries
-from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, UNIT_FIELDS
+from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS
 from barograph.runs.rows import SubjectTable, WorkerRows
 
 MERGED_KINDS = frozenset({Kind.INPUT, Kind.OUTPUT, Kind.LOSS})
@@ -20,7 +20,6 @@ replicas, and the first worker speaks for all, unless a subject says that it is 
 _COUNT, _NAN, _POSINF, _NEGINF, _SUM = (
     MOMENT_FIELDS.index(name) for name in ("count", "nan", "posinf", "neginf", "sum")
 )
-_UNIT_MIN, _UNIT_MAX = UNIT_FIELDS.index("min"), UNIT_FIELDS.index("max")
 
 
 def merges(subject: Subject) -> bool:
@@ -110,9 +109,8 @@ def _merge_histograms(
 def _merge_units(first: UnitSummaries, second: UnitSummaries) -> UnitSummaries:
     if first.columns.shape != second.columns.shape:
         return first
-    columns = first.columns + second.columns
-    columns[:, _UNIT_MIN] = np.minimum(first.columns[:, _UNIT_MIN], second.columns[:, _UNIT_MIN])
-    columns[:, _UNIT_MAX] = np.maximum(first.columns[:, _UNIT_MAX], second.columns[:, _UNIT_MAX])
+    columns = first.columns.copy()
+    merge_unit_columns(columns, second.columns)
     return UnitSummaries(first.count + second.count, columns, first.bound)
 
 
