@@ -726,6 +726,30 @@ def test_the_mode_that_is_set_holds_where_no_forward_passes_are_heard(record):
     assert tape.numbers(Mode.PREDICT) == [2]
 
 
+class Around(torch.optim.Optimizer):
+    """Stands around an optimizer as those of training frameworks do, without beginning as one."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @property
+    def param_groups(self):
+        return self.inner.param_groups
+
+    def zero_grad(self, set_to_none=True):
+        self.inner.zero_grad(set_to_none)
+
+    def step(self, closure=None):
+        self.inner.step(closure)
+
+
+def test_an_optimizer_inside_a_wrapper_that_is_one_too_is_the_only_one(record):
+    tape = record()
+    model = small()
+    train(model, Around(torch.optim.SGD(model.parameters(), 0.1)), steps=2)
+    assert [(records.step.number, records.step.optimizer) for records in tape.steps()] == [(0, ""), (1, "")]
+
+
 def test_what_runs_while_a_cuda_graph_is_captured_is_left_alone_and_named(record, monkeypatch):
     tape = record(budget=None)
     model = small()

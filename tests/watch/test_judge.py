@@ -192,6 +192,19 @@ def test_a_rule_that_could_not_judge_says_why(high: type[Rule]) -> None:
     assert said.reason == "It saw its records, but could not judge: 2 losses so far; it compares 20."
 
 
+def test_what_it_says_of_a_step_it_has_no_need_of_does_not_hide_why_it_could_not_judge(high: type[Rule]) -> None:
+    def judge(self: Rule, view: StepView, memory: Memory) -> Said:
+        yield Unjudged("too few losses" if view.step.mode is Mode.TRAIN else "not a step of training")
+
+    needs = property(lambda _: (Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=frozenset({Mode.TRAIN}))),))
+    unfed = Judge(type("Odd", (high,), {"judge": judge, "needs": needs})(), ManualClock())
+    take(unfed, *losses(0.0), StepView.of(Step(1, 1, mode=Mode.EVAL), {LOSS: 0.0}))
+
+    said = unfed.not_evaluated()
+    assert said is not None
+    assert said.reason == "It saw its records, but could not judge: too few losses."
+
+
 def test_a_rule_that_judged_is_evaluated(high: type[Rule]) -> None:
     judge = Judge(high(), ManualClock())
 

@@ -91,7 +91,9 @@ class OptimizerBook:
         Returns:
             All parameters that optimizers hold.
         """
-        self._alone = len(live := _live_optimizers()) == 1
+        live = _live_optimizers()
+        # One that stands around another (as those of Lightning and Accelerate do) shows the other's very groups.
+        self._alone = len({id(optimizer.param_groups) for optimizer in live}) == 1
         self._surveyed = [weakref.ref(optimizer) for optimizer in live]
         self._held = None
         for optimizer in live:

@@ -65,7 +65,9 @@ class Judge:
             return [], [self._broken_text()]
         problems = self._slowness(self._clock.monotonic() - before, view)
         if unjudged:
-            self._unjudged_reason = unjudged[-1].reason
+            # What it says of a step that is none of its business explains nothing.
+            if not self._unjudged_reason or any(meets(view, need) for need in self.rule.needs):
+                self._unjudged_reason = unjudged[-1].reason
         else:
             self._judged += 1
         return self._tracks.take(view, symptoms, judged=not unjudged), problems
