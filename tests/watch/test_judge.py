@@ -196,7 +196,8 @@ def test_what_it_says_of_a_step_it_has_no_need_of_does_not_hide_why_it_could_not
     def judge(self: Rule, view: StepView, memory: Memory) -> Said:
         yield Unjudged("too few losses" if view.step.mode is Mode.TRAIN else "not a step of training")
 
-    needs = property(lambda _: (Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=frozenset({Mode.TRAIN}))),))
+    in_training = Schedule(modes=frozenset({Mode.TRAIN}))
+    needs = property(lambda _: (Selection(kinds=frozenset({Kind.LOSS}), schedule=in_training),))
     unfed = Judge(type("Odd", (high,), {"judge": judge, "needs": needs})(), ManualClock())
     take(unfed, *losses(0.0), StepView.of(Step(1, 1, mode=Mode.EVAL), {LOSS: 0.0}))
 
