@@ -34,9 +34,13 @@ def attach(
     collections: Sequence[Selection] = (),
     watch: bool = True,
     explicit_steps: bool = False,
+    first_step: int = 0,
     **settings: Any,
 ) -> AttachedRun:
     """Return a recording of this process's training; use it in a `with` statement.
+
+    Under `barograph run` it joins the run that goes on: models, optimizers and collections are added to what is
+    recorded, and where the run is, its price and its rules are as the command said; that is warned of.
 
     Args:
         model: A module, or a mapping of names to modules (then each path begins with its name). None: every
@@ -49,6 +53,8 @@ def attach(
         watch: Start a second process that watches and tells findings on standard error. Not under
             `barograph run`, which watches anyway.
         explicit_steps: Steps end where the script calls `run.step()`, not where an optimizer steps.
+        first_step: Number of the first step, where the script goes on from a checkpoint whose optimizer keeps no
+            count: SGD keeps none, Adam does.
         settings: Any entry of `Settings`: `preset="exact"`, `budget="2%"`, `budget=None` (no limit),
             `on_finding="stop"`, `strict=True`, …
 
@@ -74,17 +80,25 @@ def attach(
         array([0, 1, 2])
     """
     _check_types(model, optimizer)
+    wanted = _settings(settings, to, config, collections)
+    preset_named(wanted.preset)
     under_run = recording.launched()
     if under_run is not None:
         _hand_over(under_run, model, optimizer)
-        if explicit_steps:
-            under_run.tap.explicit_steps = True
+        under_run.tap.explicit_steps = under_run.tap.explicit_steps or explicit_steps
+        under_run.session.first_step = first_step
+        under_run.tap.ask_for(wanted.collections)
+        unused = [*settings, *(["to"] if to else []), *(["config"] if config is not None else [])]
+        if unused:
+            under_run.session.guard.report(
+                f"attach was given {', '.join(unused)} under `barograph run`, whose own options hold", outcome=""
+            )
         return AttachedRun(under_run, owned=False)
     if (other := recording.current()) is not None:
         # Before a place is claimed for it.
         raise AlreadyAttached(f"This process is being recorded already, to {other.url}. Close that run first.")
-    wanted = _settings(settings, to, config, collections)
     started = recording.start(_launch(wanted), only=model is not None, explicit_steps=explicit_steps)
+    started.session.first_step = first_step
     _hand_over(started, model, optimizer)
     # A run in memory can be watched in this process alone; of several workers, one starts the watcher.
     watched = watch and _rank() in (None, 0) and not started.url.startswith("memory:")
@@ -142,7 +156,9 @@ class AttachedRun:
 
         Raises:
             UnknownName: There is no such mode.
+            SessionClosed: The run has been closed.
         """
+        self._check_open()
         wanted, before = _mode(mode), self._recording.session.mode
         self._recording.tap.set_mode(wanted)
         return _ModeSet(self, before)
@@ -176,8 +192,13 @@ class AttachedRun:
             # Where nothing was recorded there is nothing to tell.
             _await_watcher(watcher, _LAST_WORDS_SECS if self._recording.session.declared else 0.0)
 
+    @property
+    def closed(self) -> bool:
+        """Whether the run records nothing more."""
+        return self._recording.session.closed
+
     def _check_open(self) -> None:
-        if self._recording.session.closed:
+        if self.closed:
             raise SessionClosed(f"This run is closed; it records nothing more ({self.url}).")
 
     def __enter__(self) -> Self:
@@ -202,7 +223,8 @@ class _ModeSet:
         pass
 
     def __exit__(self, *_: object) -> None:
-        self._run.mode(self._before)
+        if not self._run.closed:
+            self._run.mode(self._before)
 
 
 def _settings(
@@ -235,7 +257,6 @@ def _launch(settings: Settings) -> Launch:
                 'Several workers train together, so attach needs one place for all: attach(…, to="runs/mine").'
             )
         settings = _with(settings, to=new_place(sys.argv[0] or "interactive"))
-    preset_named(settings.preset)
     rules = rules_from_settings(settings)
     store = store_from_url(settings.to)
     # The whole place, since the script may change its directory before its first step.

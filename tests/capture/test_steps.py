@@ -240,6 +240,30 @@ def test_an_optimizer_loaded_from_a_checkpoint_goes_on_counting(record):
     assert tape.numbers() == [7, 8]
 
 
+def test_an_evaluation_before_the_first_step_belongs_to_the_steps_that_a_checkpoint_brought(record):
+    model = small()
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    train(model, optimizer, steps=5)
+    tape = record()
+    again = torch.optim.Adam(model.parameters(), 0.1)
+    again.load_state_dict(optimizer.state_dict())
+    model.eval()
+    with torch.no_grad():
+        F.cross_entropy(model(batch()[0]), torch.zeros(16, dtype=torch.long))
+    model.train()
+    train(model, again)
+    assert tape.numbers(Mode.EVAL) == [5]
+    assert tape.steps()[-1].step.number == 5
+
+
+def test_an_optimizer_that_keeps_no_count_begins_where_the_script_says(record):
+    tape = record()
+    tape.session.first_step = 40
+    model = small()
+    train(model, torch.optim.SGD(model.parameters(), 0.1), steps=2)
+    assert tape.numbers() == [40, 41]
+
+
 def test_an_optimizer_made_anew_goes_on_with_the_same_series(record):
     tape = record()
     model = small()
@@ -482,6 +506,7 @@ def test_under_a_budget_that_short_steps_cannot_meet_every_step_and_every_evalua
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(model, optimizer)
     tape.session.price.charge(60.0)  # far more than a run of this length can pay back
+    tape.session.price.pass_step()
     for steps in (99, 100, 100):
         train(model, optimizer, steps=steps)
         model.eval()
@@ -615,6 +640,7 @@ def test_a_tensor_saved_while_steps_are_passed_over_is_kept_with_its_step(record
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(model, optimizer)
     tape.session.price.charge(60.0)
+    tape.session.price.pass_step()
     for step in range(1, 40):
         if step % 10 == 0:
             tape.tap.save("state", torch.tensor([float(step)]))

@@ -180,7 +180,9 @@ def test_after_close_nothing_of_ours_is_left_and_nothing_more_is_recorded(traini
     assert _furniture(training) == before
     training.step()
     attached.close()
-    for late in (lambda: attached.log({"x": 1.0}), lambda: attached.save("x", torch.ones(1))):
+    for late in (
+        lambda: attached.log({"x": 1.0}), lambda: attached.save("x", torch.ones(1)), lambda: attached.mode("eval"),
+    ):
         with pytest.raises(SessionClosed):
             late()
     assert barograph.open(tmp_path).steps().tolist() == [0, 1, 2]
@@ -294,7 +296,33 @@ optimizer.step()
 ''')
     watched = desk.run("--budget", "off", "train.py")
     assert watched.text.strip() == str(desk.folder / "run")
+    assert "attach was given to under `barograph run`, whose own options hold." in watched.err
     assert not (desk.folder / "its own place").exists()
     run = desk.open()
     assert run.series("scalar:step").values.tolist() == [0.0, 1.0, 2.0]
     assert run.steps().tolist() == [0, 1, 2, 3]
+
+
+def test_under_barograph_run_attach_adds_collections_and_refuses_what_is_no_setting(desk: Any) -> None:
+    desk.script('''
+import barograph
+from barograph.errors import SettingsError
+from barograph.model.key import Kind
+from barograph.model.selection import Selection
+
+for wrong in ({"budgte": "5%"}, {"preset": "nonsense"}):
+    try:
+        barograph.attach(model, optimizer, **wrong)
+    except (SettingsError, LookupError) as error:
+        print(error)
+whole = Selection(kinds=frozenset({Kind.INPUT}), include=("0",), raw=True)
+with barograph.attach(model, optimizer, collections=[whole], first_step=7):
+    for step in range(3):
+        train_step()
+''')
+    watched = desk.run("--budget", "off", "--preset", "free", "train.py")
+    assert 'Did you mean "budget"?' in watched.text
+    assert "nonsense" in watched.text
+    run = desk.open()
+    assert run.steps().tolist() == [7, 8, 9]
+    assert run.tensor("input:0", 8).shape == (32, 8)

@@ -70,7 +70,7 @@ class Guard:
             return
         self._problems[cause] = problem, 1
         frame = _user_frame()
-        message = f"Barograph: {problem.rstrip('.')}. {outcome}"
+        message = f"Barograph: {problem.rstrip('.')}. {outcome}".rstrip()
         # A script that turns warnings into errors must not die of one of ours: then it is printed.
         try:
             warnings.warn_explicit(message, BarographWarning, *_place(frame))

@@ -33,7 +33,12 @@ class Plan:
     """
 
     def __init__(self, selections: Iterable[Selection]) -> None:
-        self.selections = tuple(selections)
+        self.selections: tuple[Selection, ...] = ()
+        self.add(selections)
+
+    def add(self, selections: Iterable[Selection]) -> None:
+        """Ask for more; masks that were given out before mean what they meant."""
+        self.selections = (*self.selections, *selections)
         # Many Selections share few schedules, and this is asked at every step.
         masks: dict[Schedule, int] = {}
         for index, selection in enumerate(self.selections):

@@ -8,6 +8,10 @@ GRACE_SECS = 0.1
 """What capture may spend beside its share; in a run of a minute that is a sixth of a percent."""
 
 _OPENING_STEPS = 10
+_STEPS_AN_OCTAVE = 32
+_NUMBERS_SHARE = 0.5
+"""Of the budget and of the grace: what is kept for plain numbers."""
+
 _SMOOTHING = 0.3
 _PLENTY = 3.0
 _LONGEST_SLEEP_STEPS = 64
@@ -22,8 +26,12 @@ class Price:
     well. The first steps say most about initialisation, so the first ten that are due are recorded on
     credit, and paid back before any other.
 
-    Steps are then recorded on a grid whose interval is a power of two: of several workers that measure
-    different costs, each records a part of the steps of the next, so they meet on common steps.
+    From then on steps are recorded as far apart as the budget asks for, or, out of that tenth of a second,
+    every 2**k steps from step 32 · 2**k on: nobody knows how long a training will be, and so each part of
+    it has its share. Up to half of either is kept for plain numbers, the loss above all.
+
+    All intervals are powers of two: of several workers that measure different costs, each records a part
+    of the steps of the next, so they meet on common steps.
 
     All times are seconds of one monotonic clock.
 
@@ -38,6 +46,8 @@ class Price:
         self._start: float | None = None
         self._estimates: dict[int, float] = {}
         self._step_secs = 0.0
+        self._numbers_secs = 0.0
+        self._steps = 0
         self._credits = _OPENING_STEPS
 
     def start(self, now: float) -> None:
@@ -61,8 +71,17 @@ class Price:
     def end_step(self, mask: int) -> None:
         """Note that the step under way took `mask`, to foresee from its cost that of the next."""
         secs, self._step_secs = self._step_secs, 0.0
+        self._steps += 1
+        if mask == 0:
+            self._numbers_secs += secs
         before = self._estimates.get(mask)
         self._estimates[mask] = secs if before is None else before + _SMOOTHING * (secs - before)
+
+    def pass_step(self) -> None:
+        """Note that a step was made of which not even its numbers were taken."""
+        self._steps += 1
+        self._numbers_secs += self._step_secs
+        self._step_secs = 0.0
 
     def affords(self, mask: int, step: int, now: float) -> bool:
         """Return whether step `step` may take `mask`: it is on the grid and keeps the promise, or is on credit."""
@@ -71,20 +90,14 @@ class Price:
         if self._credits > 0:
             self._credits -= 1
             return True
-        if step % self.interval_steps:
-            return False
-        foreseen = self._foreseen(mask)
-        left = self._left_secs(now)
-        if left < foreseen:
-            self.interval_steps = min(2 * self.interval_steps, _MAX_INTERVAL_STEPS)
-            return False
-        if left > _PLENTY * foreseen and self.interval_steps > 1:
-            self.interval_steps //= 2
-        return True
+        foreseen, allowed = self._foreseen(mask), self._tensors_secs(now)
+        left = (1 - _NUMBERS_SHARE) * GRACE_SECS + allowed - (self.spent_secs - self._numbers_secs)
+        self.interval_steps = min(self._interval(foreseen, allowed, left), _thinned_interval(step))
+        return step % self.interval_steps == 0 and left >= foreseen
 
     def affords_numbers(self, now: float) -> bool:
         """Return whether a step of plain numbers (the loss) keeps the promise; very short steps do not."""
-        return self.budget is None or self._credits > 0 or self._left_secs(now) >= self._foreseen(0)
+        return self.budget is None or self._credits > 0 or self._numbers_left_secs(now) >= self._foreseen(0)
 
     def steps_until_numbers(self, step_secs: float, now: float) -> int:
         """Return how many steps of that length it takes until plain numbers can be afforded again; at most 64.
@@ -93,12 +106,32 @@ class Price:
         """
         if self.budget is None or not step_secs > 0:
             return 0
-        missing_secs = self._foreseen(0) - self._left_secs(now)
-        return max(0, min(_LONGEST_SLEEP_STEPS, int(missing_secs / (self.budget * step_secs))))
+        missing_secs = self._foreseen(0) - self._numbers_left_secs(now)
+        return max(0, min(_LONGEST_SLEEP_STEPS, int(missing_secs / (_NUMBERS_SHARE * self.budget * step_secs))))
 
-    def _left_secs(self, now: float) -> float:
-        bare_secs = self.elapsed_secs(now) - self.spent_secs
-        return GRACE_SECS + (self.budget or 0.0) * bare_secs - self.spent_secs
+    def _allowed_secs(self, now: float) -> float:
+        return (self.budget or 0.0) * max(0.0, self.elapsed_secs(now) - self.spent_secs)
+
+    def _tensors_secs(self, now: float) -> float:
+        """Return what all but plain numbers may cost by now: what those of every step leave, and at least a half."""
+        allowed = self._allowed_secs(now)
+        return allowed - min(_NUMBERS_SHARE * allowed, self._foreseen(0) * self._steps)
+
+    def _numbers_left_secs(self, now: float) -> float:
+        allowed = self._allowed_secs(now)
+        others_secs = self.spent_secs - self._numbers_secs
+        share = max(_NUMBERS_SHARE * allowed, allowed - others_secs)
+        return _NUMBERS_SHARE * GRACE_SECS + share - self._numbers_secs
+
+    def _interval(self, foreseen: float, allowed: float, left: float) -> int:
+        """Return the least power of two of steps that lie apart what the budget asks for; half of it in plenty."""
+        a_step = allowed / self._steps if self._steps else 0.0
+        if foreseen <= a_step:
+            return 1
+        if foreseen >= a_step * _MAX_INTERVAL_STEPS:
+            return _MAX_INTERVAL_STEPS
+        interval = 1 << math.ceil(math.log2(foreseen / a_step))
+        return interval // 2 if left > GRACE_SECS + _PLENTY * foreseen else interval
 
     def _foreseen(self, mask: int) -> float:
         if mask in self._estimates:
@@ -111,3 +144,13 @@ class Price:
     def budget_or_nan(self) -> float:
         """The budget; NaN where there is none."""
         return math.nan if self.budget is None else self.budget
+
+
+def _thinned_interval(step: int) -> int:
+    """Return how far apart steps are recorded around step `step`, so that each octave of a run has as many.
+
+    Example:
+        >>> [_thinned_interval(step) for step in (0, 63, 64, 1000, 1720)]
+        [1, 1, 2, 16, 32]
+    """
+    return 1 << max(0, (step // _STEPS_AN_OCTAVE).bit_length() - 1)

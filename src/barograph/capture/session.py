@@ -107,6 +107,8 @@ class Session:
         self._writer_failed = False
         self._tick = 0
         self._steps: dict[str, int] = {}
+        self.first_step = 0
+        self._loaded_steps = 0
         self._recorded_steps: dict[str, int] = {}
         self._numbers_passed = 0
         self._last_end: float | None = None
@@ -136,8 +138,8 @@ class Session:
 
     @property
     def steps_made(self) -> int:
-        """How many steps the busiest optimizer has made."""
-        return max(self._steps.values(), default=0)
+        """How many steps the busiest optimizer has made; before any, those a checkpoint brought."""
+        return max(self._steps.values(), default=self.first_step or self._loaded_steps)
 
     @property
     def steps_by_optimizer(self) -> Mapping[str, int]:
@@ -145,8 +147,12 @@ class Session:
         return self._steps
 
     def start_at(self, optimizer: str, number: int) -> None:
-        """Let an optimizer that was loaded from a checkpoint begin with step `number`."""
-        self._steps.setdefault(optimizer, number)
+        """Let an optimizer begin with step `number`, as its checkpoint says; 0: with `first_step`."""
+        self._steps.setdefault(optimizer, number or self.first_step)
+
+    def note_loaded(self, number: int) -> None:
+        """Note that a checkpoint brought so many steps, for what is told before any optimizer steps."""
+        self._loaded_steps = number
 
     def choose(self, number: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> int:
         """Return the mask of what is taken in this step: what is due and can be afforded."""
@@ -170,6 +176,7 @@ class Session:
         self._steps[optimizer] = self.made(optimizer) + 1
         self._tick += 1
         self._numbers_passed += 1
+        self.price.pass_step()
         self._time_step()
 
     def began(self) -> None:

@@ -26,8 +26,13 @@ class LossTap:
     def __init__(self, session: Session, phase: Phase) -> None:
         self._session = session
         self._phase = phase
-        self._wanted = Kind.LOSS in session.plan.kinds(session.plan.everything())
+        self._wanted = False
         self._scaled: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.plan_changed()
+
+    def plan_changed(self) -> None:
+        """Look anew whether anything asks for losses."""
+        self._wanted = self._session.plan_asks(Kind.LOSS)
 
     def roots(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""

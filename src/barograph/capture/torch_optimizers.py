@@ -100,6 +100,11 @@ class OptimizerBook:
             self._name_parameters(optimizer)
         return [parameter for optimizer in live for parameter in _parameters(optimizer)]
 
+    def steps_loaded(self) -> int:
+        """Return the most steps that an optimizer of this script had made before it was loaded from a checkpoint."""
+        live = (optimizer for reference in self._surveyed if (optimizer := reference()) is not None)
+        return max((steps_loaded(optimizer) for optimizer in live), default=0)
+
     def __iter__(self) -> Iterator[Entry]:
         return iter(list(self._entries.values()))
 
@@ -207,7 +212,8 @@ class OptimizerBook:
 
 def steps_loaded(optimizer: torch.optim.Optimizer) -> int:
     """Return how many steps the optimizer's own state says were made, after a checkpoint was loaded; else 0."""
-    counts = [state["step"] for state in optimizer.state.values() if isinstance(state, dict) and "step" in state]
+    states = getattr(optimizer, "state", {}).values()  # one that stands around another may have none
+    counts = [state["step"] for state in states if isinstance(state, dict) and "step" in state]
     return max((int(count) for count in counts), default=0)
 
 

@@ -59,11 +59,18 @@ class OutputTap:
         self._recipes: dict[tuple[int, int], _Recipe] = {}
         # Nodes of this forward pass that activation modules made; let go of with the next one.
         self._made_by_modules: list[Any] = []
-        # Outputs in evaluation, losses that a model returns, and compiled models (which would be compiled
-        # again for other hooks) want every forward pass heard.
-        self.always = any(
+        self.always = False
+        self.plan_changed()
+
+    def plan_changed(self) -> None:
+        """Look anew whether every forward pass is to be heard.
+
+        Outputs in evaluation want that, and losses that a model returns, and compiled models, which would be
+        compiled again for other hooks.
+        """
+        self.always = self.always or any(
             selection.kinds & _KINDS and selection.schedule.modes - {Mode.TRAIN}
-            for selection in session.plan.selections
+            for selection in self._session.plan.selections
         )
 
     def asked(self, mask: int) -> bool:

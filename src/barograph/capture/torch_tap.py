@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterable
 from typing import Any, cast
 
 import torch
@@ -30,6 +31,7 @@ from barograph.capture.torch_stepping import Stepping
 from barograph.capture.torch_wrappers import Wrappers
 from barograph.measures import native
 from barograph.model.key import Key, Kind
+from barograph.model.selection import Selection
 from barograph.model.step import Mode
 
 
@@ -117,6 +119,12 @@ class TorchTap:
         elif label:
             known.root.label = label
 
+    def ask_for(self, selections: Iterable[Selection]) -> None:
+        """Record more from now on."""
+        self.session.plan.add(selections)
+        self._outputs.plan_changed()
+        self._losses.plan_changed()
+
     def watch_optimizer(self, optimizer: torch.optim.Optimizer, label: str = "") -> None:
         """Name an optimizer that the user hands over."""
         self.optimizers.label(optimizer, label)
@@ -173,6 +181,7 @@ class TorchTap:
             return
         begin = time.perf_counter()
         self.names.freeze([] if self._only else self.optimizers.survey())
+        self.session.note_loaded(self.optimizers.steps_loaded())
         self.session.add_startup(time.perf_counter() - begin)
 
     def _is_trained(self, root: Root) -> bool:
@@ -292,11 +301,12 @@ class TorchTap:
         phase = self._phase
         self._place.root = None
         self.session.began()
-        self._end_evaluation()
         self._settle_names()
         entry = self.optimizers.entry(optimizer, refresh=self._allowance.mask != 0)
         if entry.label not in self.session.steps_by_optimizer:
             self.session.start_at(entry.label, steps_loaded(optimizer))
+        # Only now: an evaluation before the first step belongs to the steps that a checkpoint brought.
+        self._end_evaluation()
         mask = self._allowance.for_step_of(entry.label)
         self._parameters.learning_rates(entry, optimizer, mask, phase.train)
         if mask:
@@ -355,6 +365,8 @@ class TorchTap:
         if loss is not None and not phase.train.losses.get(TOTAL):
             tensor = loss if isinstance(loss, torch.Tensor) else torch.tensor(float(loss), dtype=torch.float64)
             self._losses.add(TOTAL, tensor, phase.train)
+        if "" not in self.session.steps_by_optimizer:
+            self.session.start_at("", 0)
         self._allowance.for_forward()
         self._parameters.models(self._allowance.whole_mask(), phase.train)
         self._publish("", "", skipped=False)
