@@ -40,8 +40,8 @@ class PoorWeightInitialization(Rule):
       the model without its last layer and without normalisation layers, and the weights of these layers are too
       large for their width: the squares of what feeds one unit add up to more than 4 on average (2 is what
       kaiming_normal_ makes). (3) The gradients of some layer spread (95th − 5th percentile) less than
-      `distribution_range` of those of the widest layer, and do not gain on them by a tenth from one judged step to
-      the next, and the loss has neither fallen by 1 % nor risen by 20 % over the last `loss_patience` losses; not
+      `distribution_range` of those of the widest layer, and are not gaining on them (by half in three judged steps),
+      and the loss has neither fallen by 1 % nor risen by 20 % over the last `loss_patience` losses; not
       while the learning rate warms up.
     Why it matters: a bad start costs the first part of training at best, and all of it at worst.
     What to do: initialise weights at random, for the activation that follows (kaiming_normal_ for ReLU,

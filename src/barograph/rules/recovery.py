@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-_GAIN = 1.1
+_GAIN, _LOOKS = 1.5, 3
 
 
 def is_gaining(share: float, memory: dict[str, Any]) -> bool:
-    """Take in how small the smallest is, and return whether that is more by a tenth than it has ever been.
+    """Take in how small the smallest is, and return whether that is half more than it was three looks ago.
 
-    Layers that are begun at nearly zero on purpose (LayerScale, adapters) grow out of it step by step. False at the
-    first look, when nothing is known of where it goes.
+    Layers that are begun at nearly zero on purpose (LayerScale, adapters) grow out of it step by step; what has
+    vanished for good swings about its level. As long as there are fewer looks the first one is compared with; at
+    the first itself it is not known.
 
     Args:
         share: The smallest beside the greatest.
@@ -19,9 +20,11 @@ def is_gaining(share: float, memory: dict[str, Any]) -> bool:
 
     Example:
         >>> memory = {}
-        >>> [is_gaining(share, memory) for share in (1e-5, 2e-5, 2e-5, 1e-5, 4e-5)]
+        >>> [is_gaining(share, memory) for share in (1e-5, 2e-5, 1e-5, 1.2e-5, 4e-5)]
         [False, True, False, False, True]
     """
-    highest = memory.get("highest_share")
-    memory["highest_share"] = max(share, highest or 0.0)
-    return highest is not None and share > _GAIN * highest
+    shares: list[float] = memory.setdefault("shares", [])
+    gains = bool(shares) and share > _GAIN * shares[0]
+    shares.append(share)
+    del shares[:-_LOOKS]
+    return gains
