@@ -396,6 +396,32 @@ def test_two_hundred_samples_learnt_by_heart_overfit() -> None:
     assert codes(findings) == {"L102"}
 
 
+def test_a_training_set_that_is_evaluated_beside_the_validation_set_can_be_kept_apart() -> None:
+    torch.manual_seed(0)
+    model = mlp(64)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    (x, y), held_out = digits()
+    x, y = x[:60], torch.randint(0, 10, (60,))
+    url = f"memory://{secrets.token_hex(8)}"
+    validations = {}
+    with attach(model, optimizer, to=url, watch=False, budget=None) as run:
+        for step in range(200):
+            if step % 20 == 0:
+                model.eval()
+                with torch.no_grad(), run.mode("predict"):
+                    F.cross_entropy(model(x), y)
+                with torch.no_grad(), run.mode("eval"):
+                    validations[step] = F.cross_entropy(model(held_out[0]), held_out[1]).item()
+                model.train()
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    (found,) = [item for item in judged(url) if item.code == "L102"]
+    assert found.evidence[0].value == pytest.approx(validations[found.opened_step])
+
+
 def test_a_batch_of_nan_is_named_with_its_step() -> None:
     torch.manual_seed(0)
     model = mlp(128, 128)

@@ -163,11 +163,15 @@ class GradientNormSpike(Rule):
             return
         history: list[float] = memory.setdefault("log_norms", [])
         level, z = _level_and_z(math.log(norm), history, _LEAST_SPREAD)
-        seen = len(history)
+        seen, unseen = len(history), view.step.number - memory.get("last", view.step.number)
+        memory["last"] = view.step.number
         self._remember(math.log(norm), history, memory)
         loss_is_high = self._loss_is_high(view, memory.setdefault("losses", []))
         if seen < _LEAST_HISTORY:
             yield Unjudged(f"{seen + 1} gradients so far; it compares with {_LEAST_HISTORY}")
+            return
+        if unseen > _LONGEST_GAP:
+            yield Unjudged(f"{unseen - 1} steps before it were not recorded; what is sudden cannot be told")
             return
         usual, highest = math.exp(level), math.exp(memory.get("highest", -math.inf))
         if norm < self.factor * usual or z < self.z or norm < _ABOVE_HIGHEST * highest or not loss_is_high:
@@ -204,6 +208,7 @@ class GradientNormSpike(Rule):
 
 
 _LEAST_HISTORY = 20
+_LONGEST_GAP = 100
 _ABOVE_HIGHEST = 3.0
 _LOSS_SPREADS = 3.0
 _LEAST_SPREAD = 0.1

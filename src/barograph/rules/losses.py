@@ -213,7 +213,10 @@ class Overfit(Rule):
     What to do: stop, and take the weights of the best evaluation; next time more data or augmentation, dropout,
       weight decay, a smaller model, early stopping.
     When it is wrong: validation sets so small that their loss wanders; label noise, where accuracy may still grow
-      as the loss rises.
+      as the loss rises. A script that evaluates the training set and the validation set in one pause, by one loss
+      function (`estimate_loss` of nanoGPT), is seen to evaluate once: the two are averaged, the finding states
+      that mean for the validation loss, and comes late. Put `with run.mode("predict"):` around the evaluation of
+      the training set, and the validation loss stands alone.
     Tried on: silent on the healthy trainings but one, trained for 180 epochs, whose validation loss rises by 30 % from
       its best while accuracy stays: it fires there after 130 epochs. 200 samples with random labels fire within 350
       steps, 40 samples with true ones within 800.
