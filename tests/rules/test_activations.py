@@ -84,6 +84,15 @@ def test_small_batches_are_gathered_until_there_are_enough_outputs() -> None:
 
     assert [type(items[0]).__name__ for items in found] == ["Unjudged", "Unjudged", "Symptom"]
     assert "of 120 outputs each" in getattr(found[2][0], "message", "")
+    assert getattr(found[2][0], "since", None) == 20
+    assert found[0] == [Unjudged("outputs of ReLU units were recorded, but fewer than it takes to call one dead")]
+
+
+def test_under_a_budget_outputs_are_gathered_over_gaps() -> None:
+    found = said(DeadRelu(), *(relu(number, 6, 4, count=40) for number in (21, 28, 228, 235)))
+
+    assert [type(items[0]).__name__ for items in found] == ["Unjudged", "Unjudged", "Symptom", "Unjudged"]
+    assert getattr(found[2][0], "since", None) == 21
 
 
 def test_a_unit_that_is_silent_in_one_small_batch_and_answers_in_the_next_is_alive() -> None:
@@ -102,7 +111,7 @@ def test_pixels_of_the_input_that_are_always_zero_are_no_units() -> None:
     first = step_of(20, {Key(Kind.INPUT, "fc1"): ("Linear", relu_units(10, 0))}, outputs={"fc1": "Linear"})
 
     assert said(DeadRelu(), first) == [
-        [Unjudged("outputs of ReLU units were recorded, but fewer than it takes to call one dead")]
+        [Unjudged("no units after a relu were recorded")]
     ]
 
 
@@ -136,7 +145,9 @@ def test_layers_are_judged_each_on_its_own() -> None:
 
 
 def test_a_gate_of_one_unit_may_be_off() -> None:
-    assert [type(item) for item in said(DeadRelu(), relu(20, 1, 0))[0]] == [Unjudged]
+    gate = "the layers after a relu have fewer than 4 units: they are answers or gates"
+
+    assert said(DeadRelu(), relu(20, 1, 0)) == [[Unjudged(gate)]]
 
 
 def squashed(number: int, layer: str, outputs: Sequence[Sequence[float]], *, kind: Kind = Kind.OUTPUT) -> StepView:
@@ -191,8 +202,15 @@ def test_the_last_activation_is_the_models_answer() -> None:
 
 def test_a_gate_of_a_few_units_may_be_shut() -> None:
     gate = squashed(20, "Sigmoid", FLAT_SIGMOID[:3])
+    reason = "the layers after a tanh or sigmoid have fewer than 4 units: they are answers or gates"
 
-    assert said(SaturatedActivation(), gate) == [[Unjudged("no units after a tanh or sigmoid were recorded")]]
+    assert said(SaturatedActivation(), gate) == [[Unjudged(reason)]]
+
+
+def test_where_no_activation_was_recorded_that_is_the_reason() -> None:
+    elsewhere = squashed(20, "Linear", STEEP_TANH)
+
+    assert said(SaturatedActivation(), elsewhere) == [[Unjudged("no units after a tanh or sigmoid were recorded")]]
 
 
 def test_evaluation_asks_for_nothing() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -150,6 +150,25 @@ def test_every_tenth_step_is_judged() -> None:
     assert [step for step, items in enumerate(found, 3) if isinstance(items[0], Symptom)] == [3, 13, 23]
 
 
+def judged(*shares: float, steps: Sequence[int]) -> list[int]:
+    """Return the steps at which a layer with these shares of the greatest gradient has vanished."""
+    views = [gradients({"a.weight": share, "b.weight": 1.0}, step) for share, step in zip(shares, steps, strict=True)]
+    found = said(VanishingGradient(), *views)
+    return [step for step, items in zip(steps, found, strict=True) if any(isinstance(item, Symptom) for item in items)]
+
+
+def test_a_gradient_that_gains_on_the_others_recovers_by_itself() -> None:
+    assert judged(1e-6, 1e-5, 5e-5, 2e-4, 5e-4, 9e-4, steps=range(0, 60, 10)) == [0]
+
+
+def test_a_gradient_that_swings_below_what_it_was_has_vanished() -> None:
+    assert judged(1e-6, 1.05e-6, 5e-7, 1e-6, 8e-7, steps=range(0, 50, 10)) == [0, 10, 20, 30, 40]
+
+
+def test_under_a_budget_what_was_recorded_is_judged_no_more_often_than_every_tenth_step() -> None:
+    assert judged(*[1e-6] * 6, steps=[0, 7, 14, 214, 221, 228]) == [0, 14, 214, 228]
+
+
 def steady(count: int, norm: float = 1.0, loss: float | None = 1.0, first: int = 0) -> list[StepView]:
     """Return steps whose gradient norms and losses swing by a tenth about their level."""
     swing = (1.0, 1.1, 0.9, 1.05, 0.95)
@@ -205,6 +224,20 @@ def test_early_steps_are_not_judged() -> None:
     last = said(GradientNormSpike(), *steady(19), gradients({"a.weight": 100.0}, 19, loss=5.0))[-1]
 
     assert last == [Unjudged("20 gradients so far; it compares with 20")]
+
+
+def test_under_a_budget_a_spike_stands_out_from_what_was_recorded() -> None:
+    def every_seventh(views: list[StepView]) -> list[StepView]:
+        for index, view in enumerate(views):
+            number = 7 * index if index < 20 else 7 * index + 200
+            view.step = replace(view.step, number=number)
+        return views
+
+    spike = gradients({"a.weight": 12.0, "b.weight": 0.1}, 30, loss=3.0)
+    found = said(GradientNormSpike(), *every_seventh([*steady(40), spike]))
+
+    assert [type(item) for items in found[20:] for item in items] == [Unjudged, Symptom]
+    assert found[20] == [Unjudged("206 steps before it were not recorded; what is sudden cannot be told")]
 
 
 @pytest.mark.parametrize("norm", [0.0, replace(summary(1.0), posinf=1)])

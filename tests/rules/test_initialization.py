@@ -37,8 +37,13 @@ def step_of(
     variances: Sequence[float] = (1.0, 1.0, 1.0),
     layers: Sequence[str] = ("Linear", "Linear", "Linear"),
     gradients: Mapping[str, float] | None = None,
+    gain: float | None = None,
+    rate: float | None = None,
 ) -> StepView:
-    """Return a view of three modules "0", "1", "2" with these variances; gradients are spread by path."""
+    """Return a view of modules "0", "1", "2" … with these variances; gradients are spread by path.
+
+    Where `gain` is given, each module has eight units and weights that multiply mean squares so many times.
+    """
     records: dict[Key, Summary | float] = {
         Key(Kind.OUTPUT, str(index)): with_variance(variance) for index, variance in enumerate(variances)
     }
@@ -47,7 +52,14 @@ def step_of(
         records[Key(Kind.GRADIENT, path)] = summarize(spread * np.linspace(-1, 1, 2000).astype(np.float32))
         classes[Key(Kind.GRADIENT, path)] = "Linear"
     records[LOSS] = loss
+    if rate is not None:
+        records[Key(Kind.LEARNING_RATE, "group0")] = rate
     found = {Key(Kind.OUTPUT, path): item for path, item in (units or {}).items()}
+    if gain is not None:
+        weight = Summary(count=512, min=-1.0, max=1.0, sum=0.0, sum_sq=8 * gain, sum_abs=1.0)
+        paths = [str(index) for index in range(len(variances))]
+        records.update({Key(Kind.WEIGHT, f"{path}.weight"): weight for path in paths})
+        found.update({Key(Kind.OUTPUT, path): DIFFERENT for path in paths})
     return StepView.of(number, records, layers=classes, units=found)
 
 
@@ -98,7 +110,7 @@ def test_a_head_of_one_unit_is_no_symmetry() -> None:
 
 
 def test_outputs_that_grow_from_layer_to_layer_come_of_weights_too_large() -> None:
-    (found, *_) = said(step_of(3, variances=(1.0, 25.0, 625.0, 15625.0), layers=["Linear"] * 4))[0]
+    (found, *_) = said(step_of(3, variances=(1.0, 25.0, 625.0, 15625.0), layers=["Linear"] * 4, gain=50.0))[0]
 
     assert isinstance(found, Symptom)
     assert found.subject == "growing outputs"
@@ -120,7 +132,18 @@ def test_outputs_that_grow_from_layer_to_layer_come_of_weights_too_large() -> No
     ids=["nine times, any head", "shrinking", "a norm between", "with norms", "two layers", "an activation", "zero"],
 )
 def test_other_growth_is_let_pass(variances: tuple[float, ...], layers: tuple[str, ...]) -> None:
-    assert subjects(step_of(3, variances=variances, layers=layers)) == [[]]
+    assert subjects(step_of(3, variances=variances, layers=layers, gain=50.0)) == [[]]
+
+
+def test_towers_side_by_side_on_scales_of_their_own_do_not_grow() -> None:
+    assert subjects(step_of(3, variances=(0.01, 3e5, 3e4, 1.0), layers=["Linear"] * 4, gain=1 / 3)) == [[]]
+
+
+def test_weights_that_were_recorded_in_an_earlier_step_count() -> None:
+    first = step_of(3, variances=(1.0, 25.0, 1.0), gain=50.0)
+    second = step_of(6, variances=(1.0, 25.0, 1.0), units={"0": DIFFERENT, "1": DIFFERENT})
+
+    assert subjects(first, second) == [["growing outputs"], ["growing outputs"]]
 
 
 def standing(losses: Sequence[float], gradients: Mapping[str, float]) -> list[list[str]]:
@@ -147,6 +170,47 @@ def test_other_gradients_are_let_pass(losses: list[float], gradients: dict[str, 
     assert [found for found in standing(losses, gradients) if found] == []
 
 
+NARROW = {"0.weight": 1e-6, "2.weight": 1.0}
+
+
+def test_while_the_learning_rate_warms_up_nothing_is_narrow() -> None:
+    warming = [step_of(number, gradients=NARROW, rate=1e-4 * (number + 1)) for number in range(10)]
+    constant = [step_of(number, gradients=NARROW, rate=1e-4) for number in range(10)]
+
+    assert [found for found in subjects(*warming) if found] == []
+    assert ["narrow gradients"] in subjects(*constant)
+
+
+def test_narrow_gradients_that_gain_on_the_others_are_let_pass() -> None:
+    gaining = [step_of(number, gradients={"0.weight": 1e-7 * 2**number, "2.weight": 1.0}) for number in range(10)]
+
+    assert [found for found in subjects(*gaining) if found] == []
+
+
+def test_narrow_gradients_are_gone_when_the_loss_has_fallen() -> None:
+    sick = [step_of(number, gradients=NARROW) for number in range(10)]
+    still = [step_of(number, gradients=NARROW, loss=2.29) for number in range(60, 70)]
+    fallen = [step_of(number, gradients=NARROW, loss=1.5) for number in range(70, 80)]
+
+    found = said(*sick, *still, *fallen)
+
+    assert all(isinstance(item, Unjudged) for items in found[10:20] for item in items)
+    assert found[-1] == []
+
+
+def test_equal_units_do_not_go_with_a_loss_that_falls() -> None:
+    sick = [step_of(number, gradients=NARROW, units={"0": EQUAL}) for number in range(10)]
+    fallen = [step_of(number, gradients=NARROW, loss=1.5) for number in range(70, 80)]
+
+    assert all(isinstance(item, Unjudged) for item in said(*sick, *fallen)[-1])
+
+
+def test_under_a_budget_the_first_few_steps_that_were_recorded_are_judged() -> None:
+    sparse = [step_of(number, variances=(1.0, 25.0, 1.0), gain=50.0) for number in (7, 14, 21, 28, 235)]
+
+    assert subjects(*sparse) == [["growing outputs"]] * 3 + [[], []]
+
+
 def test_what_comes_after_the_first_steps_is_not_judged_so_the_finding_stays() -> None:
     late = step_of(60, units={"0": EQUAL}, variances=(1.0, 1e6, 1.0))
 
@@ -156,8 +220,8 @@ def test_what_comes_after_the_first_steps_is_not_judged_so_the_finding_stays() -
 def test_growth_while_training_is_no_matter_of_initialization() -> None:
     well = [step_of(number, units={"0": DIFFERENT}) for number in (3, 6, 9)]
 
-    assert subjects(*well, step_of(34, variances=(1.0, 1e6, 1.0))) == [[], [], [], []]
-    assert subjects(step_of(34, variances=(1.0, 1e6, 1.0))) == [["growing outputs"]]
+    assert subjects(*well, step_of(34, variances=(1.0, 1e6, 1.0), gain=50.0)) == [[], [], [], []]
+    assert subjects(step_of(34, variances=(1.0, 1e6, 1.0), gain=50.0)) == [["growing outputs"]]
 
 
 def test_evaluation_is_not_judged() -> None:

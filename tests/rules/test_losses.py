@@ -5,25 +5,30 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 
 import pytest
 
-from barograph.model.finding import Symptom
+from barograph.model.clock import SystemClock
+from barograph.model.finding import FindingState, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode, Step
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.losses import LossNotDecreasing, Overfit
 from barograph.runs.view import StepView
+from barograph.watch.judge import Judge
 
 TOTAL = Key(Kind.LOSS, "total")
 CROSS_ENTROPY = Key(Kind.LOSS, "cross_entropy")
 RATE = Key(Kind.LEARNING_RATE, "group0")
 
 
-def trained(losses: Iterable[float], *, every: int = 1, first: int = 0, optimizer: str = "") -> list[StepView]:
+def trained(
+    losses: Iterable[float], *, every: int = 1, first: int = 0, optimizer: str = "", rate: float = 0.1
+) -> list[StepView]:
     return [
-        StepView.of(Step(number, number * every, optimizer), {TOTAL: loss, CROSS_ENTROPY: loss, RATE: 0.1})
+        StepView.of(Step(number, number * every, optimizer), {TOTAL: loss, CROSS_ENTROPY: loss, RATE: rate})
         for number, loss in enumerate(losses, first)
     ]
 
@@ -55,13 +60,14 @@ def test_the_documented_numbers_fire_at_12() -> None:
 
 
 def test_a_loss_that_stays_where_it_began_does_not_fall() -> None:
-    views = trained(noisy([2.3] * 300, 0.02))
+    views = trained(noisy([2.3] * 600, 0.02))
     assert {subject for _, subject in fired(LossNotDecreasing(), views)} == {"does not fall"}
 
     (symptom,) = said(LossNotDecreasing(), trained([2.3] * 100))[-1]
 
     assert isinstance(symptom, Symptom)
-    assert symptom.message == "The loss does not fall: 2.3 now, 2.3 at step 49, 2.3 at the start."
+    assert symptom.message == "The loss does not fall: 2.3 now, 2.3 about 70 steps earlier, 2.3 at the start."
+    assert symptom.since == 0
     assert symptom.remedy.startswith("Train on one batch alone, with learning rates 1 and 0.01 beside 0.1.")
 
 
@@ -93,7 +99,70 @@ def test_a_loss_that_came_down_and_rises_again_rises() -> None:
     (symptom,) = found
     assert isinstance(symptom, Symptom)
     assert symptom.subject == "rises"
+    assert symptom.since == 190
+    assert "; medians of 10 losses scatter by 0." in symptom.message
     assert "lower the learning rate from 0.1 to 0.0333" in symptom.remedy.lower()
+
+
+def opened(losses: Sequence[float], steps: Sequence[int]) -> int:
+    """Return how many findings would open: streaks of as many symptoms as the rule's patience."""
+    views = [StepView.of(step, {TOTAL: loss}) for step, loss in zip(steps, losses, strict=True)]
+    memory: Memory = {}
+    judged = [list(LossNotDecreasing().judge(view, memory)) for view in views]
+    told = ["".join(item.subject for item in items if isinstance(item, Symptom)) for items in judged
+            if not any(isinstance(item, Unjudged) for item in items)]
+    streaks = [len(list(group)) for subject, group in groupby(told) if subject]
+    return sum(streak >= LossNotDecreasing().patience for streak in streaks)
+
+
+EACH, SPARSE = range(1000), [*range(0, 2000, 7), *range(2200, 7000, 7)]
+
+
+def alarms(level: Callable[[int], float], noise: float, steps: Sequence[int], *, seeds: int) -> int:
+    """Return in how many of so many trainings, whose losses scatter about this level, a finding opens."""
+    count = 0
+    for seed in range(seeds):
+        draw = random.Random(seed)
+        count += opened([level(step) + draw.gauss(0.0, noise) for step in steps], steps) > 0
+    return count
+
+
+@pytest.mark.parametrize(
+    ("fall", "noise", "steps"),
+    [(0.30, 0.2, EACH), (0.30, 0.4, EACH), (0.09, 0.2, EACH), (0.09, 0.05, EACH), (0.50, 0.2, SPARSE)],
+)
+def test_a_loss_that_falls_slowly_beneath_its_noise_is_not_called_a_standstill(
+    fall: float, noise: float, steps: Sequence[int]
+) -> None:
+    assert alarms(lambda step: 2.0 - fall * step / steps[-1], noise, steps, seeds=12) == 0
+
+
+@pytest.mark.parametrize("noise", [0.2, 0.05])
+def test_a_loss_that_fell_and_rests_in_its_noise_is_well(noise: float) -> None:
+    assert alarms(lambda step: 1.8 + 0.2 * max(0.0, 1 - step / 200), noise, range(2500), seeds=5) == 0
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps"), [(0.005, range(300)), (0.02, range(650)), (0.05, range(1200)), (0.05, range(0, 4000, 7))],
+)
+def test_a_loss_that_stands_still_in_noise_is_found_in_time(noise: float, steps: Sequence[int]) -> None:
+    assert alarms(lambda _: 2.0, noise, steps, seeds=10) >= 9
+
+
+def test_while_the_learning_rate_warms_up_the_loss_need_not_fall() -> None:
+    warming = [view for step in range(300) for view in trained([2.3], first=step, rate=1e-4 * (step + 1))]
+    after = [view for step in range(300, 600) for view in trained([2.3], first=step, rate=0.03)]
+
+    assert fired(LossNotDecreasing(), warming) == []
+    first, *_ = fired(LossNotDecreasing(), [*warming, *after])
+    assert 340 <= first[0] < 400
+
+
+def test_a_run_that_was_started_again_is_not_taken_for_well_before_it_is_known() -> None:
+    again = said(LossNotDecreasing(), trained(noisy([2.3] * 100, 0.02), first=500))
+
+    assert all(isinstance(item, Unjudged) for items in again for item in items)
+    assert all(again)
 
 
 def test_a_rise_within_what_noise_explains_is_let_pass() -> None:
@@ -117,6 +186,9 @@ def test_between_two_medians_nothing_is_judged() -> None:
     ("views", "reason"),
     [
         (trained([2.3] * 30), "the losses recorded do not span 50 steps and 10 more yet"),
+        (trained([2.3] * 50, every=7),
+         "5 medians of 10 losses so far since the learning rate last rose; it compares 6"),
+        (trained([2.3, 2.5] * 40), "whether the loss falls cannot be told from its noise yet"),
         (trained([2.3] * 100, optimizer="G"),
          "with several optimizers a loss need not fall, as in adversarial training"),
         (trained([math.nan] * 100), "no training loss was recorded that is finite"),
@@ -134,10 +206,11 @@ def test_a_long_run_is_remembered_in_bounded_memory_with_its_start_and_its_best(
     for view in trained(losses):
         list(rule.judge(view, memory))
 
-    values = [value for _, value in memory["blocks"]]
+    values = [point[2] for point in memory["points"]]
     assert len(values) == 200
     assert values[0] == 5.0
     assert min(values) == 0.5
+    assert len(memory["course"]) < 120
 
 
 def epochs(training: Sequence[float], validation: Sequence[float], key: Key = CROSS_ENTROPY) -> list[StepView]:
@@ -163,6 +236,17 @@ def test_validation_that_rises_while_training_falls_is_overfitting() -> None:
     assert symptom.remedy.startswith("Stop, and take the weights of step 30.")
     assert [view.step.number for view, items in zip(views, found, strict=True)
             if items and isinstance(items[0], Symptom)] == [40, 50]
+
+
+def test_the_first_evaluations_after_a_restart_do_not_call_overfitting_gone() -> None:
+    judge = Judge(Overfit(), SystemClock())
+    before = epochs((1.0, 0.5, 0.2, 0.1, 0.05, 0.04), (1.0, 0.6, 0.5, 0.8, 0.9, 1.0))
+    after = epochs((0.03, 0.02, 0.01), (1.1, 1.1, 1.2))
+    events = [event for view in before for event in judge.take(view)[0]]
+    judge.new_attempt("p0")
+    events += [event for view in after for event in judge.take(view)[0]]
+
+    assert [event.state for event in events] == [FindingState.OPEN]
 
 
 def test_a_gap_alone_is_no_overfitting() -> None:

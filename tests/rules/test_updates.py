@@ -91,6 +91,19 @@ def test_a_large_step_that_helped_is_let_pass(loss: float, expected: list[str]) 
     assert symptoms(updating(0.9, loss=2.3), step_of(1, loss=loss))[-1] == expected
 
 
+def test_under_a_budget_a_large_step_is_judged_by_the_next_loss_that_was_recorded() -> None:
+    memory: Memory = {}
+    views = [updating(0.7, 7, loss=2.3), step_of(214, loss=9.0)]
+
+    (waiting, told) = (list(WeightUpdateRatio().judge(view, memory)) for view in views)
+
+    assert [type(item) for item in waiting] == [Unjudged]
+    (symptom, _) = told
+    assert isinstance(symptom, Symptom)
+    assert symptom.since == 7
+    assert "and the loss went from 2.3 to 9 by step 214" in symptom.message
+
+
 def test_a_large_step_is_told_once() -> None:
     assert symptoms(updating(0.9, loss=2.3), step_of(1, loss=2.9), step_of(2, loss=3.0)) == [[], ["large"], []]
 

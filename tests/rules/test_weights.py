@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from barograph.model.finding import Symptom
+from barograph.model.clock import SystemClock
+from barograph.model.finding import FindingState, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode, Step
 from barograph.model.summary import MOMENT_FIELDS, Summary
@@ -19,6 +20,7 @@ from barograph.rules.columns import Table
 from barograph.rules.standstill import runs_of, signatures
 from barograph.rules.weights import FrozenParameter, UnchangedTensor
 from barograph.runs.view import StepView
+from barograph.watch.judge import Judge
 
 ONES = Summary(count=4, min=1.0, max=1.0, sum=4.0, sum_sq=4.0, sum_abs=4.0)
 ZEROS = Summary(count=4, zeros=4, min=0.0, max=0.0)
@@ -80,7 +82,8 @@ def test_the_finding_names_the_tensor_and_its_value() -> None:
     (found,) = said(UnchangedTensor(), *(step_of(number, losses={"total": ONES}) for number in range(3)))[-1]
 
     assert isinstance(found, Symptom)
-    assert found.message == '"loss:total" did not change over 3 recorded steps.'
+    assert found.message == '"loss:total" did not change over 3 recorded steps, from step 0 to 2.'
+    assert found.since == 0
     assert found.evidence[0].text == "sum 4.0 in each of the last 3 recorded steps"
     assert found.remedy.startswith("See that the loss depends on the model's output")
 
@@ -113,10 +116,10 @@ def test_a_tensor_is_compared_with_the_last_step_that_recorded_it() -> None:
     found = said(UnchangedTensor(), *views)
 
     assert [item.message for item in found[3] if isinstance(item, Symptom)] == [
-        '"loss:b" did not change over 3 recorded steps.'
+        '"loss:b" did not change over 3 recorded steps, from step 1 to 3.'
     ]
     assert [item.message for item in found[4] if isinstance(item, Symptom)] == [
-        '"loss:a" did not change over 3 recorded steps.'
+        '"loss:a" did not change over 3 recorded steps, from step 0 to 4.'
     ]
 
 
@@ -155,11 +158,13 @@ def frozen(steps: int, *, gradient: float | None = 1.0, rate: float = 0.1, dtype
 def test_a_weight_that_stays_although_it_has_a_gradient_is_in_no_optimizer() -> None:
     found = said(FrozenParameter(), *frozen(10))
 
-    assert found[8] == []
+    assert found[8] == [Unjudged("9 steps were recorded so far in which a weight could move; it compares 10")]
     (symptom,) = found[9]
     assert isinstance(symptom, Symptom)
+    assert symptom.since == 0
     assert symptom.message == (
-        'Of 2 parameters "a" did not change at all over 10 recorded steps, although gradients reach them.'
+        'Of 2 parameters "a" did not change at all over 10 recorded steps, from step 0 to 9, although '
+        'gradients reach them.'
     )
     assert symptom.remedy.startswith("Hand them to an optimizer")
 
@@ -209,6 +214,58 @@ def test_what_is_not_finite_is_left_to_the_rule_for_it() -> None:
     assert symptoms(FrozenParameter(), *views) == [[]] * 12
 
 
+@pytest.mark.parametrize(
+    ("rule", "steps"),
+    [(FrozenParameter(), frozen(9)), (UnchangedTensor(), [step_of(number, losses={"a": ONES}) for number in range(2)]),
+     (UnchangedTensor(), [step_of(number, losses={"a": summary(number + 1.0)}, gradients={"b": ONES})
+                          for number in range(2)])],
+)
+def test_until_enough_steps_are_known_nothing_is_called_well(rule: Rule, steps: list[StepView]) -> None:
+    assert [[type(item) for item in items] for items in said(rule, *steps)] == [[Unjudged]] * len(steps)
+
+
+@pytest.mark.parametrize(
+    ("rule", "steps"),
+    [(FrozenParameter(), frozen(30)),
+     (UnchangedTensor(num_steps=5), [step_of(number, losses={"a": ONES}) for number in range(30)])],
+)
+def test_what_is_open_stays_open_over_a_restart_if_nothing_changed(rule: Rule, steps: list[StepView]) -> None:
+    judge = Judge(rule, SystemClock())
+    events = [event for view in steps for event in judge.take(view)[0]]
+    judge.new_attempt("p0")
+    events += [event for view in steps for event in judge.take(view)[0]]
+
+    assert [event.state for event in events] == [FindingState.OPEN]
+
+
+def test_a_few_gradients_do_not_make_up_for_losses_that_were_seen_often_enough() -> None:
+    losses = [step_of(number, losses={"a": ONES}) for number in range(4)]
+
+    found = said(UnchangedTensor(), *losses, step_of(4, losses={"a": ONES}, gradients={"b": ONES}))
+
+    assert [type(item) for item in found[-1]] == [Unjudged, Symptom]
+
+
+def spread(steps: list[StepView], numbers: Sequence[int]) -> list[StepView]:
+    """Return the same views as if these steps had been recorded of a longer training."""
+    for view, number in zip(steps, numbers, strict=True):
+        view.step = replace(view.step, number=number)
+    return steps
+
+
+def test_under_a_budget_a_run_counts_from_its_first_step_over_all_gaps() -> None:
+    numbers = [*range(0, 35, 7), *range(235, 270, 7)]
+
+    (weight,) = said(FrozenParameter(), *spread(frozen(10), numbers))[-1]
+    still = [step_of(number, losses={"a": ONES}) for number in range(10)]
+    (loss,) = said(UnchangedTensor(), *spread(still, numbers))[-1]
+
+    assert isinstance(weight, Symptom)
+    assert isinstance(loss, Symptom)
+    assert (weight.since, loss.since) == (0, 0)
+    assert "over 10 recorded steps, from step 0 to 263" in weight.message
+
+
 def table(*rows: Summary, paths: tuple[str, ...] = ("a", "b")) -> Table:
     view = step_of(weights=dict(zip(paths, rows, strict=True)))
     columns = view.columns(Kind.WEIGHT)
@@ -241,7 +298,7 @@ def test_runs_are_counted_tensor_by_tensor_and_survive_json() -> None:
     memory: dict[str, object] = {}
     counts = []
     for item in (ONES, ONES, NAN, ONES):
-        counts.append(runs_of(table(ONES, item), memory).tolist())
+        counts.append(runs_of(table(ONES, item), memory, step=len(counts)).length.tolist())
         memory = json.loads(json.dumps(memory))
 
     assert counts == [[1, 1], [2, 2], [3, 1], [4, 1]]
@@ -250,8 +307,19 @@ def test_runs_are_counted_tensor_by_tensor_and_survive_json() -> None:
 def test_runs_follow_tensors_that_come_and_go() -> None:
     memory: dict[str, object] = {}
 
-    first = runs_of(table(ONES, ONES), memory).tolist()
-    second = runs_of(table(ONES, ONES, paths=("b", "c")), memory).tolist()
-    third = runs_of(table(ONES, ONES, ONES, paths=("c", "a", "b")), memory).tolist()
+    first = runs_of(table(ONES, ONES), memory, step=0)
+    second = runs_of(table(ONES, ONES, paths=("b", "c")), memory, step=7)
+    third = runs_of(table(ONES, ONES, ONES, paths=("c", "a", "b")), memory, step=200)
 
-    assert (first, second, third) == ([1, 1], [2, 1], [2, 2, 3])
+    assert [runs.length.tolist() for runs in (first, second, third)] == [[1, 1], [2, 1], [2, 2, 3]]
+    assert [runs.since.tolist() for runs in (first, second, third)] == [[0, 0], [0, 7], [7, 0, 0]]
+
+
+def test_a_run_begins_anew_where_the_tensor_changed() -> None:
+    memory: dict[str, object] = {}
+    changed = replace(ONES, sum=5.0)
+    items = ((0, ONES), (7, ONES), (14, changed), (214, changed))
+
+    since = [runs_of(table(item, ONES), memory, step=step).since.tolist() for step, item in items]
+
+    assert since == [[0, 0], [0, 0], [14, 0], [14, 0]]

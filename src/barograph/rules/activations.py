@@ -67,27 +67,34 @@ class DeadRelu(Rule):
                           schedule=_EVERY, units=True),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        judged = waiting = 0
+        judged = waiting = early = 0
         last: dict[str, int] = memory.setdefault("judged", {})
         for subject, units in _after(view, ("ReLU", "ReLU6"), "relu"):
             if view.step.number < last.get(subject.key.path, 0) + _APART_STEPS:
-                waiting += 1
+                early += 1
                 continue
-            gathered = _gathered(memory, subject.key, units, _AT["zeros"], least=round(1 / self.threshold_inactivity))
+            gathered = _gathered(memory, view.step.number, subject.key, units, _AT["zeros"],
+                                 least=round(1 / self.threshold_inactivity))
             if gathered is None:
                 waiting += 1
                 continue
             judged += 1
             last[subject.key.path] = view.step.number
-            zeros, count = gathered
+            zeros, count, since = gathered
             active = 1.0 - zeros / count
             dead = active < self.threshold_inactivity
             if dead.mean() > self.threshold_layer:
-                yield self._symptom(view, subject, dead, count)
-        if not judged or waiting:
+                yield self._symptom(view, subject, dead, count, since)
+        if waiting:
             yield Unjudged("outputs of ReLU units were recorded, but fewer than it takes to call one dead")
+        elif early:
+            yield Unjudged(f"a layer is judged every {_APART_STEPS} steps, from step {_APART_STEPS} on")
+        elif not judged:
+            yield Unjudged(_why_none(view, ("ReLU", "ReLU6"), "relu"))
 
-    def _symptom(self, view: StepView, subject: Subject, dead: NDArray[np.bool_], count: int) -> Symptom:
+    def _symptom(
+        self, view: StepView, subject: Subject, dead: NDArray[np.bool_], count: int, since: int
+    ) -> Symptom:
         share = float(dead.mean())
         slower = sentence(lower_rate(learning_rate(view), 10))
         return Symptom(
@@ -97,7 +104,7 @@ class DeadRelu(Rule):
                    "with zero biases, or a normalisation layer before it.",
             evidence=(Evidence(subject.key, view.step.number, "dead_share", share, self.threshold_layer,
                                f"{percent(share)} of units dead"),),
-            subject=subject.key.path,
+            subject=subject.key.path, since=since,
         )
 
 
@@ -153,7 +160,7 @@ class SaturatedActivation(Rule):
                 yield self._symptom(view, subject, derivative, saturated)
         if not judged:
             yield Unjudged("only the model's last activation is a tanh or sigmoid" if found else
-                           "no units after a tanh or sigmoid were recorded")
+                           _why_none(view, ("Tanh", "Sigmoid"), "tanh", "sigmoid"))
 
     def _symptom(self, view: StepView, subject: Subject, derivative: Numbers, saturated: NDArray[np.bool_]) -> Symptom:
         share, middle = float(saturated.mean()), float(np.median(derivative))
@@ -193,17 +200,29 @@ def _after(view: StepView, classes: tuple[str, ...], function: str) -> Iterator[
             yield subject, units
 
 
-def _gathered(memory: Memory, key: Key, units: UnitSummaries, column: int, *, least: int) -> tuple[Numbers, int] | None:
-    """Return one column and the outputs a unit, added up over recorded steps until there are `least`; else None."""
-    waiting: dict[str, Any] = memory.setdefault("waiting", {})
-    values, count = units.columns[:, column], units.count
-    before = waiting.pop(str(key), None)
+def _why_none(view: StepView, classes: tuple[str, ...], *functions: str) -> str:
+    """Return why no layer with these activations could be judged in a step."""
+    seen = (*view.unit_summaries(Kind.OUTPUT, classes), *view.unit_summaries(Kind.INPUT, functions))
+    after = " or ".join(functions)
+    if any(len(units.columns) < _LEAST_UNITS for _, units in seen):
+        return f"the layers after a {after} have fewer than {_LEAST_UNITS} units: they are answers or gates"
+    return f"no units after a {after} were recorded"
+
+
+def _gathered(
+    memory: Memory, step: int, key: Key, units: UnitSummaries, column: int, *, least: int
+) -> tuple[Numbers, int, int] | None:
+    """Return one column and the outputs a unit, added up over recorded steps until there are `least`, and the first
+    of these steps; else None."""
+    gathering: dict[str, Any] = memory.setdefault("gathering", {})
+    values, count, since = units.columns[:, column], units.count, step
+    before = gathering.pop(str(key), None)
     if before is not None and len(before[0]) == len(values):
-        values, count = values + np.asarray(before[0]), count + before[1]
+        values, count, since = values + np.asarray(before[0]), count + before[1], before[2]
     if count < least:
-        waiting[str(key)] = [values.tolist(), count]
+        gathering[str(key)] = [values.tolist(), count, since]
         return None
-    return values, count
+    return values, count, since
 
 
 def _where(subject: Subject) -> str:

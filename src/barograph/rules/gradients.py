@@ -17,6 +17,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import LayerTable, layers_of, learning_rate, stated_loss, table_of
+from barograph.rules.recovery import is_gaining
 from barograph.rules.words import lower_rate, number, sentence
 from barograph.runs.view import StepView
 
@@ -33,7 +34,8 @@ class VanishingGradient(Rule):
     What it sees: the gradients of each layer (all parameters of one module together), before clipping. A
       layer's gradient has vanished where its norm is less than `ratio` of that of the layer with the greatest,
       or where its mean magnitude is below `threshold` and its norm less than a hundredth of the greatest.
-      Every tenth step is judged.
+      Every tenth step is judged. Where the least ratio is half more than it was three judgements ago, it recovers by
+      itself, as in layers that are begun at nearly zero on purpose (LayerScale), and is let pass.
     Why it matters: such a layer keeps its first random values, and those behind it can only work with what it
       happens to make of the input.
     What to do: replace sigmoid and tanh between layers by ReLU or GELU; put normalisation layers or residual
@@ -78,9 +80,10 @@ class VanishingGradient(Rule):
         norms = np.where(judged, layers.l2, 0.0)
         greatest = int(np.argmax(norms))
         share = norms / norms[greatest]
+        gains = is_gaining(float(share[judged].min()), memory)
         small = (share < self.ratio) | ((layers.mean_abs_nonzero < self.threshold) & (share < 0.01))
         rows = np.flatnonzero(small & judged & (np.arange(len(layers)) != greatest))
-        if not len(rows):
+        if not len(rows) or gains:
             return
         worst = rows[np.argsort(share[rows], kind="stable")]
         yield Symptom(
@@ -160,11 +163,15 @@ class GradientNormSpike(Rule):
             return
         history: list[float] = memory.setdefault("log_norms", [])
         level, z = _level_and_z(math.log(norm), history, _LEAST_SPREAD)
-        seen = len(history)
+        seen, unseen = len(history), view.step.number - memory.get("last", view.step.number)
+        memory["last"] = view.step.number
         self._remember(math.log(norm), history, memory)
         loss_is_high = self._loss_is_high(view, memory.setdefault("losses", []))
         if seen < _LEAST_HISTORY:
             yield Unjudged(f"{seen + 1} gradients so far; it compares with {_LEAST_HISTORY}")
+            return
+        if unseen > _LONGEST_GAP:
+            yield Unjudged(f"{unseen - 1} steps before it were not recorded; what is sudden cannot be told")
             return
         usual, highest = math.exp(level), math.exp(memory.get("highest", -math.inf))
         if norm < self.factor * usual or z < self.z or norm < _ABOVE_HIGHEST * highest or not loss_is_high:
@@ -201,6 +208,7 @@ class GradientNormSpike(Rule):
 
 
 _LEAST_HISTORY = 20
+_LONGEST_GAP = 100
 _ABOVE_HIGHEST = 3.0
 _LOSS_SPREADS = 3.0
 _LEAST_SPREAD = 0.1

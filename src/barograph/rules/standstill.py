@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,30 +34,43 @@ def signatures(moments: Numbers) -> NDArray[np.uint64]:
         return np.asarray((mixed * _MIX[::-1]).sum(axis=1, dtype=np.uint64))
 
 
-def runs_of(table: Table, memory: dict[str, Any], *, rtol: float = 0.0, atol: float = 0.0) -> NDArray[np.int64]:
-    """Return over how many recorded steps, this one included, each tensor has been the same.
+class Runs(NamedTuple):
+    """For how long each tensor of a table has been the same.
+
+    Attributes:
+        length: Over how many recorded steps, the present one included.
+        since: The first of these steps.
+    """
+
+    length: NDArray[np.int64]
+    since: NDArray[np.int64]
+
+
+def runs_of(table: Table, memory: dict[str, Any], *, step: int, rtol: float = 0.0, atol: float = 0.0) -> Runs:
+    """Return for how long each tensor has been the same.
 
     Args:
         table: The tensors that were recorded in this step.
         memory: What this function remembers, empty at first; a tensor that was not recorded in a step is
             compared with the last one that did.
+        step: This one.
         rtol, atol: As in `numpy.allclose`, for each moment; both 0: the same to the last bit.
     """
     exact = not (rtol or atol)
-    known_paths: list[str] = memory.get("paths", [])
+    known_paths: list[str] = memory.get("paths", []) if "since" in memory else []
     paths = list(table.paths)
     states = signatures(table.moments) if exact else table.moments
     before = aligned(known_paths, paths)
-    runs = np.ones(len(paths), np.int64)
+    runs = Runs(np.ones(len(paths), np.int64), np.full(len(paths), step, np.int64))
     if known_paths:
-        past_runs = np.array(memory["runs"], np.int64)
-        past = np.array(memory["states"], states.dtype)
         known = before >= 0
-        then = past[before[known]]
-        now = states[known]
+        at = before[known]
+        then, now = np.array(memory["states"], states.dtype)[at], states[known]
         same = now == then if exact else np.isclose(now, then, rtol=rtol, atol=atol, equal_nan=True).all(axis=1)
-        runs[known] = np.where(same, past_runs[before[known]] + 1, 1)
-    _remember(memory, known_paths, paths, states, runs)
+        runs.length[known] = np.where(same, np.array(memory["runs"], np.int64)[at] + 1, 1)
+        runs.since[known] = np.where(same, np.array(memory["since"], np.int64)[at], step)
+    _remember(memory, known_paths, paths, {"states": states.tolist(), "runs": runs.length.tolist(),
+                                           "since": runs.since.tolist()})
     return runs
 
 
@@ -74,18 +87,17 @@ def aligned(known: list[str], paths: list[str]) -> NDArray[np.intp]:
     return np.array([at.get(path, -1) for path in paths], np.intp)
 
 
-def _remember(
-    memory: dict[str, Any], known: list[str], paths: list[str], states: NDArray[Any], runs: NDArray[np.int64]
-) -> None:
+def _remember(memory: dict[str, Any], known: list[str], paths: list[str], values: dict[str, list[Any]]) -> None:
     if not known or known == paths:
-        memory["paths"], memory["states"], memory["runs"] = paths, states.tolist(), runs.tolist()
+        memory.update(paths=paths, **values)
         return
     at = {path: index for index, path in enumerate(known)}
-    for path, state, run in zip(paths, states.tolist(), runs.tolist(), strict=True):
+    for row, path in enumerate(paths):
         index = at.get(path)
         if index is None:
             known.append(path)
-            memory["states"].append(state)
-            memory["runs"].append(run)
-        else:
-            memory["states"][index], memory["runs"][index] = state, run
+        for name, column in values.items():
+            if index is None:
+                memory[name].append(column[row])
+            else:
+                memory[name][index] = column[row]

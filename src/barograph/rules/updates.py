@@ -131,7 +131,8 @@ class WeightUpdateRatio(Rule):
         if large["loss"] is not None and found is not None and found[1] < large["loss"] - _HELPED * abs(large["loss"]):
             return
         loss = "" if found is None or large["loss"] is None else (
-            f", and the loss went from {number(large['loss'])} to {number(found[1])}")
+            f", and the loss went from {number(large['loss'])} to {number(found[1])}"
+            + (f" by step {view.step.number}" if view.step.number > large["step"] + 1 else ""))
         factor = _round_factor(large["ratio"] / _USUAL_AT_FIRST)
         yield Symptom(
             message=f"One optimizer step changed the weights by {number(large['ratio'])} times their norm{loss}; up to "

@@ -70,21 +70,33 @@ class UnchangedTensor(Rule):
             yield Unjudged("no step of training was recorded that the optimizer made")
             return
         same: list[tuple[Table, int]] = []
+        since: list[int] = []
+        waiting = 0
         for kind in self.kinds:
             table = table_of(view, Kind(kind))
-            runs = runs_of(table, memory.setdefault(kind, {}), rtol=self.rtol, atol=self.atol)
+            known = memory.setdefault(kind, {})
+            runs = runs_of(table, known, step=view.step.number, rtol=self.rtol, atol=self.atol)
+            known["steps"] = known.get("steps", 0) + bool(len(table))
+            waiting += bool(len(table)) and known["steps"] < self.num_steps
             counts = (table.column("count") > table.column("zeros")) & (self.equal_nan | (table.column("nan") == 0))
-            unchanged = (runs >= self.num_steps) & counts
+            unchanged = (runs.length >= self.num_steps) & counts
             if kind in _GRADIENTS and not (_matters(table, memory) and (unchanged == counts).all()):
                 continue
             same += [(table, int(row)) for row in np.flatnonzero(unchanged)]
-        if not same:
-            return
+            since += runs.since[unchanged].tolist()
+        if waiting:
+            yield Unjudged(f"fewer than {self.num_steps} steps were recorded so far that could be the same")
+        if same:
+            yield self._symptom(same, since=min(since), step=view.step.number)
+
+    def _symptom(self, same: list[tuple[Table, int]], *, since: int, step: int) -> Symptom:
         keys = [table.subjects[row].key for table, row in same]
-        yield Symptom(
-            message=f"{names([str(key) for key in keys])} did not change over {self.num_steps} recorded steps.",
+        return Symptom(
+            message=f"{names([str(key) for key in keys])} did not change over {self.num_steps} recorded steps, from "
+                    f"step {since} to {step}.",
             remedy=_against_standstill({key.kind for key in keys}),
-            evidence=tuple(self._evidence(table, row, view.step.number) for table, row in same[:3]),
+            evidence=tuple(self._evidence(table, row, step) for table, row in same[:3]),
+            since=since,
         )
 
     def _evidence(self, table: Table, row: int, step: int) -> Evidence:
@@ -152,14 +164,19 @@ class FrozenParameter(Rule):
             yield Unjudged("the learning rate was 0 in every recorded step")
             return
         pairs = _paired(weights, gradients)
-        runs = runs_of(pairs.weights, memory.setdefault("weights", {}))
-        push = _push_since(pairs, runs, memory.setdefault("push", {}))
+        runs = runs_of(pairs.weights, memory.setdefault("weights", {}), step=view.step.number)
+        push = _push_since(pairs, runs.length, memory.setdefault("push", {}))
+        memory["steps"] = memory.get("steps", 0) + 1
+        if memory["steps"] < self.num_steps:
+            yield Unjudged(f"{memory['steps']} steps were recorded so far in which a weight could move; it compares "
+                           f"{self.num_steps}")
+            return
         for subject, level in (("not moved", _PUSHED), ("gradient zero", _NO_PUSH)):
-            rows = np.flatnonzero((runs >= self.num_steps) & (push == level)).tolist()
+            rows = np.flatnonzero((runs.length >= self.num_steps) & (push == level)).tolist()
             if rows:
-                yield self._symptom(subject, pairs, rows, view.step.number)
+                yield self._symptom(subject, pairs, rows, since=int(runs.since[rows].min()), step=view.step.number)
 
-    def _symptom(self, subject: str, pairs: _Pairs, rows: list[int], step: int) -> Symptom:
+    def _symptom(self, subject: str, pairs: _Pairs, rows: list[int], *, since: int, step: int) -> Symptom:
         weights, gradients = pairs.weights, pairs.gradients
         if subject == "not moved":
             why, remedy = "although gradients reach them", _against_not_moving(pairs, rows)
@@ -170,8 +187,8 @@ class FrozenParameter(Rule):
             )
         return Symptom(
             message=f"Of {len(weights)} parameters {names([weights.paths[row] for row in rows])} did not change at all "
-                    f"over {self.num_steps} recorded steps, {why}.",
-            remedy=remedy, subject=subject,
+                    f"over {self.num_steps} recorded steps, from step {since} to {step}, {why}.",
+            remedy=remedy, subject=subject, since=since,
             evidence=tuple(
                 Evidence(weights.subjects[row].key, step, "l2", float(weights.l2[row]), math.nan,
                          f"norm {number(float(weights.l2[row]))} unchanged, gradient norm "
