@@ -10,7 +10,7 @@ from rich.text import Text
 from barograph.cli.figures import count, figure, local_time
 from barograph.cli.findings import print_findings
 from barograph.cli.opening import run_at, tell_damage
-from barograph.cli.printing import Cell, Column, Printer, shown
+from barograph.cli.printing import Cell, Column, Printer
 from barograph.model.finding import Finding
 from barograph.model.key import Kind
 from barograph.rules.columns import learning_rate, stated_loss
@@ -18,6 +18,7 @@ from barograph.runs.around import Change, Surroundings, around, findings_near, g
 from barograph.runs.reader import Run
 from barograph.runs.view import StepView
 from barograph.watch.recall import recalled
+from barograph.watch.wording import shown
 
 _MOST_CHANGES = 10
 _SMALL = 0.1

@@ -13,7 +13,7 @@ from barograph.cli.findings import print_findings
 from barograph.cli.layers_table import layer_to_json, print_layers
 from barograph.cli.numbers import number_to_json, numbers_of, print_numbers
 from barograph.cli.opening import run_at, tell_damage
-from barograph.cli.printing import Cell, Column, Printer, shown
+from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
 from barograph.model.finding import FindingState
 from barograph.model.manifest import Heartbeat
@@ -22,6 +22,7 @@ from barograph.runs.layers import layers_of
 from barograph.runs.reader import Run
 from barograph.runs.roster import WorkerState
 from barograph.watch.recall import Recall, recalled
+from barograph.watch.wording import shown
 
 _WORKERS = (
     Column("worker"), Column("attempt", right=True), Column("state"), Column("steps", right=True),
@@ -39,7 +40,8 @@ def print_run(place: str, *, as_json: bool) -> None:
     """
     run, printer = run_at(place), Printer()
     now = glance(run.store)
-    recall = recalled(run.store)
+    run.keys()  # opens every file, so that what is damaged is known before anything is said of the run
+    recall = recalled(run.store, run.damage)
     if as_json:
         _print_json(printer, run, now, recall)
     else:
