@@ -93,7 +93,7 @@ def test_settings_that_only_a_newer_barograph_knows_do_not_matter(healthy: Path)
         "settings": {"rules": ["overfit"], "of_the_future": 3},
     })
 
-    assert settings_for(run, Options()).rules == ("overfit",)
+    assert settings_for(run, Options())[0].rules == ("overfit",)
 
 
 def test_fresh_leaves_nothing_in_the_run(call: Call, sick: Path) -> None:
