@@ -143,6 +143,19 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(
     assert victim.name in said.err
 
 
+def test_of_a_damaged_run_it_is_not_said_that_it_has_no_findings(
+    call: Call, copy: Path, flip: Callable[[Path], Path]
+) -> None:
+    call("watch", copy, "--rules", "non-finite,unchanged-tensor")
+    assert "No findings" in call("show", copy).out
+
+    victim = flip(copy)
+
+    for said in (call("show", copy), call("show", copy, "--json")):
+        assert "No findings" not in said.out
+        assert victim.name in said.out
+
+
 def test_a_run_that_goes_on_is_shown_as_it_stands(
     call: Call, tmp_path: Path, going_on: Callable[..., Any]
 ) -> None:

@@ -106,11 +106,6 @@ class Child:
         return int(self._started.returncode)
 
     @property
-    def pid(self) -> int:
-        """Number of its process."""
-        return int(self._started.pid)
-
-    @property
     def _started(self) -> subprocess.Popen[bytes]:
         assert self._process is not None
         return self._process

@@ -98,7 +98,7 @@ def command(
         supervision = Supervision(store, chosen, settings, claim.attempt, live=live, as_json=as_json)
         child.wait()
     supervision.close(child.exit_code)
-    end_like(supervision.exit_code(child.exit_code, child.pid))
+    end_like(supervision.exit_code(child.exit_code))
 
 
 def _program(command: list[str]) -> str:

@@ -19,7 +19,7 @@ from rich.console import Console
 from barograph.cli.live import LiveView, can_be_drawn_on, status
 from barograph.errors import EXIT_STOPPED, BarographError, StoreError
 from barograph.model.finding import FindingState
-from barograph.model.manifest import EndState
+from barograph.model.manifest import CAUGHT, EndState
 from barograph.model.settings import Settings
 from barograph.rules.base import Rule
 from barograph.runs.claim import workers_of
@@ -93,20 +93,16 @@ class Supervision:
             if exit_code:
                 self._say(f"  command   {_how_it_ended(exit_code)}")
 
-    def exit_code(self, exit_code: int, pid: int) -> int:
+    def exit_code(self, exit_code: int) -> int:
         """Return the code to end with after a command that ended with `exit_code`.
 
-        That is the command's own. Only of a launcher it says nothing: it ends with 1 whatever code its workers had,
-        so where a finding has stopped them, that is said in its place.
-
-        Args:
-            exit_code: Of the command.
-            pid: Of its process; one that trains itself has chosen its code itself.
+        That is the command's own. Only the 1 of an exception says too little: a launcher ends with it whatever code
+        its workers had, and so does a script that shows exceptions its own way. Where a worker ended because it
+        was stopped, that is said in its place; where its script caught the stop, it has chosen its code itself.
         """
         workers = self._summary.workers if self._summary else ()
-        is_launcher = all(worker.pid != pid for worker in workers)
-        stopped = any(worker.state is EndState.STOPPED for worker in workers)
-        return EXIT_STOPPED if exit_code == 1 and stopped and is_launcher else exit_code
+        stopped = any(item.state is EndState.STOPPED and not item.reason.endswith(CAUGHT) for item in workers)
+        return EXIT_STOPPED if exit_code == 1 and stopped else exit_code
 
     def _notifiers_for(self, settings: Settings) -> list[Notifier]:
         notifiers: list[Notifier] = []

@@ -30,7 +30,9 @@ class OneWorker(Run):
         super().__init__(store)
         known = workers_in(self)
         if worker not in known:
-            raise UnknownWorker(f'"{worker}" is no worker that published anything. {nearest(worker, known)} ({self.url})')
+            raise UnknownWorker(
+                f'"{worker}" is no worker that published anything. {nearest(worker, known)} ({self.url})'
+            )
         self._worker = worker
 
     def steps(

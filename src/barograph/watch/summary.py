@@ -36,7 +36,6 @@ class WorkerReport:
         word: "finished", "stopped", "failed"; "running", "killed", or "silent" where it cannot be known.
         reason: Why it ended, for people.
         last: Its last heartbeat; None where it gave none that can be read.
-        pid: Number of its process, on its host.
         published, published_seen: Steps that its records say it made, and those of them with tensors; where it was
             killed they may be more than its last heartbeat knew. 0 where others' records tell of them, too.
     """
@@ -46,7 +45,6 @@ class WorkerReport:
     word: str
     reason: str
     last: Heartbeat | None
-    pid: int = 0
     published: int = 0
     published_seen: int = 0
 
@@ -169,12 +167,12 @@ def _report(store: Store, worker: Worker, watcher: Watcher | None) -> WorkerRepo
     """Return how a worker fared; `watcher` saw its records, and of its group no other's."""
     ending = _ending(store, worker)
     if ending is not None:
-        return WorkerReport(worker.name, ending.state, ending.state.value, ending.reason, ending.last, worker.pid)
+        return WorkerReport(worker.name, ending.state, ending.state.value, ending.reason, ending.last)
     word = {True: "running", False: "killed", None: "silent"}[is_alive(process_of(worker))]
     progress = watcher.progress(group_of(worker.name)) if watcher else None
     if progress is None or progress.attempt != worker.attempt:
         progress = Progress(worker.attempt)
-    return WorkerReport(worker.name, None, word, "", heartbeat_of(store, worker), worker.pid, progress.made,
+    return WorkerReport(worker.name, None, word, "", heartbeat_of(store, worker), progress.made,
                         progress.with_tensors)
 
 
