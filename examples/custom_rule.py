@@ -24,7 +24,7 @@ from barograph.model.selection import Selection
 from barograph.rules.base import Memory, Rule, parameter
 from barograph.runs.view import StepView
 from barograph.watch.loop import Watcher
-from barograph.watch.notifiers import TerminalNotifier
+from barograph.watch.terminal import TerminalNotifier
 
 ACCURACY = Key(Kind.SCALAR, "accuracy")
 

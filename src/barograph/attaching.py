@@ -326,6 +326,11 @@ def _start_watcher(recorded: Recording) -> subprocess.Popen[bytes] | None:
     environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
     # -P: what lies in the script's folder must not be imported in place of a library.
     command = [sys.executable, "-P", "-m", "barograph", "watch", recorded.url, "--brief"]
+    settings = recorded.session.settings
+    # By name: a watcher loads rules that are not installed, and writes files, only where it is told to.
+    command += ["--rules", ",".join(settings.rules) or "none"]
+    if settings.findings_to:
+        command += ["--findings-to", settings.findings_to]
     try:
         # Of its own session: a Ctrl-C at the terminal is for the training, whose end it still has to tell.
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=_standard_error(), stderr=_standard_error(),

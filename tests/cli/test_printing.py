@@ -177,6 +177,20 @@ def test_a_reader_that_has_seen_enough_ends_us_quietly(bin_folder: Path, healthy
     assert (code, said) == (141, b"")
 
 
+@pytest.mark.parametrize("command", ["keys", "show", "runs"])
+def test_a_reader_of_json_that_has_seen_enough_ends_us_quietly(bin_folder: Path, healthy: Path, command: str) -> None:
+    place = healthy.parent if command == "runs" else healthy
+    reading, writing = os.pipe()
+    os.close(reading)
+    with subprocess.Popen(
+        [bin_folder / "barograph", command, place, "--json"], stdout=writing, stderr=subprocess.PIPE
+    ) as process:
+        os.close(writing)
+        _, said = process.communicate(timeout=60)
+
+    assert (process.returncode, said) == (141, b"")
+
+
 def test_letters_that_the_stream_cannot_show_are_no_error(bin_folder: Path, healthy: Path) -> None:
     done = subprocess.run(
         [bin_folder / "barograph", "show", healthy], capture_output=True, check=True, timeout=60,

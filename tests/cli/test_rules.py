@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,13 +88,73 @@ def test_a_wrong_subcommand_is_answered_with_the_nearest(call: Call) -> None:
     assert "Did you mean 'explain'?" in said.err
 
 
-def test_a_rule_of_ones_own_without_a_page_is_told_what_is_missing(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "my_rules_of_the_cli.py").write_text(MY_RULE)
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Put a rule of one's own where one stands; the words of its source may be replaced. Returns how it is called."""
 
-    said = call("rules", "explain", "my_rules_of_the_cli:Mine")
+    def put(name: str, *replaced: tuple[str, str]) -> str:
+        text = MY_RULE
+        for old, new in replaced:
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        return f"{name}:Mine"
+
+    return put
+
+
+def test_of_a_rule_without_a_page_what_there_is_is_shown(call: Call, mine: Callable[..., str]) -> None:
+    said = call("rules", "explain", mine("rules_without_a_page"))
+
+    assert said.code == 0
+    assert said.lines[:2] == ["X901 mine  note", "Something of mine is wrong."]
+    assert said.row("patience")[1] == "1"
+    assert 'the docstring has no section "What it sees:"' in said.out
+
+
+def test_a_rule_without_a_docstring_is_not_described_by_its_signature(call: Call, mine: Callable[..., str]) -> None:
+    rule = mine("rules_without_a_docstring", ('    """X901: Something of mine is wrong."""\n', ""))
+
+    said = call("rules", "explain", rule)
+
+    assert said.code == 0
+    assert "Mine(" not in said.out
+    assert "Page  it has none: a page is made from a docstring." in said.lines
+    assert call("rules", "explain", rule, "--json").json["fault"] == ""
+
+
+@pytest.mark.parametrize("command", ["rules explain", "run --to run --rules"])
+def test_a_parameter_without_a_default_is_named(
+    call: Call, mine: Callable[..., str], command: str, tmp_path: Path
+) -> None:
+    rule = mine(f"rules_that_ask_{command[:3]}", ("    def judge", "    limit: float\n\n    def judge"))
+    script = [] if command.startswith("rules") else [sys.executable]
+
+    said = call(*command.split(), rule, *script)
+
+    assert (said.code, said.out) == (2, "")
+    assert said.err == (
+        "barograph: Mine.limit has no default; set limit below [rule_settings.X901] in barograph.toml.\n"
+    )
+
+
+def test_the_name_of_another_rule_is_taken(call: Call, mine: Callable[..., str]) -> None:
+    rule = mine("rules_of_a_taken_name", ('"mine"', '"dead-relu"'))
+
+    said = call("rules", "explain", rule)
 
     assert said.code == 2
-    assert 'the docstring has no section "What it sees:"' in said.err
+    assert said.err.startswith(f'barograph: {rule} (X901) has the name "dead-relu", which is that of barograph.')
+    assert "(A101)" in said.err
+
+
+def test_what_lies_where_one_stands_is_found_last(call: Call, mine: Callable[..., str]) -> None:
+    call("rules", "explain", mine("rules_that_are_found"))
+
+    assert sys.path[-1] == str(Path.cwd())
+
+
+def test_json_may_stand_before_the_subcommand(call: Call) -> None:
+    assert call("rules", "--json", "explain", "A101").json == call("rules", "explain", "A101", "--json").json

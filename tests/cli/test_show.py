@@ -68,8 +68,8 @@ def test_a_finding_is_shown_with_evidence_and_remedy(call: Call, sick: Path) -> 
 
     said = call("show", sick)
 
-    assert f"● breaking  N101 non-finite  since step {finding.since_step}, open" in said.out
-    assert finding.message in said.out
+    assert f"  ● breaking  N101 non-finite since step {finding.since_step}" in said.out
+    assert f": {finding.message}" in said.out
     assert f"· {finding.evidence[0].key} at step {finding.evidence[0].step}: {finding.evidence[0].text}" in said.out
     assert f"do: {finding.remedy}" in said.out
 
@@ -141,6 +141,19 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(
     assert said.code == 0
     assert said.lines[0] == "ein lauf ü  finished"
     assert victim.name in said.err
+
+
+def test_of_a_damaged_run_it_is_not_said_that_it_has_no_findings(
+    call: Call, copy: Path, flip: Callable[[Path], Path]
+) -> None:
+    call("watch", copy, "--rules", "non-finite,unchanged-tensor")
+    assert "No findings" in call("show", copy).out
+
+    victim = flip(copy)
+
+    for said in (call("show", copy), call("show", copy, "--json")):
+        assert "No findings" not in said.out
+        assert victim.name in said.out
 
 
 def test_a_run_that_goes_on_is_shown_as_it_stands(

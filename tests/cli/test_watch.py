@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ import pytest
 import barograph
 from barograph.cli.watching import Options, settings_for, watch_run
 from barograph.runs.control import read_stop
+from barograph.runs.papers import sealed, unsealed
 from barograph.store.urls import store_from_url
 
 Call = Callable[..., Any]
@@ -86,6 +88,94 @@ def test_rules_and_their_parameters_come_from_a_file(call: Call, copy: Path, tmp
     assert [item["code"] for item in summary["findings"]] == ["W101"]
 
 
+def test_a_file_stands_on_top_of_what_the_run_was_started_with(tmp_path: Path, trained: Callable[..., Path]) -> None:
+    place = trained(tmp_path / "run", steps=2, rules=["overfit", "dead-relu"], on_finding="stop")
+    (tmp_path / "mine.toml").write_text("[rule_settings.L102]\npatience = 7\n")
+
+    settings, _ = settings_for(barograph.open(place), Options(config=str(tmp_path / "mine.toml")))
+
+    assert (settings.rules, settings.on_finding) == (("overfit", "dead-relu"), "stop")
+    assert settings.rule_settings == {"L102": {"patience": 7}}
+
+
+MINE = '''
+import pathlib
+from dataclasses import dataclass
+
+import barograph
+
+pathlib.Path("loaded").touch()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(barograph.Rule):
+    code, name, severity = "X901", "mine", barograph.Severity.NOTE
+    needs = (barograph.Selection(kinds=frozenset({barograph.Kind.LOSS})),)
+
+    def judge(self, view, memory):
+        return ()
+'''
+
+
+def named(run: Path, **settings: Any) -> Path:
+    """Have the run's first paper say that it was started with these settings."""
+    path = run / "run.json"
+    body = unsealed(path.read_bytes(), path.name)
+    path.write_bytes(sealed({**body, "settings": {**body["settings"], **settings}}))
+    return run
+
+
+def test_what_a_run_names_is_not_loaded_unless_it_is_installed_or_typed(
+    call: Call, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    named(copy, rules=["non-finite", "theirs:Mine"], rule_settings={"X901": {"patience": 2}})
+
+    said = call("watch", copy)
+
+    assert said.code == 0
+    assert said.lines[0].endswith("are not used: theirs:Mine. To load one of your own, name it: --rules theirs:Mine")
+    assert "What the rule theirs:Mine would have found: it is not installed here." in said.out
+    assert not (tmp_path / "loaded").exists()
+    typed = call("watch", copy, "--json", "--rules", "non-finite,theirs:Mine").json
+    assert typed["rules"] == ["N101", "X901"]
+    assert (tmp_path / "loaded").exists()
+
+
+def test_a_rule_that_is_installed_is_used_whatever_the_run_calls_it(copy: Path) -> None:
+    named(copy, rules=["barograph.rules.numbers:NonFinite", "-overfit"])
+
+    settings, not_used = settings_for(barograph.open(copy), Options())
+
+    assert (settings.rules, not_used) == (("N101", "-overfit"), ())
+
+
+def test_findings_go_to_a_file_too(call: Call, sick: Path, tmp_path: Path) -> None:
+    call("watch", sick, "--rules", "non-finite", "--findings-to", tmp_path / "new folder" / "findings.jsonl")
+
+    (line,) = (tmp_path / "new folder" / "findings.jsonl").read_text().splitlines()
+    assert json.loads(line)["event"] == "opened"
+    assert json.loads(line)["run"] == str(sick)
+    assert json.loads(line)["finding"]["code"] == "N101"
+
+
+def test_findings_cannot_go_to_a_directory(call: Call, sick: Path, tmp_path: Path) -> None:
+    said = call("watch", sick, "--findings-to", tmp_path)
+
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"barograph: findings_to is {tmp_path}, a directory; it must be a file")
+
+
+def test_a_run_that_is_watched_says_nothing_of_files_to_write(call: Call, sick: Path, tmp_path: Path) -> None:
+    named(sick, findings_to=str(tmp_path / "theirs.jsonl"))
+
+    call("watch", sick)
+
+    assert not (tmp_path / "theirs.jsonl").exists()
+
+
 def test_settings_that_only_a_newer_barograph_knows_do_not_matter(healthy: Path) -> None:
     run = barograph.open(healthy)
     run.manifest = type(run.manifest)(**{
@@ -93,7 +183,7 @@ def test_settings_that_only_a_newer_barograph_knows_do_not_matter(healthy: Path)
         "settings": {"rules": ["overfit"], "of_the_future": 3},
     })
 
-    assert settings_for(run, Options()).rules == ("overfit",)
+    assert settings_for(run, Options())[0].rules == ("overfit",)
 
 
 def test_fresh_leaves_nothing_in_the_run(call: Call, sick: Path) -> None:
@@ -148,8 +238,10 @@ def test_an_interrupt_ends_the_watching_with_the_summary_so_far(
     with going_on(tmp_path / "run"):
         assert watch_run(str(tmp_path / "run"), Options(rules=["non-finite"]), wait=interrupt)
 
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "  watched   not to the end: it was interrupted"
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1] == "  watched   not to the end: it was interrupted"
+    assert "No findings" not in said
+    assert "What was not judged yet: the watching was interrupted." in said
     assert (tmp_path / "run" / "watch" / "state.json").exists()
 
 
@@ -182,6 +274,23 @@ def test_a_stop_is_asked_for_where_the_run_goes_on(
     assert request.finding_id.startswith("N101")
 
 
+@pytest.mark.parametrize(("typed", "stops"), [((), False), (("--on-finding", "stop"), True)])
+def test_a_fresh_look_stops_no_training_unless_just_that_is_typed(
+    call: Call, tmp_path: Path, going_on: Callable[..., Any], await_: Callable[..., None], typed: tuple[str, ...],
+    stops: bool
+) -> None:
+    place = tmp_path / "run"
+    with going_on(place, on_finding="stop") as (_, step):
+        step(poisoned=True)
+        await_(lambda: barograph.open(place).steps()[-1] == 1)
+        said = call("watch", place, "--once", "--fresh", "--rules", "non-finite", *typed)
+
+        request = read_stop(store_from_url(place), attempt=0)
+
+    assert "breaking  N101" in said.out
+    assert (request is not None) is stops
+
+
 def test_a_damaged_file_is_named_and_the_rest_is_judged(
     call: Call, sick: Path, flip: Callable[[Path], Path]
 ) -> None:
@@ -201,6 +310,31 @@ def test_on_a_terminal_the_last_line_tells_how_far_it_is(on_terminal: Callable[.
 
     assert "steps judged" in shown
     assert "steps judged" not in on_terminal("watch", copy, "--fresh", "--brief")
+
+
+def test_on_a_terminal_that_is_dumb_there_is_no_last_line(on_terminal: Callable[..., str], copy: Path) -> None:
+    shown = on_terminal("watch", copy, "--fresh", TERM="dumb")
+
+    assert "steps judged" not in shown
+    assert "\x1b" not in shown
+
+
+def test_where_nobody_reads_any_more_the_watching_goes_on_and_stops_the_training(
+    script: Path, bin_folder: Path, tmp_path: Path, await_: Callable[..., None]
+) -> None:
+    place = tmp_path / "run"
+    reading, writing = os.pipe()
+    os.close(reading)
+    with started(sys.executable, script, place, "finished", quiet=True) as training:
+        await_(lambda: is_run(place), PATIENCE_SECS)
+        command = [bin_folder / "barograph", "watch", place, "--brief", "--on-finding", "stop"]
+        with subprocess.Popen(command, stdout=writing, stderr=writing) as watching:
+            os.close(writing)
+            # Nothing but the stop ends this training.
+            training.wait(PATIENCE_SECS)
+            assert watching.wait(PATIENCE_SECS) == 0
+
+    assert [str(state.standing) for state in barograph.open(place).workers] == ["stopped"]
 
 
 @pytest.fixture

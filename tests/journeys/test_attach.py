@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 import threading
 import warnings
@@ -267,6 +268,39 @@ def test_the_watcher_that_attach_starts_tells_findings_and_stops_the_training(de
     assert "p0        stopped (N101 non-finite: " in ended.err
     assert desk.ending()["state"] == "stopped"
     assert "Traceback" not in ended.err
+
+
+MINE = '''
+from dataclasses import dataclass
+import barograph
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(barograph.Rule):
+    code, name, severity = "X901", "mine", barograph.Severity.NOTE
+    needs = (barograph.Selection(kinds=frozenset({barograph.Kind.LOSS})),)
+
+    def judge(self, view, memory):
+        return ()
+'''
+
+
+def test_the_watcher_that_attach_starts_has_the_rules_and_the_file_that_attach_was_given(desk: Any) -> None:
+    desk.write("mine.py", MINE)
+    desk.script('''
+import barograph
+
+with barograph.attach(model, optimizer, to="run", rules=["N101", "mine:Mine"], findings_to="told.jsonl", budget=None):
+    for step in range(30):
+        if step == 20:
+            model[0].weight.data[3, 2] = float("nan")
+        train_step()
+''')
+    ended = desk.python("train.py")
+    assert ended.code == 0
+    assert "not installed here" not in ended.err
+    state = json.loads(json.loads((desk.folder / "run" / "watch" / "state.json").read_text())["state"])
+    assert [judge["rule"]["code"] for judge in state["judges"]] == ["N101", "X901"]
+    assert '"event": "opened"' in (desk.folder / "told.jsonl").read_text()
 
 
 def test_a_run_is_watched_where_standard_error_is_a_stream_of_python_alone(

@@ -352,11 +352,65 @@ print("asked to end", flush=True)
     text = seen.decode()
     # Below the scroll region, in the last of 24 lines; and the whole terminal is given back before the summary.
     assert "\x1b[1;23r" in text
-    assert re.search(r"\x1b\[24;1H\x1b\[2K\x1b\[7m barograph  step \d+ · loss [\d.]+ · [\d.]+ m?s a step · capture "
-                     r"[\d.]+% · 0 findings open", text)
+    assert re.search(r"\x1b\[24;1H\x1b\[2K\x1b\[7m barograph  0 findings open · step \d+ · loss [\d.]+ · [\d.]+ "
+                     r"m?s a step · capture [\d.]+%\x1b", text)
     assert text.index("\x1b[1;24r") < text.index("barograph: ")
     lines = re.findall(r"line (\d+)\r\n", text)
     assert [int(line) for line in lines] == list(range(0, 500 * len(lines), 500))
+
+
+@pytest.mark.parametrize("code", [0, 5])
+def test_a_terminal_that_goes_away_leaves_the_command_its_exit_code(desk: Any, code: int) -> None:
+    desk.script(f'''
+import os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+number = 0
+while not os.path.exists("enough"):
+    train_step()
+    number += 1
+    if number == 20:
+        open("begun", "w").close()
+sys.exit({code})
+''')
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 90, 0, 0))
+    process = desk.start(
+        sys.executable, "-c", _IGNORING_HANG_UPS, "barograph", "run", "--to", "run", "--rules", "N101", "train.py",
+        stdin=theirs, stderr=theirs, start_new_session=True,
+    )
+    os.close(theirs)
+    with open(ours, "rb", buffering=0) as terminal:
+        desk.read_until(terminal, b"findings open")
+        desk.wait_until((desk.folder / "begun").exists, "the training goes on")
+    desk.write("enough", "")
+    assert desk.end(process).code == code
+    assert [str(state.standing) for state in desk.open().workers] == ["finished"]
+    # It was watched to its end.
+    assert (desk.folder / "run" / "watch" / "state.json").exists()
+
+
+_IGNORING_HANG_UPS = '''
+import os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+os.execvp(sys.argv[1], sys.argv[1:])
+'''
+
+
+def test_under_json_standard_error_is_json_whatever_is_found(desk: Any) -> None:
+    desk.script('''
+for step in range(30):
+    if step == 29:
+        inputs[0, 0] = float("inf")
+    train_step()
+''')
+    watched = desk.run("--budget", "off", "--json", "--findings-to", "told/findings.jsonl", "train.py")
+    assert watched.code == 0
+    summary = json.loads(watched.err, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert "N101" in {item["code"] for item in summary["findings"]}
+    lines = (desk.folder / "told" / "findings.jsonl").read_text().splitlines()
+    told = [json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON")) for line in lines]
+    assert {(item["event"], item["finding"]["code"]) for item in told} >= {("opened", "N101")}
+    assert {item["run"] for item in told} == {str(desk.folder / "run")}
 
 
 @pytest.mark.s3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import Any
 
@@ -46,7 +47,7 @@ finally:
     assert finding.message in ending["reason"]
 
 
-@pytest.mark.parametrize("code", [0, 5])
+@pytest.mark.parametrize("code", [0, 1, 5])
 def test_a_script_that_catches_it_goes_on_as_it_likes(desk: Any, code: int) -> None:
     desk.script(FALLING_ILL + f'''
 try:
@@ -73,6 +74,34 @@ train()
     assert watched.code == 79
     assert watched.text.startswith("shown: TrainingStopped\n")
     assert desk.ending()["state"] == "stopped"
+
+
+def test_a_training_is_stopped_though_nobody_hears_of_it(desk: Any) -> None:
+    desk.script(FALLING_ILL + '\ntry:\n    train()\nexcept Exception as error:\n    print(type(error).__name__)\n')
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = desk.start(
+        "barograph", "run", "--to", "run", "--on-finding", "stop", "--budget", "off", "train.py", stderr=writing
+    )
+    os.close(writing)
+    watched = desk.end(process)
+    assert (watched.code, watched.text) == (0, "TrainingStopped\nwhat was registered for the end ran\n")
+    assert desk.ending()["state"] == "stopped"
+
+
+def test_a_training_that_attached_itself_is_stopped_though_nobody_hears_of_it(desk: Any) -> None:
+    desk.script("import barograph\n" + FALLING_ILL + '''
+try:
+    with barograph.attach(model, optimizer, to="run", on_finding="stop", budget=None):
+        train()
+except barograph.TrainingStopped:
+    print("stopped")
+''')
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = desk.start("python", "train.py", stderr=writing)
+    os.close(writing)
+    assert desk.end(process).text == "stopped\nwhat was registered for the end ran\n"
 
 
 TOGETHER = '''

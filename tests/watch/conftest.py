@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
+from barograph.measures.summary import row_from_summary, summarize
 from barograph.model.clock import ManualClock
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import EndState, Heartbeat, Manifest
-from barograph.model.records import StepRecords
+from barograph.model.records import StepRecords, Subject
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import Step
@@ -41,8 +43,12 @@ def new_store() -> Callable[[], Store]:
     return _new_store
 
 
+_SUBJECTS = (Subject(Key(Kind.WEIGHT, "fc.weight"), "Linear", "float32"),)
+_MOMENTS = row_from_summary(summarize(np.array([0.5, -0.25])))[0].reshape(1, -1)
+
+
 class Training:
-    """A worker that records one loss a step, as fast as it is told to."""
+    """A worker that records one loss and one weight a step, as fast as it is told to."""
 
     def __init__(self, store: Store, clock: ManualClock, *, queue_bytes: int = 2**20) -> None:
         self.store, self.clock = store, clock
@@ -57,7 +63,8 @@ class Training:
     def steps(self, *losses: float, first: int = 0) -> None:
         """Record a step for each loss, and publish them."""
         for number, loss in enumerate(losses, first):
-            self.writer.put(StepRecords(Step(self._tick, number, time_unix=float(number)), scalars={LOSS: loss}))
+            step = Step(self._tick, number, time_unix=float(number))
+            self.writer.put(StepRecords(step, _SUBJECTS, _MOMENTS, scalars={LOSS: loss}))
             self._tick += 1
         # A chunk is published a while after its first record was noticed.
         for _ in range(2):

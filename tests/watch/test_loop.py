@@ -18,7 +18,7 @@ from barograph.runs.findings import read_findings
 from barograph.store.base import ObjectInfo, Store
 from barograph.watch.actions import Stop
 from barograph.watch.loop import Watcher
-from barograph.watch.notifiers import Event, Notice
+from barograph.watch.notices import Event, Notice
 
 Training = Any  # of conftest.py
 
@@ -244,6 +244,40 @@ def test_stop_is_asked_while_the_run_goes_on(
     ]
 
 
+def test_a_stop_is_asked_of_what_was_open_when_the_watching_began(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    Watcher(store, [high()], clock=clock).poll()
+    assert read_stop(store, attempt=0) is None
+
+    watcher = Watcher(store, [high()], actions=[Stop(clock=clock)], clock=clock)
+    watcher.poll()
+
+    stop = read_stop(store, attempt=0)
+    assert stop is not None
+    assert stop.finding_id == watcher.findings[0].id
+
+
+def test_a_run_that_was_started_again_is_not_stopped_for_what_was_known_then(
+    store: Store, training: Training, new_training: type[Training], clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    Watcher(store, [high()], clock=clock).poll()
+    training.end(EndState.FAILED)
+    new_training(store, clock).steps(2.0, first=1)
+    Watcher(store, [high()], clock=clock).close()
+    told = Told()
+    watcher = Watcher(store, [high()], notifiers=[told], actions=[Stop(clock=clock)], clock=clock)
+
+    watcher.poll()
+    again = Watcher(store, [high()], notifiers=[told], actions=[Stop(clock=clock)], clock=clock)
+    again.poll()
+
+    assert [item.attempt for item in again.findings if item.state is FindingState.OPEN] == [0]
+    assert [text for text in told.events if text.startswith("action")] == []
+
+
 @pytest.mark.parametrize("losses", [(0.5, 2.0, 0.5, 0.5, 0.5), (0.5, 2.0)])
 def test_stop_is_not_asked_of_what_is_over(
     store: Store, training: Training, clock: ManualClock, high: type[Rule], losses: tuple[float, ...]
@@ -358,10 +392,78 @@ def test_a_run_that_may_not_be_written_is_watched_all_the_same(
     watcher.poll()
 
     assert len(watcher.findings) == 1
-    assert watcher.problems == (
-        "Findings: the store refuses it. read-only",
-        "Nothing is recorded in the run, which may not be written. read-only",
-    )
+    assert watcher.problems == ("Findings: the store refuses it; trying again. read-only",)
+
+
+def test_a_state_that_may_not_be_written_is_told_once_and_written_when_it_may(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    denied = True
+
+    def fails(verb: str, name: str) -> StoreError | None:
+        return StoreDenied("read-only") if denied and verb == "put" else None
+
+    training.steps(0.5, 0.5)
+    told = Told()
+    watcher = Watcher(FailingStore(store, fails), [high()], notifiers=[told], clock=clock)
+    for _ in range(2):
+        clock.advance(60)
+        watcher.poll()
+    assert store.list("watch") == []
+    denied = False
+    clock.advance(60)
+    watcher.poll()
+
+    assert told.events == [
+        "problem Nothing is recorded in the run, which may not be written; trying again. read-only",
+        "problem Nothing is recorded in the run, which may not be written no more: the store allows it again.",
+    ]
+    assert len(store.list("watch")) == 1
+
+
+@pytest.mark.parametrize("folder", ["control/", "findings/"])
+def test_what_a_store_refuses_is_tried_again_and_told_once(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule], folder: str
+) -> None:
+    refusals = 0
+
+    def fails(verb: str, name: str) -> StoreError | None:
+        nonlocal refusals
+        if verb == "create" and name.startswith(folder) and refusals < 2:
+            refusals += 1
+            # As stores do that number their answers.
+            return StoreDenied(f"the token has expired (request {refusals})")
+        return None
+
+    training.steps(0.5, 2.0)
+    told = Told()
+    watcher = Watcher(FailingStore(store, fails), [high()], notifiers=[told], actions=[Stop()], clock=clock)
+    for _ in range(3):
+        watcher.poll()
+
+    assert len([text for text in told.events if "the store refuses it; trying again." in text]) == 1
+    assert len([text for text in told.events if text.endswith("the store allows it again.")]) == 1
+    assert read_stop(store, attempt=0) is not None
+    assert [item.since_step for item in read_findings(store).findings] == [1]
+
+
+def test_of_many_findings_that_are_refused_one_is_tried_at_a_time(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    tries = 0
+
+    def fails(verb: str, name: str) -> StoreError | None:
+        nonlocal tries
+        tries += name.startswith("findings/") and verb == "create"
+        return StoreDenied("read-only") if verb in ("put", "create") else None
+
+    training.steps(*(2.0, 0.5, 0.5, 0.5) * 5)
+    watcher = Watcher(FailingStore(store, fails), [high()], clock=clock)
+    watcher.poll()
+    watcher.poll()
+
+    assert len(watcher.findings) == 5
+    assert tries == 2
 
 
 def test_a_damaged_state_is_as_good_as_none(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,11 @@ from barograph.errors import StoreUnavailable
 from barograph.model.finding import Evidence, Finding, FindingState, Severity
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
-from barograph.watch.notifiers import Event, FileNotifier, Notice, TerminalNotifier, text_of
+from barograph.watch.file_notifier import FileNotifier
+from barograph.watch.lasting_stream import LastingStream
+from barograph.watch.notices import Event, Notice
+from barograph.watch.terminal import TerminalNotifier, text_of
+from barograph.watch.wording import finding_lines, when
 
 FINDING = Finding(
     id="G101-40-000000000000", code="G101", rule="vanishing-gradient", severity=Severity.COSTLY,
@@ -29,7 +35,7 @@ CLOSED = Notice(Event.CLOSED, finding=replace(FINDING, state=FindingState.CLOSED
 def test_an_opened_finding_says_what_where_since_when_and_what_to_do() -> None:
     assert text_of(OPENED).plain == (
         "costly    G101 vanishing-gradient since step 40: The gradient of [fc1] vanishes.\n"
-        "          gradient:fc1.weight at step 41: mean |g| is 1e-09\n"
+        "          · gradient:fc1.weight at step 41: mean |g| is 1e-09\n"
         "          do: Use ReLU."
     )
 
@@ -38,10 +44,27 @@ def test_a_closed_finding_takes_one_line() -> None:
     assert text_of(CLOSED).plain == "gone      G101 vanishing-gradient: not seen since step 60"
 
 
-def test_of_several_processes_the_one_is_named() -> None:
-    other = Notice(Event.OPENED, finding=replace(FINDING, worker="p1"))
+def test_of_several_processes_or_optimizers_the_one_is_named() -> None:
+    other = replace(FINDING, worker="p1", optimizer="generator")
 
-    assert text_of(other).plain.startswith("costly    G101 vanishing-gradient (p1) since step 40")
+    assert text_of(Notice(Event.OPENED, finding=other)).plain.startswith(
+        "costly    G101 vanishing-gradient (p1, optimizer generator) since step 40: "
+    )
+
+
+def test_a_finding_that_lasted_says_how_long_and_one_that_is_gone_says_no_remedy() -> None:
+    assert when(replace(FINDING, last_step=90)) == "since step 40, last seen in step 90"
+    gone = finding_lines(replace(FINDING, state=FindingState.CLOSED, last_step=60, closed_step=63))
+
+    assert [line.plain.partition(": ")[0] for line in gone] == [
+        "costly    G101 vanishing-gradient steps 40 to 60, gone", "· gradient:fc1.weight at step 41",
+    ]
+
+
+def test_a_name_that_would_move_the_cursor_is_shown_as_it_is_written() -> None:
+    lines = finding_lines(replace(FINDING, message="layer \x1b[2J\nfc"))
+
+    assert lines[0].plain.endswith(": layer \\x1b[2J\\nfc")
 
 
 def test_a_problem_or_an_action_is_told_in_its_own_words() -> None:
@@ -69,6 +92,41 @@ def test_a_file_gets_one_line_of_json_for_each_event(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert [line["event"] for line in lines] == ["opened", "closed", "problem"]
     assert lines[0]["finding"]["evidence"][0]["value"] == 1e-9
+
+
+def test_a_terminal_that_nobody_reads_ends_nothing() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w", encoding="utf-8") as stream:
+        notifier = TerminalNotifier(Console(file=LastingStream(stream)))  # type: ignore[arg-type]
+
+        notifier.notify(OPENED)
+        notifier.notify(CLOSED)
+        stream.flush()  # into the void: nothing of it may fail once more when the process ends
+
+
+def test_a_stream_is_written_to_as_long_as_somebody_reads_it() -> None:
+    stream = LastingStream(io.StringIO())
+    assert not stream.gone
+    assert stream.write("heard") == 5
+    assert not stream.isatty()
+
+    nowhere = LastingStream(None)
+    nowhere.flush()
+
+    assert nowhere.gone
+    assert nowhere.write("unheard") == 7
+    with pytest.raises(OSError, match="nobody reads"):
+        nowhere.fileno()
+
+
+def test_several_runs_are_told_in_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "findings.jsonl"
+
+    for run in ("runs/a", "runs/b", "runs/a"):
+        FileNotifier(path, run).notify(OPENED)
+
+    assert [json.loads(line)["run"] for line in path.read_text().splitlines()] == ["runs/a", "runs/b"]
 
 
 def test_a_file_gets_no_event_twice_over_restarts_either(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ Training = Any  # of conftest.py
 WHOLE = Coverage(parameters=4, parameters_seen=4, gradients_seen=4, modules=3, modules_seen=3, loss_seen=True,
                  steps=500, steps_seen=500, evaluations=5)
 LAST = Heartbeat(beat=9, time_unix=0.0, step=500, cost=Cost(101.0, 1.0, 0.5, 0.25, 0.01), coverage=WHOLE)
+ONE_STEP = replace(WHOLE, steps=1, steps_seen=1)
+SEEN = replace(LAST, coverage=ONE_STEP)
 DONE = WorkerReport("p0", EndState.FINISHED, "finished", "", LAST)
 CLEAN = RunSummary(
     url="file:///tmp/run", attempt=0, steps=505, findings=(), rules=("G101", "L102"), not_evaluated=(), problems=(),
@@ -96,8 +98,7 @@ def test_the_text_shows_finding_remedy_cost_and_coverage() -> None:
 
     assert text == """
 barograph: 1 finding, 1 of them open.
-  costly    G101 vanishing-gradient, steps 40 to 480, open
-            The gradient vanishes.
+  costly    G101 vanishing-gradient since step 40, last seen in step 480: The gradient vanishes.
             do: Use ReLU.
   not seen       Layer fc is compiled.
   not evaluated  L102 overfit: No evaluation. Evaluate.
@@ -108,12 +109,13 @@ barograph: 1 finding, 1 of them open.
 
 
 def test_the_json_is_strict_json() -> None:
-    last = replace(LAST, loss=math.nan, cost=replace(LAST.cost, budget=math.nan))
+    last = replace(LAST, loss=math.nan, step_secs=math.inf, cost=replace(LAST.cost, budget=math.nan))
     data = replace(CLEAN, findings=(FINDING,), workers=(replace(DONE, last=last),)).to_json()
 
     text = json.dumps(data, allow_nan=False)
 
     assert json.loads(text)["workers"][0]["capture_share"] == 0.01
+    assert json.loads(text)["workers"][0]["last"]["step_secs"] == "inf"
     assert json.loads(text)["verdict"] == "1 finding, 1 of them open."
 
 
@@ -129,30 +131,30 @@ def summarized(store: Store, training: Training, rule: Rule, last: Heartbeat | N
 
 
 def test_a_whole_run_has_nothing_unseen(store: Store, training: Training, high: type[Rule]) -> None:
-    summary = summarized(store, training, high(), LAST)
+    summary = summarized(store, training, high(), SEEN)
 
-    assert (summary.unseen, summary.verdict, summary.steps) == ((), "No findings in 500 steps.", 1)
+    assert (summary.unseen, summary.verdict, summary.steps) == ((), "No findings in 1 step.", 1)
     assert [worker.state for worker in summary.workers] == [EndState.FINISHED]
 
 
 @pytest.mark.parametrize(
     ("changes", "unseen"),
     [
-        ({"reasons": ("layer fc is compiled",)}, "layer fc is compiled."),
+        ({"reasons": ("layer fc is compiled",)}, "Layer fc is compiled."),
         ({"parameters_seen": 3}, "1 of 4 parameters were not recorded."),
         ({"gradients_seen": 0}, "4 of 4 gradients were not recorded."),
         ({"modules_seen": 1}, "2 of 3 modules' outputs were not recorded."),
         ({"loss_seen": False}, "No loss was seen."),
-        ({"steps_seen": 0}, "The tensors of none of 500 steps were recorded."),
-        ({"steps": 0}, "No optimizer of torch was seen to step. One inside torch.compile is not seen: compile the "
-                       "model, not the step. A script that moves weights itself says where a step ends, with "
-                       "run.step."),
+        ({"steps_seen": 0}, "The tensors of none of 1 step were recorded."),
+        ({"steps": 0, "steps_seen": 0},
+         "No optimizer of torch was seen to step. One inside torch.compile is not seen: compile the model, not the "
+         "step. A script that moves weights itself says where a step ends, with run.step."),
     ],
 )
 def test_every_gap_of_the_coverage_is_said(
     store: Store, training: Training, high: type[Rule], changes: dict[str, Any], unseen: str
 ) -> None:
-    summary = summarized(store, training, high(), replace(LAST, coverage=replace(WHOLE, **changes)))
+    summary = summarized(store, training, high(), replace(LAST, coverage=replace(ONE_STEP, **changes)))
 
     assert summary.unseen == (unseen,)
     assert "No findings" not in summary.to_text()
@@ -161,23 +163,88 @@ def test_every_gap_of_the_coverage_is_said(
 def test_dropped_steps_are_said(
     store: Store, new_training: type[Training], clock: ManualClock, high: type[Rule]
 ) -> None:
-    summary = summarized(store, new_training(store, clock, queue_bytes=1), high(), LAST)
+    summary = summarized(store, new_training(store, clock, queue_bytes=1), high(), SEEN)
 
     assert summary.unseen == ("1 step dropped because the store did not keep up.",)
 
 
+def test_what_was_damaged_is_not_seen_by_who_goes_on_either(
+    store: Store, training: Training, high: type[Rule]
+) -> None:
+    training.heartbeat = replace(LAST, coverage=replace(WHOLE, steps=2, steps_seen=2))
+    training.steps(0.5, 0.5)
+    training.end()
+    (chunk,) = store.list("records")
+    store.put(chunk.name, b"not parquet")
+    first = Watcher(store, [high()], clock=training.clock)
+    while first.poll().more:
+        pass
+
+    summary = summary_of(store, Watcher(store, [high()], clock=training.clock))
+
+    assert chunk.name in summary.unseen[0]
+    assert "No findings" not in summary.to_text()
+
+
+def test_steps_that_were_recorded_and_never_judged_are_said(
+    store: Store, training: Training, high: type[Rule]
+) -> None:
+    last = replace(LAST, coverage=replace(WHOLE, steps=9, steps_seen=9))
+
+    summary = summarized(store, training, high(), last)
+
+    assert summary.unseen == (
+        "8 of the 9 steps whose tensors were recorded: they were removed (keep_last, max_bytes) or lost before they "
+        "were judged, or are yet to be.",
+    )
+    assert "No findings" not in summary.to_text()
+
+
+@pytest.mark.parametrize(("rules", "why"), [
+    ((), "no rule watched"), (("G101",), "the one rule could not"), (("G101", "L102"), "none of 2 rules could"),
+])
+def test_where_no_rule_could_judge_nothing_was_judged(rules: tuple[str, ...], why: str) -> None:
+    mute = tuple(NotEvaluated(code, code, "Nothing was recorded of what it needs: loss.", "") for code in rules)
+
+    assert replace(CLEAN, rules=rules, not_evaluated=mute).verdict == f"Nothing was judged: {why}."
+
+
+def test_whoever_was_kept_from_seeing_the_rest_says_so() -> None:
+    verdict = CLEAN.but_not_seen("What was not judged yet: the watching was interrupted.").verdict
+
+    assert verdict == "Nothing was found in what was seen, which is not all of it."
+
+
+def test_a_worker_that_was_killed_made_at_least_the_steps_that_it_published(
+    store: Store, training: Training, high: type[Rule], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training.heartbeat = replace(LAST, coverage=replace(WHOLE, steps=2, steps_seen=2))
+    training.steps(*[0.5] * 9)
+    watcher = Watcher(store, [high()], clock=training.clock)
+    watcher.poll()
+    monkeypatch.setattr("barograph.watch.summary.is_alive", lambda process: False)
+
+    summary = summary_of(store, watcher)
+
+    assert summary.workers[0].steps == 9
+    assert "killed after 9 steps, 9 with tensors" in summary.to_text()
+    assert summary.to_json()["workers"][0]["steps"] == 9
+
+
 def test_a_rule_that_failed_is_a_gap(store: Store, training: Training, raises: type[Rule]) -> None:
     training.steps(0.5, 0.5, 0.5)
-    summary = summarized(store, training, raises(), LAST)
+    summary = summarized(store, training, raises(), replace(LAST, coverage=replace(ONE_STEP, steps=4, steps_seen=4)))
 
     assert len(summary.unseen) == 1
     assert summary.unseen[0].startswith("The rule X902 raises is not used any more")
 
 
 def test_a_worker_that_still_runs_is_called_running(store: Store, training: Training, high: type[Rule]) -> None:
-    summary = summarized(store, training, high(), LAST, end=False)
+    summary = summarized(store, training, high(), SEEN, end=False)
 
     assert [(worker.state, worker.word) for worker in summary.workers] == [(None, "running")]
+    assert summary.unseen == ("What is yet to come: it is still running.",)
+    assert "No findings" not in summary.to_text()
 
 
 def test_where_nothing_was_recorded_that_is_what_is_not_seen(

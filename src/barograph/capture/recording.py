@@ -17,7 +17,7 @@ from barograph.capture.trace import leave_out_our_frames
 from barograph.errors import EXIT_STOPPED, AlreadyAttached, TrainingStopped
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
-from barograph.model.manifest import EndState, Heartbeat
+from barograph.model.manifest import CAUGHT, EndState, Heartbeat
 from barograph.model.settings import Settings
 from barograph.runs.scribe_line import ScribeLine
 
@@ -78,7 +78,7 @@ class Recording:
         global _current
         state, reason = self._failure or (EndState.FINISHED, "")
         if self._failure is None and self.session.stopped_by:
-            state, reason = EndState.STOPPED, self.session.stopped_by
+            state, reason = EndState.STOPPED, self.session.stopped_by + CAUGHT
         try:
             self.session.close(state, reason)
         finally:

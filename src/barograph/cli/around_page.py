@@ -9,15 +9,17 @@ from rich.text import Text
 
 from barograph.cli.figures import count, figure, local_time
 from barograph.cli.findings import print_findings
-from barograph.cli.opening import run_at, tell_damage
-from barograph.cli.printing import Cell, Column, Printer, shown
+from barograph.cli.opening import and_others, run_at, tell_damage
+from barograph.cli.printing import Cell, Column, Printer
 from barograph.model.finding import Finding
 from barograph.model.key import Kind
 from barograph.rules.columns import learning_rate, stated_loss
 from barograph.runs.around import Change, Surroundings, around, findings_near, gradient_norm, update_ratio
+from barograph.runs.one_worker import OneWorker
 from barograph.runs.reader import Run
 from barograph.runs.view import StepView
 from barograph.watch.recall import recalled
+from barograph.watch.wording import shown
 
 _MOST_CHANGES = 10
 _SMALL = 0.1
@@ -34,28 +36,36 @@ _CHANGES = (
 )
 
 
-def print_around(place: str, step: int, *, as_json: bool) -> None:
+def print_around(place: str, step: int, worker: str | None = None, *, as_json: bool) -> None:
     """Print what was recorded around a step of the run at `place`.
 
     Raises:
+        UnknownWorker: There is no such worker.
         UnknownStep: Nothing was recorded in that step; the message says the nearest.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     run, printer = run_at(place), Printer()
+    run = OneWorker(run.store, worker) if worker is not None else run
     found = around(run, step)
-    near = findings_near(recalled(run.store).summary.findings, found.views)
+    group = found.views[0].group
+    near = findings_near([item for item in recalled(run.store).summary.findings if item.worker == group], found.views)
+    # Of several processes that trained by themselves it is the first that recorded the step.
+    shown = worker if worker is not None or group == "r" else group
+    others = and_others(run, shown)
     if as_json:
-        printer.json(_to_json(run, found, near))
+        printer.json({**_to_json(run, found, near), "worker": shown, "figures": others})
     else:
-        _print(printer, place, run, found, near)
+        _print(printer, place, run, found, near, others)
     tell_damage(run, place)
 
 
-def _print(printer: Printer, place: str, run: Run, found: Surroundings, near: Sequence[Finding]) -> None:
+def _print(
+    printer: Printer, place: str, run: Run, found: Surroundings, near: Sequence[Finding], others: str
+) -> None:
     here = next(view for view in found.views if view.step.number == found.step)
     printer.line(Text.assemble((f"step {found.step}", "bold"), f" of {shown(run.manifest.name or place)}, "
                                f"{local_time(here.step.time_unix)}"))
-    printer.heading("Steps recorded around it")
+    printer.heading("Steps recorded around it", others)
     printer.table(_STEPS, [_step_row(view, found.step, near) for view in found.views])
     _print_changes(printer, found)
     printer.heading("Findings near", "" if near else "none is recorded")

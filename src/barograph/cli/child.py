@@ -20,6 +20,7 @@ from typing import Self
 from barograph import capture
 from barograph.errors import SettingsError
 from barograph.model.launch import LAUNCH_VARIABLE, Launch
+from barograph.watch.lasting_stream import silence
 
 _BOOTSTRAP = Path(capture.__path__[0]) / "inject"
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
@@ -129,8 +130,14 @@ class Child:
 
 def end_like(exit_code: int) -> None:
     """End this process as a child ended: with its exit code, or by the signal that killed it."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            # Nobody reads it any more; what it holds must not change our exit code.
+            silence(stream)
+        except AttributeError:
+            pass  # a stream that was closed before we began is none
     if exit_code < 0:
         with contextlib.suppress(OSError, ValueError):
             signal.signal(-exit_code, signal.SIG_DFL)

@@ -15,6 +15,11 @@ def command(
                           "learning_rate, optimizer_state, scalar, custom."),
     ] = None,
     path: Annotated[str, typer.Option(help="Only paths that match this shell pattern, as in '*.bias'.")] = "*",
+    worker: Annotated[
+        str | None,
+        typer.Option(help="As this worker alone recorded it. Default: merged over ranks; of several independent "
+                          "processes, as the first did."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List what was recorded in a run: every key, how often, and what it was last.
@@ -33,4 +38,4 @@ def command(
     # Loaded here, because --help needs none of it.
     from barograph.cli.keys_page import print_keys
 
-    print_keys(run, kind, path, as_json=as_json)
+    print_keys(run, kind, path, worker, as_json=as_json)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 from barograph.cli.figures import figure, share, summary_to_json
-from barograph.cli.opening import run_at, tell_damage
+from barograph.cli.opening import and_others, run_at, speaker_of, tell_damage
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import count_of_bad
 from barograph.errors import UnknownKey, nearest
 from barograph.model.key import kind_from_name
 from barograph.runs.inventory import Entry, inventory
+from barograph.runs.one_worker import OneWorker
 from barograph.runs.reader import Run
 
 _COLUMNS = (
@@ -19,17 +22,20 @@ _COLUMNS = (
 )
 
 
-def print_keys(place: str, kind: str | None, path: str, *, as_json: bool) -> None:
+def print_keys(place: str, kind: str | None, path: str, worker: str | None = None, *, as_json: bool) -> None:
     """Print the keys of the run at `place`.
 
     Raises:
         UnknownName: There is no such kind.
         UnknownKey: Nothing of that kind and path was recorded; the message says what was.
+        UnknownWorker: There is no such worker.
         NotARun, StoreError: The run cannot be read.
     """
     if kind is not None:
         kind_from_name(kind)
     run, printer = run_at(place), Printer()
+    shown = worker if worker is not None else speaker_of(run)
+    run = OneWorker(run.store, shown) if shown is not None else run
     entries = inventory(run, kind, path)
     if not entries and (kind is not None or path != "*"):
         raise UnknownKey(_nothing(run, kind, path))
@@ -39,6 +45,9 @@ def print_keys(place: str, kind: str | None, path: str, *, as_json: bool) -> Non
         printer.table(_COLUMNS, [_row(entry) for entry in entries])
     else:
         printer.line("Nothing in this run can be read." if run.damage else "Nothing is recorded in this run yet.")
+    if others := and_others(run, shown):
+        # Not among the rows, which are for grep and awk.
+        print(f"barograph: this is {others}", file=sys.stderr)
     tell_damage(run, place)
 
 

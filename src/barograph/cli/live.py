@@ -2,19 +2,36 @@
 
 The script writes straight to the terminal; nothing of its output passes through us. The bottom line is
 kept free by the terminal itself (a scroll region, as package managers do for their progress bars), so
-the script's lines scroll above it.
+the script's lines scroll above it. A terminal that goes away ends the view and nothing else.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from typing import TextIO
+from collections.abc import Sequence
+from typing import Protocol
 
 from barograph.model.manifest import Heartbeat
 
 _SAVE, _RESTORE = "\x1b7", "\x1b8"
 _MIN_ROWS = 5
+_GAP = " · "
+_OWNER = " barograph  "
+
+
+class Terminal(Protocol):
+    """What the view needs of a stream."""
+
+    def write(self, text: str, /) -> int: ...
+    def flush(self) -> None: ...
+    def isatty(self) -> bool: ...
+    def fileno(self) -> int: ...
+
+
+def can_be_drawn_on(terminal: Terminal) -> bool:
+    """Return whether the terminal knows how to keep a line free; one that is dumb shows our signs as letters."""
+    return terminal.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 class LiveView:
@@ -24,71 +41,93 @@ class LiveView:
         terminal: Where to; must be a terminal.
     """
 
-    def __init__(self, terminal: TextIO) -> None:
+    def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         self._size: os.terminal_size | None = None
 
     def open(self) -> None:
         """Keep the bottom line free."""
-        size = os.get_terminal_size(self._terminal.fileno())
-        if size.lines < _MIN_ROWS:
+        size = self._size_now()
+        if size is None or size.lines < _MIN_ROWS:
             return
         self._size = size
         # One line feed first: if the cursor stood on the last line, its text moves up out of our way.
         self._write(f"\n{_SAVE}\x1b[1;{size.lines - 1}r{_RESTORE}\x1b[1A")
 
-    def draw(self, line: str) -> None:
-        """Show `line`, cut to the width of the terminal."""
+    def draw(self, parts: Sequence[str]) -> None:
+        """Show the parts, as many as the terminal is wide for."""
         size = self._fitted()
         if size is None:
             return
-        text = line[: size.columns - 1]
-        self._write(f"{_SAVE}\x1b[{size.lines};1H\x1b[2K\x1b[7m{text}\x1b[0m{_RESTORE}")
-
-    def _fitted(self) -> os.terminal_size | None:
-        """Return the size that is drawn for, after fitting it to a terminal that has changed; None: do not draw."""
-        if self._size is not None and os.get_terminal_size(self._terminal.fileno()) != self._size:
-            self.close()
-            self.open()
-        return self._size
+        # One column stays free: a terminal may wrap as soon as the last one is written to.
+        self._write(f"{_SAVE}\x1b[{size.lines};1H\x1b[2K\x1b[7m{line_of(parts, size.columns - 1)}\x1b[0m{_RESTORE}")
 
     def close(self) -> None:
         """Give the whole terminal back to the script's output."""
         if self._size is None:
             return
-        rows = self._size.lines
+        rows, self._size = self._size.lines, None
         self._write(f"{_SAVE}\x1b[{rows};1H\x1b[2K\x1b[1;{rows}r{_RESTORE}")
-        self._size = None
+
+    def _fitted(self) -> os.terminal_size | None:
+        """Return the size that is drawn for, after fitting it to a terminal that has changed; None: do not draw."""
+        if self._size is not None and self._size_now() != self._size:
+            self.close()
+            self.open()
+        return self._size
+
+    def _size_now(self) -> os.terminal_size | None:
+        try:
+            return os.get_terminal_size(self._terminal.fileno())
+        except (OSError, ValueError):
+            return None
 
     def _write(self, text: str) -> None:
-        # In one piece, so that what the script writes at the same time does not fall in between.
-        self._terminal.write(text)
-        self._terminal.flush()
+        try:
+            # In one piece, so that what the script writes at the same time does not fall in between.
+            self._terminal.write(text)
+            self._terminal.flush()
+        except (OSError, ValueError):
+            self._size = None
 
 
-def status_line(heartbeats: list[Heartbeat], open_findings: int) -> str:
-    """Return the state of a run in one line: step, loss, time a step, cost of capture, open findings.
+def line_of(parts: Sequence[str], width: int) -> str:
+    """Return one line of the parts, from the first on as many as fit whole; the first is cut where it must be.
+
+    Example:
+        >>> line_of(["2 findings open", "step 1200", "loss 0.25"], 40)
+        ' barograph  2 findings open · step 1200'
+    """
+    line = (_OWNER + parts[0])[:max(0, width)]
+    for part in parts[1:]:
+        if len(line) + len(_GAP) + len(part) > width:
+            break
+        line += _GAP + part
+    return line
+
+
+def status(heartbeats: Sequence[Heartbeat], open_findings: int) -> list[str]:
+    """Return the state of a run in a few words each, what matters most first.
 
     Args:
         heartbeats: The last of each worker.
         open_findings: How many findings are open.
     """
     if not heartbeats:
-        return " barograph  waiting for the first step"
+        return ["waiting for the first step"]
     lead = max(heartbeats, key=lambda beat: beat.step)
-    parts = [f"step {lead.step}"]
+    parts = ["1 finding open" if open_findings == 1 else f"{open_findings} findings open", f"step {lead.step}"]
     if not math.isnan(lead.loss):
         parts.append(f"loss {lead.loss:.4g}")
+    dropped = sum(beat.dropped_steps for beat in heartbeats)
+    if dropped:
+        parts.append(f"{dropped} steps dropped")
     if not math.isnan(lead.step_secs):
         parts.append(f"{_duration(lead.step_secs)} a step")
     parts.append(f"capture {lead.cost.share:.1%}")
     if len(heartbeats) > 1:
         parts.append(f"{len(heartbeats)} workers")
-    dropped = sum(beat.dropped_steps for beat in heartbeats)
-    if dropped:
-        parts.append(f"{dropped} steps dropped")
-    parts.append("1 finding open" if open_findings == 1 else f"{open_findings} findings open")
-    return " barograph  " + " · ".join(parts)
+    return parts
 
 
 def _duration(secs: float) -> str:

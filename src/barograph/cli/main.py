@@ -65,7 +65,3 @@ def main(arguments: list[str] | None = None) -> None:
     except BarographError as error:
         print(f"barograph: {error}", file=sys.stderr)
         sys.exit(EXIT_ERROR)
-    except BrokenPipeError:
-        # Whoever read our output (head, say) has seen enough.
-        sys.stderr.close()
-        sys.exit(141)

@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from barograph.errors import SettingsError
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
 
@@ -38,6 +39,21 @@ def listed(text: str | None) -> list[str] | None:
         ['G101', 'G102']
     """
     return None if text is None else [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def whole_path(path: str) -> str:
+    """Return where a path leads from here, whatever directory the script changes to; "" stays "".
+
+    Raises:
+        SettingsError: A directory is there, or it may not be written.
+    """
+    if not path:
+        return ""
+    place = Path(path).expanduser().absolute()
+    if place.is_dir():
+        raise SettingsError(f"findings_to is {path}, a directory; it must be a file, as in {path.rstrip('/')}/"
+                            "findings.jsonl.")
+    return str(place)
 
 
 def replaced(settings: Settings, **changes: Any) -> Settings:

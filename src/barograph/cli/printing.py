@@ -7,13 +7,10 @@ spaces apart, nothing is cut and nothing is coloured, so that `grep` and `awk` c
 from __future__ import annotations
 
 import json
-import math
-import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
-from enum import Enum
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn, TextIO, cast
 
 from rich import box
 from rich.cells import cell_len
@@ -21,6 +18,10 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+
+from barograph.watch.lasting_stream import LastingStream, silence
+from barograph.watch.plain import plain
+from barograph.watch.wording import shown
 
 Cell = str | Text
 
@@ -110,7 +111,11 @@ class Printer:
 
     def json(self, data: object) -> None:
         """Print data as JSON, alone and strict: NaN as null, infinities as "inf" and "-inf"."""
-        self.console.file.write(json.dumps(plain(data), indent=1, allow_nan=False) + "\n")
+        try:
+            self.console.file.write(json.dumps(plain(data), indent=1, allow_nan=False) + "\n")
+            self.console.file.flush()
+        except BrokenPipeError:
+            self.console.on_broken_pipe()
 
     def _rich_table(self, columns: Sequence[Column], rows: list[list[Text]]) -> None:
         shown = [index for index, column in enumerate(columns)
@@ -138,24 +143,35 @@ class Printer:
             self.console.print(Text("  ".join(padded).rstrip()), soft_wrap=True)
 
 
-def console_on(*, stderr: bool = False) -> Console:
+def console_on(*, stderr: bool = False, lasting: bool = False) -> Console:
     """Return a console on standard output or error that prints names as they are.
 
     A letter that the stream cannot show is replaced: that is no reason to fail.
+
+    Args:
+        stderr: On standard error.
+        lasting: Where nobody reads any more, go on and say nothing. Without, the command ends, as programs do whose
+            reader (head, say) has seen enough.
     """
     stream = sys.stderr if stderr else sys.stdout
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")
+    if lasting:
+        return Console(file=cast(TextIO, LastingStream(stream)), highlight=False, markup=False, emoji=False)
     return _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """End as programs do whose reader (head, say) has seen enough."""
-        # What is still buffered must not fail once more when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
-        raise SystemExit(EXIT_BROKEN_PIPE)
+        end_unheard()
+
+
+def end_unheard() -> NoReturn:
+    """End as programs do whose reader has seen enough."""
+    # What is still buffered must not fail once more when the interpreter ends.
+    silence(sys.stdout)
+    raise SystemExit(EXIT_BROKEN_PIPE)
 
 
 def _width(columns: Sequence[Column], rows: list[list[Text]]) -> int:
@@ -175,42 +191,6 @@ def _rich(columns: Sequence[Column], rows: list[list[Text]], shown: Sequence[int
     for row in rows:
         table.add_row(*(row[index] for index in shown))
     return table
-
-
-def plain(value: object) -> Any:
-    """Return JSON data for any of our values: NaN as None, infinities as "inf" and "-inf".
-
-    Example:
-        >>> plain({"loss": math.nan, "norms": (1.0, -math.inf)})
-        {'loss': None, 'norms': [1.0, '-inf']}
-    """
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(_name(name)): plain(item) for name, item in value.items()}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, str) or value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    if isinstance(value, Iterable):
-        return [plain(item) for item in value]
-    return str(value)
-
-
-def shown(text: str) -> str:
-    r"""Return a name as one line that moves no cursor, whatever is in it.
-
-    Example:
-        >>> shown("fc\n1\x1b[31m")
-        'fc\\n1\\x1b[31m'
-    """
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
-
-
-def _name(name: object) -> object:
-    return name.value if isinstance(name, Enum) else name
 
 
 def _text(cell: Cell) -> Text:

@@ -24,6 +24,7 @@ def command(context: typer.Context, as_json: _Json = False) -> None:
 
       barograph run --rules dead-relu,overfit train.py
     """
+    context.obj = as_json
     if context.invoked_subcommand is None:
         # Loaded here, because --help needs none of it.
         from barograph.cli.rules_page import print_rules
@@ -33,6 +34,7 @@ def command(context: typer.Context, as_json: _Json = False) -> None:
 
 @GROUP.command()
 def explain(
+    context: typer.Context,
     rule: Annotated[
         str, typer.Argument(metavar="RULE", help="Code (G101) or name (vanishing-gradient) of an installed rule, or "
                                                  "module:Class of one of your own.")
@@ -49,4 +51,4 @@ def explain(
     """
     from barograph.cli.rules_page import print_rule
 
-    print_rule(rule, as_json=as_json)
+    print_rule(rule, as_json=as_json or bool(context.obj))

@@ -11,7 +11,7 @@ from rich.text import Text
 from barograph.cli.printing import Column, Printer
 from barograph.cli.signs import severity_text
 from barograph.errors import BadRule
-from barograph.rules.base import Parameter, Rule, limits_in_words
+from barograph.rules.base import Parameter, Rule, limits_in_words, rule_with
 from barograph.rules.page import page_from_rule, selection_in_words
 from barograph.rules.registry import installed
 
@@ -43,30 +43,33 @@ def print_rule(name: str, *, as_json: bool) -> None:
 
     Raises:
         UnknownName: There is none of that name; the message says the nearest.
-        BadRule: It cannot be used, or has no page.
+        BadRule: It cannot be used.
+        SettingsError: One of its parameters has no default.
     """
     rule_class = installed().named(name)
-    page, printer = page_from_rule(rule_class), Printer()
-    needs = [selection_in_words(selection) for selection in rule_class().needs]
-    sections = {title: " ".join(text.split()) for title, text in page.sections.items()}
+    rule, printer = rule_with(rule_class, {}), Printer()
+    needs = [selection_in_words(selection) for selection in rule.needs]
+    sections, problem = _sections(rule_class)
     if as_json:
-        printer.json({**_brief(rule_class), "sections": sections, "needs": needs,
-                      "parameters": _parameters(rule_class)})
+        printer.json({**_brief(rule_class), "sections": sections, "problem": problem, "needs": needs,
+                      "parameters": _parameters(rule)})
         return
     printer.line(Text.assemble((f"{rule_class.code} {rule_class.name}", "bold"), "  ",
                                severity_text(rule_class.severity)))
-    printer.line(page.fault)
+    printer.line(_fault(rule_class) or "It does not say what is wrong: it has no docstring.")
     for title, text in sections.items():
         printer.heading(title)
         printer.line(text, indent=2)
     printer.heading("Parameters", f"set them below [rule_settings.{rule_class.code}] in barograph.toml")
     printer.table(_PARAMETERS, [
         [str(item["name"]), _shown(item["default"]), str(item["must_be"]), str(item["meaning"])]
-        for item in _parameters(rule_class)
+        for item in _parameters(rule)
     ])
     printer.heading("Needs", "what must have been recorded")
     for need in needs:
         printer.line(need, indent=2)
+    if problem:
+        printer.heading("Page", problem)
 
 
 def _brief(rule_class: type[Rule]) -> dict[str, object]:
@@ -79,12 +82,27 @@ def _fault(rule_class: type[Rule]) -> str:
         return page_from_rule(rule_class).fault
     except BadRule:
         # A rule of somebody's own may go without a page; its first line says what there is.
-        return inspect.cleandoc(rule_class.__doc__ or "").partition("\n")[0]
+        return _docstring(rule_class).partition("\n")[0].removeprefix(f"{rule_class.code}: ")
 
 
-def _parameters(rule_class: type[Rule]) -> list[dict[str, object]]:
-    values = rule_class().parameters
-    limits = {item.name: item.metadata.get("parameter", Parameter()) for item in fields(rule_class)}
+def _sections(rule_class: type[Rule]) -> tuple[dict[str, str], str]:
+    """Return the sections of a rule's page; none where it has no page, and then why."""
+    try:
+        page = page_from_rule(rule_class)
+    except BadRule as error:
+        return {}, str(error) if _docstring(rule_class) else "it has none: a page is made from a docstring."
+    return {title: " ".join(text.split()) for title, text in page.sections.items()}, ""
+
+
+def _docstring(rule_class: type[Rule]) -> str:
+    """Return what its author wrote; a dataclass without a docstring is given its signature for one."""
+    text = inspect.cleandoc(rule_class.__doc__ or "")
+    return "" if text.startswith(f"{rule_class.__name__}(") else text
+
+
+def _parameters(rule: Rule) -> list[dict[str, object]]:
+    values = rule.parameters
+    limits = {item.name: item.metadata.get("parameter", Parameter()) for item in fields(rule)}
     own_first = sorted(values, key=lambda name: name in ("patience", "recovery"))
     return [
         {"name": name, "default": values[name], "must_be": limits_in_words(limits[name]), "meaning": limits[name].doc}

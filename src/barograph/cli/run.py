@@ -9,8 +9,8 @@ import typer
 
 from barograph.capture.presets import preset_named
 from barograph.cli.child import Child, check_command, end_like
-from barograph.cli.options import listed, replaced, settings_from_options
-from barograph.errors import EXIT_STOPPED, SettingsError
+from barograph.cli.options import listed, replaced, settings_from_options, whole_path
+from barograph.errors import SettingsError
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
 from barograph.rules.registry import needs_of, rules_from_settings
@@ -49,6 +49,11 @@ def command(
     config: Annotated[
         str | None, typer.Option(help="Settings file. Default: barograph.toml in this directory, if there is one.")
     ] = None,
+    findings_to: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Also append what is told of findings to this file, one line of JSON for "
+                                          "each event."),
+    ] = None,
     strict: Annotated[
         bool | None, typer.Option("--strict", help="Raise Barograph's own errors in the script, for debugging.")
     ] = None,
@@ -56,7 +61,8 @@ def command(
         bool, typer.Option("--live/--no-live", help="Show the state in the terminal's last line.")
     ] = True,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the closing summary as JSON (on standard error, like all of ours).")
+        bool, typer.Option("--json", help="Print the closing summary as JSON, on standard error, and nothing else of "
+                                         "ours there.")
     ] = False,
 ) -> None:
     """Run a training script unchanged, record it, watch it, and say what goes wrong.
@@ -73,7 +79,7 @@ def command(
       barograph run torchrun --nproc-per-node 2 train.py
     """
     typed = {"to": to, "rules": listed(rules), "on_finding": on_finding, "budget": budget, "preset": preset,
-             "strict": strict}
+             "strict": strict, "findings_to": findings_to}
     settings = settings_from_options(typed, config)
     if settings.to.startswith("memory:"):
         raise SettingsError("A run in memory lives in one process, and this would be two; give --to a directory or "
@@ -82,7 +88,7 @@ def command(
     check_command(command)
     store = store_from_url(settings.to or new_place(_program(command)))
     # The whole place, since the script may change its directory.
-    settings = replaced(settings, to=store.url)
+    settings = replaced(settings, to=store.url, findings_to=whole_path(settings.findings_to))
     chosen = rules_from_settings(settings)
     claim = claim_run(store, new_manifest(settings, command=tuple(command), clock=SystemClock()), clock=SystemClock())
     with Child(command, Launch(settings, claim.attempt, needs_of(chosen))) as child:
@@ -91,9 +97,8 @@ def command(
 
         supervision = Supervision(store, chosen, settings, claim.attempt, live=live, as_json=as_json)
         child.wait()
-    stopped = supervision.close(child.exit_code)
-    # A launcher ends with 1 whatever code its workers had; any other code is the script's own choice.
-    end_like(EXIT_STOPPED if stopped and child.exit_code == 1 else child.exit_code)
+    supervision.close(child.exit_code)
+    end_like(supervision.exit_code(child.exit_code))
 
 
 def _program(command: list[str]) -> str:

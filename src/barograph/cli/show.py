@@ -13,6 +13,11 @@ def command(
         int | None,
         typer.Option(metavar="STEP", help="Show this step among its neighbours, and what changed most with it."),
     ] = None,
+    worker: Annotated[
+        str | None,
+        typer.Option(help="As this worker alone recorded it. Default: merged over ranks; of several independent "
+                          "processes, as the first did."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show a run: its state, what was found and what to do about it, its losses, and the health of its layers.
@@ -36,8 +41,8 @@ def command(
     if around is None:
         from barograph.cli.show_page import print_run
 
-        print_run(run, as_json=as_json)
+        print_run(run, worker, as_json=as_json)
     else:
         from barograph.cli.around_page import print_around
 
-        print_around(run, around, as_json=as_json)
+        print_around(run, around, worker, as_json=as_json)

@@ -12,16 +12,19 @@ from barograph.cli.figures import count, duration, figure, local_time, share
 from barograph.cli.findings import print_findings
 from barograph.cli.layers_table import layer_to_json, print_layers
 from barograph.cli.numbers import number_to_json, numbers_of, print_numbers
-from barograph.cli.opening import run_at, tell_damage
-from barograph.cli.printing import Cell, Column, Printer, shown
+from barograph.cli.opening import and_others, run_at, speaker_of, tell_damage
+from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
-from barograph.model.finding import FindingState
+from barograph.model.finding import Finding, FindingState
 from barograph.model.manifest import Heartbeat
 from barograph.runs.glance import Glance, RunState, glance
 from barograph.runs.layers import layers_of
+from barograph.runs.one_worker import OneWorker
 from barograph.runs.reader import Run
 from barograph.runs.roster import WorkerState
+from barograph.runs.view import group_of
 from barograph.watch.recall import Recall, recalled
+from barograph.watch.wording import shown
 
 _WORKERS = (
     Column("worker"), Column("attempt", right=True), Column("state"), Column("steps", right=True),
@@ -31,26 +34,30 @@ _WORKERS = (
 )
 
 
-def print_run(place: str, *, as_json: bool) -> None:
+def print_run(place: str, worker: str | None = None, *, as_json: bool) -> None:
     """Print the run at `place`.
 
     Raises:
+        UnknownWorker: There is no such worker.
         NotARun, NewerFormat, DamagedChunk, StoreError: It cannot be read.
     """
     run, printer = run_at(place), Printer()
+    shown_worker = worker if worker is not None else speaker_of(run)
+    run = OneWorker(run.store, shown_worker) if shown_worker is not None else run
     now = glance(run.store)
-    recall = recalled(run.store)
+    run.keys()  # opens every file, so that what is damaged is known before anything is said of the run
+    recall = recalled(run.store, run.damage)
     if as_json:
-        _print_json(printer, run, now, recall)
+        _print_json(printer, run, shown_worker, now, recall)
     else:
-        _print(printer, place, run, now, recall)
+        _print(printer, place, run, shown_worker, now, recall)
     tell_damage(run, place)
 
 
-def _print(printer: Printer, place: str, run: Run, now: Glance, recall: Recall) -> None:
+def _print(printer: Printer, place: str, run: Run, worker: str | None, now: Glance, recall: Recall) -> None:
     judged = recall.watched and recall.complete and not recall.problem
     printer.line(Text.assemble((shown(run.manifest.name or place), "bold"), "  ", state_text(now.state.value)))
-    printer.entries(_facts(run, now))
+    printer.entries(_facts(run, worker, now, recall))
     if len(now.workers) > 1:
         printer.heading("Workers")
         printer.table(_WORKERS, [_worker(state) for state in now.workers])
@@ -69,26 +76,40 @@ def _print(printer: Printer, place: str, run: Run, now: Glance, recall: Recall) 
     if numbers:
         printer.heading("Losses and other numbers")
         print_numbers(printer, numbers, more=f"barograph keys {place} --kind scalar")
-    layers = layers_of(run, recall.summary.findings)
+    layers = layers_of(run, _findings_of(worker, recall))
     if layers:
         printer.heading("Layers", "norm ± standard deviation, of the last step recorded")
         print_layers(printer, layers, judged=judged)
 
 
-def _facts(run: Run, now: Glance) -> list[tuple[str, Cell]]:
+def _findings_of(worker: str | None, recall: Recall) -> list[Finding]:
+    """Return the findings that speak of what is shown: all, or those of the worker that was asked for."""
+    findings = recall.summary.findings
+    return [item for item in findings if worker is None or item.worker == group_of(worker)]
+
+
+def _facts(run: Run, worker: str | None, now: Glance, recall: Recall) -> list[tuple[str, Cell]]:
     manifest = run.manifest
     facts: list[tuple[str, Cell]] = [("place", run.url)]
     if manifest.command:
         facts.append(("command", shlex.join(manifest.command)))
     facts.append(("started", local_time(manifest.created_unix) + _lasted(manifest.created_unix, now)))
-    last = [state.last for state in now.newest_workers if state.last is not None]
-    lead = max(last, key=lambda beat: beat.step, default=None)
+    last = [(state.worker.name, state.last) for state in now.newest_workers
+            if state.last is not None and worker in (None, state.worker.name)]
+    name, lead = max(last, key=lambda item: item[1].step, default=("", None))
     if lead is None:
         return [*facts, ("workers", "none has come" if now.state is RunState.STARTING else "none")]
-    facts.append(("steps", _steps(lead)))
+    facts.append(("steps", _steps(lead, _published(name, recall))))
     if len(now.workers) == 1 and now.workers[0].ending and now.workers[0].ending.reason:
         facts.append(("because", now.workers[0].ending.reason))
-    return [*facts, ("coverage", _coverage(lead)), ("cost", _cost(lead))]
+    facts += [("coverage", _coverage(lead)), ("cost", _cost(lead))]
+    others = and_others(run, worker)
+    return [*facts, ("figures", others)] if others else facts
+
+
+def _published(worker: str, recall: Recall) -> int:
+    """Return how many steps a worker's records say it made; 0 where they say nothing that its last sign does not."""
+    return next((item.published for item in recall.summary.workers if item.name == worker), 0)
 
 
 def _lasted(started_unix: float, now: Glance) -> str:
@@ -98,10 +119,10 @@ def _lasted(started_unix: float, now: Glance) -> str:
     return f", {duration(now.ended_unix - started_unix)}{so_far}"
 
 
-def _steps(last: Heartbeat) -> str:
+def _steps(last: Heartbeat, published: int) -> str:
     a_step = "" if math.isnan(last.step_secs) else f", {duration(last.step_secs)} each"
     dropped = f", {count(last.dropped_steps, 'step')} dropped" if last.dropped_steps else ""
-    return f"{last.step:,}{a_step}{dropped}"
+    return f"{max(last.step, published):,}{a_step}{dropped}"
 
 
 def _coverage(last: Heartbeat) -> str:
@@ -143,20 +164,22 @@ def _hint(place: str, now: Glance, recall: Recall) -> str:
     return ""
 
 
-def _print_json(printer: Printer, run: Run, now: Glance, recall: Recall) -> None:
+def _print_json(printer: Printer, run: Run, worker: str | None, now: Glance, recall: Recall) -> None:
     judged = recall.watched and recall.complete and not recall.problem
     manifest = run.manifest
     printer.json({
         "url": run.url, "name": manifest.name, "run_id": manifest.run_id, "state": now.state,
         "started_unix": manifest.created_unix, "command": manifest.command, "versions": manifest.versions,
-        "attempt": now.attempt, "steps": now.steps, "loss": now.loss, "verdict": recall.verdict,
+        "attempt": now.attempt, "worker": worker, "figures": and_others(run, worker),
+        "steps": max([now.steps, *(item.published for item in recall.summary.workers)]), "loss": now.loss,
+        "verdict": recall.verdict,
         "watched": recall.watched, "judged_all": recall.complete,
         "open_findings": sum(item.state is FindingState.OPEN for item in recall.summary.findings),
         "findings": [item.to_json() for item in recall.summary.findings],
         "not_evaluated": recall.summary.not_evaluated, "unseen": recall.summary.unseen,
         "problems": recall.summary.problems, "workers": [_worker_to_json(state) for state in now.workers],
         "numbers": [number_to_json(number) for number in numbers_of(run)],
-        "layers": [layer_to_json(layer, judged=judged) for layer in layers_of(run, recall.summary.findings)],
+        "layers": [layer_to_json(layer, judged=judged) for layer in layers_of(run, _findings_of(worker, recall))],
         "damage": run.damage,
     })
 

@@ -8,10 +8,7 @@ from rich.text import Text
 
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.runs.glance import RunState
-
-SEVERITY_STYLES = {
-    Severity.BREAKING: "bold red", Severity.COSTLY: "bold yellow", Severity.DOUBTFUL: "yellow", Severity.NOTE: "cyan",
-}
+from barograph.watch.wording import SEVERITY_STYLES
 
 _STATE_STYLES = {
     RunState.RUNNING: "bold green", RunState.STARTING: "green", RunState.FINISHED: "green",
@@ -20,7 +17,8 @@ _STATE_STYLES = {
 }
 _STANDING_STYLES = {state.value: style for state, style in _STATE_STYLES.items()}
 
-_SIGN, _UNSEEN = "●", "○"
+SIGN = "●"
+_UNSEEN = "○"
 
 
 def state_text(state: str) -> Text:
@@ -41,8 +39,8 @@ def layer_sign(findings: Iterable[Finding], *, recorded: bool, judged: bool) -> 
     """
     still_open = [item for item in findings if item.state is FindingState.OPEN]
     if still_open:
-        return Text(_SIGN, SEVERITY_STYLES[still_open[0].severity])
-    return Text(_SIGN, "green") if recorded and judged else Text(_UNSEEN, "dim")
+        return Text(SIGN, SEVERITY_STYLES[still_open[0].severity])
+    return Text(SIGN, "green") if recorded and judged else Text(_UNSEEN, "dim")
 
 
 def count_of_bad(nonfinite: int) -> Text:

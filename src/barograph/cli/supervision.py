@@ -6,26 +6,32 @@ watching ends it: whatever happens here, the main thread waits for the command a
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import sys
 import threading
 import time
+from pathlib import Path
+from typing import TextIO, cast
 
-from barograph.cli.live import LiveView, status_line
-from barograph.errors import BarographError, StoreError
+from rich.console import Console
+
+from barograph.cli.live import LiveView, can_be_drawn_on, status
+from barograph.errors import EXIT_STOPPED, BarographError, StoreError
 from barograph.model.finding import FindingState
-from barograph.model.manifest import EndState
+from barograph.model.manifest import CAUGHT, EndState
 from barograph.model.settings import Settings
 from barograph.rules.base import Rule
 from barograph.runs.claim import workers_of
 from barograph.runs.vitals import SETTLE_SECS, heartbeat_of
 from barograph.store.base import Store
 from barograph.watch.actions import Stop
+from barograph.watch.file_notifier import FileNotifier
+from barograph.watch.lasting_stream import LastingStream
 from barograph.watch.loop import Watcher
-from barograph.watch.notifiers import TerminalNotifier
+from barograph.watch.notices import Notifier
 from barograph.watch.summary import RunSummary, summary_of
+from barograph.watch.terminal import TerminalNotifier
 
 _POLL_SECS = 0.2
 
@@ -36,11 +42,11 @@ class Supervision:
     Args:
         store: The run's.
         rules: What to watch with.
-        settings: `on_finding`, and `close_timeout_secs`: longest wait, once the command has ended, for what is left
-            to be seen.
+        settings: `on_finding`, `findings_to`, and `close_timeout_secs`: longest wait, once the command has ended, for
+            what is left to be seen.
         attempt: Which life of the run.
         live: Draw the state at the bottom of the terminal, where standard error is one.
-        as_json: Tell the summary as JSON.
+        as_json: Tell the summary as JSON, and nothing else on standard error.
     """
 
     def __init__(
@@ -52,8 +58,10 @@ class Supervision:
         self._patience_secs = settings.close_timeout_secs + SETTLE_SECS
         self._attempt = attempt
         self._as_json = as_json
-        self._view = LiveView(sys.stderr) if live and sys.stderr.isatty() else None
-        self._told: set[str] = set()
+        self._stream = LastingStream(sys.stderr)
+        self._notifiers = self._notifiers_for(settings)
+        self._view = LiveView(self._stream) if live and not as_json and can_be_drawn_on(self._stream) else None
+        self._told: dict[str, None] = {}
         self._summary: RunSummary | None = None
         self._over = threading.Event()
         if self._view:
@@ -61,14 +69,11 @@ class Supervision:
         self._thread = threading.Thread(target=self._run, name="barograph-watch", daemon=True)
         self._thread.start()
 
-    def close(self, exit_code: int) -> bool:
+    def close(self, exit_code: int) -> None:
         """Tell the summary, once everything was seen; called when the command has ended.
 
         Args:
             exit_code: Of the command; minus the signal's number where one ended it.
-
-        Returns:
-            Whether a finding stopped the training, as far as it is known.
         """
         self._over.set()
         try:
@@ -78,22 +83,39 @@ class Supervision:
             self._tell("not watched to its end, since it was interrupted")
         if self._view:
             self._view.close()
-        if self._summary is None:
-            _say("\nbarograph: the run was not watched to its end, so nothing is said of how it went.\n"
-                 f"  run       {self._store.url}")
-            return False
         if self._as_json:
-            _say(json.dumps({**self._summary.to_json(), "exit_code": exit_code}, indent=1))
+            self._say(json.dumps(self._to_json(exit_code), indent=1, allow_nan=False))
+        elif self._summary is None:
+            self._say("\nbarograph: the run was not watched to its end, so nothing is said of how it went.\n"
+                      f"  run       {self._store.url}")
         else:
-            _say(self._summary.to_text())
+            self._say(self._summary.to_text())
             if exit_code:
-                _say(f"  command   {_how_it_ended(exit_code)}")
-        return any(worker.state is EndState.STOPPED for worker in self._summary.workers)
+                self._say(f"  command   {_how_it_ended(exit_code)}")
+
+    def exit_code(self, exit_code: int) -> int:
+        """Return the code to end with after a command that ended with `exit_code`.
+
+        That is the command's own. Only the 1 of an exception says too little: a launcher ends with it whatever code
+        its workers had, and so does a script that shows exceptions its own way. Where a worker ended because it
+        was stopped, that is said in its place; where its script caught the stop, it has chosen its code itself.
+        """
+        workers = self._summary.workers if self._summary else ()
+        stopped = any(item.state is EndState.STOPPED and not item.reason.endswith(CAUGHT) for item in workers)
+        return EXIT_STOPPED if exit_code == 1 and stopped else exit_code
+
+    def _notifiers_for(self, settings: Settings) -> list[Notifier]:
+        notifiers: list[Notifier] = []
+        if not self._as_json:
+            notifiers.append(TerminalNotifier(Console(file=cast(TextIO, self._stream), highlight=False)))
+        if settings.findings_to:
+            notifiers.append(FileNotifier(Path(settings.findings_to), self._store.url))
+        return notifiers
 
     def _run(self) -> None:
         try:
             self._watch()
-        except Exception as error:  # noqa: BLE001 - an error of the watching is told, and the training goes on
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - what fails here is told, and the training goes on
             self._tell(f"cannot watch this run any more. {type(error).__name__}: {error}")
 
     def _watch(self) -> None:
@@ -105,13 +127,16 @@ class Supervision:
         while not self._over.wait(_POLL_SECS):
             self._poll(watcher)
             self._draw(watcher)
-        self._see_the_rest(watcher)
+        to_the_end = self._see_the_rest(watcher)
         watcher.close()
-        self._summary = summary_of(self._store, watcher)
+        summary = summary_of(self._store, watcher)
+        self._summary = summary if to_the_end else summary.but_not_seen(
+            f"What was left after {self._patience_secs:g} s of waiting for it: the watching gave up."
+        )
 
     def _watcher(self) -> Watcher | None:
         try:
-            return Watcher(self._store, self._rules, notifiers=[TerminalNotifier()], actions=self._actions)
+            return Watcher(self._store, self._rules, notifiers=self._notifiers, actions=self._actions)
         except StoreError as error:
             self._tell(f"cannot watch this run yet; trying again. {error}")
             return None
@@ -126,10 +151,14 @@ class Supervision:
             self._tell(f"cannot watch this run now; trying again. {error}")
             return False
 
-    def _see_the_rest(self, watcher: Watcher) -> None:
+    def _see_the_rest(self, watcher: Watcher) -> bool:
+        """Return whether all was seen before patience was used up."""
         deadline = time.monotonic() + self._patience_secs
-        while not self._poll(watcher) and time.monotonic() < deadline:
+        while not self._poll(watcher):
+            if time.monotonic() >= deadline:
+                return False
             time.sleep(_POLL_SECS)
+        return True
 
     def _draw(self, watcher: Watcher) -> None:
         if self._view is None or self._over.is_set():
@@ -139,18 +168,26 @@ class Supervision:
         except StoreError:
             return  # the watcher has told that the store is away
         still_open = sum(item.state is FindingState.OPEN for item in watcher.findings)
-        self._view.draw(status_line([beat for beat in beats if beat is not None], still_open))
+        self._view.draw(status([beat for beat in beats if beat is not None], still_open))
+
+    def _to_json(self, exit_code: int) -> dict[str, object]:
+        told = list(self._told)
+        if self._summary is None:
+            return {"url": self._store.url, "attempt": self._attempt, "verdict": "Not watched to its end.",
+                    "problems": told, "exit_code": exit_code}
+        data = self._summary.to_json()
+        return {**data, "problems": [*data["problems"], *told], "exit_code": exit_code}
 
     def _tell(self, text: str) -> None:
         if text not in self._told:
-            self._told.add(text)
-            _say(f"barograph: {text}")
+            self._told[text] = None
+            if not self._as_json:
+                self._say(f"barograph: {text}")
 
-
-def _say(text: str) -> None:
-    # Whoever reads our words may be gone; the command's exit code is still ours to hand on.
-    with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+    def _say(self, text: str) -> None:
+        # Whoever reads our words may be gone; the command's exit code is still ours to hand on.
+        self._stream.write(f"{text}\n")
+        self._stream.flush()
 
 
 def _how_it_ended(exit_code: int) -> str:

@@ -19,15 +19,22 @@ def command(
         typer.Option(help="notify: tell. stop: also stop training at the first finding that is costly or breaking. "
                           "Default: as the run was started."),
     ] = None,
+    findings_to: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Also append what is told of findings to this file, one line of JSON for "
+                                          "each event.")
+    ] = None,
     config: Annotated[
-        str | None, typer.Option(help="Settings file (barograph.toml) to take rules and their parameters from.")
+        str | None, typer.Option(help="Settings file (barograph.toml), on top of the settings the run was started "
+                                      "with.")
     ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Judge what there is by now, and end; do not wait for more.")
     ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin at the first step and leave nothing in the run: for a look with "
-                                           "other rules, or where the run may not be written.")
+                                           "other rules, or where the run may not be written. It stops no training "
+                                           "unless --on-finding stop is typed.")
     ] = False,
     brief: Annotated[
         bool, typer.Option("--brief", help="Findings and the summary only. For a watcher that runs beside a training: "
@@ -56,7 +63,9 @@ def command(
     from barograph.cli.options import listed
     from barograph.cli.watching import Options, watch_run
 
-    options = Options(listed(rules), on_finding, config, once=once, fresh=fresh, brief=brief, as_json=as_json)
+    options = Options(
+        listed(rules), on_finding, findings_to, config, once=once, fresh=fresh, brief=brief, as_json=as_json
+    )
     if watch_run(run, options):
         raise typer.Exit(EXIT_INTERRUPTED)
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
@@ -15,25 +16,31 @@ from rich.text import Text
 
 from barograph.cli.figures import count
 from barograph.cli.interrupts import Interrupts
-from barograph.cli.live import status_line
+from barograph.cli.live import line_of, status
 from barograph.cli.opening import run_at
+from barograph.cli.options import replaced, whole_path
 from barograph.cli.printing import Printer, console_on
 from barograph.errors import StoreError
 from barograph.model.finding import FindingState
 from barograph.model.manifest import Heartbeat
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
-from barograph.rules.registry import rules_from_settings
+from barograph.rules.registry import installed_alone, rules_from_settings
 from barograph.runs.reader import Run
 from barograph.runs.roster import Standing
 from barograph.watch.actions import Stop
+from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.loop import Watcher
-from barograph.watch.notifiers import Event, Notice, TerminalNotifier
+from barograph.watch.notices import Event, Notice, Notifier
 from barograph.watch.summary import summary_of
+from barograph.watch.terminal import TerminalNotifier
 
 POLL_SECS = 0.5
 _LOOK_SECS = 2.0
 """How often the papers of the workers are read for the line at the bottom: each is a request to the store."""
+_SPINNER_WIDTH = 3
+"""Columns of the sign that turns, of its gap, and one that stays free."""
+
 _JUDGED = ("rules", "rule_settings", "on_finding")
 """Settings that concern watching; the others are of the recording, and may be a newer Barograph's."""
 
@@ -45,6 +52,7 @@ class Options:
     Attributes:
         rules: Codes and names; None: those the run was started with.
         on_finding: "notify" or "stop"; None: as the run was started.
+        findings_to: File that each event is appended to, too; None: none but the settings file's.
         config: Path of a settings file; None: none.
         once: Do not wait for more.
         fresh: Begin at the first step and leave nothing in the run.
@@ -54,6 +62,7 @@ class Options:
 
     rules: list[str] | None = None
     on_finding: str | None = None
+    findings_to: str | None = None
     config: str | None = None
     once: bool = False
     fresh: bool = False
@@ -74,40 +83,61 @@ def watch_run(place: str, options: Options, *, wait: Callable[[float], object] =
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     run = run_at(place)
-    return _Watching(run, settings_for(run, options), options, wait).follow()
+    settings, not_used = settings_for(run, options)
+    return _Watching(run, settings, not_used, options, wait).follow()
 
 
-def settings_for(run: Run, options: Options) -> Settings:
+def settings_for(run: Run, options: Options) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings to watch with: those typed, on top of the file's, on top of those of the run.
+
+    Of the rules that the run names only those that are installed here are used; the names of the others are
+    returned, too. Code that is not installed is loaded where the user asks for it.
 
     Raises:
         UnknownName, SettingsError: One of them is wrong.
+        BadRule: A rule that the user asks for cannot be loaded.
     """
-    settings = settings_from_mapping({
+    theirs = settings_from_mapping({
         name: value for name, value in run.manifest.settings.items() if name in _JUDGED
     })
-    if options.config is not None:
-        settings = settings_from_file(options.config)
-    typed = {"rules": options.rules, "on_finding": options.on_finding}
-    return settings_from_mapping({name: value for name, value in typed.items() if value is not None}, base=settings)
+    typed = {name: value for name, value in (
+        ("rules", options.rules), ("on_finding", options.on_finding), ("findings_to", options.findings_to),
+    ) if value is not None}
+
+    def on_top_of(base: Settings) -> Settings:
+        asked = settings_from_file(options.config, base=base) if options.config is not None else base
+        return settings_from_mapping(typed, base=asked)
+
+    # First without the run's: what is there then is what the user asks for.
+    asked_for = on_top_of(replaced(theirs, rules=(), rule_settings={})).rules
+    trusted, not_used = installed_alone(theirs, besides=asked_for)
+    return on_top_of(trusted), () if asked_for else not_used
 
 
 class _Watching:
     """One watching, from the first look to the summary."""
 
-    def __init__(self, run: Run, settings: Settings, options: Options, wait: Callable[[float], object]) -> None:
-        self._run, self._options, self._wait = run, options, wait
+    def __init__(
+        self, run: Run, settings: Settings, not_used: tuple[str, ...], options: Options,
+        wait: Callable[[float], object],
+    ) -> None:
+        self._run, self._not_used, self._options, self._wait = run, not_used, options, wait
         self._looked_at = -math.inf
         self._beats: list[Heartbeat] = []
-        self._line = ""
+        self._parts: list[str] = []
         self._steps_made = 0
         self._spinner = Spinner("dots", style="dim")
         # Under --json standard output belongs to the summary alone.
-        self._console: Console = console_on(stderr=options.as_json)
+        self._console: Console = console_on(stderr=options.as_json, lasting=True)
         self._notifier = TerminalNotifier(self._console)
+        notifiers: list[Notifier] = [self._notifier]
+        if settings.findings_to:
+            notifiers.append(FileNotifier(Path(whole_path(settings.findings_to)), run.url))
+        # A look that leaves nothing behind must not end a training, unless just that is asked for.
+        may_stop = settings.on_finding == "stop" and (options.on_finding == "stop" or not options.fresh)
         self._watcher = Watcher(
-            run.store, rules_from_settings(settings), notifiers=[self._notifier],
-            actions=[Stop()] if settings.on_finding == "stop" else [], record=not options.fresh,
+            run.store, rules_from_settings(settings), notifiers=notifiers,
+            actions=[Stop()] if may_stop else [], record=not options.fresh,
         )
 
     def follow(self) -> bool:
@@ -127,6 +157,12 @@ class _Watching:
 
     def _tell_what_is_known(self) -> None:
         """Say what an earlier watcher found in a run that goes on: the rest tells only what is new."""
+        if self._not_used:
+            self._console.print(
+                f"barograph: this run was started with rules that are not installed here, and are not used: "
+                f"{', '.join(self._not_used)}. To load one of your own, name it: --rules {self._not_used[0]}",
+                soft_wrap=True,
+            )
         if self._options.brief:
             return
         if self._goes_on():
@@ -146,7 +182,7 @@ class _Watching:
             if poll.ended or self._options.once:
                 return
             if self._has_bottom_line:
-                self._line = self._state_line()
+                self._parts = self._state()
             self._wait(POLL_SECS)
 
     def _goes_on(self) -> bool:
@@ -157,7 +193,7 @@ class _Watching:
 
     @property
     def _has_bottom_line(self) -> bool:
-        return self._console.is_terminal and not self._options.brief
+        return self._console.is_terminal and not self._console.is_dumb_terminal and not self._options.brief
 
     @contextmanager
     def _bottom_line(self) -> Iterator[None]:
@@ -172,10 +208,11 @@ class _Watching:
         # Called by the thread that draws, in the middle of a long poll, too.
         judged, made = self._watcher.steps, self._steps_made
         of = f" of {made:,} made" if made > judged else ""
-        self._spinner.update(text=Text(self._line or f" barograph  {count(judged, 'step')} judged{of}"))
+        line = line_of(self._parts or [f"{count(judged, 'step')} judged{of}"], self._console.width - _SPINNER_WIDTH)
+        self._spinner.update(text=Text(line))
         return self._spinner
 
-    def _state_line(self) -> str:
+    def _state(self) -> list[str]:
         now = time.monotonic()
         if now - self._looked_at >= _LOOK_SECS:
             self._looked_at = now
@@ -183,13 +220,16 @@ class _Watching:
                 self._run.refresh()
                 states = self._run.workers
             except StoreError:
-                return " barograph  the store is away; trying again"
+                return ["the store is away; trying again"]
             running = [state.last for state in states if state.standing is Standing.RUNNING]
             self._beats = [beat for beat in running if beat is not None]
-        return status_line(self._beats, sum(item.state is FindingState.OPEN for item in self._watcher.findings))
+        return status(self._beats, sum(item.state is FindingState.OPEN for item in self._watcher.findings))
 
     def _sum_up(self, *, interrupted: bool) -> None:
-        summary = summary_of(self._run.store, self._watcher)
+        summary = summary_of(self._run.store, self._watcher).but_not_seen(
+            *(f"What the rule {name} would have found: it is not installed here." for name in self._not_used),
+            *(["What was not judged yet: the watching was interrupted."] if interrupted else []),
+        )
         if self._options.as_json:
             Printer().json({**summary.to_json(), "interrupted": interrupted})
             return

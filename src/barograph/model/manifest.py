@@ -153,6 +153,10 @@ class Heartbeat:
     dropped_points: int = 0
 
 
+CAUGHT = " (the script caught it, and ended by itself)"
+"""End of the reason of a worker that was stopped, where its script chose how it ended."""
+
+
 class EndState(StrEnum):
     """How a worker ended."""
 

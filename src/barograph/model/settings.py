@@ -22,6 +22,7 @@ class Settings:
             `barograph-runs/`.
         rules: Codes or names of the rules to watch with; ("all",): every one.
         on_finding: "notify" tells; "stop" also stops training at the first finding that is costly or worse.
+        findings_to: File that what is told of findings is appended to, one line of JSON for each event; "": none.
         budget: Greatest share of the training time that capture may cost; None: no limit, the schedules
             are kept as written.
         preset: What to record: see `capture.presets`.
@@ -38,6 +39,7 @@ class Settings:
     to: str = ""
     rules: tuple[str, ...] = ("all",)
     on_finding: str = "notify"
+    findings_to: str = ""
     budget: float | None = 0.01
     preset: str = "standard"
     collections: tuple[Selection, ...] = ()
@@ -231,7 +233,7 @@ def _rule_settings(name: str, value: Any) -> Mapping[str, Mapping[str, Any]]:
 
 
 _READERS: Mapping[str, Any] = {
-    "to": _text, "rules": _texts, "on_finding": _text, "preset": _text, "strict": _truth, "budget": _budget,
-    "queue_bytes": _whole, "keep_last": _optional_whole, "max_bytes": _optional_whole,
+    "to": _text, "rules": _texts, "on_finding": _text, "findings_to": _text, "preset": _text, "strict": _truth,
+    "budget": _budget, "queue_bytes": _whole, "keep_last": _optional_whole, "max_bytes": _optional_whole,
     "collections": _collections, "rule_settings": _rule_settings,
 }

@@ -10,8 +10,8 @@ from barograph.errors import SettingsError
 from barograph.model.settings import Settings, settings_from_mapping
 
 
-def settings_from_file(path: str | os.PathLike[str]) -> Settings:
-    """Return the settings of a `barograph.toml`.
+def settings_from_file(path: str | os.PathLike[str], *, base: Settings | None = None) -> Settings:
+    """Return the settings of a `barograph.toml`, on top of `base`.
 
     Raises:
         SettingsError: There is no such file, it is no TOML, or it sets something wrong; the path is named.
@@ -25,6 +25,6 @@ def settings_from_file(path: str | os.PathLike[str]) -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"The settings file is no TOML: {error} ({path}).") from error
     try:
-        return settings_from_mapping(data)
+        return settings_from_mapping(data, base=base)
     except SettingsError as error:
         raise type(error)(f"{error} ({path})") from error

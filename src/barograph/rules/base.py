@@ -12,7 +12,7 @@ import types
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from barograph.errors import BadRule, SettingsError, UnknownName, nearest
@@ -140,12 +140,17 @@ def rule_with(rule_class: type[Rule], values: Mapping[str, Any]) -> Rule:
 
     Raises:
         UnknownName: The rule has no such parameter; the message says the nearest.
-        SettingsError: A value has the wrong type or is out of range.
+        SettingsError: A value has the wrong type or is out of range, or a parameter without a default has none.
     """
     known = [item.name for item in fields(rule_class)]
     for name in values:
         if name not in known:
             raise UnknownName(f'"{name}" is no parameter of {rule_class.__name__}. {nearest(name, known)}')
+    missing = [item.name for item in fields(rule_class)
+               if item.init and item.default is MISSING and item.default_factory is MISSING and item.name not in values]
+    if missing:
+        raise SettingsError(f"{rule_class.__name__}.{missing[0]} has no default; set {' and '.join(missing)} below "
+                            f"[rule_settings.{rule_class.code}] in barograph.toml.")
     return rule_class(**values)
 
 

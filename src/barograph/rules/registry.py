@@ -11,7 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any
@@ -42,7 +42,7 @@ class Catalog:
 
         Raises:
             UnknownName: There is none; the message says the nearest.
-            BadRule: What is at `module:Class` is no rule, or has the code of another.
+            BadRule: What is at `module:Class` is no rule, or has the code or the name of another.
         """
         for rule_class in self.classes:
             if name in (rule_class.code, rule_class.name, rule_class.__name__):
@@ -57,6 +57,9 @@ class Catalog:
         for other in self.classes:
             if other.code == rule_class.code and other is not rule_class:
                 raise _taken(name, other)
+            if other.name == rule_class.name and other is not rule_class:
+                raise BadRule(f'{name} ({rule_class.code}) has the name "{other.name}", which is that of '
+                              f"{_place(other)} ({other.code}); give it another.")
         return rule_class
 
 
@@ -129,6 +132,38 @@ def rules_from_settings(settings: Settings, *, catalog: Catalog | None = None) -
     return tuple(rule_with(chosen[code], values.get(code, {})) for code in sorted(chosen))
 
 
+def installed_alone(
+    settings: Settings, *, besides: Iterable[str] = (), catalog: Catalog | None = None
+) -> tuple[Settings, tuple[str, ...]]:
+    """Return settings without the rules that are not installed here, and the names of those that were left out.
+
+    For the settings that a run brings along: a run is data, and says nothing about what code to load.
+
+    Args:
+        settings: Of the run.
+        besides: Rules that the user asks for; their parameters stay, too.
+        catalog: None: the rules that are installed.
+
+    Raises:
+        UnknownName, BadRule: One of `besides` is no rule.
+
+    Example:
+        >>> kept, left_out = installed_alone(Settings(rules=("N101", "theirs:Rule")))
+        >>> kept.rules, left_out
+        (('N101',), ('theirs:Rule',))
+    """
+    known = catalog or installed()
+    classes = {*known.classes, *(known.named(name) for name in besides if ":" in name and not name.startswith("-"))}
+    names = {text for item in classes for text in (item.code, item.name, item.__name__, _place(item))}
+    chosen = [name for name in settings.rules if name in ("all", "none") or name.removeprefix("-") in names]
+    # A class that is installed goes by its code, whatever the run calls it: nothing is looked up by place.
+    codes = {_place(item): item.code for item in classes}
+    rules = tuple(codes.get(name, name) for name in chosen)
+    values = {name: table for name, table in settings.rule_settings.items() if name in names}
+    left_out = tuple(name for name in settings.rules if name not in chosen and not name.startswith("-"))
+    return replace(settings, rules=rules, rule_settings=values), left_out
+
+
 def needs_of(rules: Iterable[Rule]) -> tuple[Selection, ...]:
     """Return what the rules need, each Selection once."""
     return tuple(dict.fromkeys(need for rule in rules for need in rule.needs))
@@ -157,7 +192,8 @@ def _object_at(place: str) -> object:
     # A program installed as a script does not look for modules where the user stands; people expect it to.
     here = os.getcwd()
     if here not in sys.path:
-        sys.path.insert(0, here)
+        # Last: what lies there must not stand in for a library.
+        sys.path.append(here)
     try:
         module = importlib.import_module(module_name)
     except Exception as error:

@@ -21,7 +21,8 @@ from barograph.runs.view import StepView
 from barograph.store.base import Store
 from barograph.watch.actions import Action
 from barograph.watch.judge import Judge, identity
-from barograph.watch.notifiers import Event, Notice, Notifier
+from barograph.watch.notices import Event, Notice, Notifier
+from barograph.watch.progress import Progress, progress_from_json
 from barograph.watch.state import read_state, write_state
 
 SAVE_SECS = 5.0
@@ -89,9 +90,11 @@ class Watcher:
         self._actions = list(actions)
         self._record = record
         self._findings: dict[str, Finding] = {}
-        self._attempts: dict[str, int] = {}
+        self._progress: dict[str, Progress] = {}
         self._problems: list[str] = []
+        self._damage: list[str] = []
         self._outages: set[str] = set()
+        self._refused: set[str] = set()
         self._steps = 0
         self._tasks: list[_Task] = []
         self._to_act_on: list[Finding] = []
@@ -124,6 +127,15 @@ class Watcher:
         """What went wrong with the watching itself, once each."""
         return tuple(self._problems)
 
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What could not be read of the run, once each; every one is among the problems, too."""
+        return tuple(self._damage)
+
+    def progress(self, group: str) -> Progress | None:
+        """Return how far a group of workers was judged; None where nothing of it was."""
+        return self._progress.get(group)
+
     def not_evaluated(self) -> tuple[NotEvaluated, ...]:
         """Return the rules that could not judge what they are for, so far, and what would feed them."""
         return tuple(item for judge in self._judges if (item := judge.not_evaluated()))
@@ -143,16 +155,17 @@ class Watcher:
             return Poll(0, tuple(self._notices))
         self._back("The run cannot be read")
         for text in result.damage:
+            if text not in self._damage:
+                self._damage.append(text)
             self._problem(text)
         for view in result.views:
             self._take(view)
         self._cursor: Any = result.cursor
-        self._dirty = self._dirty or bool(result.views)
+        self._dirty = self._dirty or bool(result.views or result.damage)
         over = result.drained or result.ended
         if not result.more:
             # Only now is it known whether what was found still goes on.
-            still = {finding.id for judge in self._judges for finding in judge.open()} if not over else set()
-            going_on = [finding for finding in self._to_act_on if finding.id in still]
+            going_on = [finding for finding in self._to_act_on if self._goes_on(finding)] if not over else []
             self._tasks.extend(_Task(finding, action) for finding in going_on for action in self._actions)
             self._to_act_on = []
         self._work()
@@ -172,17 +185,27 @@ class Watcher:
             return None
         for judge, saved in zip(self._judges, state["judges"], strict=True):
             judge.load(saved)
-        self._attempts, self._problems, self._steps = state["attempts"], state["problems"], state["steps"]
+        self._problems, self._steps = state["problems"], state["steps"]
+        self._damage = state["damage"]
+        self._progress = {group: progress_from_json(saved) for group, saved in state["progress"].items()}
         self._findings = {item.id: item for item in read_findings(self._store).findings}
+        # The last watcher may have had no actions, or was killed before it came to act.
+        self._to_act_on = [finding for judge in self._judges for finding in judge.open()]
         self._cursor = state["cursor"]
         return self._cursor
 
+    def _goes_on(self, finding: Finding) -> bool:
+        # What opened in an earlier life of the run was known when it was started again.
+        is_open = any(item.id == finding.id for judge in self._judges for item in judge.open())
+        return is_open and self._progress[finding.worker].attempt == finding.attempt
+
     def _take(self, view: StepView) -> None:
         self._steps += 1
-        if view.attempt > self._attempts.get(view.group, view.attempt):
+        progress = self._progress.setdefault(view.group, Progress(view.attempt))
+        if view.attempt > progress.attempt:
             for judge in self._judges:
                 judge.new_attempt(view.group)
-        self._attempts[view.group] = view.attempt
+        progress.take(view)
         for judge in self._judges:
             events, problems = judge.take(view)
             for finding in events:
@@ -209,10 +232,21 @@ class Watcher:
             self._outages.add(what)
             self._notify(Notice(Event.PROBLEM, f"{what} now; trying again. {error}"))
 
+    def _denied(self, what: str, error: StoreDenied) -> None:
+        if what not in self._refused:
+            self._refused.add(what)
+            # Not only told: whoever reads the summary must know that something was not done.
+            self._problem(f"{what}; trying again. {error}")
+
     def _back(self, what: str) -> None:
         if what in self._outages:
             self._outages.discard(what)
             self._notify(Notice(Event.PROBLEM, f"{what} no more: the store is back."))
+
+    def _allowed(self, what: str) -> None:
+        if what in self._refused:
+            self._refused.discard(what)
+            self._notify(Notice(Event.PROBLEM, f"{what} no more: the store allows it again."))
 
     def _notify(self, notice: Notice) -> None:
         self._notices.append(notice)
@@ -220,26 +254,35 @@ class Watcher:
         for notifier in self._notifiers:
             try:
                 notifier.notify(notice)
-            except Exception as error:  # noqa: BLE001 - a notifier may be anybody's, and may raise anything
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a notifier may be anybody's, and raise anything
                 failed.append(f"{type(notifier).__name__} could not tell: {type(error).__name__}: {error}")
         for text in failed:
             self._problem(text)
 
     def _work(self) -> None:
         waiting: list[_Task] = []
+        failing: set[str] = set()
         for task in self._tasks:
             what = type(task.action).__name__ if task.action else "Findings"
+            if what in failing:
+                # One request tells; with many findings, trying each would take long at every turn.
+                waiting.append(task)
+                continue
+            refused, away = f"{what}: the store refuses it", f"{what} cannot reach the store"
             try:
                 self._do(task)
-            except StoreDenied as error:
-                self._problem(f"{what}: the store refuses it. {error}")
             except StoreError as error:
                 waiting.append(task)
-                self._away(f"{what} cannot reach the store", error)
-            except Exception as error:  # noqa: BLE001 - an action may be anybody's, and may raise anything
+                failing.add(what)
+                if isinstance(error, StoreDenied):
+                    self._denied(refused, error)
+                else:
+                    self._away(away, error)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - an action may be anybody's, and raise anything
                 self._problem(f"{what} failed: {type(error).__name__}: {error}")
             else:
-                self._back(f"{what} cannot reach the store")
+                self._back(away)
+                self._allowed(refused)
         self._tasks = waiting
 
     def _do(self, task: _Task) -> None:
@@ -250,24 +293,28 @@ class Watcher:
 
     def _save(self, *, at_once: bool) -> None:
         due = at_once or self._clock.monotonic() - self._saved_at >= SAVE_SECS
-        # What waits to be written is not remembered as done.
-        if not (self._record and self._dirty and due) or self._tasks or self._to_act_on:
+        # What waits to be written is not remembered as done. What waits to be acted on may be: who goes on from
+        # here acts on what is open then.
+        if not (self._record and self._dirty and due) or any(task.action is None for task in self._tasks):
             return
         for judge in self._judges:
             if problem := judge.check():
                 self._problem(problem)
         state = {
             "cursor": self._cursor, "judges": [judge.to_json() for judge in self._judges],
-            "attempts": self._attempts, "problems": self._problems, "steps": self._steps,
+            "progress": {group: item.to_json() for group, item in self._progress.items()},
+            "problems": self._problems, "damage": self._damage, "steps": self._steps,
         }
+        denied = "Nothing is recorded in the run, which may not be written"
         try:
             write_state(self._store, state)
         except StoreDenied as error:
-            self._record = False
-            self._problem(f"Nothing is recorded in the run, which may not be written. {error}")
+            self._denied(denied, error)
+            self._saved_at = self._clock.monotonic()
         except StoreError as error:
             self._away("The watcher's state cannot be saved", error)
         else:
             self._back("The watcher's state cannot be saved")
+            self._allowed(denied)
             self._dirty = False
             self._saved_at = self._clock.monotonic()

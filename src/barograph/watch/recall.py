@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,8 +48,12 @@ class Recall:
         return "Its watcher recorded no finding." if self.problem else self.summary.verdict
 
 
-def recalled(store: Store) -> Recall:
+def recalled(store: Store, damage: Iterable[str] = ()) -> Recall:
     """Return what the last watcher of the run in `store` left; nothing is written.
+
+    Args:
+        store: The run's.
+        damage: What of the run cannot be read now, whether or not it could be then.
 
     Raises:
         StoreError: The store cannot be read.
@@ -61,6 +65,7 @@ def recalled(store: Store) -> Recall:
         findings = sorted(read_findings(store).findings, key=lambda item: (
             item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
         summary = replace(summary, findings=tuple(findings))
+    summary = summary.but_not_seen(*damage)
     return Recall(summary, state is not None, state is not None and _has_judged_all(store, state), problem)
 
 

@@ -13,7 +13,7 @@ from barograph.store.base import Store
 
 STATE = f"{WATCH}/state.json"
 
-_VERSION = 1
+_VERSION = 2
 
 
 def write_state(store: Store, state: Mapping[str, Any]) -> None:

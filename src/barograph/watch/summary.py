@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, NotEvaluated
 from barograph.model.manifest import Cost, Ending, EndState, Heartbeat, Worker
 from barograph.rules.base import Rule
+from barograph.rules.words import sentence
 from barograph.runs.claim import attempts_of, workers_of
 from barograph.runs.layout import ENDINGS, paper_name
 from barograph.runs.papers import ending_from_bytes
@@ -19,6 +21,9 @@ from barograph.runs.view import group_of
 from barograph.runs.vitals import heartbeat_of
 from barograph.store.base import Store
 from barograph.watch.loop import Watcher
+from barograph.watch.plain import plain
+from barograph.watch.progress import Progress
+from barograph.watch.wording import finding_lines, indented
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,8 @@ class WorkerReport:
         word: "finished", "stopped", "failed"; "running", "killed", or "silent" where it cannot be known.
         reason: Why it ended, for people.
         last: Its last heartbeat; None where it gave none that can be read.
+        published, published_seen: Steps that its records say it made, and those of them with tensors; where it was
+            killed they may be more than its last heartbeat knew. 0 where others' records tell of them, too.
     """
 
     name: str
@@ -38,6 +45,18 @@ class WorkerReport:
     word: str
     reason: str
     last: Heartbeat | None
+    published: int = 0
+    published_seen: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps made, as far as anybody knows."""
+        return max(self.published, self.last.coverage.steps if self.last else 0)
+
+    @property
+    def steps_seen(self) -> int:
+        """Those of them whose tensors were recorded."""
+        return max(self.published_seen, self.last.coverage.steps_seen if self.last else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,29 +92,36 @@ class RunSummary:
         if self.findings:
             still = sum(item.state is FindingState.OPEN for item in self.findings)
             return f"{_counted(len(self.findings), 'finding')}, {still} of them open."
+        mute = {item.code for item in self.not_evaluated if not item.reason.startswith("In part")}
+        if len(mute) == len(self.rules):
+            return f"Nothing was judged: {_why_nobody_judged(len(self.rules))}."
         if self.unseen:
             return "Nothing was found in what was seen, which is not all of it."
-        mute = {item.code for item in self.not_evaluated if not item.reason.startswith("In part")}
         by = "" if not mute else f" by the {len(self.rules) - len(mute)} of {len(self.rules)} rules that could judge"
         made, seen = steps_made_and_seen(self.workers)
         if seen < made:
             return f"No findings{by} in the {seen} of {made} steps whose tensors were recorded{_budget(self.workers)}."
         return f"No findings{by} in {_counted(made, 'step')}."
 
+    def but_not_seen(self, *lines: str) -> RunSummary:
+        """Return it with more that was not seen, a sentence each."""
+        return replace(self, unseen=tuple(dict.fromkeys((*self.unseen, *lines))))
+
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data."""
-        return {
+        """Return it as strict JSON data: NaN as None, infinities as "inf" and "-inf"."""
+        data: dict[str, Any] = plain({
             "url": self.url, "attempt": self.attempt, "steps": self.steps, "verdict": self.verdict,
             "findings": [item.to_json() for item in self.findings], "rules": list(self.rules),
             "not_evaluated": [asdict(item) for item in self.not_evaluated], "problems": list(self.problems),
             "workers": [_worker_to_json(item) for item in self.workers], "unseen": list(self.unseen),
-        }
+        })
+        return data
 
     def to_text(self) -> str:
         """Return it as lines for a terminal."""
         lines = ["", f"barograph: {self.verdict}"]
         for finding in self.findings:
-            lines += _finding_lines(finding)
+            lines += [line.plain for line in indented(finding_lines(finding), by=2)]
         lines += _listed("not seen", self.unseen)
         lines += _listed("not evaluated", [f"{item.code} {item.rule}: {item.reason} {item.feed}".rstrip()
                                            for item in self.not_evaluated])
@@ -112,7 +138,9 @@ def summary_of(store: Store, watcher: Watcher) -> RunSummary:
         StoreError: The store cannot be read.
     """
     attempt = max(attempts_of(store), default=0)
-    reports = [_report(store, worker) for worker in workers_of(store, attempt)]
+    declared = workers_of(store, attempt)
+    groups = Counter(group_of(worker.name) for worker in declared)
+    reports = [_report(store, worker, watcher if groups[group_of(worker.name)] == 1 else None) for worker in declared]
     workers = tuple(item for item in reports if item.last is None or item.last.step or len(reports) == 1)
     findings = sorted(watcher.findings, key=lambda item: (
         item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
@@ -120,7 +148,7 @@ def summary_of(store: Store, watcher: Watcher) -> RunSummary:
         url=store.url, attempt=attempt, steps=watcher.steps, findings=tuple(findings),
         rules=_codes(watcher.rules), not_evaluated=watcher.not_evaluated(),
         problems=(*watcher.problems, *(text for item in workers if item.last for text in item.last.problems)),
-        workers=workers, unseen=tuple(_unseen(workers, watcher)),
+        workers=workers, unseen=tuple(_unseen(workers, watcher, attempt)),
     )
 
 
@@ -135,12 +163,17 @@ def steps_made_and_seen(workers: Iterable[WorkerReport]) -> tuple[int, int]:
     return sum(made for made, _ in least.values()), sum(seen for _, seen in least.values())
 
 
-def _report(store: Store, worker: Worker) -> WorkerReport:
+def _report(store: Store, worker: Worker, watcher: Watcher | None) -> WorkerReport:
+    """Return how a worker fared; `watcher` saw its records, and of its group no other's."""
     ending = _ending(store, worker)
     if ending is not None:
         return WorkerReport(worker.name, ending.state, ending.state.value, ending.reason, ending.last)
     word = {True: "running", False: "killed", None: "silent"}[is_alive(process_of(worker))]
-    return WorkerReport(worker.name, None, word, "", heartbeat_of(store, worker))
+    progress = watcher.progress(group_of(worker.name)) if watcher else None
+    if progress is None or progress.attempt != worker.attempt:
+        progress = Progress(worker.attempt)
+    return WorkerReport(worker.name, None, word, "", heartbeat_of(store, worker), progress.made,
+                        progress.with_tensors)
 
 
 def _ending(store: Store, worker: Worker) -> Ending | None:
@@ -151,23 +184,49 @@ def _ending(store: Store, worker: Worker) -> Ending | None:
         return None
 
 
-def _unseen(workers: Sequence[WorkerReport], watcher: Watcher) -> list[str]:
+def _why_nobody_judged(rules: int) -> str:
+    if not rules:
+        return "no rule watched"
+    return "the one rule could not" if rules == 1 else f"none of {rules} rules could"
+
+
+def _unseen(workers: Sequence[WorkerReport], watcher: Watcher, attempt: int) -> list[str]:
+    lines = list(watcher.damage)
     if not workers:
-        return ["No training was recorded: no process took an optimizer step under Barograph."]
-    lines: list[str] = []
+        return [*lines, "No training was recorded: no process took an optimizer step under Barograph."]
     for worker in workers:
         of = f" of {worker.name}" if len(workers) > 1 else ""
         if worker.last is None:
             lines.append(f"Nothing is known{of or ' of the worker'}: it gave no sign that can be read.")
             continue
-        lines += [f"{reason.rstrip('.')}{of}." for reason in worker.last.coverage.reasons]
+        lines += [sentence(f"{reason.rstrip('.')}{of}.") for reason in worker.last.coverage.reasons]
         lines += [f"{gap}{of}." for gap in _gaps(worker.last)]
         if worker.word == "killed":
             lines.append(f"The last steps{of}: it was killed, and what it had not published yet is lost.")
         elif worker.word == "silent":
             lines.append(f"The last steps{of}: it gives no sign, and has not ended.")
+        elif worker.word == "running":
+            lines.append(f"What is yet to come{of}: it is still running.")
+    lines += _unjudged(workers, watcher, attempt)
     lines += [text for text in watcher.problems if "is not used any more" in text]
     return list(dict.fromkeys(lines))
+
+
+def _unjudged(workers: Sequence[WorkerReport], watcher: Watcher, attempt: int) -> list[str]:
+    """Return where fewer steps were judged than recorded: what was removed, or is lost, before it was looked at."""
+    lines = []
+    for group in dict.fromkeys(group_of(worker.name) for worker in workers):
+        members = [worker for worker in workers if group_of(worker.name) == group]
+        if any(worker.state is None or worker.last is None or worker.last.dropped_steps for worker in members):
+            continue  # that is said already
+        _, recorded = steps_made_and_seen(members)
+        progress = watcher.progress(group)
+        judged = progress.with_tensors if progress and progress.attempt == attempt else 0
+        if judged < recorded:
+            of = f" of {group}" if len(workers) > len(members) else ""
+            lines.append(f"{recorded - judged} of the {_counted(recorded, 'step')}{of} whose tensors were recorded: "
+                         "they were removed (keep_last, max_bytes) or lost before they were judged, or are yet to be.")
+    return lines
 
 
 def _gaps(last: Heartbeat) -> list[str]:
@@ -179,7 +238,7 @@ def _gaps(last: Heartbeat) -> list[str]:
         gaps.append("No optimizer of torch was seen to step. One inside torch.compile is not seen: compile the model, "
                     "not the step. A script that moves weights itself says where a step ends, with run.step")
     elif not coverage.steps_seen:
-        gaps.append(f"The tensors of none of {coverage.steps} steps were recorded")
+        gaps.append(f"The tensors of none of {_counted(coverage.steps, 'step')} were recorded")
     elif not coverage.reasons:
         if not coverage.loss_seen:
             gaps.append("No loss was seen")
@@ -202,22 +261,13 @@ def _budget(workers: Iterable[WorkerReport]) -> str:
     return f" (budget {100 * min(budgets):g} %)" if budgets else ""
 
 
-def _finding_lines(finding: Finding) -> list[str]:
-    state = "open" if finding.state is FindingState.OPEN else "gone"
-    where = "" if finding.worker in ("p0", "r") else f" in {finding.worker}"
-    lines = [f"  {finding.severity.value:<10}{finding.code} {finding.rule}{where}, steps {finding.since_step} to "
-             f"{finding.last_step}, {state}", f"            {finding.message}"]
-    lines += [f"            · {item.key or 'run'} at step {item.step}: {item.text}" for item in finding.evidence[:3]]
-    return [*lines, f"            do: {finding.remedy}"]
-
-
 def _worker_line(worker: WorkerReport) -> str:
     if worker.last is None:
         return f"{worker.word}, nothing more is known"
     last, coverage, cost = worker.last, worker.last.coverage, worker.last.cost
     why = f" ({worker.reason})" if worker.reason else ""
     parts = [
-        f"{worker.word}{why} after {_counted(coverage.steps, 'step')}, {coverage.steps_seen} with tensors",
+        f"{worker.word}{why} after {_counted(worker.steps, 'step')}, {worker.steps_seen} with tensors",
         f"{coverage.parameters_seen} of {coverage.parameters} parameters, {coverage.gradients_seen} gradients",
         f"{coverage.modules_seen} of {coverage.modules} modules", "loss" if coverage.loss_seen else "no loss",
         _counted(coverage.evaluations, "evaluation"),
@@ -236,18 +286,10 @@ def _against_budget(cost: Cost) -> str:
 
 
 def _worker_to_json(worker: WorkerReport) -> dict[str, Any]:
-    last = None if worker.last is None else _plain(asdict(worker.last))
+    last = None if worker.last is None else asdict(worker.last)
     share = None if worker.last is None else worker.last.cost.share
-    return {"name": worker.name, "state": worker.word, "reason": worker.reason, "capture_share": share, "last": last}
-
-
-def _plain(value: Any) -> Any:
-    """Return JSON data without NaN, which JSON does not have."""
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+    return {"name": worker.name, "state": worker.word, "reason": worker.reason, "steps": worker.steps,
+            "capture_share": share, "last": last}
 
 
 def _listed(title: str, items: Iterable[str]) -> list[str]:

@@ -1,0 +1,63 @@
+"""A run as one of its workers saw it, for all that looks at runs without asking for a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from barograph.errors import UnknownWorker, nearest
+from barograph.model.key import Kind
+from barograph.model.step import Mode
+from barograph.runs.reader import Run
+from barograph.store.base import Store
+
+
+class OneWorker(Run):
+    """The rows of one worker alone. Which keys there are, and what was found, is the whole run's.
+
+    Args:
+        store: Where the run is.
+        worker: Which: "p1", "r0".
+
+    Raises:
+        UnknownWorker: None of that name published anything; the message says the nearest.
+    """
+
+    def __init__(self, store: Store, worker: str) -> None:
+        super().__init__(store)
+        known = workers_in(self)
+        if worker not in known:
+            raise UnknownWorker(
+                f'"{worker}" is no worker that published anything. {nearest(worker, known)} ({self.url})'
+            )
+        self._worker = worker
+
+    def steps(
+        self, mode: Mode | str | None = Mode.TRAIN, *, worker: str | None = None, optimizer: str | None = None
+    ) -> NDArray[np.int64]:
+        """Return the steps of which this worker recorded something."""
+        return super().steps(mode, worker=worker or self._worker, optimizer=optimizer)
+
+    def arrow(
+        self,
+        kind: Kind | str | None = None,
+        path: str = "*",
+        *,
+        mode: Mode | str | None = None,
+        worker: str | None = None,
+        optimizer: str | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Return the rows of this worker."""
+        return super().arrow(kind, path, mode=mode, worker=worker or self._worker, optimizer=optimizer, start=start,
+                             stop=stop, columns=columns)
+
+
+def workers_in(run: Run) -> list[str]:
+    """Return the names of the workers that published anything, each once, in order."""
+    return run._records.workers()

@@ -1,0 +1,76 @@
+"""A finding in words, the same wherever one is told: as it happens, in the closing summary, in `show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.text import Text
+
+from barograph.model.finding import Finding, FindingState, Severity
+
+SEVERITY_STYLES = {
+    Severity.BREAKING: "bold red", Severity.COSTLY: "bold yellow", Severity.DOUBTFUL: "yellow", Severity.NOTE: "cyan",
+}
+
+EVIDENCE_SHOWN = 3
+"""Most pieces of evidence that are told; JSON has all."""
+
+_WIDTH = 10
+
+
+def finding_lines(finding: Finding) -> list[Text]:
+    """Return a finding as lines: what, where, since when; the evidence; and, while it is open, what to do.
+
+    The first line says all that matters, so that a search shows it whole; the others belong below it.
+    """
+    gone = finding.state is FindingState.CLOSED
+    head = Text.assemble(
+        (f"{finding.severity.value:<{_WIDTH}}", "dim" if gone else SEVERITY_STYLES[finding.severity]),
+        (f"{finding.code} {finding.rule}", "bold"), f"{where(finding)} {when(finding)}: {shown(finding.message)}",
+    )
+    lines = [head]
+    for item in finding.evidence[:EVIDENCE_SHOWN]:
+        what = f"{item.key or 'run'} at step {item.step}: {item.text}"
+        lines.append(Text(f"· {shown(what)}", "dim"))
+    if not gone:
+        lines.append(Text.assemble(("do: ", "bold"), shown(finding.remedy)))
+    return lines
+
+
+def gone_line(finding: Finding) -> Text:
+    """Return the line that says a finding is gone."""
+    return Text.assemble((f"{'gone':<{_WIDTH}}", "green"), f"{finding.code} {finding.rule}{where(finding)}: not seen "
+                         f"since step {finding.last_step}")
+
+
+def where(finding: Finding) -> str:
+    """Return in which process and of which optimizer, " (p1, optimizer generator)"; "" where there is but one."""
+    # The only process, or all ranks together, need no name.
+    parts = [] if finding.worker in ("p0", "r") else [finding.worker]
+    if finding.optimizer:
+        parts.append(f"optimizer {finding.optimizer}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def when(finding: Finding) -> str:
+    """Return from which step on, how long it was seen, and whether it is over."""
+    if finding.state is FindingState.CLOSED:
+        return f"steps {finding.since_step} to {finding.last_step}, gone"
+    if finding.last_step > finding.opened_step:
+        return f"since step {finding.since_step}, last seen in step {finding.last_step}"
+    return f"since step {finding.since_step}"
+
+
+def shown(text: str) -> str:
+    r"""Return a name as one line that moves no cursor, whatever is in it.
+
+    Example:
+        >>> shown("fc\n1\x1b[31m")
+        'fc\\n1\\x1b[31m'
+    """
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
+def indented(lines: Iterable[Text], *, by: int = 0) -> list[Text]:
+    """Return the lines of a finding with all but the first moved below its name, and all of them by some more."""
+    return [Text(" " * (by + (_WIDTH if number else 0))) + line for number, line in enumerate(lines)]
