@@ -27,7 +27,7 @@ from barograph.model.clock import SystemClock
 from barograph.model.manifest import EndState, Heartbeat, Worker
 from barograph.model.records import Subject
 from barograph.model.settings import Settings, settings_from_mapping
-from barograph.runs.claim import claim_worker, worker_of_process
+from barograph.runs.claim import claim_worker, next_chunk_of
 from barograph.runs.control import agreed_stop_step, read_stop
 from barograph.runs.process import parent_process
 from barograph.runs.scribe_messages import Assignment, Delivery, End, StopAsked
@@ -165,15 +165,11 @@ class _Scribe:
     def _place(self, store: Store) -> tuple[Worker, int]:
         """Return the worker whose records these are, and its first chunk to publish."""
         order = self.assignment
-        if order.again:
-            found = worker_of_process(store, attempt=order.attempt, process=parent_process())
-            if found is not None:
-                return found
         worker = claim_worker(
             store, attempt=order.attempt, rank=order.rank, world_size=order.world_size, clock=SystemClock(),
-            versions=order.versions, process=parent_process(),
+            versions=order.versions, process=parent_process(), claim=order.claim,
         )
-        return worker, 0
+        return worker, next_chunk_of(store, worker) if order.again else 0
 
     def _claimed_within(self, secs: float) -> RunWriter | None:
         deadline = time.monotonic() + secs

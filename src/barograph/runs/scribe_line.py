@@ -19,6 +19,7 @@ from barograph.model.manifest import EndState, Heartbeat
 from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
+from barograph.runs.claim import new_claim
 from barograph.runs.inbox import Inbox
 from barograph.runs.pending import CompactStep, Pending, Points, compact, without_subjects
 from barograph.runs.problems import Problems
@@ -89,7 +90,9 @@ class ScribeLine:
         self._closing = threading.Event()
         # The hot path of `run.log`, so without a call in between.
         self.log: Callable[[str, float, int, Mode, float], None] = self._inbox.log
-        self._assignment = Assignment(url, attempt, rank, world_size, dict(versions), settings.to_json())
+        self._assignment = Assignment(
+            url, attempt, rank, world_size, dict(versions), settings.to_json(), new_claim()
+        )
         self._process, self._line = _start()
         self._line.send(self._assignment)
         self._thread = threading.Thread(target=self._run, name="barograph-scribe", daemon=True)

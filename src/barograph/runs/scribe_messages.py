@@ -21,7 +21,8 @@ class Assignment:
         world_size: How many ranks there are.
         versions: Package to version, in the training process.
         settings: As `Settings.to_json` gives them.
-        again: A scribe of this training process was there before and is gone: go on where it was.
+        claim: Tells this worker from every other one, see `claim.new_claim`.
+        again: A scribe of this worker was there before and is gone: go on where it was.
     """
 
     url: str
@@ -30,6 +31,7 @@ class Assignment:
     world_size: int
     versions: dict[str, str]
     settings: dict[str, Any]
+    claim: str
     again: bool = False
 
 
