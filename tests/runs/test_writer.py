@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -203,6 +204,33 @@ def test_a_step_that_cannot_be_resolved_is_counted_and_the_others_go_on(
     assert workshop.run().steps().tolist() == [0, 2]
     assert writer.dropped_steps == 1
     assert "the device is gone" in writer.problems[0]
+
+
+def test_a_chunk_that_cannot_be_encoded_is_counted_and_the_others_go_on(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    writer = workshop.writer(queue_bytes=50_000)
+    workshop.publish(writer, make_records(0))
+    for tick in range(1, 40):
+        step = make_records(tick)
+        writer.log("accuracy", 0.5, tick, Mode.TRAIN, 0.0)
+        workshop.publish(writer, dataclasses.replace(step, step=dataclasses.replace(step.step, time_unix=math.nan)))
+    workshop.publish(writer, make_records(40))
+    closing = writer.close(EndState.FINISHED)
+    assert (closing.complete, closing.dropped_steps, closing.dropped_points) == (True, 39, 39)
+    assert "1 steps and 1 logged numbers could not be written: ValueError" in closing.problems[0]
+    assert workshop.run().steps().tolist() == [0, 40]
+    assert workshop.run().workers[0].last.dropped_points == 39
+
+
+def test_a_tensor_saved_under_a_name_that_is_no_text_is_kept_with_its_step(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    tensors = {Key(Kind.CUSTOM, "caf\udce9"): RawTensor("uint8", (2,), b"\1\2")}
+    workshop.finished(make_records(0), make_records(1, tensors=tensors))
+    run = workshop.run()
+    assert run.steps().tolist() == [0, 1]
+    assert run.tensor("custom:caf?", 1).tolist() == [1, 2]
 
 
 def test_logged_numbers_are_published_in_order(workshop: Any) -> None:

@@ -123,11 +123,13 @@ class Outbox:
         self.open_bytes += points.points.nbytes
 
     def seal(self, notes: ChunkNotes) -> int:
-        """Make a file of the chunk being filled; return by how many bytes what is held in memory changed."""
+        """Make a file of the chunk being filled; return by how many bytes what is held in memory changed.
+
+        Whatever it raises, the chunk is as it was.
+        """
         steps, pieces, held_bytes = self._steps, self._points, self.open_bytes
         points_count = self.open_points
         rows = points_count + sum(step.row_count for step in steps)
-        self._steps, self._points, self.open_bytes, self.open_points = [], [], 0, 0
         # Series are only ever added, so the last piece knows those of all.
         series = pieces[-1].series if pieces else ()
         points = Points(series, np.concatenate([np.empty(0, POINT), *(piece.points for piece in pieces)]))
@@ -141,7 +143,14 @@ class Outbox:
         published = Published(name, len(data), rows, files, _last_steps(steps, points))
         self._sealed.append(_Sealed(published, data, tensors, len(steps), points_count))
         self._next_chunk += 1
+        self._empty()
         return published.total_bytes - held_bytes
+
+    def discard(self) -> tuple[int, int, int]:
+        """Give up the chunk being filled; return its steps, its logged numbers, and the bytes it held."""
+        lost = len(self._steps), self.open_points, self.open_bytes
+        self._empty()
+        return lost
 
     def publish(self) -> Published | None:
         """Put the oldest sealed chunk into the store, and return it; None where none waits.
@@ -158,6 +167,9 @@ class Outbox:
         self._store.put(str(sealed.chunk.name), sealed.data)
         self._sealed.popleft()
         return sealed.chunk
+
+    def _empty(self) -> None:
+        self._steps, self._points, self.open_bytes, self.open_points = [], [], 0, 0
 
     def _tensors_of(self, steps: list[CompactStep]) -> bytes | None:
         arrays = {}

@@ -76,7 +76,18 @@ class Publisher:
         self._beat = 0
         self._next_beat = self._next_control = self._away_until = clock.monotonic()
         self._failures = 0
-        self.failed_steps = 0
+        self._failed_steps = 0
+        self._failed_points = 0
+
+    @property
+    def dropped_steps(self) -> int:
+        """Steps that were not taken in, and those that could not be written."""
+        return self._inbox.dropped_steps + self._failed_steps
+
+    @property
+    def dropped_points(self) -> int:
+        """Logged numbers likewise."""
+        return self._inbox.dropped_points + self._failed_points
 
     @property
     def unpublished_steps(self) -> int:
@@ -161,14 +172,21 @@ class Publisher:
         try:
             step = compact(pending.resolve())
         except Exception as error:  # noqa: BLE001 - a fault in one step must not end the thread; it is reported
-            self.failed_steps += 1
+            self._failed_steps += 1
             self._problems.note("resolve", f"A step could not be recorded: {error!r}")
             return 0
         return self._outbox.add_step(step)
 
     def _seal(self) -> None:
-        notes = ChunkNotes(self._inbox.dropped_steps + self.failed_steps, self._inbox.dropped_points)
-        self._inbox.hold(self._outbox.seal(notes))
+        notes = ChunkNotes(self.dropped_steps, self.dropped_points)
+        try:
+            self._inbox.hold(self._outbox.seal(notes))
+        except Exception as error:  # noqa: BLE001 - what cannot be encoded must not hold up the rest; it is reported
+            steps, points, size_bytes = self._outbox.discard()
+            self._inbox.hold(-size_bytes)
+            self._failed_steps += steps
+            self._failed_points += points
+            self._problems.note("seal", f"{steps} steps and {points} logged numbers could not be written: {error!r}")
         self._open_since = self._clock.monotonic()
         for problem in self._outbox.problems:
             self._problems.note(problem, problem)
@@ -190,8 +208,8 @@ class Publisher:
             beat=self._beat,
             time_unix=self._clock.unix(),
             chunks=self.chunks,
-            dropped_steps=self._inbox.dropped_steps + self.failed_steps,
-            dropped_points=self._inbox.dropped_points,
+            dropped_steps=self.dropped_steps,
+            dropped_points=self.dropped_points,
             problems=(*now.problems, *self._problems.texts),
         )
 

@@ -129,12 +129,12 @@ class RunWriter:
     @property
     def dropped_steps(self) -> int:
         """Steps that were dropped so far."""
-        return self._inbox.dropped_steps + (self._publisher.failed_steps if self._publisher else 0)
+        return (self._publisher or self._inbox).dropped_steps
 
     @property
     def dropped_points(self) -> int:
         """Logged numbers that were dropped so far."""
-        return self._inbox.dropped_points
+        return (self._publisher or self._inbox).dropped_points
 
     @property
     def chunks(self) -> int:
