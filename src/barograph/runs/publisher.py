@@ -7,18 +7,19 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from barograph.errors import DamagedChunk, ObjectExists, StoreError
+from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound, StoreError
 from barograph.model.clock import Clock
 from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
 from barograph.model.settings import Settings
 from barograph.runs.codec import ChunkNotes
 from barograph.runs.compaction import publish_compacted, worth_compacting, worth_compacting_at_end
 from barograph.runs.inbox import Inbox
-from barograph.runs.layout import ENDINGS, HEARTBEATS, paper_name
+from barograph.runs.layout import ENDINGS, HEARTBEATS, ChunkName, paper_name
 from barograph.runs.outbox import CHUNK_POINTS, Outbox, Published
 from barograph.runs.papers import ending_bytes, heartbeat_bytes
 from barograph.runs.pending import Pending, compact
 from barograph.runs.problems import Problems
+from barograph.runs.proof import proved
 from barograph.runs.retention import beyond_limits, files_of_earlier_attempts, note_removal
 from barograph.store.base import Store
 
@@ -71,6 +72,7 @@ class Publisher:
         self._outbox = Outbox(store, worker, first_chunk)
         self._files: list[Published] = []
         self._earlier: list[Published] | None = None
+        self._left_alone: set[ChunkName] = set()
         self._trash: deque[str] = deque()
         self._open_since = 0.0
         self._beat = 0
@@ -143,9 +145,8 @@ class Publisher:
             return False
         name = paper_name(ENDINGS, self._worker.name, self._worker.attempt)
         last_chunk = self._outbox.next_chunk - 1
+        self._tidy_at_end()
         try:
-            self._compact(worth_compacting_at_end(self._files, LAST_COMPACTION_BYTES))
-            self._empty_trash()
             # Where an earlier try came through without our hearing of it, the ending is there already.
             with contextlib.suppress(ObjectExists):
                 self._store.create(name, ending_bytes(Ending(state, reason, self._heartbeat()), last_chunk=last_chunk))
@@ -221,8 +222,17 @@ class Publisher:
 
     def _tidy(self) -> None:
         self._empty_trash()
-        self._compact(worth_compacting(self._files))
+        for files in self._compactable():
+            self._compact(worth_compacting(files))
         self._keep_limits()
+
+    def _tidy_at_end(self) -> None:
+        # Many small files are a pity; a worker without its last word would be taken for killed.
+        try:
+            self._compact(worth_compacting_at_end(self._compactable()[-1], LAST_COMPACTION_BYTES))
+            self._empty_trash()
+        except StoreError as error:
+            self._problems.note(type(error).__name__, str(error))
 
     def _keep_limits(self) -> None:
         keep_last, max_bytes = self._settings.keep_last, self._share_of_bytes()
@@ -246,14 +256,34 @@ class Publisher:
         start = self._files.index(files[0])
         try:
             compacted = publish_compacted(self._store, files)
-        except DamagedChunk as error:
-            # Somebody changed our files. They stay as they are for the doctor, and are not looked at again.
+        except (DamagedChunk, ObjectNotFound) as error:
+            # Somebody changed our files. They stay as they are for the doctor.
             self._problems.note("damaged", str(error))
-            self._files[start : start + len(files)] = []
+            self._left_alone.update(self._unusable(files) or (file.name for file in files))
             return
         self._files[start : start + len(files)] = [compacted]
         self._trash.extend(str(file.name) for file in files)
         self._empty_trash()
+
+    def _compactable(self) -> list[list[Published]]:
+        """Return the files that may be made one: a file covers its chunks without a gap, so none across another."""
+        groups: list[list[Published]] = [[]]
+        for file in self._files:
+            if file.name in self._left_alone:
+                groups.append([])
+            else:
+                groups[-1].append(file)
+        return groups
+
+    def _unusable(self, files: Sequence[Published]) -> list[ChunkName]:
+        """Return which of these files are gone, or are not what was published."""
+        found = []
+        for file in files:
+            try:
+                proved(self._store, str(file.name), file.name.digest)
+            except (DamagedChunk, ObjectNotFound):
+                found.append(file.name)
+        return found
 
     def _empty_trash(self) -> None:
         while self._trash:
