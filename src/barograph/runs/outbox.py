@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,7 @@ from barograph.model.manifest import Worker
 from barograph.runs.codec import ChunkNotes, encode
 from barograph.runs.layout import ChunkName, TensorsName, digest_of
 from barograph.runs.pending import POINT, CompactStep, Points
+from barograph.runs.progress import Reach, last_steps
 from barograph.runs.tensors import array_from_raw, tensor_entry, tensors_bytes
 from barograph.store.base import Store
 
@@ -31,14 +33,14 @@ class Published:
         size_bytes: Of the file.
         rows: In the file.
         tensors: Files of tensors of its chunks, each with its size.
-        last_steps: Optimizer to the greatest step in the file.
+        last_steps: How far it goes, as `progress.last_steps` says.
     """
 
     name: ChunkName
     size_bytes: int
     rows: int = 0
     tensors: tuple[tuple[TensorsName, int], ...] = ()
-    last_steps: dict[str, int] = field(default_factory=dict)
+    last_steps: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def total_bytes(self) -> int:
@@ -140,7 +142,7 @@ class Outbox:
         files: tuple[tuple[TensorsName, int], ...] = ()
         if tensors is not None:
             files = ((TensorsName(worker.name, worker.attempt, chunk, digest_of(tensors)), len(tensors)),)
-        published = Published(name, len(data), rows, files, _last_steps(steps, points))
+        published = Published(name, len(data), rows, files, last_steps(_reaches(steps, points)))
         self._sealed.append(_Sealed(published, data, tensors, len(steps), points_count))
         self._next_chunk += 1
         self._empty()
@@ -182,16 +184,11 @@ class Outbox:
         return tensors_bytes(arrays) if arrays else None
 
 
-def _last_steps(steps: list[CompactStep], points: Points) -> dict[str, int]:
-    last: dict[str, int] = {}
+def _reaches(steps: list[CompactStep], points: Points) -> Iterator[Reach]:
     for step in steps:
-        last[step.step.optimizer] = max(last.get(step.step.optimizer, 0), step.step.number)
+        yield Reach(step.step.optimizer, step.step.mode, False, step.step.number)
     codes = points.points["series"]
     for code in np.unique(codes).tolist():
         series = points.series[code]
-        if not series.logged:
-            number = int(points.points["step"][codes == code].max())
-            last[series.optimizer] = max(last.get(series.optimizer, 0), number)
-    if not last and len(codes):
-        last[""] = int(points.points["step"].max())
-    return last
+        number = int(points.points["step"][codes == code].max())
+        yield Reach(series.optimizer, series.mode, series.logged, number)

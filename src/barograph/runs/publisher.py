@@ -20,13 +20,15 @@ from barograph.runs.papers import ending_bytes, heartbeat_bytes
 from barograph.runs.pending import Pending, compact
 from barograph.runs.problems import Problems
 from barograph.runs.proof import proved
-from barograph.runs.retention import beyond_limits, files_of_earlier_attempts, note_removal
+from barograph.runs.retention import EarlierFiles, beyond_limits, note_removal
 from barograph.store.base import Store
 
 TURN_SECS = 0.1
 """Time between two turns."""
 HEARTBEAT_SECS = 1.0
 CONTROL_SECS = 0.5
+LEARN_SECS = 0.5
+"""Longest time in one turn for getting to know what earlier writers left; meanwhile records and heartbeats wait."""
 BACK_OFF_SECS = (0.5, 1.0, 2.0, 5.0)
 """How long a store that failed is left alone: after the first failure, the second, … and every later one."""
 LAST_COMPACTION_BYTES = 8 * 2**20
@@ -71,7 +73,8 @@ class Publisher:
         self._problems = problems
         self._outbox = Outbox(store, worker, first_chunk)
         self._files: list[Published] = []
-        self._earlier: list[Published] | None = None
+        self._earlier = EarlierFiles(store, worker, first_chunk, with_steps=settings.keep_last is not None)
+        self._limits_due = True
         self._left_alone: set[ChunkName] = set()
         self._trash: deque[str] = deque()
         self._open_since = 0.0
@@ -125,6 +128,7 @@ class Publisher:
             while (published := self._outbox.publish()) is not None:
                 self._inbox.hold(-published.total_bytes)
                 self._files.append(published)
+                self._limits_due = True
                 self._give_sign()
             self._ask_control()
             if not closing:
@@ -236,19 +240,28 @@ class Publisher:
 
     def _keep_limits(self) -> None:
         keep_last, max_bytes = self._settings.keep_last, self._share_of_bytes()
-        if keep_last is None and max_bytes is None:
+        if (keep_last is None and max_bytes is None) or not self._limits_due or not self._earlier_known():
             return
-        if self._earlier is None:
-            self._earlier = files_of_earlier_attempts(self._store, self._worker)
-        gone = beyond_limits([*self._earlier, *self._files], keep_last=keep_last, max_bytes=max_bytes)
+        earlier = self._earlier.files
+        gone = beyond_limits([*earlier, *self._files], keep_last=keep_last, max_bytes=max_bytes)
         if gone:
             note_removal(self._store, self._worker, gone)
             for file in gone:
                 self._trash.append(str(file.name))
                 self._trash.extend(str(tensors) for tensors, _ in file.tensors)
-            self._files = self._files[max(0, len(gone) - len(self._earlier)) :]
-            self._earlier = self._earlier[len(gone) :]
-            self._empty_trash()
+                self._trash.extend(str(name) for name in self._earlier.inside(file.name))
+            del self._files[: max(0, len(gone) - len(earlier))]
+            del earlier[: len(gone)]
+        self._limits_due = False
+        self._empty_trash()
+
+    def _earlier_known(self) -> bool:
+        """Return whether all earlier files are known; else the next turn goes on getting to know them."""
+        began = self._clock.monotonic()
+        while self._earlier.learn():
+            if self._clock.monotonic() - began >= LEARN_SECS:
+                return False
+        return True
 
     def _compact(self, files: Sequence[Published]) -> None:
         if not files:
