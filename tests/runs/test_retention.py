@@ -231,7 +231,7 @@ def test_rows_that_stay_keep_their_tensors_though_compaction_left_files_behind(
     workshop.publish(first, make_records(31, tensors=tensors))
     workshop.store.error = None
     used_bytes = sum(item.size_bytes for item in workshop.store.inner.list())
-    second = writer_after(workshop, first.worker, 32, max_bytes=used_bytes // 8)
+    second = writer_after(workshop, first.worker, 32, max_bytes=used_bytes // 2)
     for tick in range(32, 36):
         workshop.publish(second, make_records(tick, tensors=tensors))
     steps = workshop.run().steps().tolist()
