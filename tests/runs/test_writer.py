@@ -245,6 +245,19 @@ def test_logged_numbers_are_published_in_order(workshop: Any) -> None:
     assert series.times[[0, -1]].tolist() == [1_800_000_000.0, 1_800_000_999.0]
 
 
+def test_a_number_of_one_series_costs_as_little_however_many_series_there_are(workshop: Any) -> None:
+    writer = workshop.writer()
+    for number in range(5000):
+        writer.log(f"layer {number}/metric", 0.5, 0, Mode.TRAIN, 0.0)
+    workshop.publish(writer)
+    writer.log("layer 7/metric", 1.5, 1, Mode.TRAIN, 0.0)
+    workshop.publish(writer)
+    sizes = [item.size_bytes for item in workshop.store.inner.list("records")]
+    assert sizes[0] > 15_000
+    assert sizes[1] < 8_000
+    assert workshop.run().series("scalar:layer 7/metric").values.tolist() == [0.5, 1.5]
+
+
 def test_a_million_logged_numbers_take_at_most_sixteen_bytes_each(workshop: Any) -> None:
     import random
 

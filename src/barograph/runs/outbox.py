@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -132,9 +132,7 @@ class Outbox:
         steps, pieces, held_bytes = self._steps, self._points, self.open_bytes
         points_count = self.open_points
         rows = points_count + sum(step.row_count for step in steps)
-        # Series are only ever added, so the last piece knows those of all.
-        series = pieces[-1].series if pieces else ()
-        points = Points(series, np.concatenate([np.empty(0, POINT), *(piece.points for piece in pieces)]))
+        points = _joined(pieces)
         worker, chunk = self._worker, self._next_chunk
         tensors = self._tensors_of(steps)
         data = encode(steps, points, worker=worker.name, attempt=worker.attempt, chunk=chunk, notes=notes)
@@ -182,6 +180,14 @@ class Outbox:
                 except UnsupportedDtype as error:
                     self.problems.append(str(error))
         return tensors_bytes(arrays) if arrays else None
+
+
+def _joined(pieces: Sequence[Points]) -> Points:
+    """Return the points of all pieces, with those series alone that any is of."""
+    points = np.concatenate([np.empty(0, POINT), *(piece.points for piece in pieces)])
+    present, points["series"] = np.unique(points["series"], return_inverse=True)
+    # Series are only ever added, so the last piece knows those of all.
+    return Points([pieces[-1].series[code] for code in present.tolist()], points)
 
 
 def _reaches(steps: list[CompactStep], points: Points) -> Iterator[Reach]:
