@@ -28,6 +28,7 @@ from barograph.model.records import StepRecords
 from barograph.runs.claim import begin_attempt, claim_run, claim_worker, launch_of, new_claim, next_chunk_of
 from barograph.runs.papers import manifest_bytes, sealed, unsealed, worker_bytes, worker_from_bytes
 from barograph.runs.process import Process, is_alive, parent_process, process_of, this_process
+from barograph.runs.writer import RunWriter
 
 MakeRecords = Callable[..., StepRecords]
 LAUNCH = {"RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "none"}
@@ -138,13 +139,36 @@ def test_a_worker_far_away_whose_heart_stands_still_is_dead(workshop: Any) -> No
     assert 20 <= workshop.clock.monotonic() - before < 25
 
 
-def test_a_run_claimed_far_away_is_left_in_peace_for_a_while(workshop: Any) -> None:
+def claimed_far_away(workshop: Any) -> None:
     workshop.claim()
     name = "attempts/0000.json"
     workshop.store.put(name, sealed({**unsealed(workshop.store.get(name), name), "host": "far"}))
+
+
+def test_a_run_claimed_far_away_is_left_in_peace_for_a_while(workshop: Any) -> None:
+    claimed_far_away(workshop)
     before = workshop.clock.monotonic()
-    assert workshop.claim(dead_secs=20.0) == 1
-    assert workshop.clock.monotonic() - before >= 20
+    assert workshop.claim() == 1
+    assert 600 <= workshop.clock.monotonic() - before < 602
+
+
+def test_a_worker_far_away_that_took_minutes_to_come_keeps_its_run(workshop: Any) -> None:
+    claimed_far_away(workshop)
+    workers: list[Worker] = []
+    writers: list[RunWriter] = []
+
+    def wait(secs: float) -> None:
+        workshop.clock.advance(secs)
+        if workshop.clock.monotonic() >= 300 and not workers:
+            workers.append(workshop.worker())
+            writers.append(workshop.writer(workers[0]))
+            workshop.move_away(workers[0])
+        for writer in writers:
+            writer.turn()
+
+    with pytest.raises(RunInUse):
+        claim_run(workshop.store, workshop.manifest, clock=workshop.clock, wait=wait)
+    assert workshop.names("attempts") == ["attempts/0000.json"]
 
 
 def test_clocks_of_other_machines_are_not_asked(workshop: Any) -> None:

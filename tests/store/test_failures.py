@@ -123,7 +123,7 @@ def test_a_word_in_a_path_is_no_reason(url: str, text: str, ours: type[StoreErro
 
 @pytest.mark.parametrize(
     ("url", "keys"),
-    [("s3://b/run", "AWS_ACCESS_KEY_ID"), ("gs://b/run", "GOOGLE_APPLICATION"), ("az://b/run", "AZURE_STORAGE")],
+    [("s3://b/e", "AWS_ACCESS_KEY_ID"), ("gs://b/run", "GOOGLE_APPLICATION"), ("az://b/run", "AZURE_STORAGE")],
 )
 def test_without_credentials_it_is_said_which_to_set(url: str, keys: str) -> None:
     error = GenericError("Error performing PUT http://169.254.169.254/latest/api/token in 3s: timed out")
@@ -141,6 +141,11 @@ class Backend:
     def put(self, name: str, data: bytes) -> None:
         if self.cut_off:
             raise GenericError("Error performing PUT http://169.254.169.254/latest/api/token in 3s: timed out")
+
+
+def test_a_short_place_does_not_hide_that_there_are_no_credentials() -> None:
+    told = store_error(GenericError("no credentials in the chain"), verb="list", name="", url="s3://b/e")
+    assert isinstance(told, StoreDenied)
 
 
 def test_credentials_that_could_be_fetched_before_are_only_away() -> None:

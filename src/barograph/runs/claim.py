@@ -41,6 +41,10 @@ from barograph.runs.survey import surveyed
 from barograph.runs.vitals import DEAD_SECS, Vitals
 from barograph.store.base import Store
 
+GRACE_SECS = 600.0
+"""So long a run that was claimed on another machine is left to it though no worker has come: before the first step
+data may have to be fetched and prepared, and nobody gives a sign of life meanwhile."""
+
 _LOOK_AGAIN_SECS = 0.5
 
 _LAUNCH_VARIABLES = (
@@ -76,13 +80,14 @@ def claim_run(
     clock: Clock,
     rank: int | None = None,
     dead_secs: float = DEAD_SECS,
+    grace_secs: float = GRACE_SECS,
     wait: Callable[[float], None] = time.sleep,
 ) -> Claim:
     """Return the right to write the run in `store`: a new one, or the next attempt of one that is over.
 
     Of the processes that one launcher starts (`rank` tells them apart) the first claims the run and the others
     join it. Where the run's workers are on another machine, their heartbeats are watched for `dead_secs`
-    before it is called over.
+    before it is called over; where none has come yet, it is watched for `grace_secs`.
 
     Args:
         store: Where.
@@ -90,6 +95,7 @@ def claim_run(
         clock: Its monotonic face is asked for how long heartbeats were watched.
         rank: Of this process among those started with it; None where there are no ranks.
         dead_secs: How long a heartbeat may stand still.
+        grace_secs: How long no worker may come, see `GRACE_SECS`.
         wait: Lets some seconds pass.
 
     Raises:
@@ -104,7 +110,7 @@ def claim_run(
     while True:
         newest = max(attempts_of(store), default=None)
         if newest is not None:
-            state, joinable = _look(store, newest, vitals, rank, launch)
+            state, joinable = _look(store, newest, vitals, rank, launch, grace_secs)
             if joinable:
                 return Claim(stored, newest)
             if state is _State.UNKNOWN:
@@ -263,12 +269,14 @@ def _write_manifest(store: Store, manifest: Manifest) -> Manifest:
     return manifest
 
 
-def _look(store: Store, attempt: int, vitals: Vitals, rank: int | None, launch: str) -> tuple[_State, bool]:
+def _look(
+    store: Store, attempt: int, vitals: Vitals, rank: int | None, launch: str, grace_secs: float
+) -> tuple[_State, bool]:
     """Return how an attempt stands, and whether this process belongs to it."""
     workers = workers_of(store, attempt)
     endings = {worker.name: _end_state(store, worker) for worker in workers}
     claimer = claimer_of(store, attempt)
-    state = _state(attempt, workers, endings, claimer, vitals)
+    state = _state(attempt, workers, endings, claimer, vitals, grace_secs)
     mine = bool(launch) and claimer is not None and claimer[1] == launch
     taken = any(worker.name == f"r{rank}" for worker in workers)
     # Ranks may be restarted with everything in their environment as before, so an attempt that is over is
@@ -283,6 +291,7 @@ def _state(
     endings: Mapping[str, EndState | None],
     claimer: tuple[Process, str] | None,
     vitals: Vitals,
+    grace_secs: float,
 ) -> _State:
     open_workers = [worker for worker in workers if endings[worker.name] is None]
     me = this_process()
@@ -302,7 +311,7 @@ def _state(
         return _State.UNKNOWN
     if not workers and claiming is not None and is_alive(claiming) is None:
         # Claimed on another machine, and no worker has declared itself: it may be about to.
-        return _State.OVER if vitals.is_still("", attempt, 0) else _State.UNKNOWN
+        return _State.OVER if vitals.is_still("", attempt, 0, secs=grace_secs) else _State.UNKNOWN
     return _State.OVER
 
 

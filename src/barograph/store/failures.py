@@ -82,8 +82,9 @@ def _reading_of_keys(
     scheme, place = bucket
     hosts = re.findall(r"https?://([^/\s:]+)", str(error))
     words = re.sub(r"https?://\S+", "", str(error))
-    for own in filter(None, (name, place, place.partition("/")[2])):
-        words = words.replace(own, "")
+    for own in (name, place, place.partition("/")[2]):
+        if "credentials" in own.lower():
+            words = words.replace(own, "")
     if any(host.startswith("169.254.") or host == "metadata.google.internal" for host in hosts):
         # The machine itself was asked for credentials. It had some before, or never will.
         if has_answered:
