@@ -193,8 +193,8 @@ def _joined(pieces: Sequence[Points]) -> Points:
 def _reaches(steps: list[CompactStep], points: Points) -> Iterator[Reach]:
     for step in steps:
         yield Reach(step.step.optimizer, step.step.mode, False, step.step.number)
-    codes = points.points["series"]
-    for code in np.unique(codes).tolist():
-        series = points.series[code]
-        number = int(points.points["step"][codes == code].max())
+    greatest = np.full(len(points.series), np.iinfo(np.int64).min)
+    np.maximum.at(greatest, points.points["series"], points.points["step"])
+    # Each series has a point: see `_joined`.
+    for series, number in zip(points.series, greatest.tolist(), strict=True):
         yield Reach(series.optimizer, series.mode, series.logged, number)

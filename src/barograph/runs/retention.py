@@ -125,7 +125,7 @@ class EarlierFiles:
         try:
             file = open_records(proved(self._store, str(name), name.digest), str(name))
             return last_steps(_reaches(file.read(columns=_AGE_COLUMNS, use_threads=False)))
-        except (DamagedChunk, ObjectNotFound, pa.ArrowException):
+        except (DamagedChunk, ObjectNotFound, pa.ArrowException, ValueError):
             # How far it goes is not known; it goes with those beside it.
             return {}
 
