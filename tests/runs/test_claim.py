@@ -13,12 +13,22 @@ from typing import Any
 
 import pytest
 
-from barograph.errors import DamagedChunk, NewerFormat, RunFinished, RunInUse, StoreDenied
+from barograph.errors import (
+    DamagedChunk,
+    NewerFormat,
+    ObjectExists,
+    RunFinished,
+    RunInUse,
+    StoreDenied,
+    StoreError,
+    StoreUnavailable,
+)
 from barograph.model.manifest import EndState, Worker
 from barograph.model.records import StepRecords
-from barograph.runs.claim import begin_attempt, claim_run, launch_of
+from barograph.runs.claim import begin_attempt, claim_run, claim_worker, launch_of, new_claim, next_chunk_of
 from barograph.runs.papers import manifest_bytes, sealed, unsealed, worker_bytes, worker_from_bytes
 from barograph.runs.process import Process, is_alive, parent_process, process_of, this_process
+from barograph.runs.writer import RunWriter
 
 MakeRecords = Callable[..., StepRecords]
 LAUNCH = {"RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "none"}
@@ -129,13 +139,36 @@ def test_a_worker_far_away_whose_heart_stands_still_is_dead(workshop: Any) -> No
     assert 20 <= workshop.clock.monotonic() - before < 25
 
 
-def test_a_run_claimed_far_away_is_left_in_peace_for_a_while(workshop: Any) -> None:
+def claimed_far_away(workshop: Any) -> None:
     workshop.claim()
     name = "attempts/0000.json"
     workshop.store.put(name, sealed({**unsealed(workshop.store.get(name), name), "host": "far"}))
+
+
+def test_a_run_claimed_far_away_is_left_in_peace_for_a_while(workshop: Any) -> None:
+    claimed_far_away(workshop)
     before = workshop.clock.monotonic()
-    assert workshop.claim(dead_secs=20.0) == 1
-    assert workshop.clock.monotonic() - before >= 20
+    assert workshop.claim() == 1
+    assert 600 <= workshop.clock.monotonic() - before < 602
+
+
+def test_a_worker_far_away_that_took_minutes_to_come_keeps_its_run(workshop: Any) -> None:
+    claimed_far_away(workshop)
+    workers: list[Worker] = []
+    writers: list[RunWriter] = []
+
+    def wait(secs: float) -> None:
+        workshop.clock.advance(secs)
+        if workshop.clock.monotonic() >= 300 and not workers:
+            workers.append(workshop.worker())
+            writers.append(workshop.writer(workers[0]))
+            workshop.move_away(workers[0])
+        for writer in writers:
+            writer.turn()
+
+    with pytest.raises(RunInUse):
+        claim_run(workshop.store, workshop.manifest, clock=workshop.clock, wait=wait)
+    assert workshop.names("attempts") == ["attempts/0000.json"]
 
 
 def test_clocks_of_other_machines_are_not_asked(workshop: Any) -> None:
@@ -172,6 +205,67 @@ def test_a_worker_tells_which_process_it_is(workshop: Any) -> None:
     assert worker_from_bytes(workshop.store.get("workers/p0-0000.json"), "w") == worker
     assert worker.pid > 0
     assert worker.host
+
+
+class DeafStore:
+    """Does what the store behind it does, and fails with `error` after the first `create` all the same."""
+
+    def __init__(self, inner: Any, error: StoreError) -> None:
+        self._inner = inner
+        self._errors = [error]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def create(self, name: str, data: bytes) -> None:
+        self._inner.create(name, data)
+        if self._errors:
+            raise self._errors.pop()
+
+
+LOST_ANSWERS = [StoreUnavailable("the answer was lost"), ObjectExists("asked again, and it was there")]
+
+
+def claim_again_and_again(store: Any, clock: Any, **more: Any) -> Worker:
+    claim = new_claim()
+    while True:
+        try:
+            return claim_worker(store, attempt=0, clock=clock, claim=claim, **more)
+        except StoreUnavailable:
+            continue
+
+
+@pytest.mark.parametrize("error", LOST_ANSWERS)
+def test_a_name_that_was_taken_though_the_answer_was_lost_is_ones_own(workshop: Any, error: StoreError) -> None:
+    workshop.claim()
+    worker = claim_again_and_again(DeafStore(workshop.store, error), workshop.clock)
+    assert (worker.name, worker.attempt) == ("p0", 0)
+    assert workshop.names("workers") == ["workers/p0-0000.json"]
+    assert workshop.worker().name == "p1"
+
+
+@pytest.mark.parametrize("error", LOST_ANSWERS)
+def test_a_rank_whose_answer_was_lost_stays_beside_the_others(workshop: Any, error: StoreError) -> None:
+    workshop.claim()
+    workshop.worker(rank=1, world_size=2)
+    worker = claim_again_and_again(DeafStore(workshop.store, error), workshop.clock, rank=0, world_size=2)
+    assert (worker.name, worker.attempt) == ("r0", 0)
+    assert workshop.names("attempts") == ["attempts/0000.json"]
+
+
+def test_an_attempt_begun_though_the_answer_was_lost_is_ones_own(workshop: Any) -> None:
+    store = DeafStore(workshop.store, ObjectExists("asked again, and it was there"))
+    assert begin_attempt(store, 0, started_unix=0.0)
+
+
+def test_a_worker_says_what_its_next_chunk_is(workshop: Any, make_records: MakeRecords) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    assert next_chunk_of(workshop.store, worker) == 0
+    writer = workshop.writer(worker)
+    for tick in range(3):
+        workshop.publish(writer, make_records(tick))
+    assert next_chunk_of(workshop.store, worker) == 3
+    assert next_chunk_of(workshop.store, workshop.worker()) == 0
 
 
 def test_of_two_that_begin_an_attempt_one_does(workshop: Any) -> None:

@@ -174,6 +174,42 @@ def test_a_damaged_file_is_left_for_the_doctor(workshop: Any, make_records: Make
     assert workshop.run().series("loss:loss").steps.tolist() == [*range(7), *range(8, 33)]
 
 
+def test_a_file_that_is_gone_keeps_neither_the_others_apart_nor_the_ending_away(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    writer = workshop.writer()
+    for tick in range(31):
+        workshop.publish(writer, make_records(tick))
+    workshop.store.inner.delete(workshop.names("records")[7])
+    for tick in range(31, 45):
+        workshop.publish(writer, make_records(tick))
+    assert spans(workshop) == [(n, n) for n in range(7)] + [(8, 39)] + [(n, n) for n in range(40, 45)]
+    closing = writer.close(EndState.FINISHED)
+    assert (closing.complete, len(closing.problems)) == (True, 1)
+    assert workshop.run().series("loss:loss").steps.tolist() == [*range(7), *range(8, 45)]
+    assert ["Chunk 7" in text for text in examine(workshop.store).missing] == [True]
+
+
+def test_a_file_found_gone_only_at_the_end_leaves_the_ending_its_place(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    writer = workshop.writer()
+    for tick in range(4):
+        workshop.publish(writer, make_records(tick))
+    workshop.store.inner.delete(workshop.names("records")[1])
+    assert writer.close(EndState.FINISHED).complete
+    assert workshop.names("endings") == ["endings/p0-0000.json"]
+
+
+def test_a_store_that_only_takes_in_still_gets_the_ending(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    for tick in range(4):
+        workshop.publish(writer, make_records(tick))
+    workshop.store.error, workshop.store.verbs = StoreUnavailable("away"), {"get"}
+    assert writer.close(EndState.FINISHED).complete
+    assert workshop.names("endings") == ["endings/p0-0000.json"]
+
+
 def test_many_levels(workshop: Any, make_records: MakeRecords, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barograph.runs.compaction.FILES_PER_LEVEL", 3)
     writer = workshop.writer()

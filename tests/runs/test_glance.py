@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from barograph.errors import StoreDenied
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.manifest import Coverage, EndState, Heartbeat
 from barograph.model.records import StepRecords
@@ -161,3 +162,19 @@ def test_runs_are_found_at_any_depth(tmp_path: Path) -> None:
 
     assert runs_below(store_from_url(tmp_path)) == ["a", "b/c d/ü"]
     assert runs_below(store_from_url(tmp_path / "a")) == [""]
+
+
+def test_a_run_that_cannot_be_read_hides_no_other(workshop: Any, make_workshop: Any, make_records: MakeRecords,
+                                                  tmp_path: Path) -> None:
+    workshop.finished(make_records(0))
+    closed = make_workshop(store_from_url(tmp_path / "closed"))
+    closed.finished(make_records(0))
+    closed.store.error = StoreDenied("not for you")
+
+    found = glances([closed.store, workshop.store], clock=workshop.clock, wait=fail)
+
+    assert [(run.state, run.problems) for run in found] == [
+        (RunState.UNKNOWN, ("not for you",)), (RunState.FINISHED, ()),
+    ]
+    with pytest.raises(StoreDenied):
+        glance(closed.store)

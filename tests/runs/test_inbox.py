@@ -66,6 +66,19 @@ def test_logged_numbers_beyond_the_limit_are_dropped_and_counted() -> None:
     assert len(inbox.take()[1].points) == 10
 
 
+def test_steps_and_logged_numbers_together_keep_within_the_limit(make_records: MakeRecords) -> None:
+    size_bytes = Recorded(make_records(0)).size_bytes
+    inbox = Inbox(3 * size_bytes)
+    for number in range(1000):
+        inbox.log("a", 0.5, number, Mode.TRAIN, 0.0)
+    assert not inbox.put(make_records(0))
+    assert inbox.waiting_points * POINT.itemsize <= 3 * size_bytes
+    inbox = Inbox(3 * size_bytes)
+    assert [inbox.put(make_records(tick)) for tick in range(4)] == [True, True, True, False]
+    inbox.log("a", 0.5, 0, Mode.TRAIN, 0.0)
+    assert (inbox.waiting_points, inbox.dropped_points) == (0, 1)
+
+
 def test_a_step_of_a_few_numbers_comes_out_as_a_step() -> None:
     inbox = Inbox(10**6)
     assert inbox.put_numbers(Step(3, 2, "d"), {Key(Kind.LOSS, "loss"): 0.5, Key(Kind.LEARNING_RATE, "lr"): 0.1})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -205,6 +206,33 @@ def test_a_step_that_cannot_be_resolved_is_counted_and_the_others_go_on(
     assert "the device is gone" in writer.problems[0]
 
 
+def test_a_chunk_that_cannot_be_encoded_is_counted_and_the_others_go_on(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    writer = workshop.writer(queue_bytes=50_000)
+    workshop.publish(writer, make_records(0))
+    for tick in range(1, 40):
+        step = make_records(tick)
+        writer.log("accuracy", 0.5, tick, Mode.TRAIN, 0.0)
+        workshop.publish(writer, dataclasses.replace(step, step=dataclasses.replace(step.step, time_unix=math.nan)))
+    workshop.publish(writer, make_records(40))
+    closing = writer.close(EndState.FINISHED)
+    assert (closing.complete, closing.dropped_steps, closing.dropped_points) == (True, 39, 39)
+    assert "1 steps and 1 logged numbers could not be written: ValueError" in closing.problems[0]
+    assert workshop.run().steps().tolist() == [0, 40]
+    assert workshop.run().workers[0].last.dropped_points == 39
+
+
+def test_a_tensor_saved_under_a_name_that_is_no_text_is_kept_with_its_step(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    tensors = {Key(Kind.CUSTOM, "caf\udce9"): RawTensor("uint8", (2,), b"\1\2")}
+    workshop.finished(make_records(0), make_records(1, tensors=tensors))
+    run = workshop.run()
+    assert run.steps().tolist() == [0, 1]
+    assert run.tensor("custom:caf?", 1).tolist() == [1, 2]
+
+
 def test_logged_numbers_are_published_in_order(workshop: Any) -> None:
     writer = workshop.writer()
     for number in range(1000):
@@ -215,6 +243,19 @@ def test_logged_numbers_are_published_in_order(workshop: Any) -> None:
     assert series.steps.tolist() == list(range(1000))
     assert series.values.tolist() == [number / 8 for number in range(1000)]
     assert series.times[[0, -1]].tolist() == [1_800_000_000.0, 1_800_000_999.0]
+
+
+def test_a_number_of_one_series_costs_as_little_however_many_series_there_are(workshop: Any) -> None:
+    writer = workshop.writer()
+    for number in range(5000):
+        writer.log(f"layer {number}/metric", 0.5, 0, Mode.TRAIN, 0.0)
+    workshop.publish(writer)
+    writer.log("layer 7/metric", 1.5, 1, Mode.TRAIN, 0.0)
+    workshop.publish(writer)
+    sizes = [item.size_bytes for item in workshop.store.inner.list("records")]
+    assert sizes[0] > 15_000
+    assert sizes[1] < 8_000
+    assert workshop.run().series("scalar:layer 7/metric").values.tolist() == [0.5, 1.5]
 
 
 def test_a_million_logged_numbers_take_at_most_sixteen_bytes_each(workshop: Any) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from obstore.exceptions import GenericError, PermissionDeniedError, UnauthenticatedError
 
 from barograph.errors import StoreDenied, StoreError, StoreFull, StoreUnavailable
 from barograph.store.failures import store_error
+from barograph.store.objects import ObjectsStore
 from barograph.store.urls import store_from_url
 
 
@@ -88,7 +93,8 @@ def test_a_directory_without_the_right_to_write_is_denied(tmp_path: Path) -> Non
         (PermissionError(13, "Permission denied"), StoreDenied),
         (PermissionDeniedError("403 Forbidden"), StoreDenied),
         (UnauthenticatedError("401"), StoreDenied),
-        (GenericError("Error performing PUT http://169.254.169.254/latest/api/token"), StoreDenied),
+        (GenericError("Error performing PUT http://169.254.169.254/latest/api/token in 3s"), StoreDenied),
+        (GenericError("Generic S3 error: no credentials in the chain"), StoreDenied),
         (GenericError("error sending request: operation timed out"), StoreUnavailable),
         (GenericError("Server returned non-2xx status code: 503 Service Unavailable"), StoreUnavailable),
         (OSError(5, "Input/output error"), StoreUnavailable),
@@ -99,3 +105,77 @@ def test_what_is_foreign_becomes_ours(foreign: Exception, ours: type[StoreError]
     assert type(error) is ours
     assert "records/x" in str(error)
     assert "s3://bucket/run" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("url", "text", "ours"),
+    [
+        ("/home/me/credentials/run", "put /home/me/credentials/run/x: full (os error 28)", StoreFull),
+        ("/home/me/credentials/run", "Unable to open /home/me/credentials/run/x: (os error 5)", StoreUnavailable),
+        ("/mnt/169.254.1.1/run", "Unable to open http://169.254.1.1/run/x", StoreUnavailable),
+        ("s3://bucket/credentials", "PUT https://s3.amazonaws.com/bucket/credentials/x: 503", StoreUnavailable),
+        ("s3://bucket/credentials", "put credentials/records/x: operation timed out", StoreUnavailable),
+    ],
+)
+def test_a_word_in_a_path_is_no_reason(url: str, text: str, ours: type[StoreError]) -> None:
+    assert type(store_error(GenericError(text), verb="put", name="records/x", url=url)) is ours
+
+
+@pytest.mark.parametrize(
+    ("url", "keys"),
+    [("s3://b/e", "AWS_ACCESS_KEY_ID"), ("gs://b/run", "GOOGLE_APPLICATION"), ("az://b/run", "AZURE_STORAGE")],
+)
+def test_without_credentials_it_is_said_which_to_set(url: str, keys: str) -> None:
+    error = GenericError("Error performing PUT http://169.254.169.254/latest/api/token in 3s: timed out")
+    told = store_error(error, verb="list", name="", url=url)
+    assert isinstance(told, StoreDenied)
+    assert keys in str(told)
+
+
+class Backend:
+    """A bucket whose machine fetches its credentials, except while it cannot."""
+
+    def __init__(self) -> None:
+        self.cut_off = False
+
+    def put(self, name: str, data: bytes) -> None:
+        if self.cut_off:
+            raise GenericError("Error performing PUT http://169.254.169.254/latest/api/token in 3s: timed out")
+
+
+def test_a_short_place_does_not_hide_that_there_are_no_credentials() -> None:
+    told = store_error(GenericError("no credentials in the chain"), verb="list", name="", url="s3://b/e")
+    assert isinstance(told, StoreDenied)
+
+
+def test_credentials_that_could_be_fetched_before_are_only_away() -> None:
+    backend = Backend()
+    store = ObjectsStore("s3://bucket/run", cast("Any", backend))
+    backend.cut_off = True
+    with pytest.raises(StoreDenied):
+        store.put("a", b"x")
+    backend.cut_off = False
+    store.put("a", b"x")
+    backend.cut_off = True
+    with pytest.raises(StoreUnavailable, match="cannot be fetched now"):
+        store.put("a", b"x")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "refused"),
+    [
+        (errno.EINVAL, stat.S_ISDIR, False), (errno.ENOTSUP, stat.S_ISDIR, False),
+        (errno.EIO, stat.S_ISDIR, True), (errno.EINVAL, stat.S_ISREG, True),
+    ],
+)
+def test_a_directory_that_cannot_be_synced_is_no_reason_to_refuse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: Callable[[int], bool], refused: bool
+) -> None:
+    def fsync(handle: int) -> None:
+        if kind(os.fstat(handle).st_mode):
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store = store_from_url(tmp_path / "run")
+    with pytest.raises(StoreError) if refused else nullcontext():
+        store.create("attempts/0000.json", b"x")

@@ -32,7 +32,7 @@ class Settings:
         flush_secs: Longest time a recorded step waits before it is published.
         queue_bytes: Memory the records that wait may take; beyond it whole steps are dropped and counted.
         close_timeout_secs: Longest time `close` waits for a store that does not answer.
-        keep_last: Steps whose records are kept; None: all.
+        keep_last: Steps whose records are kept, by the optimizer that has made the most; None: all.
         max_bytes: Bytes of records kept; None: all.
     """
 

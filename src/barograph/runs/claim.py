@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -17,6 +18,8 @@ from barograph.runs.layout import (
     ATTEMPTS,
     ENDINGS,
     MANIFEST,
+    RECORDS,
+    TENSORS,
     WORKERS,
     attempt_from_name,
     attempt_name,
@@ -24,6 +27,7 @@ from barograph.runs.layout import (
     paper_name,
 )
 from barograph.runs.papers import (
+    CLAIM,
     ending_from_bytes,
     manifest_bytes,
     manifest_from_bytes,
@@ -33,9 +37,13 @@ from barograph.runs.papers import (
     worker_from_bytes,
 )
 from barograph.runs.process import Process, is_alive, parent_process, process_of, this_process
-from barograph.runs.survey import survey
+from barograph.runs.survey import surveyed
 from barograph.runs.vitals import DEAD_SECS, Vitals
 from barograph.store.base import Store
+
+GRACE_SECS = 600.0
+"""So long a run that was claimed on another machine is left to it though no worker has come: before the first step
+data may have to be fetched and prepared, and nobody gives a sign of life meanwhile."""
 
 _LOOK_AGAIN_SECS = 0.5
 
@@ -72,13 +80,14 @@ def claim_run(
     clock: Clock,
     rank: int | None = None,
     dead_secs: float = DEAD_SECS,
+    grace_secs: float = GRACE_SECS,
     wait: Callable[[float], None] = time.sleep,
 ) -> Claim:
     """Return the right to write the run in `store`: a new one, or the next attempt of one that is over.
 
     Of the processes that one launcher starts (`rank` tells them apart) the first claims the run and the others
     join it. Where the run's workers are on another machine, their heartbeats are watched for `dead_secs`
-    before it is called over.
+    before it is called over; where none has come yet, it is watched for `grace_secs`.
 
     Args:
         store: Where.
@@ -86,6 +95,7 @@ def claim_run(
         clock: Its monotonic face is asked for how long heartbeats were watched.
         rank: Of this process among those started with it; None where there are no ranks.
         dead_secs: How long a heartbeat may stand still.
+        grace_secs: How long no worker may come, see `GRACE_SECS`.
         wait: Lets some seconds pass.
 
     Raises:
@@ -100,7 +110,7 @@ def claim_run(
     while True:
         newest = max(attempts_of(store), default=None)
         if newest is not None:
-            state, joinable = _look(store, newest, vitals, rank, launch)
+            state, joinable = _look(store, newest, vitals, rank, launch, grace_secs)
             if joinable:
                 return Claim(stored, newest)
             if state is _State.UNKNOWN:
@@ -114,12 +124,22 @@ def claim_run(
 
 def begin_attempt(store: Store, attempt: int, *, started_unix: float, launch: str = "") -> bool:
     """Return whether this process is the one that began the attempt; else another was quicker."""
+    name, claim = attempt_name(attempt), new_claim()
     body = {"attempt": attempt, "started_unix": started_unix, "launch": launch, **asdict(this_process())}
     try:
-        store.create(attempt_name(attempt), sealed(body))
+        store.create(name, sealed({**body, CLAIM: claim}))
     except ObjectExists:
-        return False
+        return _claim_in(store, name) == claim
     return True
+
+
+def new_claim() -> str:
+    """Return what tells one claim from every other, those of the same process too.
+
+    A bucket may take an object in while its answer is lost on the way. Whoever asks again then hears that the
+    name is taken, and sees by this that it was himself.
+    """
+    return secrets.token_hex(16)
 
 
 def claim_worker(
@@ -132,11 +152,13 @@ def claim_worker(
     versions: Mapping[str, str] | None = None,
     device: str = "",
     process: Process | None = None,
+    claim: str = "",
 ) -> Worker:
     """Return this process as a worker of a claimed run, declared in the store.
 
     A rank whose name is taken in this attempt was started anew by its launcher: it goes to the next
     attempt, as do the ranks beside it. A process without rank takes the first name that is free.
+    What was declared with the same claim before is found again.
 
     Args:
         store: The run's.
@@ -147,11 +169,13 @@ def claim_worker(
         versions: Package to version, in this process.
         device: What it trains on, for people.
         process: The process that trains; None: the one that calls.
+        claim: As `new_claim` made it, where the same is asked again after a failure; "": a new one.
 
     Raises:
-        StoreError: The store does not do what is asked.
+        StoreError: The store does not do what is asked; trying again with the same claim is safe.
     """
     me = process or this_process()
+    claim = claim or new_claim()
     number = 0
     while True:
         name = f"p{number}" if rank is None else f"r{rank}"
@@ -159,9 +183,12 @@ def claim_worker(
             name=name, attempt=attempt, pid=me.pid, host=me.host, boot_id=me.boot_id, started_unix=clock.unix(),
             world_size=world_size, versions=dict(versions or {}), device=device, started_ticks=me.started_ticks,
         )
+        paper = paper_name(WORKERS, name, attempt)
         try:
-            store.create(paper_name(WORKERS, name, attempt), worker_bytes(worker))
+            store.create(paper, worker_bytes(worker, claim=claim))
         except ObjectExists:
+            if _claim_in(store, paper) == claim:
+                return worker_from_bytes(store.get(paper), paper)
             if rank is None:
                 number += 1
             else:
@@ -171,27 +198,17 @@ def claim_worker(
         return worker
 
 
-def worker_of_process(store: Store, *, attempt: int, process: Process) -> tuple[Worker, int] | None:
-    """Return the worker that a process declared itself as, and its next chunk; None where it has declared none.
-
-    Args:
-        store: The run's.
-        attempt: As claimed; a rank may have gone to a later one.
-        process: Which.
+def next_chunk_of(store: Store, worker: Worker) -> int:
+    """Return the sequence number after those of all chunks that a worker has published.
 
     Raises:
         StoreError: The store cannot be read.
     """
-    found = survey(store)
-    for later in sorted((number for number in found.attempts if number >= attempt), reverse=True):
-        mine = [worker for worker in workers_of(store, later) if process_of(worker) == process]
-        if mine:
-            worker = max(mine, key=lambda item: item.started_unix)
-            stream = worker.attempt, worker.name
-            chunks = [file.last for file in found.chunks.get(stream, ())]
-            chunks += [file.chunk for file in found.tensors.get(stream, ())]
-            return worker, max(chunks, default=-1) + 1
-    return None
+    found = surveyed([*store.list(f"{RECORDS}/{worker.name}"), *store.list(f"{TENSORS}/{worker.name}")])
+    stream = worker.attempt, worker.name
+    chunks = [file.last for file in found.chunks.get(stream, ())]
+    chunks += [file.chunk for file in found.tensors.get(stream, ())]
+    return max(chunks, default=-1) + 1
 
 
 def launch_of(rank: int | None, environ: Mapping[str, str] | None = None) -> str:
@@ -236,6 +253,14 @@ def claimer_of(store: Store, attempt: int) -> tuple[Process, str] | None:
         return None
 
 
+def _claim_in(store: Store, name: str) -> str | None:
+    """Return with which claim a paper was written; None where it does not say so."""
+    try:
+        return str(unsealed(store.get(name), name).get(CLAIM))
+    except (ObjectNotFound, DamagedChunk):
+        return None
+
+
 def _write_manifest(store: Store, manifest: Manifest) -> Manifest:
     try:
         store.create(MANIFEST, manifest_bytes(manifest))
@@ -244,12 +269,14 @@ def _write_manifest(store: Store, manifest: Manifest) -> Manifest:
     return manifest
 
 
-def _look(store: Store, attempt: int, vitals: Vitals, rank: int | None, launch: str) -> tuple[_State, bool]:
+def _look(
+    store: Store, attempt: int, vitals: Vitals, rank: int | None, launch: str, grace_secs: float
+) -> tuple[_State, bool]:
     """Return how an attempt stands, and whether this process belongs to it."""
     workers = workers_of(store, attempt)
     endings = {worker.name: _end_state(store, worker) for worker in workers}
     claimer = claimer_of(store, attempt)
-    state = _state(attempt, workers, endings, claimer, vitals)
+    state = _state(attempt, workers, endings, claimer, vitals, grace_secs)
     mine = bool(launch) and claimer is not None and claimer[1] == launch
     taken = any(worker.name == f"r{rank}" for worker in workers)
     # Ranks may be restarted with everything in their environment as before, so an attempt that is over is
@@ -264,6 +291,7 @@ def _state(
     endings: Mapping[str, EndState | None],
     claimer: tuple[Process, str] | None,
     vitals: Vitals,
+    grace_secs: float,
 ) -> _State:
     open_workers = [worker for worker in workers if endings[worker.name] is None]
     me = this_process()
@@ -283,7 +311,7 @@ def _state(
         return _State.UNKNOWN
     if not workers and claiming is not None and is_alive(claiming) is None:
         # Claimed on another machine, and no worker has declared itself: it may be about to.
-        return _State.OVER if vitals.is_still("", attempt, 0) else _State.UNKNOWN
+        return _State.OVER if vitals.is_still("", attempt, 0, secs=grace_secs) else _State.UNKNOWN
     return _State.OVER
 
 

@@ -41,7 +41,7 @@ class RunState(StrEnum):
     KILLED = "killed"
     """A worker ended without a word."""
     UNKNOWN = "unknown"
-    """Its workers are on another machine, and gave no sign while they were watched."""
+    """Its workers are on another machine, and gave no sign while they were watched; or it cannot be read now."""
     EMPTY = "empty"
     """No process trained."""
     DAMAGED = "damaged"
@@ -122,22 +122,32 @@ def glance(store: Store, *, clock: Clock | None = None, wait: Callable[[float], 
     Raises:
         StoreError: The store cannot be read.
     """
-    return glances([store], clock=clock, wait=wait)[0]
+    return _seen([_Look(store, clock or SystemClock())], _Look.take, wait)[0]
 
 
 def glances(
     stores: Iterable[Store], *, clock: Clock | None = None, wait: Callable[[float], object] = time.sleep
 ) -> list[Glance]:
-    """Return how each of these runs stands; arguments and errors as for `glance`."""
-    looks = [_Look(store, clock or SystemClock()) for store in stores]
+    """Return how each of these runs stands; arguments as for `glance`. What cannot be read says so in its place."""
+    return _seen([_Look(store, clock or SystemClock()) for store in stores], _Look.take_or_say_why_not, wait)
+
+
+def _seen(
+    looks: Sequence[_Look], take: Callable[[_Look], Glance], wait: Callable[[float], object]
+) -> list[Glance]:
     with ThreadPoolExecutor(_THREADS) as pool:
-        found = list(pool.map(_Look.take, looks))
+        found = list(pool.map(take, looks))
         for _ in range(_LOOKS - 1):
-            if all(item.state is not RunState.UNKNOWN for item in found):
+            if not any(_may_still_tell(item) for item in found):
                 break
             wait(_LOOK_AGAIN_SECS)
-            found = list(pool.map(_Look.take_if_unknown, looks, found))
+            found = list(pool.map(lambda look, item: take(look) if _may_still_tell(item) else item, looks, found))
     return found
+
+
+def _may_still_tell(seen: Glance) -> bool:
+    """Return whether another look may show a heartbeat that counts."""
+    return seen.state is RunState.UNKNOWN and seen.manifest is not None
 
 
 class _Look:
@@ -147,8 +157,11 @@ class _Look:
         self._store = store
         self._roster = Roster(store, clock)
 
-    def take_if_unknown(self, before: Glance) -> Glance:
-        return self.take() if before.state is RunState.UNKNOWN else before
+    def take_or_say_why_not(self) -> Glance:
+        try:
+            return self.take()
+        except StoreError as error:
+            return Glance(self._store.url, RunState.UNKNOWN, problems=(str(error),))
 
     def take(self) -> Glance:
         found = survey(self._store)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import struct
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from barograph.model.key import Key, Kind
 from barograph.model.records import StepRecords
@@ -51,10 +52,10 @@ class Inbox:
         size_bytes = pending.size_bytes
         with self._lock:
             self._next_tick = pending.step.tick + 1
-            if self._is_shut or self._held_bytes + size_bytes > self._limit_bytes:
+            if self._is_shut or self._held_bytes + len(self._points) + size_bytes > self._limit_bytes:
                 self.dropped_steps += 1
                 return False
-            self._held_bytes += size_bytes
+            self._hold(size_bytes)
             self._steps.append((pending, size_bytes))
         return True
 
@@ -88,14 +89,19 @@ class Inbox:
         self._points += packed
         return True
 
-    def add_points(self, points: Points) -> None:
-        """Take in numbers that were logged elsewhere; always from the same place, or their series would mix."""
+    def add_points(self, points: NDArray[np.void], new_series: Sequence[Series] = ()) -> None:
+        """Take in numbers that were logged elsewhere; always from the same place, or their series would mix.
+
+        Args:
+            points: An array of `POINT`.
+            new_series: What was not there before; numbered on from what was.
+        """
         with self._lock:
-            self._series = list(points.series)
+            self._series.extend(new_series)
             if len(self._points) < self._point_limit_bytes:
-                self._points += points.points.tobytes()
+                self._points += points.tobytes()
             else:
-                self.dropped_points += len(points.points)
+                self.dropped_points += len(points)
 
     def add_dropped(self, steps: int, points: int) -> None:
         """Count what was dropped on the way here."""
@@ -120,9 +126,7 @@ class Inbox:
     def hold(self, change_bytes: int) -> None:
         """Count so many more bytes (or fewer) as held by whoever took them."""
         with self._lock:
-            self._held_bytes += change_bytes
-            room = 0 if self._is_shut else self._limit_bytes - self._held_bytes
-            self._point_limit_bytes = max(0, room)
+            self._hold(change_bytes)
 
     def shut(self) -> None:
         """Take nothing more in: whatever comes is dropped and counted."""
@@ -139,6 +143,11 @@ class Inbox:
     def waiting_points(self) -> int:
         """Numbers that were not taken yet."""
         return len(self._points) // _POINT_BYTES
+
+    def _hold(self, change_bytes: int) -> None:
+        self._held_bytes += change_bytes
+        room = 0 if self._is_shut else self._limit_bytes - self._held_bytes
+        self._point_limit_bytes = max(0, room)
 
     def _new_series(self, name: str, mode: Mode) -> int:
         with self._lock:

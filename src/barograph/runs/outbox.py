@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,7 @@ from barograph.model.manifest import Worker
 from barograph.runs.codec import ChunkNotes, encode
 from barograph.runs.layout import ChunkName, TensorsName, digest_of
 from barograph.runs.pending import POINT, CompactStep, Points
+from barograph.runs.progress import Reach, last_steps
 from barograph.runs.tensors import array_from_raw, tensor_entry, tensors_bytes
 from barograph.store.base import Store
 
@@ -31,14 +33,14 @@ class Published:
         size_bytes: Of the file.
         rows: In the file.
         tensors: Files of tensors of its chunks, each with its size.
-        last_steps: Optimizer to the greatest step in the file.
+        last_steps: How far it goes, as `progress.last_steps` says.
     """
 
     name: ChunkName
     size_bytes: int
     rows: int = 0
     tensors: tuple[tuple[TensorsName, int], ...] = ()
-    last_steps: dict[str, int] = field(default_factory=dict)
+    last_steps: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def total_bytes(self) -> int:
@@ -123,14 +125,14 @@ class Outbox:
         self.open_bytes += points.points.nbytes
 
     def seal(self, notes: ChunkNotes) -> int:
-        """Make a file of the chunk being filled; return by how many bytes what is held in memory changed."""
+        """Make a file of the chunk being filled; return by how many bytes what is held in memory changed.
+
+        Whatever it raises, the chunk is as it was.
+        """
         steps, pieces, held_bytes = self._steps, self._points, self.open_bytes
         points_count = self.open_points
         rows = points_count + sum(step.row_count for step in steps)
-        self._steps, self._points, self.open_bytes, self.open_points = [], [], 0, 0
-        # Series are only ever added, so the last piece knows those of all.
-        series = pieces[-1].series if pieces else ()
-        points = Points(series, np.concatenate([np.empty(0, POINT), *(piece.points for piece in pieces)]))
+        points = _joined(pieces)
         worker, chunk = self._worker, self._next_chunk
         tensors = self._tensors_of(steps)
         data = encode(steps, points, worker=worker.name, attempt=worker.attempt, chunk=chunk, notes=notes)
@@ -138,10 +140,17 @@ class Outbox:
         files: tuple[tuple[TensorsName, int], ...] = ()
         if tensors is not None:
             files = ((TensorsName(worker.name, worker.attempt, chunk, digest_of(tensors)), len(tensors)),)
-        published = Published(name, len(data), rows, files, _last_steps(steps, points))
+        published = Published(name, len(data), rows, files, last_steps(_reaches(steps, points)))
         self._sealed.append(_Sealed(published, data, tensors, len(steps), points_count))
         self._next_chunk += 1
+        self._empty()
         return published.total_bytes - held_bytes
+
+    def discard(self) -> tuple[int, int, int]:
+        """Give up the chunk being filled; return its steps, its logged numbers, and the bytes it held."""
+        lost = len(self._steps), self.open_points, self.open_bytes
+        self._empty()
+        return lost
 
     def publish(self) -> Published | None:
         """Put the oldest sealed chunk into the store, and return it; None where none waits.
@@ -159,6 +168,9 @@ class Outbox:
         self._sealed.popleft()
         return sealed.chunk
 
+    def _empty(self) -> None:
+        self._steps, self._points, self.open_bytes, self.open_points = [], [], 0, 0
+
     def _tensors_of(self, steps: list[CompactStep]) -> bytes | None:
         arrays = {}
         for step in steps:
@@ -170,16 +182,19 @@ class Outbox:
         return tensors_bytes(arrays) if arrays else None
 
 
-def _last_steps(steps: list[CompactStep], points: Points) -> dict[str, int]:
-    last: dict[str, int] = {}
+def _joined(pieces: Sequence[Points]) -> Points:
+    """Return the points of all pieces, with those series alone that any is of."""
+    points = np.concatenate([np.empty(0, POINT), *(piece.points for piece in pieces)])
+    present, points["series"] = np.unique(points["series"], return_inverse=True)
+    # Series are only ever added, so the last piece knows those of all.
+    return Points([pieces[-1].series[code] for code in present.tolist()], points)
+
+
+def _reaches(steps: list[CompactStep], points: Points) -> Iterator[Reach]:
     for step in steps:
-        last[step.step.optimizer] = max(last.get(step.step.optimizer, 0), step.step.number)
-    codes = points.points["series"]
-    for code in np.unique(codes).tolist():
-        series = points.series[code]
-        if not series.logged:
-            number = int(points.points["step"][codes == code].max())
-            last[series.optimizer] = max(last.get(series.optimizer, 0), number)
-    if not last and len(codes):
-        last[""] = int(points.points["step"].max())
-    return last
+        yield Reach(step.step.optimizer, step.step.mode, False, step.step.number)
+    greatest = np.full(len(points.series), np.iinfo(np.int64).min)
+    np.maximum.at(greatest, points.points["series"], points.points["step"])
+    # Each series has a point: see `_joined`.
+    for series, number in zip(points.series, greatest.tolist(), strict=True):
+        yield Reach(series.optimizer, series.mode, series.logged, number)

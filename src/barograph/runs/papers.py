@@ -27,6 +27,9 @@ from barograph.model.manifest import (
 )
 from barograph.runs.layout import WORKERS, paper_from_name
 
+CLAIM = "claim"
+"""The entry of a paper by which whoever wrote it knows it again."""
+
 
 def sealed(body: Mapping[str, Any]) -> bytes:
     """Return JSON data as the bytes of a paper.
@@ -85,9 +88,14 @@ def manifest_from_bytes(data: bytes | memoryview, name: str) -> Manifest:
         return Manifest(**{**known, "command": tuple(known["command"])})
 
 
-def worker_bytes(worker: Worker) -> bytes:
-    """Return the paper by which a worker declares itself."""
-    return sealed(asdict(worker))
+def worker_bytes(worker: Worker, *, claim: str = "") -> bytes:
+    """Return the paper by which a worker declares itself.
+
+    Args:
+        worker: Who.
+        claim: Tells this declaration from every other, see `claim.new_claim`. A reader passes over it.
+    """
+    return sealed({**asdict(worker), CLAIM: claim})
 
 
 def worker_from_bytes(data: bytes | memoryview, name: str) -> Worker:

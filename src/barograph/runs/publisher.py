@@ -7,25 +7,28 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from barograph.errors import DamagedChunk, ObjectExists, StoreError
+from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound, StoreError
 from barograph.model.clock import Clock
 from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
 from barograph.model.settings import Settings
 from barograph.runs.codec import ChunkNotes
 from barograph.runs.compaction import publish_compacted, worth_compacting, worth_compacting_at_end
 from barograph.runs.inbox import Inbox
-from barograph.runs.layout import ENDINGS, HEARTBEATS, paper_name
+from barograph.runs.layout import ENDINGS, HEARTBEATS, ChunkName, paper_name
 from barograph.runs.outbox import CHUNK_POINTS, Outbox, Published
 from barograph.runs.papers import ending_bytes, heartbeat_bytes
 from barograph.runs.pending import Pending, compact
 from barograph.runs.problems import Problems
-from barograph.runs.retention import beyond_limits, files_of_earlier_attempts, note_removal
+from barograph.runs.proof import proved
+from barograph.runs.retention import EarlierFiles, beyond_limits, note_removal
 from barograph.store.base import Store
 
 TURN_SECS = 0.1
 """Time between two turns."""
 HEARTBEAT_SECS = 1.0
 CONTROL_SECS = 0.5
+LEARN_SECS = 0.5
+"""Longest time in one turn for getting to know what earlier writers left; meanwhile records and heartbeats wait."""
 BACK_OFF_SECS = (0.5, 1.0, 2.0, 5.0)
 """How long a store that failed is left alone: after the first failure, the second, … and every later one."""
 LAST_COMPACTION_BYTES = 8 * 2**20
@@ -70,13 +73,26 @@ class Publisher:
         self._problems = problems
         self._outbox = Outbox(store, worker, first_chunk)
         self._files: list[Published] = []
-        self._earlier: list[Published] | None = None
+        self._earlier = EarlierFiles(store, worker, first_chunk, with_steps=settings.keep_last is not None)
+        self._limits_due = True
+        self._left_alone: set[ChunkName] = set()
         self._trash: deque[str] = deque()
         self._open_since = 0.0
         self._beat = 0
         self._next_beat = self._next_control = self._away_until = clock.monotonic()
         self._failures = 0
-        self.failed_steps = 0
+        self._failed_steps = 0
+        self._failed_points = 0
+
+    @property
+    def dropped_steps(self) -> int:
+        """Steps that were not taken in, and those that could not be written."""
+        return self._inbox.dropped_steps + self._failed_steps
+
+    @property
+    def dropped_points(self) -> int:
+        """Logged numbers likewise."""
+        return self._inbox.dropped_points + self._failed_points
 
     @property
     def unpublished_steps(self) -> int:
@@ -112,6 +128,7 @@ class Publisher:
             while (published := self._outbox.publish()) is not None:
                 self._inbox.hold(-published.total_bytes)
                 self._files.append(published)
+                self._limits_due = True
                 self._give_sign()
             self._ask_control()
             if not closing:
@@ -132,9 +149,8 @@ class Publisher:
             return False
         name = paper_name(ENDINGS, self._worker.name, self._worker.attempt)
         last_chunk = self._outbox.next_chunk - 1
+        self._tidy_at_end()
         try:
-            self._compact(worth_compacting_at_end(self._files, LAST_COMPACTION_BYTES))
-            self._empty_trash()
             # Where an earlier try came through without our hearing of it, the ending is there already.
             with contextlib.suppress(ObjectExists):
                 self._store.create(name, ending_bytes(Ending(state, reason, self._heartbeat()), last_chunk=last_chunk))
@@ -161,14 +177,21 @@ class Publisher:
         try:
             step = compact(pending.resolve())
         except Exception as error:  # noqa: BLE001 - a fault in one step must not end the thread; it is reported
-            self.failed_steps += 1
+            self._failed_steps += 1
             self._problems.note("resolve", f"A step could not be recorded: {error!r}")
             return 0
         return self._outbox.add_step(step)
 
     def _seal(self) -> None:
-        notes = ChunkNotes(self._inbox.dropped_steps + self.failed_steps, self._inbox.dropped_points)
-        self._inbox.hold(self._outbox.seal(notes))
+        notes = ChunkNotes(self.dropped_steps, self.dropped_points)
+        try:
+            self._inbox.hold(self._outbox.seal(notes))
+        except Exception as error:  # noqa: BLE001 - what cannot be encoded must not hold up the rest; it is reported
+            steps, points, size_bytes = self._outbox.discard()
+            self._inbox.hold(-size_bytes)
+            self._failed_steps += steps
+            self._failed_points += points
+            self._problems.note("seal", f"{steps} steps and {points} logged numbers could not be written: {error!r}")
         self._open_since = self._clock.monotonic()
         for problem in self._outbox.problems:
             self._problems.note(problem, problem)
@@ -190,8 +213,8 @@ class Publisher:
             beat=self._beat,
             time_unix=self._clock.unix(),
             chunks=self.chunks,
-            dropped_steps=self._inbox.dropped_steps + self.failed_steps,
-            dropped_points=self._inbox.dropped_points,
+            dropped_steps=self.dropped_steps,
+            dropped_points=self.dropped_points,
             problems=(*now.problems, *self._problems.texts),
         )
 
@@ -203,24 +226,42 @@ class Publisher:
 
     def _tidy(self) -> None:
         self._empty_trash()
-        self._compact(worth_compacting(self._files))
+        for files in self._compactable():
+            self._compact(worth_compacting(files))
         self._keep_limits()
+
+    def _tidy_at_end(self) -> None:
+        # Many small files are a pity; a worker without its last word would be taken for killed.
+        try:
+            self._compact(worth_compacting_at_end(self._compactable()[-1], LAST_COMPACTION_BYTES))
+            self._empty_trash()
+        except StoreError as error:
+            self._problems.note(type(error).__name__, str(error))
 
     def _keep_limits(self) -> None:
         keep_last, max_bytes = self._settings.keep_last, self._share_of_bytes()
-        if keep_last is None and max_bytes is None:
+        if (keep_last is None and max_bytes is None) or not self._limits_due or not self._earlier_known():
             return
-        if self._earlier is None:
-            self._earlier = files_of_earlier_attempts(self._store, self._worker)
-        gone = beyond_limits([*self._earlier, *self._files], keep_last=keep_last, max_bytes=max_bytes)
+        earlier = self._earlier.files
+        gone = beyond_limits([*earlier, *self._files], keep_last=keep_last, max_bytes=max_bytes)
         if gone:
             note_removal(self._store, self._worker, gone)
             for file in gone:
                 self._trash.append(str(file.name))
                 self._trash.extend(str(tensors) for tensors, _ in file.tensors)
-            self._files = self._files[max(0, len(gone) - len(self._earlier)) :]
-            self._earlier = self._earlier[len(gone) :]
-            self._empty_trash()
+                self._trash.extend(str(name) for name in self._earlier.inside(file.name))
+            del self._files[: max(0, len(gone) - len(earlier))]
+            del earlier[: len(gone)]
+        self._limits_due = False
+        self._empty_trash()
+
+    def _earlier_known(self) -> bool:
+        """Return whether all earlier files are known; else the next turn goes on getting to know them."""
+        began = self._clock.monotonic()
+        while self._earlier.learn():
+            if self._clock.monotonic() - began >= LEARN_SECS:
+                return False
+        return True
 
     def _compact(self, files: Sequence[Published]) -> None:
         if not files:
@@ -228,14 +269,34 @@ class Publisher:
         start = self._files.index(files[0])
         try:
             compacted = publish_compacted(self._store, files)
-        except DamagedChunk as error:
-            # Somebody changed our files. They stay as they are for the doctor, and are not looked at again.
+        except (DamagedChunk, ObjectNotFound) as error:
+            # Somebody changed our files. They stay as they are for the doctor.
             self._problems.note("damaged", str(error))
-            self._files[start : start + len(files)] = []
+            self._left_alone.update(self._unusable(files) or (file.name for file in files))
             return
         self._files[start : start + len(files)] = [compacted]
         self._trash.extend(str(file.name) for file in files)
         self._empty_trash()
+
+    def _compactable(self) -> list[list[Published]]:
+        """Return the files that may be made one: a file covers its chunks without a gap, so none across another."""
+        groups: list[list[Published]] = [[]]
+        for file in self._files:
+            if file.name in self._left_alone:
+                groups.append([])
+            else:
+                groups[-1].append(file)
+        return groups
+
+    def _unusable(self, files: Sequence[Published]) -> list[ChunkName]:
+        """Return which of these files are gone, or are not what was published."""
+        found = []
+        for file in files:
+            try:
+                proved(self._store, str(file.name), file.name.digest)
+            except (DamagedChunk, ObjectNotFound):
+                found.append(file.name)
+        return found
 
     def _empty_trash(self) -> None:
         while self._trash:

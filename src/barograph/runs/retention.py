@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.model.manifest import Worker
-from barograph.runs.events import read_table
-from barograph.runs.layout import RECORDS, RETENTION, TENSORS, paper_name
+from barograph.model.step import Mode
+from barograph.runs.events import open_records
+from barograph.runs.layout import RECORDS, RETENTION, TENSORS, ChunkName, TensorsName, paper_name
 from barograph.runs.outbox import Published
 from barograph.runs.papers import sealed
+from barograph.runs.progress import BESIDE, Reach, last_steps
 from barograph.runs.proof import proved
-from barograph.runs.survey import surveyed
+from barograph.runs.survey import Survey, surveyed
 from barograph.store.base import Store
+
+_AGE_COLUMNS = ["optimizer", "mode", "skipped", "step"]
 
 
 def beyond_limits(files: Sequence[Published], *, keep_last: int | None, max_bytes: int | None) -> Sequence[Published]:
@@ -23,21 +28,15 @@ def beyond_limits(files: Sequence[Published], *, keep_last: int | None, max_byte
 
     Args:
         files: Of one worker, in order.
-        keep_last: Steps of each optimizer to keep; a file goes when all its steps are older. None: all.
+        keep_last: Steps to keep, counted by the optimizer that has made the most: one that steps rarely, or
+            stepped once, keeps nothing back. None: all.
         max_bytes: Bytes of records and tensors to keep. None: all.
     """
-    newest: dict[str, int] = {}
-    for file in files:
-        if file.name.attempt < files[-1].name.attempt:
-            continue  # a later attempt may have gone back to an earlier step
-        for optimizer, step in file.last_steps.items():
-            newest[optimizer] = max(step, newest.get(optimizer, 0))
+    ages = [0] * len(files) if keep_last is None else _ages(files)
     kept_bytes = sum(file.total_bytes for file in files)
     gone = 0
-    for file in files[:-1]:
-        too_old = keep_last is not None and all(
-            newest.get(optimizer, step) - step >= keep_last for optimizer, step in file.last_steps.items()
-        )
+    for file, age in zip(files[:-1], ages, strict=False):
+        too_old = keep_last is not None and age >= keep_last
         if not too_old and (max_bytes is None or kept_bytes <= max_bytes):
             break
         kept_bytes -= file.total_bytes
@@ -45,29 +44,102 @@ def beyond_limits(files: Sequence[Published], *, keep_last: int | None, max_byte
     return files[:gone]
 
 
-def files_of_earlier_attempts(store: Store, worker: Worker) -> list[Published]:
-    """Return what a worker of this name published in earlier attempts; damaged files are passed over.
+def _ages(files: Sequence[Published]) -> list[int]:
+    """Return how many steps ago each file's last step was made."""
+    reached: dict[str, int] = {}
+    for file in files:
+        # A later attempt may have gone back to an earlier step, so it alone says how far training is.
+        if file.name.attempt == files[-1].name.attempt:
+            for name, step in file.last_steps.items():
+                reached[name] = max(step, reached.get(name, step))
+    if any(file.last_steps.keys() - {BESIDE} for file in files):
+        reached.pop(BESIDE, None)
+    if not reached:
+        return [0] * len(files)
+    leader = max(reached, key=lambda name: reached[name])
+    ages = []
+    step = reached[leader]
+    for file in reversed(files):
+        # A file in which the leader did not step is as old as the one after it.
+        step = file.last_steps.get(leader, step)
+        ages.append(reached[leader] - step)
+    return ages[::-1]
 
-    Raises:
-        StoreError: The store cannot be read.
+
+class EarlierFiles:
+    """What was published under a worker's name before its writer began: in earlier attempts, and by a writer of
+    this attempt that is gone. They become known one at a time, so that nothing else waits for it.
+
+    Args:
+        store: The run's.
+        worker: Whose.
+        first_chunk: Of the writer that asks: in this attempt everything before it is earlier.
+        with_steps: How far they go is to be known too; else nothing of them is read.
     """
-    found = surveyed([*store.list(f"{RECORDS}/{worker.name}"), *store.list(f"{TENSORS}/{worker.name}")])
-    earlier: list[Published] = []
-    for (attempt, name), files in found.chunks.items():
-        if attempt < worker.attempt:
-            tensors = [(item, found.size_bytes[str(item)]) for item in found.tensors.get((attempt, name), ())]
-            for file in files:
-                mine = tuple(item for item in tensors if file.first <= item[0].chunk <= file.last)
-                with contextlib.suppress(DamagedChunk, ObjectNotFound):
-                    table = read_table(proved(store, str(file), file.digest), str(file))
-                    size_bytes = found.size_bytes[str(file)]
-                    earlier.append(Published(file, size_bytes, len(table), mine, _last_steps(table)))
-    return earlier
+
+    def __init__(self, store: Store, worker: Worker, first_chunk: int, *, with_steps: bool) -> None:
+        self._store = store
+        self._worker = worker
+        self._first_chunk = first_chunk
+        self._with_steps = with_steps
+        self._waiting: deque[tuple[ChunkName, int, tuple[tuple[TensorsName, int], ...]]] | None = None
+        self._leftover: list[ChunkName] = []
+        self.files: list[Published] = []
+
+    def learn(self) -> bool:
+        """Get to know one more file; False when all are known.
+
+        Raises:
+            StoreError: The store cannot be read; trying again is safe.
+        """
+        if self._waiting is None:
+            self._list()
+            return True
+        if not self._waiting:
+            return False
+        name, size_bytes, tensors = self._waiting[0]
+        self.files.append(Published(name, size_bytes, 0, tensors, self._last_steps(name)))
+        self._waiting.popleft()
+        return True
+
+    def inside(self, file: ChunkName) -> list[ChunkName]:
+        """Return the files whose rows are all in that one too; without it they would be read in its place."""
+        return [
+            item for item in self._leftover
+            if item.attempt == file.attempt and file.first <= item.first and item.last <= file.last
+        ]
+
+    def _list(self) -> None:
+        name = self._worker.name
+        found = surveyed([*self._store.list(f"{RECORDS}/{name}"), *self._store.list(f"{TENSORS}/{name}")])
+        self._leftover = found.superseded()
+        self._waiting = deque(
+            (file, found.size_bytes[str(file)], _tensors_of(file, found))
+            for stream in found.chunks for file in found.files(stream)
+            if (file.attempt, file.first) < (self._worker.attempt, self._first_chunk)
+        )
+
+    def _last_steps(self, name: ChunkName) -> Mapping[str, int]:
+        if not self._with_steps:
+            return {}
+        try:
+            file = open_records(proved(self._store, str(name), name.digest), str(name))
+            return last_steps(_reaches(file.read(columns=_AGE_COLUMNS, use_threads=False)))
+        except (DamagedChunk, ObjectNotFound, pa.ArrowException, ValueError):
+            # How far it goes is not known; it goes with those beside it.
+            return {}
 
 
-def _last_steps(table: pa.Table) -> dict[str, int]:
-    last = table.group_by("optimizer").aggregate([("step", "max")])
-    return dict(zip(last["optimizer"].to_pylist(), last["step_max"].to_pylist(), strict=True))
+def _tensors_of(file: ChunkName, found: Survey) -> tuple[tuple[TensorsName, int], ...]:
+    tensors = found.tensors.get((file.attempt, file.worker), ())
+    return tuple((item, found.size_bytes[str(item)]) for item in tensors if file.first <= item.chunk <= file.last)
+
+
+def _reaches(table: pa.Table) -> Iterable[Reach]:
+    table = table.append_column("logged", pc.is_null(table["skipped"]))
+    groups = table.group_by(["optimizer", "mode", "logged"]).aggregate([("step", "max")])
+    for row in groups.to_pylist():
+        yield Reach(row["optimizer"], Mode(row["mode"]), row["logged"], row["step_max"])
 
 
 def note_removal(store: Store, worker: Worker, files: Iterable[Published]) -> None:

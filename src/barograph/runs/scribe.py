@@ -18,20 +18,22 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from barograph.errors import StoreError
-from barograph.model.clock import SystemClock
+from barograph.errors import StoreDenied, StoreError
+from barograph.model.clock import Clock, SystemClock
 from barograph.model.manifest import EndState, Heartbeat, Worker
 from barograph.model.records import Subject
-from barograph.model.settings import Settings, settings_from_mapping
-from barograph.runs.claim import claim_worker, worker_of_process
+from barograph.model.settings import settings_from_mapping
+from barograph.runs.claim import claim_worker, next_chunk_of
 from barograph.runs.control import agreed_stop_step, read_stop
+from barograph.runs.inbox import Inbox
 from barograph.runs.process import parent_process
-from barograph.runs.scribe_messages import Assignment, Delivery, End, StopAsked
-from barograph.runs.writer import RunWriter
+from barograph.runs.scribe_messages import Assignment, Delivery, End, StopAsked, Trouble
+from barograph.runs.writer import Closing, RunWriter
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
@@ -40,146 +42,180 @@ if TYPE_CHECKING:
 _NICENESS = 5
 _LINE_POLL_SECS = 0.5
 _CLAIM_AGAIN_SECS = 0.5
+TELL_SECS = 5.0
+"""After this time it is said that the store does not let us begin."""
 _HEARD_SECS = 2.0
 """Within this time every worker has heard that it is to stop: each looks twice a second."""
 
 
-@dataclass(slots=True)
-class _Scribe:
+class Line(Protocol):
+    """What a scribe asks of its line to the training process."""
+
+    def poll(self, timeout: float) -> bool:
+        """Return whether a message comes within that time."""
+        ...
+
+    def recv(self) -> object:
+        """Return the next message."""
+        ...
+
+    def send(self, obj: object) -> None:
+        """Send a message."""
+        ...
+
+
+class Scribe:
     """One scribe at work.
 
-    Attributes:
+    Args:
         line: To the training process.
         assignment: What to write.
+        store: Where.
         employer: The training process's number, to see that it lives when the line is silent.
+        clock: Time.
+        wait: Lets some seconds pass.
+        background: Publish from a thread, see `RunWriter`.
     """
 
-    line: Connection
-    assignment: Assignment
-    employer: int
-    _status: Heartbeat | None = None
-    _subjects: tuple[Subject, ...] = ()
-    _writer: RunWriter | None = None
-    _early: list[Delivery] = field(default_factory=list)
-    _early_bytes: int = 0
-    _stop_reason: str = ""
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(
+        self,
+        line: Line,
+        assignment: Assignment,
+        store: Store,
+        *,
+        employer: int,
+        clock: Clock | None = None,
+        wait: Callable[[float], object] = time.sleep,
+        background: bool = True,
+    ) -> None:
+        self._line = line
+        self._assignment = assignment
+        self._store = store
+        self._employer = employer
+        self._clock = clock or SystemClock()
+        self._wait = wait
+        self._background = background
+        self._settings = settings_from_mapping(assignment.settings)
+        # What comes before the run can be written waits here too, so it is bounded and counted alike.
+        self._inbox = Inbox(self._settings.queue_bytes)
+        self._subjects: tuple[Subject, ...] = ()
+        self._status: Heartbeat | None = None
+        self._writer: RunWriter | None = None
+        self._claimed = threading.Event()
+        self._trouble = ""
+        self._told: set[type[StoreError]] = set()
+        self._stop_reason = ""
+        self._last_step_if_stopped = 0
 
     def work(self) -> None:
         """Write until the training process says how it ended, or is gone."""
-        settings = settings_from_mapping(self.assignment.settings)
         # The line is read at once, whatever the store does: training must never wait for us.
-        threading.Thread(target=self._claim, args=(settings,), name="barograph-claim", daemon=True).start()
+        threading.Thread(target=self._claim, name="barograph-claim", daemon=True).start()
         end = self._listen()
-        writer = self._claimed_within(settings.close_timeout_secs)
+        self._claimed.wait(self._settings.close_timeout_secs)
+        self._say(self.finish(end))
+
+    def finish(self, end: End | None) -> Closing:
+        """Publish what waits, and write how the training ended.
+
+        Args:
+            end: As it said; None where it was gone without a word.
+
+        Returns:
+            What became of everything.
+        """
+        writer, inbox = self._writer, self._inbox
         if writer is None:
-            return
-        if end is None and not self._stop_reason:
-            writer.abandon()
-            return
-        # Of workers that are stopped together the first to end has its launcher end the others.
-        end = end or End(EndState.STOPPED, self._stop_reason)
-        closing = writer.close(end.state, end.reason)
-        with contextlib.suppress(OSError):
-            self.line.send(closing)
+            return Closing(
+                complete=False, lost_steps=inbox.waiting_steps, lost_points=inbox.waiting_points,
+                dropped_steps=inbox.dropped_steps, dropped_points=inbox.dropped_points,
+                problems=(self._trouble or "the store did not answer",),
+            )
+        if end is None and self._obeyed_stop():
+            # Of workers that are stopped together the first to end has its launcher end the others.
+            end = End(EndState.STOPPED, self._stop_reason)
+        return writer.abandon() if end is None else writer.close(end.state, end.reason)
+
+    def receive(self, delivery: Delivery) -> None:
+        """Take in what the training process recorded; what there is no room for is dropped and counted."""
+        self._status = delivery.status
+        if delivery.subjects is not None:
+            self._subjects = delivery.subjects
+        for step in delivery.steps:
+            self._inbox.put(replace(step, subjects=self._subjects))
+        self._inbox.add_points(delivery.points, delivery.new_series)
+        self._inbox.add_dropped(delivery.dropped_steps, delivery.dropped_points)
+
+    def claim(self) -> RunWriter:
+        """Return the writer of this worker, as soon as the store lets us begin; until then it is asked again.
+
+        Whoever trains is told when that takes long, and at once when the store refuses.
+        """
+        began = self._clock.monotonic()
+        while True:
+            try:
+                worker, first_chunk = self._place()
+            except StoreError as error:
+                self._trouble = f"the run cannot be written yet, and what is recorded waits: {error}"
+                is_long = self._clock.monotonic() - began >= TELL_SECS
+                if (is_long or isinstance(error, StoreDenied)) and type(error) not in self._told:
+                    self._told.add(type(error))
+                    self._say(Trouble(self._trouble))
+                self._wait(_CLAIM_AGAIN_SECS)
+            else:
+                break
+        self._writer = RunWriter(
+            self._store, worker, settings=self._settings, status=self._how_it_goes, clock=self._clock,
+            on_control=lambda store: self._look_for_stop(store, worker), first_chunk=first_chunk,
+            inbox=self._inbox, background=self._background, wait=self._wait,
+        )
+        self._claimed.set()
+        return self._writer
+
+    def _claim(self) -> None:
+        try:
+            self.claim()
+        except Exception:  # noqa: BLE001 - whatever it was, the training process sees that we are gone, and tells it
+            os._exit(1)
+
+    def _place(self) -> tuple[Worker, int]:
+        """Return the worker whose records these are, and its first chunk to publish."""
+        order = self._assignment
+        worker = claim_worker(
+            self._store, attempt=order.attempt, rank=order.rank, world_size=order.world_size, clock=self._clock,
+            versions=order.versions, process=parent_process(), claim=order.claim,
+        )
+        return worker, next_chunk_of(self._store, worker) if order.again else 0
 
     def _listen(self) -> End | None:
         while True:
             try:
-                if not self.line.poll(_LINE_POLL_SECS):
-                    if os.getppid() != self.employer:
+                if not self._line.poll(_LINE_POLL_SECS):
+                    if os.getppid() != self._employer:
                         return None
                     continue
-                message = self.line.recv()
+                message = self._line.recv()
             except (EOFError, OSError, pickle.UnpicklingError):
                 return None
             if isinstance(message, End):
                 return message
-            self._receive(message)
+            if isinstance(message, Delivery):
+                self.receive(message)
 
-    def _receive(self, delivery: Delivery) -> None:
-        with self._lock:
-            self._status = delivery.status
-            if self._writer is None:
-                self._early.append(self._within_bounds(delivery))
-            else:
-                self._hand_on(delivery, self._writer)
+    def _look_for_stop(self, store: Store, worker: Worker) -> None:
+        request = None if self._stop_reason else read_stop(store, attempt=worker.attempt)
+        if request is None:
+            return
+        after_steps, ahead = 0, self._step_ahead()
+        if worker.world_size > 1:
+            after_steps = agreed_stop_step(store, attempt=worker.attempt, proposed=ahead)
+        self._last_step_if_stopped = max(after_steps, ahead)
+        self._stop_reason = request.reason
+        self._say(StopAsked(request.reason, after_steps))
 
-    def _within_bounds(self, delivery: Delivery) -> Delivery:
-        """Return what of a delivery there is room for while the run cannot be written yet."""
-        size_bytes = sum(step.size_bytes for step in delivery.steps) + delivery.points.points.nbytes
-        if self._early_bytes + size_bytes <= self.assignment.settings["queue_bytes"]:
-            self._early_bytes += size_bytes
-            return delivery
-        points = delivery.points
-        return replace(
-            delivery, steps=(), points=replace(points, points=points.points[:0]),
-            dropped_steps=delivery.dropped_steps + len(delivery.steps),
-            dropped_points=delivery.dropped_points + len(points.points),
-        )
-
-    def _hand_on(self, delivery: Delivery, writer: RunWriter) -> None:
-        if delivery.subjects is not None:
-            self._subjects = delivery.subjects
-        for step in delivery.steps:
-            writer.put(replace(step, subjects=self._subjects))
-        writer.add_points(delivery.points)
-        writer.add_dropped(delivery.dropped_steps, delivery.dropped_points)
-
-    def _claim(self, settings: Settings) -> None:
-        try:
-            self._begin(settings)
-        except Exception:  # noqa: BLE001 - whatever it was, the training process sees that we are gone, and tells it
-            os._exit(1)
-
-    def _begin(self, settings: Settings) -> None:
-        store = store_from_url(self.assignment.url)
-        while True:
-            try:
-                worker, first_chunk = self._place(store)
-            except StoreError:
-                # Away for now. What was recorded waits here.
-                time.sleep(_CLAIM_AGAIN_SECS)
-                continue
-            break
-
-        def look_for_stop(store: Store) -> None:
-            request = None if self._stop_reason else read_stop(store, attempt=worker.attempt)
-            if request is None:
-                return
-            after_steps = 0
-            if worker.world_size > 1:
-                after_steps = agreed_stop_step(store, attempt=worker.attempt, proposed=self._step_ahead())
-            self._stop_reason = request.reason
-            with contextlib.suppress(OSError):
-                self.line.send(StopAsked(request.reason, after_steps))
-
-        writer = RunWriter(store, worker, settings=settings, status=self._how_it_goes, on_control=look_for_stop,
-                           first_chunk=first_chunk)
-        with self._lock:
-            for delivery in self._early:
-                self._hand_on(delivery, writer)
-            self._early.clear()
-            self._writer = writer
-
-    def _place(self, store: Store) -> tuple[Worker, int]:
-        """Return the worker whose records these are, and its first chunk to publish."""
-        order = self.assignment
-        if order.again:
-            found = worker_of_process(store, attempt=order.attempt, process=parent_process())
-            if found is not None:
-                return found
-        worker = claim_worker(
-            store, attempt=order.attempt, rank=order.rank, world_size=order.world_size, clock=SystemClock(),
-            versions=order.versions, process=parent_process(),
-        )
-        return worker, 0
-
-    def _claimed_within(self, secs: float) -> RunWriter | None:
-        deadline = time.monotonic() + secs
-        while self._writer is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return self._writer
+    def _obeyed_stop(self) -> bool:
+        """Return whether training was asked to stop and did: a script may catch that, and go on."""
+        return bool(self._stop_reason) and self._how_it_goes().step <= self._last_step_if_stopped
 
     def _step_ahead(self) -> int:
         """Return a step that no worker makes before all have heard of it."""
@@ -188,7 +224,11 @@ class _Scribe:
         return last.step + steps + 2
 
     def _how_it_goes(self) -> Heartbeat:
-        return self._status or Heartbeat(beat=0, time_unix=time.time())
+        return self._status or Heartbeat(beat=0, time_unix=self._clock.unix())
+
+    def _say(self, message: object) -> None:
+        with contextlib.suppress(OSError):
+            self._line.send(message)
 
 
 def main(line_number: int) -> None:
@@ -209,7 +249,7 @@ def main(line_number: int) -> None:
         assignment = line.recv()
     except (EOFError, OSError):
         return
-    _Scribe(line, assignment, employer).work()
+    Scribe(line, assignment, store_from_url(assignment.url), employer=employer).work()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import subprocess
@@ -19,16 +20,20 @@ from barograph.model.manifest import EndState, Heartbeat
 from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
+from barograph.runs.claim import new_claim
 from barograph.runs.inbox import Inbox
 from barograph.runs.pending import CompactStep, Pending, Points, compact, without_subjects
 from barograph.runs.problems import Problems
-from barograph.runs.scribe_messages import Assignment, Delivery, End, StopAsked
+from barograph.runs.scribe_messages import Assignment, Delivery, End, StopAsked, Trouble
 from barograph.runs.writer import Closing
 
 _TURN_SECS = 0.1
 _STATUS_SECS = 0.5
 _MARGIN_SECS = 1.0
 _MOST_RESTARTS = 3
+_MOST_TRIES = 3
+_NO_ANSWER = ("the process that writes the run did not answer, so it is not known how much of what it was handed last "
+              "it has published")
 
 
 @dataclass(slots=True)
@@ -38,6 +43,7 @@ class _Parcel:
     points: Points
     held_bytes: int
     steps: list[CompactStep] = field(default_factory=list)
+    tries: int = 0
 
 
 class ScribeLine:
@@ -53,6 +59,7 @@ class ScribeLine:
         status: Tells how training goes; called in a thread of ours.
         on_stop: Called in a thread of ours when somebody asks that training stop, with what `StopAsked` holds.
         on_problem: Called likewise with what the person who trains is to know now.
+        start: Starts the process, and returns it with our end of the line.
 
     Raises:
         OSError: The process cannot be started.
@@ -70,6 +77,7 @@ class ScribeLine:
         status: Callable[[], Heartbeat],
         on_stop: Callable[[str, int], None],
         on_problem: Callable[[str], None],
+        start: Callable[[], tuple[subprocess.Popen[bytes], Connection]] | None = None,
     ) -> None:
         self._settings = settings
         self._status = status
@@ -80,17 +88,24 @@ class ScribeLine:
         self._unsent: _Parcel | None = None
         self._subjects: tuple[Subject, ...] | None = None
         self._told_drops = (0, 0)
+        self._told_series = 0
         self._failed_steps = 0
+        self._failed_points = 0
         self._restarts = 0
         self._status_told_at = 0.0
+        self._last_status = Heartbeat(beat=0, time_unix=time.time())
+        self._deadline = math.inf
         self._ending: End | None = None
         self._closed: Closing | None = None
         self._answer: Closing | None = None
         self._closing = threading.Event()
         # The hot path of `run.log`, so without a call in between.
         self.log: Callable[[str, float, int, Mode, float], None] = self._inbox.log
-        self._assignment = Assignment(url, attempt, rank, world_size, dict(versions), settings.to_json())
-        self._process, self._line = _start()
+        self._assignment = Assignment(
+            url, attempt, rank, world_size, dict(versions), settings.to_json(), new_claim()
+        )
+        self._start = start or _start
+        self._process, self._line = self._start()
         self._line.send(self._assignment)
         self._thread = threading.Thread(target=self._run, name="barograph-scribe", daemon=True)
         self._thread.start()
@@ -122,14 +137,22 @@ class ScribeLine:
             return self._closed
         self._inbox.shut()
         self._ending = End(state, reason)
+        self._deadline = time.monotonic() + self._settings.close_timeout_secs + _MARGIN_SECS
         self._closing.set()
         self._thread.join(self._settings.close_timeout_secs + _MARGIN_SECS)
-        self._closed = self._answer or Closing(
-            complete=False, lost_steps=self._inbox.waiting_steps, lost_points=self._inbox.waiting_points,
-            dropped_steps=self._inbox.dropped_steps, dropped_points=self._inbox.dropped_points,
-            problems=(*self._problems.texts, "the process that writes the run did not answer"),
-        )
+        self._closed = self._answer or self._closing_without_answer()
         return self._closed
+
+    def _closing_without_answer(self) -> Closing:
+        unsent = self._unsent
+        steps, points = (len(unsent.steps), len(unsent.points.points)) if unsent else (0, 0)
+        return Closing(
+            complete=False,
+            lost_steps=self._inbox.waiting_steps + steps, lost_points=self._inbox.waiting_points + points,
+            dropped_steps=self._inbox.dropped_steps + self._failed_steps,
+            dropped_points=self._inbox.dropped_points + self._failed_points,
+            problems=(*self._problems.texts, _NO_ANSWER),
+        )
 
     def abandon(self) -> None:
         """Let go of the line in a forked child, so that the scribe hears when the training process ends."""
@@ -146,28 +169,64 @@ class ScribeLine:
                 if not self._begin_again(error):
                     return
             except Exception as error:  # noqa: BLE001 - the thread must go on; whoever trains is told once
-                self._problems.note(repr(error), f"The line to the process that writes the run: {error!r}")
+                self._note(error)
+            # What fails now may fail for ever, and must not take the time of the training.
+            time.sleep(_TURN_SECS)
+            if time.monotonic() >= self._deadline:
+                return
 
     def _serve(self) -> None:
         while not self._closing.wait(_TURN_SECS):
             self._deliver()
             self._hear()
-        self._deliver(last=True)
+        self._deliver_last()
         self._line.send(self._ending)
         self._await_answer()
 
-    def _deliver(self, *, last: bool = False) -> None:
+    def _deliver_last(self) -> None:
+        # Nothing that cannot be handed over may keep the last word from being said.
+        for _ in range(_MOST_TRIES + 1):
+            try:
+                if self._deliver(last=True):
+                    return
+            except (OSError, EOFError):
+                raise
+            except Exception as error:  # noqa: BLE001 - as in `_run`
+                self._note(error)
+                time.sleep(_TURN_SECS)
+
+    def _deliver(self, *, last: bool = False) -> bool:
+        """Hand over what waits; False when that was given up."""
         if self._unsent is None:
             pending, points = self._inbox.take()
             now = time.monotonic()
             if not (pending or len(points.points) or last or now - self._status_told_at >= _STATUS_SECS):
-                return
+                return True
             self._status_told_at = now
             self._unsent = self._parcel(pending, points)
         # Kept until it was sent, in case the scribe is gone.
-        self._send(self._unsent)
-        self._inbox.hold(-self._unsent.held_bytes)
+        parcel = self._unsent
+        parcel.tries += 1
+        try:
+            self._send(parcel)
+        except (OSError, EOFError):
+            raise
+        except Exception:
+            if parcel.tries < _MOST_TRIES:
+                raise
+            self._failed_steps += len(parcel.steps)
+            self._failed_points += len(parcel.points.points)
+            self._let_go(parcel)
+            return False
+        self._let_go(parcel)
+        return True
+
+    def _let_go(self, parcel: _Parcel) -> None:
+        self._inbox.hold(-parcel.held_bytes)
         self._unsent = None
+
+    def _note(self, error: Exception) -> None:
+        self._problems.note(repr(error), f"The line to the process that writes the run: {error!r}")
 
     def _parcel(self, pending: list[tuple[Pending, int]], points: Points) -> _Parcel:
         parcel = _Parcel(points, points.points.nbytes)
@@ -182,15 +241,24 @@ class ScribeLine:
 
     def _send(self, parcel: _Parcel) -> None:
         subjects = parcel.steps[-1].subjects if parcel.steps else self._subjects
-        dropped = (self._inbox.dropped_steps + self._failed_steps, self._inbox.dropped_points)
-        status = self._status()
+        series = parcel.points.series
+        dropped = (self._inbox.dropped_steps + self._failed_steps, self._inbox.dropped_points + self._failed_points)
+        status = self._status_now()
         self._line.send(Delivery(
             subjects=subjects if subjects is not self._subjects else None,
-            steps=tuple(without_subjects(step) for step in parcel.steps), points=parcel.points,
+            steps=tuple(without_subjects(step) for step in parcel.steps),
+            new_series=tuple(series[self._told_series :]), points=parcel.points.points,
             status=replace(status, problems=(*status.problems, *self._problems.texts)),
             dropped_steps=dropped[0] - self._told_drops[0], dropped_points=dropped[1] - self._told_drops[1],
         ))
-        self._subjects, self._told_drops = subjects, dropped
+        self._subjects, self._told_series, self._told_drops = subjects, len(series), dropped
+
+    def _status_now(self) -> Heartbeat:
+        try:
+            self._last_status = self._status()
+        except Exception as error:  # noqa: BLE001 - the records are worth more than how it goes; it is reported
+            self._problems.note("status", f"It could not be told how training goes: {error!r}")
+        return self._last_status
 
     def _begin_again(self, error: Exception) -> bool:
         """Start another scribe in place of one that is gone, a few times; False when it is given up."""
@@ -202,14 +270,14 @@ class ScribeLine:
             self._line.close()
             self._process.kill()
             self._process.wait()
-            self._process, self._line = _start()
+            self._process, self._line = self._start()
             self._line.send(replace(self._assignment, again=True))
         except (OSError, RuntimeError) as second:
             self._problems.note("line", f"{why}, and {second}; what is recorded from now on is lost")
             self._on_problem(f"{why}, and {second}; what is recorded from now on is lost")
             self._inbox.shut()
             return False
-        self._subjects, self._told_drops = None, (0, 0)
+        self._subjects, self._told_series, self._told_drops = None, 0, (0, 0)
         self._on_problem(f"{why}, and another was started; of the last second before that some steps may be lost")
         return True
 
@@ -218,6 +286,8 @@ class ScribeLine:
             message = self._line.recv()
             if isinstance(message, StopAsked):
                 self._on_stop(message.reason, message.after_steps)
+            elif isinstance(message, Trouble):
+                self._on_problem(message.text)
             elif isinstance(message, Closing):
                 self._answer = message
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from barograph.model.manifest import EndState, Heartbeat
 from barograph.model.records import Subject
-from barograph.runs.pending import CompactStep, Points
+from barograph.runs.pending import CompactStep, Series
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,8 @@ class Assignment:
         world_size: How many ranks there are.
         versions: Package to version, in the training process.
         settings: As `Settings.to_json` gives them.
-        again: A scribe of this training process was there before and is gone: go on where it was.
+        claim: Tells this worker from every other one, see `claim.new_claim`.
+        again: A scribe of this worker was there before and is gone: go on where it was.
     """
 
     url: str
@@ -30,6 +34,7 @@ class Assignment:
     world_size: int
     versions: dict[str, str]
     settings: dict[str, Any]
+    claim: str
     again: bool = False
 
 
@@ -40,14 +45,16 @@ class Delivery:
     Attributes:
         subjects: The table that the steps' rows speak of, where it is new; else None: as before.
         steps: Each without its subjects.
-        points: Numbers that were logged.
+        new_series: Series that no delivery spoke of before; they are numbered on from those.
+        points: Numbers that were logged, an array of `POINT`.
         status: How training goes.
         dropped_steps, dropped_points: How many more could not be taken in.
     """
 
     subjects: tuple[Subject, ...] | None
     steps: tuple[CompactStep, ...]
-    points: Points
+    new_series: tuple[Series, ...]
+    points: NDArray[np.void]
     status: Heartbeat
     dropped_steps: int
     dropped_points: int
@@ -72,3 +79,14 @@ class StopAsked:
 
     reason: str
     after_steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What whoever trains is to know now.
+
+    Attributes:
+        text: One sentence for people.
+    """
+
+    text: str

@@ -53,7 +53,8 @@ def tensor_entry(tick: int, key: Key) -> str:
         >>> tensor_entry(12, Key(Kind.WEIGHT, "fc1.bias"))
         '12/weight:fc1.bias'
     """
-    return f"{tick}/{key}"
+    # What no text can hold becomes "?", as in the rows that speak of it.
+    return f"{tick}/{key}".encode("utf-8", "replace").decode()
 
 
 def tensors_bytes(tensors: Mapping[str, NDArray[Any]]) -> bytes:

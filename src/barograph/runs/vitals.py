@@ -70,14 +70,15 @@ class Vitals:
         self._still_secs(worker)
         return self._seen[worker.name, worker.attempt].counted
 
-    def is_still(self, name: str, attempt: int, beat: int) -> bool:
+    def is_still(self, name: str, attempt: int, beat: int, *, secs: float | None = None) -> bool:
         """Return whether something has stood still for so long that it is taken for dead.
 
         Args:
             name, attempt: What it is.
             beat: What would change if it lived.
+            secs: For how long; None: as long as a worker.
         """
-        return self._look(name, attempt, beat).still_secs >= self._dead_secs
+        return self._look(name, attempt, beat).still_secs >= (self._dead_secs if secs is None else secs)
 
     def _still_secs(self, worker: Worker) -> float:
         heartbeat = heartbeat_of(self._store, worker)

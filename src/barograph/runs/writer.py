@@ -18,7 +18,7 @@ from barograph.model.records import StepRecords
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.runs.inbox import Inbox
-from barograph.runs.pending import Pending, Points
+from barograph.runs.pending import Pending
 from barograph.runs.problems import Problems
 from barograph.store.base import Store
 
@@ -60,6 +60,7 @@ class RunWriter:
         background: Publish from a thread. False: nothing happens but in `turn` and `close`.
         wait: Lets some seconds pass, where `close` has no thread to wait for.
         first_chunk: Sequence number of the first chunk: past those of a writer of this worker that is gone.
+        inbox: Where records are taken in, if some were before there was a writer; None: a new one.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class RunWriter:
         background: bool = True,
         wait: Callable[[float], object] = time.sleep,
         first_chunk: int = 0,
+        inbox: Inbox | None = None,
     ) -> None:
         self.worker = worker
         self._store = store
@@ -83,7 +85,7 @@ class RunWriter:
         self._on_control = on_control
         self._wait = wait
         self._first_chunk = first_chunk
-        self._inbox = Inbox(settings.queue_bytes)
+        self._inbox = inbox or Inbox(settings.queue_bytes)
         self._problems = Problems()
         self._publisher: Publisher | None = None
         self._closing = threading.Event()
@@ -118,23 +120,15 @@ class RunWriter:
         """
         return self._inbox.put_numbers(step, numbers)
 
-    def add_points(self, points: Points) -> None:
-        """Take in numbers that another process logged; never waits."""
-        self._inbox.add_points(points)
-
-    def add_dropped(self, steps: int, points: int) -> None:
-        """Count what was dropped before it came here."""
-        self._inbox.add_dropped(steps, points)
-
     @property
     def dropped_steps(self) -> int:
         """Steps that were dropped so far."""
-        return self._inbox.dropped_steps + (self._publisher.failed_steps if self._publisher else 0)
+        return (self._publisher or self._inbox).dropped_steps
 
     @property
     def dropped_points(self) -> int:
         """Logged numbers that were dropped so far."""
-        return self._inbox.dropped_points
+        return (self._publisher or self._inbox).dropped_points
 
     @property
     def chunks(self) -> int:

@@ -22,17 +22,35 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
 
 
-def store_error(error: BaseException, *, verb: str, name: str, url: str) -> StoreError:
-    """Return our error for what obstore raised when it was to `verb` the object `name` of the store `url`."""
+def store_error(error: BaseException, *, verb: str, name: str, url: str, has_answered: bool = False) -> StoreError:
+    """Return our error for what obstore raised.
+
+    Args:
+        error: What it raised.
+        verb: What it was to do.
+        name: With which object.
+        url: Of which store.
+        has_answered: The store has done something before, so it has credentials.
+    """
     if isinstance(error, StoreError):
         return error
-    kind, what = _reading(error, verb)
+    kind, what = _reading(error, verb, name, _bucket_of(url), has_answered)
     return kind(f"{what} ({verb} {name or 'everything'} in {url}: {_first_line(error)})")
 
 
-def _reading(error: BaseException, verb: str) -> tuple[type[StoreError], str]:
-    text = str(error)
-    if "NoSuchBucket" in text:
+_Reading = tuple[type[StoreError], str]
+
+_KEYS = {
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+_AWS_KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+
+
+def _reading(
+    error: BaseException, verb: str, name: str, bucket: tuple[str, str] | None, has_answered: bool
+) -> _Reading:
+    if bucket and "NoSuchBucket" in str(error):
         return StoreUnavailable, "The bucket does not exist."
     if isinstance(error, AlreadyExistsError | PreconditionError | FileExistsError):
         return ObjectExists, "An object of that name is there already."
@@ -42,14 +60,38 @@ def _reading(error: BaseException, verb: str) -> tuple[type[StoreError], str]:
         return StoreUnavailable, "The place is not there."
     if isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
         return StoreDenied, "The store may not be used with these credentials or by this user."
-    if "169.254." in text or "credentials" in text.lower():
-        return StoreDenied, "No credentials were found for the store: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
     number = _error_number(error)
     if number in _NO_ROOM:
         return StoreFull, "No room is left in the store."
     if number in _NOT_ALLOWED:
         return StoreDenied, "The store cannot be written or read there."
-    return StoreUnavailable, "The store cannot be reached now."
+    # A path on a disk may hold any word, so only of buckets is the text asked.
+    about_keys = _reading_of_keys(error, name, bucket, has_answered) if bucket else None
+    return about_keys or (StoreUnavailable, "The store cannot be reached now.")
+
+
+def _bucket_of(url: str) -> tuple[str, str] | None:
+    """Return scheme and place of a bucket; None for a disk or memory."""
+    scheme, _, place = url.partition("://")
+    return (scheme, place) if place and scheme not in ("file", "memory") else None
+
+
+def _reading_of_keys(
+    error: BaseException, name: str, bucket: tuple[str, str], has_answered: bool
+) -> _Reading | None:
+    scheme, place = bucket
+    hosts = re.findall(r"https?://([^/\s:]+)", str(error))
+    words = re.sub(r"https?://\S+", "", str(error))
+    for own in (name, place, place.partition("/")[2]):
+        if "credentials" in own.lower():
+            words = words.replace(own, "")
+    if any(host.startswith("169.254.") or host == "metadata.google.internal" for host in hosts):
+        # The machine itself was asked for credentials. It had some before, or never will.
+        if has_answered:
+            return StoreUnavailable, "The credentials of this machine cannot be fetched now."
+    elif "credentials" not in words.lower():
+        return None
+    return StoreDenied, f"No credentials were found for the store: set {_KEYS.get(scheme, _AWS_KEYS)}."
 
 
 def _error_number(error: BaseException) -> int | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from obstore.store import LocalStore, MemoryStore
 
+from barograph.errors import ObjectExists, ObjectNotFound
 from barograph.store.base import ObjectInfo
 from barograph.store.failures import FOREIGN, store_error
 
@@ -26,6 +27,7 @@ class ObjectsStore:
     def __init__(self, url: str, backend: ObjectStore) -> None:
         self._url = url
         self._backend = backend
+        self._has_answered = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._url!r})"
@@ -74,7 +76,10 @@ class ObjectsStore:
         try:
             yield
         except FOREIGN as error:
-            raise store_error(error, verb=verb, name=name, url=self._url) from error
+            ours = store_error(error, verb=verb, name=name, url=self._url, has_answered=self._has_answered)
+            self._has_answered |= isinstance(ours, ObjectExists | ObjectNotFound)
+            raise ours from error
+        self._has_answered = True
 
 
 class FileStore(ObjectsStore):
@@ -102,7 +107,7 @@ class FileStore(ObjectsStore):
         with self._mapped("create", name):
             path = self._root / name
             _sync(path)
-            _sync(path.parent)
+            _sync_directory(path.parent)
 
     def get(self, name: str) -> memoryview:
         """See `Store.get`."""
@@ -180,3 +185,12 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _sync_directory(path: Path) -> None:
+    try:
+        _sync(path)
+    except OSError as error:
+        # Some file systems, above all those of networks, know no such thing for a directory.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
