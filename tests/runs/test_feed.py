@@ -290,11 +290,100 @@ def test_later_attempts_follow_earlier_ones(workshop: Any, make_records: MakeRec
     begin_attempt(workshop.store, 1, started_unix=0.0)
     feed = workshop.feed()
     assert [(view.attempt, view.step.number) for view in feed.poll().views] == [(0, 0), (0, 1)]
+    workshop.clock.advance(3)
     workshop.publish(workshop.writer(workshop.worker(attempt=1)), make_records(0, 1), make_records(1, 2))
     result = feed.poll()
     assert [(view.attempt, view.step.number) for view in result.views] == [(1, 1), (1, 2)]
     again = workshop.feed(json.loads(json.dumps(result.cursor)))
     assert again.poll().views == ()
+
+
+def test_what_is_published_for_a_killed_worker_after_the_next_attempt_began_comes_before_it(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    writer = workshop.writer(worker)
+    workshop.publish(writer, make_records(0))
+    workshop.kill(worker)
+    feed = workshop.feed()
+    live = list(feed.poll().views)
+    again = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    live.extend(feed.poll().views)
+    workshop.publish(again, make_records(0, 2))
+    workshop.publish(writer, make_records(1))
+    live.extend(feed.poll().views)
+    workshop.clock.advance(3)
+    last = feed.poll()
+    live.extend(last.views)
+    assert [(view.attempt, view.step.number) for view in live] == [(0, 0), (0, 1), (1, 2)]
+    assert last.damage == ()
+    replay = workshop.feed()
+    views = list(replay.poll().views)
+    workshop.clock.advance(3)
+    views.extend(replay.poll().views)
+    assert [(view.attempt, view.step) for view in views] == [(view.attempt, view.step) for view in live]
+
+
+def test_ranks_of_an_attempt_that_is_over_are_lined_up_as_long_as_they_publish(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    workshop.claim()
+    workers = [workshop.worker(rank=rank, world_size=2) for rank in range(2)]
+    first, second = [workshop.writer(worker) for worker in workers]
+    workshop.publish(first, make_records(0))
+    feed = workshop.feed()
+    for worker in workers:
+        workshop.kill(worker)
+    begin_attempt(workshop.store, 1, started_unix=0.0)
+    assert feed.poll().views == ()
+    workshop.publish(second, make_records(0))
+    assert [(view.step.number, view.workers) for view in feed.poll().views] == [(0, ("r0", "r1"))]
+
+
+def test_an_attempt_whose_workers_give_signs_for_ever_is_left_all_the_same(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    writer = workshop.writer(worker)
+    workshop.publish(writer, make_records(0))
+    begin_attempt(workshop.store, 1, started_unix=0.0)
+    workshop.publish(workshop.writer(workshop.worker(attempt=1)), make_records(0, 1))
+    feed = workshop.feed()
+    polls, seen = 0, []
+    while not seen or seen[-1].attempt == 0:
+        workshop.clock.advance(1)
+        writer.turn()
+        seen.extend(feed.poll().views)
+        polls += 1
+    assert 45 <= polls <= 55  # twice the 10 s in which a writer gives up, and 30 s
+    workshop.publish(writer, make_records(1))
+    workshop.publish(writer, make_records(2))
+    told = (*feed.poll().damage, *feed.poll().damage)
+    assert len(told) == 1
+    assert told[0].startswith("Chunk 1 of worker p0 in attempt 0 came when")
+
+
+def test_a_replay_does_not_wait_where_the_next_attempt_has_lived_for_long(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    workshop.publish(workshop.writer(worker), make_records(0))
+    workshop.kill(worker)
+    writer = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    for _ in range(60):
+        workshop.clock.advance(1)
+        writer.turn()
+    workshop.publish(writer, make_records(0, 1))
+    assert [(view.attempt, view.step.number) for view in workshop.feed().poll().views] == [(0, 0), (1, 1)]
+
+
+def test_an_impatient_feed_takes_what_is_there(workshop: Any, make_records: MakeRecords) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    workshop.publish(workshop.writer(worker), make_records(0))
+    workshop.kill(worker)
+    workshop.publish(workshop.writer(workshop.worker(attempt=workshop.claim())), make_records(0, 1))
+    views = Feed(workshop.store, clock=workshop.clock, patient=False).poll().views
+    assert [(view.attempt, view.step.number) for view in views] == [(0, 0), (1, 1)]
 
 
 def test_a_store_that_is_away_loses_nothing(workshop: Any, make_records: MakeRecords) -> None:

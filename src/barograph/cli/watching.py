@@ -108,6 +108,7 @@ class _Watching:
         self._watcher = Watcher(
             run.store, rules_from_settings(settings), notifiers=[self._notifier],
             actions=[Stop()] if settings.on_finding == "stop" else [], record=not options.fresh,
+            patient=not options.once,
         )
 
     def follow(self) -> bool:

@@ -8,12 +8,19 @@ from typing import Any
 
 from barograph.errors import DamagedChunk, NotARun, ObjectNotFound
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.manifest import Worker
+from barograph.model.manifest import Manifest, Worker
+from barograph.model.settings import Settings
 from barograph.runs.claim import claimer_of
 from barograph.runs.events import SubjectTables
-from barograph.runs.layout import ENDINGS, MANIFEST, RETENTION, WORKERS, paper_name
+from barograph.runs.layout import ENDINGS, HEARTBEATS, MANIFEST, RETENTION, WORKERS, paper_name
 from barograph.runs.lineup import line_up
-from barograph.runs.papers import ending_from_bytes, manifest_from_bytes, removed_through_from_bytes, worker_from_bytes
+from barograph.runs.papers import (
+    ending_from_bytes,
+    heartbeat_from_bytes,
+    manifest_from_bytes,
+    removed_through_from_bytes,
+    worker_from_bytes,
+)
 from barograph.runs.process import is_alive, process_of, this_process
 from barograph.runs.stream import Position, WorkerStream
 from barograph.runs.survey import Stream, Survey, surveyed
@@ -51,13 +58,18 @@ class Feed:
     """Hands out the steps of a run as they become complete.
 
     Every step comes once, whatever order chunks arrive in, and however often the feed is made anew from its
-    cursor. A worker that is silent is not waited for; what it publishes afterwards comes then.
+    cursor. A worker that is silent is not waited for; what it publishes afterwards comes then. The steps of an
+    attempt all come before those of the next, so an attempt is left only once its workers have said their last
+    word, or have been silent for a moment (see `Vitals.has_settled`); and at the latest when the next has lived
+    longer than anybody of this one may go on publishing. What comes later still is named as damage.
 
     Args:
         store: The run's.
         cursor: Of an earlier feed; None: from the first step.
         clock: For how long workers have been silent.
         dead_secs: See `vitals.DEAD_SECS`.
+        patient: Wait for what may come yet; else what is there now is all there is, and an earlier attempt is
+            left at once.
     """
 
     def __init__(
@@ -67,9 +79,13 @@ class Feed:
         *,
         clock: Clock | None = None,
         dead_secs: float = DEAD_SECS,
+        patient: bool = True,
     ) -> None:
         self._store = store
-        self._vitals = Vitals(store, clock or SystemClock(), dead_secs)
+        self._clock = clock or SystemClock()
+        self._patient = patient
+        self._dead_secs = dead_secs
+        self._vitals = Vitals(store, self._clock, dead_secs)
         self._tables = SubjectTables()
         self._streams: dict[Stream, WorkerStream] = {}
         self._attempt = int(cursor["attempt"]) if cursor else 0
@@ -82,7 +98,8 @@ class Feed:
         self._bad_papers: set[str] = set()
         self._missed: set[tuple[Stream, int]] = set()
         self._again = False
-        self._is_run = False
+        self._manifest: Manifest | None = None
+        self._over_since: dict[int, float] = {}
 
     def poll(self) -> FeedResult:
         """Return the steps that became complete since the last poll.
@@ -96,6 +113,7 @@ class Feed:
         self._check_run(found)
         self._again = False
         more = self._advance(found) or self._again
+        self._name_what_came_too_late(found)
         drained = not more and self._is_drained(found)
         ended = drained and not self._claimer_lives()
         views, self._views = tuple(self._views), []
@@ -103,11 +121,10 @@ class Feed:
         return FeedResult(views, ended, drained, more, damage, self._cursor())
 
     def _check_run(self, found: Survey) -> None:
-        if not self._is_run:
+        if self._manifest is None:
             if not found.has_manifest:
                 raise NotARun(f"There is no run here: no {MANIFEST} ({self._store.url}).")
-            manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
-            self._is_run = True
+            self._manifest = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
 
     def _advance(self, found: Survey) -> bool:
         """Read and line up what there is; return whether more can be read at once."""
@@ -128,10 +145,9 @@ class Feed:
             if unread:
                 # Where all queues stay full, another worker is waited for.
                 return not all(stream.is_full for stream in unread)
-            over = [attempt for attempt in found.attempts if attempt > self._attempt]
-            if not over or any(stream.head is not None for stream in streams):
+            if any(stream.head is not None for stream in streams) or not self._may_leave(streams, found):
                 return False
-            self._attempt = min(over)
+            self._attempt = min(attempt for attempt in found.attempts if attempt > self._attempt)
 
     def _read(self, stream: WorkerStream, found: Survey, room_bytes: int) -> int:
         while room_bytes > 0 and not stream.is_full and (file := stream.unread(found)) is not None:
@@ -210,6 +226,52 @@ class Feed:
     def _is_over(self, found: Survey) -> bool:
         return any(attempt > self._attempt for attempt in found.attempts)
 
+    def _name_what_came_too_late(self, found: Survey) -> None:
+        for (attempt, name), stream in self._streams.items():
+            if attempt < self._attempt and (file := stream.unread(found)) is not None:
+                chunk = max(file.first, stream.next_chunk)
+                self._damage.append(
+                    f"Chunk {chunk} of worker {name} in attempt {attempt} came when the steps of a later attempt had "
+                    "been shown, and is left out, as is what follows it there."
+                )
+                stream.leave()
+
+    def _may_leave(self, streams: Sequence[WorkerStream], found: Survey) -> bool:
+        """Return whether a later attempt was begun and this one says no more, as far as can be known."""
+        if not self._is_over(found):
+            return False
+        return all([self._is_done(stream, found) for stream in streams])  # each is looked at: they are timed together
+
+    def _is_done(self, stream: WorkerStream, found: Survey) -> bool:
+        """Return whether nothing more comes from a worker of an attempt that is over."""
+        if stream.last_chunk is not None:
+            return stream.is_complete
+        return not self._patient or self._vitals.has_settled(stream.worker) or self._is_outlived(found)
+
+    def _is_outlived(self, found: Survey) -> bool:
+        """Return whether later attempts have lived for longer than anybody of this one may go on publishing.
+
+        Told by how long this feed has known of them, or by their own heartbeats, which come a second apart at
+        least: where they have beaten so often, so long have they lived, whatever anybody's clock says.
+        """
+        since = self._over_since.setdefault(self._attempt, self._clock.monotonic())
+        if self._clock.monotonic() - since >= self._last_words_secs:
+            return True
+        beats: dict[int, int] = {}
+        for folder, name, attempt in found.papers:
+            if folder == HEARTBEATS and attempt > self._attempt:
+                heartbeat = self._paper(HEARTBEATS, name, attempt, heartbeat_from_bytes)
+                beats[attempt] = max(beats.get(attempt, 0), heartbeat.beat if heartbeat else 0)
+        return sum(beats.values()) >= self._last_words_secs
+
+    @property
+    def _last_words_secs(self) -> float:
+        """How long at most what a killed worker handed over is still being published."""
+        told = self._manifest.settings.get("close_timeout_secs") if self._manifest else None
+        secs = told if isinstance(told, int | float) else Settings().close_timeout_secs
+        # Twice: it may have to wait for the worker's name first.
+        return 2 * secs + self._dead_secs
+
     def _is_out_now(self, found: Survey) -> Callable[[Worker], bool]:
         answers: dict[Stream, bool] = {}
 
@@ -227,7 +289,7 @@ class Feed:
             return False
         if stream.last_chunk is not None:
             return stream.is_complete
-        return self._is_over(found) or self._vitals.is_silent(worker)
+        return self._is_done(stream, found) if self._is_over(found) else self._vitals.is_silent(worker)
 
     def _is_drained(self, found: Survey) -> bool:
         streams = self._streams_now()

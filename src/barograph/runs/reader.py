@@ -267,7 +267,7 @@ class Run:
 
     def views(self) -> Iterator[StepView]:
         """Yield every complete step there is by now, in order, those of all attempts."""
-        feed = Feed(self.store, clock=self._clock)
+        feed = Feed(self.store, clock=self._clock, patient=False)
         more = True
         while more:
             result = feed.poll()
