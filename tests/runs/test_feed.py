@@ -11,11 +11,12 @@ import pytest
 
 from barograph.errors import NotARun, StoreUnavailable
 from barograph.model.key import Key, Kind
-from barograph.model.manifest import EndState
+from barograph.model.manifest import Ending, EndState, Heartbeat
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode
 from barograph.runs.claim import begin_attempt
 from barograph.runs.feed import Feed
+from barograph.runs.papers import ending_bytes
 from barograph.runs.view import StepView
 
 MakeRecords = Callable[..., StepRecords]
@@ -409,8 +410,64 @@ def test_a_chunk_that_is_lost_is_named_and_the_rest_comes(workshop: Any, make_re
         result = feed.poll()
         views.extend(result.views)
         damage.extend(result.damage)
+        workshop.clock.advance(2)
     assert numbers(views) == [0, 2, 3]
     assert damage == ["Chunk 1 of worker p0 in attempt 0 cannot be read."]
+
+
+def test_a_chunk_that_a_listing_shows_late_is_waited_for_without_hurry(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    writer = workshop.writer()
+    for tick in range(4):
+        workshop.publish(writer, make_records(tick))
+    name = workshop.names("records")[1]
+    data = bytes(workshop.store.get(name))
+    workshop.store.inner.delete(name)
+    feed = workshop.feed()
+    polls = [feed.poll() for _ in range(4)]
+    assert [(numbers(poll.views), poll.more, poll.drained, poll.damage) for poll in polls] == [
+        ([0], True, False, ()), ([], False, False, ()), ([], False, False, ()), ([], False, False, ())]
+    workshop.clock.advance(2.5)
+    workshop.store.inner.put(name, data)
+    assert numbers(feed.poll().views) == [1, 2, 3]
+
+
+def test_a_last_chunk_that_a_listing_shows_late_is_waited_for(workshop: Any, make_records: MakeRecords) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    workshop.publish(workshop.writer(worker), make_records(0))
+    ending = Ending(EndState.FINISHED, "", Heartbeat(9, 0.0))
+    workshop.store.put("endings/p0-0000.json", ending_bytes(ending, last_chunk=1))
+    feed = workshop.feed()
+    polls = [feed.poll() for _ in range(3)]
+    assert [(numbers(poll.views), poll.more, poll.drained) for poll in polls] == [
+        ([0], True, False), ([], False, False), ([], False, False)]
+    workshop.clock.advance(3)
+    last = feed.poll()
+    assert (last.ended, last.damage) == (True, ("Chunk 1 of worker p0 in attempt 0 cannot be read.",))
+
+
+def test_many_chunks_that_are_lost_are_waited_for_together(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    for tick in range(9):
+        workshop.publish(writer, make_records(tick))
+    for name in workshop.names("records")[1::2]:
+        workshop.store.inner.delete(name)
+    feed = workshop.feed()
+    assert numbers(drain(feed)) == [0]
+    workshop.clock.advance(3)
+    assert numbers(drain(feed)) == [2, 4, 6, 8]
+
+
+def test_an_impatient_feed_looks_for_a_missing_chunk_once_more_and_goes_on(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    writer = workshop.writer()
+    for tick in range(3):
+        workshop.publish(writer, make_records(tick))
+    workshop.store.inner.delete(workshop.names("records")[1])
+    feed = Feed(workshop.store, clock=workshop.clock, patient=False)
+    assert numbers(drain(feed)) == [0, 2]
 
 
 def test_the_last_chunk_that_is_lost_does_not_keep_the_run_open(workshop: Any, make_records: MakeRecords) -> None:
@@ -421,7 +478,10 @@ def test_the_last_chunk_that_is_lost_does_not_keep_the_run_open(workshop: Any, m
     name = workshop.names("records")[-1]
     workshop.store.inner.put(name, b"damaged")
     feed = workshop.feed()
-    results = [feed.poll() for _ in range(3)]
+    results = []
+    for _ in range(3):
+        results.append(feed.poll())
+        workshop.clock.advance(2)
     assert results[-1].ended
     assert any("damaged" in text for result in results for text in result.damage)
 

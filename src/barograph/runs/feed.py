@@ -31,6 +31,9 @@ from barograph.store.base import Store
 BATCH_BYTES = 32 * 2**20
 """Records read at one poll; the rest follows at the next, so that a long run does not fill the memory."""
 
+GAP_SECS = 3.0
+"""A chunk that seems to be missing is looked for as long: listings of some stores lag behind a little."""
+
 
 @dataclass(frozen=True, slots=True)
 class FeedResult:
@@ -52,6 +55,14 @@ class FeedResult:
     more: bool
     damage: tuple[str, ...]
     cursor: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """For the missing chunks of a stream: those up to `through` were published when it began, or never."""
+
+    since: float
+    through: int
 
 
 class Feed:
@@ -97,6 +108,8 @@ class Feed:
         self._damage: list[str] = []
         self._bad_papers: set[str] = set()
         self._missed: set[tuple[Stream, int]] = set()
+        self._searches: dict[Stream, _Search] = {}
+        self._held: set[Stream] = set()
         self._again = False
         self._manifest: Manifest | None = None
         self._over_since: dict[int, float] = {}
@@ -112,6 +125,7 @@ class Feed:
         found = surveyed(self._store.list())
         self._check_run(found)
         self._again = False
+        self._held.clear()
         more = self._advance(found) or self._again
         self._name_what_came_too_late(found)
         drained = not more and self._is_drained(found)
@@ -143,15 +157,15 @@ class Feed:
                 return True
             unread = [stream for stream in streams if stream.unread(found)]
             if unread:
-                # Where all queues stay full, another worker is waited for.
-                return not all(stream.is_full for stream in unread)
+                # Where all queues stay full, another worker is waited for; where chunks are missing, these are.
+                return not all(stream.is_full or self._is_held(stream) for stream in unread)
             if any(stream.head is not None for stream in streams) or not self._may_leave(streams, found):
                 return False
             self._attempt = min(attempt for attempt in found.attempts if attempt > self._attempt)
 
     def _read(self, stream: WorkerStream, found: Survey, room_bytes: int) -> int:
         while room_bytes > 0 and not stream.is_full and (file := stream.unread(found)) is not None:
-            if self._may_be_there_yet(stream, file.first):
+            if self._may_be_there_yet(stream, file.first, found):
                 return room_bytes
             try:
                 stream.read(self._store, file)
@@ -160,26 +174,42 @@ class Feed:
                 return room_bytes
             room_bytes -= found.size_bytes[str(file)]
         if stream.last_chunk is not None and stream.unread(found) is None and not stream.is_complete:
-            if self._may_be_there_yet(stream, stream.last_chunk + 1):
+            if self._may_be_there_yet(stream, stream.last_chunk + 1, found):
                 return room_bytes
             stream.finish()
         self._damage.extend(stream.damage)
         stream.damage.clear()
         return room_bytes
 
-    def _may_be_there_yet(self, stream: WorkerStream, before: int) -> bool:
+    def _may_be_there_yet(self, stream: WorkerStream, before: int, found: Survey) -> bool:
         """Return whether chunks that seem to be missing before that one have to be looked for once more.
 
         A listing is not of one moment: while files are being made one it may catch neither the old ones nor
-        the new.
+        the new. So it is looked again at once, and then for `GAP_SECS`.
         """
         first = max(stream.next_chunk, stream.removed_through + 1)
-        missing = (stream.worker.attempt, stream.worker.name), first
-        if first >= before or missing in self._missed:
+        if first >= before:
             return False
-        self._missed.add(missing)
-        self._again = True
-        return True
+        name = stream.worker.attempt, stream.worker.name
+        if (name, first) not in self._missed:
+            self._missed.add((name, first))
+            self._again = True
+            self._begin_search(name, before, found)
+            return True
+        if self._patient and self._clock.monotonic() - self._searches[name].since < GAP_SECS:
+            self._held.add(name)
+            return True
+        return False
+
+    def _begin_search(self, name: Stream, before: int, found: Survey) -> None:
+        # Where many are lost, the time passes for all of them together.
+        if name not in self._searches or self._searches[name].through < before - 1:
+            files = found.files(name)
+            through = max(before - 1, files[-1].last if files else -1)
+            self._searches[name] = _Search(self._clock.monotonic(), through)
+
+    def _is_held(self, stream: WorkerStream) -> bool:
+        return (stream.worker.attempt, stream.worker.name) in self._held
 
     def _streams_now(self) -> list[WorkerStream]:
         return [stream for (attempt, _), stream in sorted(self._streams.items()) if attempt == self._attempt]
@@ -240,7 +270,8 @@ class Feed:
         """Return whether a later attempt was begun and this one says no more, as far as can be known."""
         if not self._is_over(found):
             return False
-        return all([self._is_done(stream, found) for stream in streams])  # each is looked at: they are timed together
+        done = [self._is_done(stream, found) for stream in streams]
+        return all(done)  # after all were looked at, so that they are timed together
 
     def _is_done(self, stream: WorkerStream, found: Survey) -> bool:
         """Return whether nothing more comes from a worker of an attempt that is over."""
