@@ -378,6 +378,20 @@ def test_a_replay_does_not_wait_where_the_next_attempt_has_lived_for_long(
     assert [(view.attempt, view.step.number) for view in workshop.feed().poll().views] == [(0, 0), (1, 1)]
 
 
+def test_workers_that_were_killed_in_many_attempts_are_waited_for_together(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    for number in range(5):
+        worker = workshop.worker(attempt=workshop.claim())
+        workshop.publish(workshop.writer(worker), make_records(0, number))
+        workshop.kill(worker)
+    feed = workshop.feed()
+    assert numbers(feed.poll().views) == [0]
+    workshop.clock.advance(3)
+    last = feed.poll()
+    assert (numbers(last.views), last.drained) == ([1, 2, 3, 4], True)
+
+
 def test_an_impatient_feed_takes_what_is_there(workshop: Any, make_records: MakeRecords) -> None:
     worker = workshop.worker(attempt=workshop.claim())
     workshop.publish(workshop.writer(worker), make_records(0))

@@ -271,7 +271,18 @@ class Feed:
         if not self._is_over(found):
             return False
         done = [self._is_done(stream, found) for stream in streams]
-        return all(done)  # after all were looked at, so that they are timed together
+        if not all(done):  # after all were looked at, so that they are timed together
+            self._watch_later_workers(found)
+        return all(done)
+
+    def _watch_later_workers(self, found: Survey) -> None:
+        """Look for signs of life in later attempts, so that where many were killed all are timed together."""
+        for folder, name, attempt in sorted(found.papers):
+            if folder == WORKERS and attempt > self._attempt and (ENDINGS, name, attempt) not in found.papers:
+                if (attempt, name) not in self._streams:
+                    self._meet(name, attempt)
+                if stream := self._streams.get((attempt, name)):
+                    self._vitals.has_settled(stream.worker)
 
     def _is_done(self, stream: WorkerStream, found: Survey) -> bool:
         """Return whether nothing more comes from a worker of an attempt that is over."""
