@@ -20,7 +20,7 @@ from barograph.runs.layout import MANIFEST, WATCH
 from barograph.runs.papers import manifest_from_bytes
 from barograph.runs.process import is_alive, this_process
 from barograph.runs.roster import Roster, Standing, WorkerState
-from barograph.runs.survey import survey
+from barograph.runs.survey import surveyed
 from barograph.store.base import Store
 
 _LOOKS = 3
@@ -151,7 +151,7 @@ class _Look:
         return self.take() if before.state is RunState.UNKNOWN else before
 
     def take(self) -> Glance:
-        found = survey(self._store)
+        found = surveyed(self._store.list())
         try:
             manifest = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
         except (DamagedChunk, NewerFormat) as error:

@@ -35,13 +35,14 @@ class Shelf:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.survey: Survey = survey(store)
+        self._last_chunks: dict[Stream, int] = {}
+        self.survey: Survey = survey(store, self._last_chunks)
         self.damage: dict[str, str] = {}
         self._footers: dict[ChunkName, pq.FileMetaData] = {}
 
     def refresh(self) -> None:
         """See what was published meanwhile."""
-        self.survey = survey(self._store)
+        self.survey = survey(self._store, self._last_chunks)
 
     def streams(self) -> list[Stream]:
         """Return attempts and workers that published records, in order."""

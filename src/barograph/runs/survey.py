@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.runs.layout import (
     ATTEMPTS,
     CONTROL,
+    ENDINGS,
     FINDINGS,
     MANIFEST,
+    RETENTION,
     WATCH,
     ChunkName,
     TensorsName,
     attempt_from_name,
     chunk_from_name,
     paper_from_name,
+    paper_name,
     tensors_from_name,
 )
+from barograph.runs.papers import ending_from_bytes, removed_through_from_bytes
 from barograph.store.base import ObjectInfo, Store
 
 Stream = tuple[int, str]
@@ -72,18 +77,61 @@ class Survey:
         neighbours = (pair for stream in self.chunks for pair in pairwise(self.files(stream)))
         return any(later.first > earlier.last + 1 for earlier, later in neighbours)
 
+    def has_gap_at_an_end(self, store: Store, last_chunks: dict[Stream, int]) -> bool:
+        """Return whether numbers are missing before the first file of a stream, or after its last.
 
-def survey(store: Store) -> Survey:
+        What is before was removed, as a note says, or is missing; what is after, the ending tells.
+
+        Args:
+            store: The run's.
+            last_chunks: What endings were found to tell; more is added.
+
+        Raises:
+            StoreError: These papers cannot be read.
+        """
+        ended = {(attempt, worker) for folder, worker, attempt in self.papers if folder == ENDINGS}
+        for stream in ended - set(last_chunks):
+            last_chunks[stream] = self._told(ENDINGS, stream, store, _last_chunk)
+        return any(self._lacks_an_end(stream, store, last_chunks) for stream in ended | set(self.chunks))
+
+    def _lacks_an_end(self, stream: Stream, store: Store, last_chunks: Mapping[Stream, int]) -> bool:
+        files = self.files(stream)
+        first, last = (files[0].first, files[-1].last) if files else (0, -1)
+        removed_through = -1
+        if first > 0 or not files:
+            removed_through = self._told(RETENTION, stream, store, removed_through_from_bytes)
+        return first > removed_through + 1 or max(last, removed_through) < last_chunks.get(stream, -1)
+
+    def _told(self, folder: str, stream: Stream, store: Store, read: Callable[[memoryview, str], int]) -> int:
+        """Return the chunk that a paper speaks of; -1 where there is none that can be read."""
+        attempt, worker = stream
+        if (folder, worker, attempt) not in self.papers:
+            return -1
+        name = paper_name(folder, worker, attempt)
+        try:
+            return read(store.get(name), name)
+        except (DamagedChunk, ObjectNotFound):
+            return -1
+
+
+def survey(store: Store, last_chunks: dict[Stream, int] | None = None) -> Survey:
     """Return what is in the run.
 
     While files are being made one, a listing may catch neither the new file nor the old ones. So where a
-    number is missing, it is looked again: the new file was there before the old ones went.
+    number is missing (between two files, before the first, after the last that the worker's ending speaks of),
+    it is looked again: the new file was there before the old ones went.
+
+    Args:
+        store: The run's.
+        last_chunks: Kept by whoever looks again and again: what endings say never changes.
 
     Raises:
         StoreError: The store cannot be read.
     """
     found = surveyed(store.list())
-    return surveyed(store.list()) if found.has_gap else found
+    if found.has_gap or found.has_gap_at_an_end(store, {} if last_chunks is None else last_chunks):
+        return surveyed(store.list())
+    return found
 
 
 def surveyed(listing: Iterable[ObjectInfo]) -> Survey:
@@ -115,6 +163,10 @@ def surveyed(listing: Iterable[ObjectInfo]) -> Survey:
         size_bytes=sizes,
         has_manifest=MANIFEST in sizes,
     )
+
+
+def _last_chunk(data: memoryview, name: str) -> int:
+    return ending_from_bytes(data, name)[1]
 
 
 def _widest_first(file: ChunkName) -> tuple[int, int, str]:
