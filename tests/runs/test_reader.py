@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -318,6 +319,27 @@ def test_a_run_that_goes_on_is_seen_anew_when_refreshed(workshop: Any, make_reco
     assert run.steps().tolist() == [0]
     run.refresh()
     assert run.steps().tolist() == [0, 1]
+
+
+def test_a_store_that_went_away_is_not_asked_for_every_file(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    for tick in range(30):
+        workshop.publish(writer, make_records(tick))
+    run = workshop.run()
+    told = threading.Event()
+
+    def away(verb: str, name: str) -> None:
+        if len(asked) > 1:
+            told.wait(1)  # a request takes long to fail
+        raise StoreUnavailable("away")
+
+    workshop.store.calls.clear()
+    asked = workshop.store.calls
+    workshop.store.before = away
+    with pytest.raises(StoreUnavailable):
+        run.series("loss:loss")
+    told.set()
+    assert len(asked) <= 8
 
 
 def test_following_a_run_ends_with_it(workshop: Any, make_records: MakeRecords) -> None:

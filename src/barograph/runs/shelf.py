@@ -97,7 +97,8 @@ class Shelf:
     ) -> bool:
         """Return whether all files could be looked into; else something is to be looked for again."""
         complete = True
-        with ThreadPoolExecutor(_THREADS) as pool:
+        pool = ThreadPoolExecutor(_THREADS)
+        try:
             for file, future in [(file, pool.submit(visit, file)) for file in files]:
                 try:
                     found[file] = future.result()[1]
@@ -106,6 +107,9 @@ class Shelf:
                     complete = False
                 except ObjectNotFound:
                     complete = False
+        finally:
+            # Where the store is away, or somebody interrupts, the files that have not been begun are left alone.
+            pool.shutdown(wait=False, cancel_futures=True)
         if not complete:
             self.refresh()
         return complete
