@@ -14,7 +14,7 @@ from barograph.model.settings import Settings
 from barograph.runs.codec import ChunkNotes
 from barograph.runs.compaction import publish_compacted, worth_compacting, worth_compacting_at_end
 from barograph.runs.inbox import Inbox
-from barograph.runs.layout import ENDINGS, HEARTBEATS, paper_name
+from barograph.runs.layout import ENDINGS, HEARTBEATS, ChunkName, paper_name
 from barograph.runs.outbox import CHUNK_POINTS, Outbox, Published
 from barograph.runs.papers import ending_bytes, heartbeat_bytes
 from barograph.runs.pending import Pending, compact
@@ -71,6 +71,7 @@ class Publisher:
         self._outbox = Outbox(store, worker, first_chunk)
         self._files: list[Published] = []
         self._earlier: list[Published] | None = None
+        self._tidied_through: ChunkName | None = None
         self._trash: deque[str] = deque()
         self._open_since = 0.0
         self._beat = 0
@@ -203,7 +204,11 @@ class Publisher:
 
     def _tidy(self) -> None:
         self._empty_trash()
-        self._compact(worth_compacting(self._files))
+        # What is not worth it now is not before another file is published.
+        if self._files and self._files[-1].name != self._tidied_through:
+            files = worth_compacting(self._files)
+            self._compact(files)
+            self._tidied_through = None if files else self._files[-1].name
         self._keep_limits()
 
     def _keep_limits(self) -> None:
