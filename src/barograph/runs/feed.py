@@ -112,6 +112,7 @@ class Feed:
         self._held: set[Stream] = set()
         self._again = False
         self._manifest: Manifest | None = None
+        self._found: Survey | None = None
         self._over_since: dict[int, float] = {}
 
     def poll(self) -> FeedResult:
@@ -122,7 +123,7 @@ class Feed:
             NewerFormat, DamagedChunk: Its manifest cannot be read.
             StoreError: The store cannot be read now; nothing is lost, poll again.
         """
-        found = surveyed(self._store.list())
+        found = self._found = surveyed(self._store.list(), self._found)
         self._check_run(found)
         self._again = False
         self._held.clear()

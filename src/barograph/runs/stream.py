@@ -97,10 +97,7 @@ class WorkerStream:
         """Return the next file that holds something not yet read; None where there is none, and once it is left."""
         if self._is_left:
             return None
-        for file in found.files((self.worker.attempt, self.worker.name), self._damaged):
-            if file.last >= self._next.chunk:
-                return file
-        return None
+        return found.file_from((self.worker.attempt, self.worker.name), self._next.chunk, self._damaged)
 
     def read(self, store: Store, file: ChunkName) -> None:
         """Read a file that `unread` returned.

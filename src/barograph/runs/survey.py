@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 
 from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.runs.layout import (
@@ -42,6 +44,7 @@ class Survey:
         foreign: Names that mean nothing here.
         size_bytes: Name to size, of every object.
         has_manifest: There is a `run.json`.
+        named: Name to file of records, of every one.
     """
 
     chunks: Mapping[Stream, Sequence[ChunkName]]
@@ -51,6 +54,8 @@ class Survey:
     foreign: Sequence[str]
     size_bytes: Mapping[str, int]
     has_manifest: bool
+    named: Mapping[str, ChunkName] = field(repr=False)
+    _kept: dict[tuple[Stream, frozenset[str]], Sequence[ChunkName]] = field(default_factory=dict, repr=False)
 
     def files(self, stream: Stream, damaged: Collection[str] = ()) -> Sequence[ChunkName]:
         """Return the files of a stream to read, in order, none overlapping.
@@ -60,12 +65,21 @@ class Survey:
             damaged: Names that cannot be read. Where one was made of several and these are still there, they
                 stand in for it.
         """
-        kept: list[ChunkName] = []
-        for file in self.chunks.get(stream, ()):
-            # Files are made one whole and side by side, so ranges lie in one another or apart.
-            if str(file) not in damaged and (not kept or file.first > kept[-1].last):
-                kept.append(file)
-        return kept
+        asked = stream, frozenset(damaged)
+        if asked not in self._kept:
+            kept: list[ChunkName] = []
+            for file in self.chunks.get(stream, ()):
+                # Files are made one whole and side by side, so ranges lie in one another or apart.
+                if (not kept or file.first > kept[-1].last) and not (damaged and str(file) in damaged):
+                    kept.append(file)
+            self._kept[asked] = kept
+        return self._kept[asked]
+
+    def file_from(self, stream: Stream, chunk: int, damaged: Collection[str] = ()) -> ChunkName | None:
+        """Return the first of the files to read that holds this chunk or a later one; None where there is none."""
+        files = self.files(stream, damaged)
+        at = bisect_left(files, chunk, key=attrgetter("last"))
+        return files[at] if at < len(files) else None
 
     def superseded(self) -> list[ChunkName]:
         """Return the files whose rows are all in another one; left by compaction."""
@@ -134,8 +148,15 @@ def survey(store: Store, last_chunks: dict[Stream, int] | None = None) -> Survey
     return found
 
 
-def surveyed(listing: Iterable[ObjectInfo]) -> Survey:
-    """Return what a listing says."""
+def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Survey:
+    """Return what a listing says.
+
+    Args:
+        listing: Of a run.
+        before: What an earlier one said, which saves taking the same names apart again.
+    """
+    known = before.named if before else {}
+    named: dict[str, ChunkName] = {}
     chunks: dict[Stream, list[ChunkName]] = {}
     tensors: dict[Stream, list[TensorsName]] = {}
     papers: set[tuple[str, str, int]] = set()
@@ -144,7 +165,8 @@ def surveyed(listing: Iterable[ObjectInfo]) -> Survey:
     sizes: dict[str, int] = {}
     for name, size_bytes, _ in listing:
         sizes[name] = size_bytes
-        if chunk := chunk_from_name(name):
+        if chunk := known.get(name) or chunk_from_name(name):
+            named[name] = chunk
             chunks.setdefault((chunk.attempt, chunk.worker), []).append(chunk)
         elif tensor := tensors_from_name(name):
             tensors.setdefault((tensor.attempt, tensor.worker), []).append(tensor)
@@ -162,6 +184,7 @@ def surveyed(listing: Iterable[ObjectInfo]) -> Survey:
         foreign=sorted(foreign),
         size_bytes=sizes,
         has_manifest=MANIFEST in sizes,
+        named=named,
     )
 
 
