@@ -392,6 +392,26 @@ def test_workers_that_were_killed_in_many_attempts_are_waited_for_together(
     assert (numbers(last.views), last.drained) == ([1, 2, 3, 4], True)
 
 
+def test_signs_of_a_later_attempt_are_read_once_a_poll_however_many_workers_are_waited_for(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    workshop.claim()
+    workers = [workshop.worker(rank=rank, world_size=4) for rank in range(4)]
+    for worker in workers:
+        workshop.publish(workshop.writer(worker), make_records(0))
+        workshop.kill(worker)
+    workshop.writer(workshop.worker(attempt=workshop.claim())).turn()
+    feed = workshop.feed()
+    feed.poll()
+    workshop.store.calls.clear()
+    feed.poll()
+    read = [name for verb, name in workshop.store.calls if verb == "get" and name.startswith("heartbeats/")]
+    assert sorted(read) == [
+        "heartbeats/p0-0001.json", "heartbeats/p0-0001.json",  # for how often it has beaten, and whether it still does
+        *(f"heartbeats/r{rank}-0000.json" for rank in range(4)),
+    ]
+
+
 def test_an_impatient_feed_takes_what_is_there(workshop: Any, make_records: MakeRecords) -> None:
     worker = workshop.worker(attempt=workshop.claim())
     workshop.publish(workshop.writer(worker), make_records(0))

@@ -114,6 +114,7 @@ class Feed:
         self._manifest: Manifest | None = None
         self._found: Survey | None = None
         self._over_since: dict[int, float] = {}
+        self._outlived: dict[int, bool] = {}
 
     def poll(self) -> FeedResult:
         """Return the steps that became complete since the last poll.
@@ -127,6 +128,7 @@ class Feed:
         self._check_run(found)
         self._again = False
         self._held.clear()
+        self._outlived.clear()
         more = self._advance(found) or self._again
         self._name_what_came_too_late(found)
         drained = not more and self._is_drained(found)
@@ -289,7 +291,13 @@ class Feed:
         """Return whether nothing more comes from a worker of an attempt that is over."""
         if stream.last_chunk is not None:
             return stream.is_complete
-        return not self._patient or self._vitals.has_settled(stream.worker) or self._is_outlived(found)
+        return not self._patient or self._vitals.has_settled(stream.worker) or self._is_outlived_now(found)
+
+    def _is_outlived_now(self, found: Survey) -> bool:
+        """Return what `_is_outlived` does, asked once a poll: many workers may wait for the answer."""
+        if self._attempt not in self._outlived:
+            self._outlived[self._attempt] = self._is_outlived(found)
+        return self._outlived[self._attempt]
 
     def _is_outlived(self, found: Survey) -> bool:
         """Return whether later attempts have lived for longer than anybody of this one may go on publishing.
