@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import weakref
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from barograph.model.records import StepRecords, Subject, UnitSummaries
 from barograph.model.step import Mode, Step
 from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS
 from barograph.runs.codec import ChunkNotes, encode, notes_of
-from barograph.runs.events import StepEvent, SubjectTables, events_of, read_table
+from barograph.runs.events import TABLES_KEPT, StepEvent, SubjectTables, events_of, read_table
 from barograph.runs.inbox import Inbox
 from barograph.runs.pending import compact
 from barograph.runs.schema import SCHEMA
@@ -151,6 +152,26 @@ def test_a_name_that_is_not_unicode_is_written_readably() -> None:
     inbox.log("größe \udcff", 1.0, 0, Mode.TRAIN, 1.0)
     (back,) = events(chunk(inbox=inbox))
     assert list(back.rows.scalars) == [Key(Kind.SCALAR, "größe ?")]
+
+
+def subjects_named(*paths: str) -> tuple[Subject, ...]:
+    return tuple(Subject(Key(Kind.WEIGHT, path)) for path in paths)
+
+
+def test_steps_with_the_same_subjects_share_a_table() -> None:
+    tables = SubjectTables()
+    assert tables.table(subjects_named("a", "b")) is tables.table(subjects_named("a", "b"))
+    assert tables.table(subjects_named("a")) is not tables.table(subjects_named("b"))
+
+
+def test_subjects_that_change_from_step_to_step_are_not_remembered_for_ever() -> None:
+    tables = SubjectTables()
+    kept = tables.table(subjects_named("in every step"))
+    passing = [weakref.ref(tables.table(subjects_named(f"at random {number}"))) for number in range(60)]
+    for number in range(1000):
+        passing.append(weakref.ref(tables.table(subjects_named(f"later {number}"))))
+        assert tables.table(subjects_named("in every step")) is kept
+    assert sum(reference() is not None for reference in passing) < TABLES_KEPT
 
 
 def test_every_chunk_has_the_one_schema() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -53,6 +53,40 @@ def test_large_files_are_made_one_as_far_as_they_fit() -> None:
     assert worth_compacting(files(*[1] * 100, size_bytes=2 * COMPACTED_BYTES)) == ()
     assert len(worth_compacting(files(*[1] * 10, rows=COMPACTED_ROWS // 6))) == 6
     assert worth_compacting(files(*[1] * 100, rows=COMPACTED_ROWS // 2)) == ()
+
+
+class Counted(Published):
+    """A file that counts how often files are asked for anything."""
+
+    looks: ClassVar[int] = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        Counted.looks += 1
+        return super().__getattribute__(name)
+
+
+def test_files_too_large_to_be_made_one_are_looked_at_a_few_times_each() -> None:
+    large = [Counted(ChunkName("p0", 0, number, number, "0" * 32), COMPACTED_BYTES // 3) for number in range(1000)]
+    assert worth_compacting(large) == ()
+    assert Counted.looks < 20_000
+
+
+def test_files_are_looked_at_when_one_was_published_and_not_every_turn(
+    workshop: Any, make_records: MakeRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+
+    def look(published: Sequence[Published]) -> Sequence[Published]:
+        looked.append(len(published))
+        return worth_compacting(published)
+
+    monkeypatch.setattr("barograph.runs.publisher.worth_compacting", look)
+    writer = workshop.writer()
+    for tick in range(3):
+        workshop.publish(writer, make_records(tick))
+        for _ in range(10):
+            writer.turn()
+    assert looked == [1, 2, 3]
 
 
 def test_at_the_end_the_newest_files_are_made_one() -> None:

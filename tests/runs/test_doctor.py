@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -149,6 +150,46 @@ def test_a_newer_run_is_refused(workshop: Any) -> None:
     workshop.store.put("run.json", sealed({"format": 2}))
     with pytest.raises(NewerFormat):
         examine(workshop.store)
+
+
+def test_files_made_one_while_the_doctor_reads_are_the_only_ones_read_again(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    writer = workshop.writer()
+    for tick in range(63):
+        workshop.publish(writer, make_records(tick))
+    workshop.store.calls.clear()
+
+    def compact(verb: str, name: str) -> None:
+        if verb == "get" and "00000050" in name:
+            workshop.store.before = lambda verb, name: None
+            workshop.publish(writer, make_records(63))
+
+    workshop.store.before = compact
+    diagnosis = examine(workshop.store, clock=workshop.clock)
+    read = [name for verb, name in workshop.store.calls if verb == "get" and "0000-00000000-00000031" in name]
+    assert (diagnosis.whole, diagnosis.chunks, len(read)) == (True, 2, 1)
+
+
+def test_a_run_whose_files_are_made_one_again_and_again_is_examined_all_the_same(
+    workshop: Any, make_records: MakeRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barograph.runs.compaction.FILES_PER_LEVEL", 4)
+    writer = workshop.writer()
+    workshop.publish(writer, make_records(0))
+    ticks = iter(range(1, 30))
+
+    def go_on(verb: str, name: str) -> None:
+        if verb == "get" and name.startswith("records/"):
+            workshop.store.before = lambda verb, name: None
+            for tick in itertools.islice(ticks, 4):
+                workshop.publish(writer, make_records(tick))
+            workshop.store.before = go_on
+
+    workshop.store.before = go_on
+    diagnosis = examine(workshop.store, clock=workshop.clock)
+    assert list(ticks) == []
+    assert (diagnosis.whole, diagnosis.damaged, diagnosis.missing) == (True, [], [])
 
 
 def test_a_store_that_is_away_says_so(workshop: Any, make_records: MakeRecords) -> None:

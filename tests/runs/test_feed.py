@@ -11,11 +11,12 @@ import pytest
 
 from barograph.errors import NotARun, StoreUnavailable
 from barograph.model.key import Key, Kind
-from barograph.model.manifest import EndState
+from barograph.model.manifest import Ending, EndState, Heartbeat
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode
 from barograph.runs.claim import begin_attempt
 from barograph.runs.feed import Feed
+from barograph.runs.papers import ending_bytes
 from barograph.runs.view import StepView
 
 MakeRecords = Callable[..., StepRecords]
@@ -290,11 +291,134 @@ def test_later_attempts_follow_earlier_ones(workshop: Any, make_records: MakeRec
     begin_attempt(workshop.store, 1, started_unix=0.0)
     feed = workshop.feed()
     assert [(view.attempt, view.step.number) for view in feed.poll().views] == [(0, 0), (0, 1)]
+    workshop.clock.advance(3)
     workshop.publish(workshop.writer(workshop.worker(attempt=1)), make_records(0, 1), make_records(1, 2))
     result = feed.poll()
     assert [(view.attempt, view.step.number) for view in result.views] == [(1, 1), (1, 2)]
     again = workshop.feed(json.loads(json.dumps(result.cursor)))
     assert again.poll().views == ()
+
+
+def test_what_is_published_for_a_killed_worker_after_the_next_attempt_began_comes_before_it(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    writer = workshop.writer(worker)
+    workshop.publish(writer, make_records(0))
+    workshop.kill(worker)
+    feed = workshop.feed()
+    live = list(feed.poll().views)
+    again = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    live.extend(feed.poll().views)
+    workshop.publish(again, make_records(0, 2))
+    workshop.publish(writer, make_records(1))
+    live.extend(feed.poll().views)
+    workshop.clock.advance(3)
+    last = feed.poll()
+    live.extend(last.views)
+    assert [(view.attempt, view.step.number) for view in live] == [(0, 0), (0, 1), (1, 2)]
+    assert last.damage == ()
+    replay = workshop.feed()
+    views = list(replay.poll().views)
+    workshop.clock.advance(3)
+    views.extend(replay.poll().views)
+    assert [(view.attempt, view.step) for view in views] == [(view.attempt, view.step) for view in live]
+
+
+def test_ranks_of_an_attempt_that_is_over_are_lined_up_as_long_as_they_publish(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    workshop.claim()
+    workers = [workshop.worker(rank=rank, world_size=2) for rank in range(2)]
+    first, second = [workshop.writer(worker) for worker in workers]
+    workshop.publish(first, make_records(0))
+    feed = workshop.feed()
+    for worker in workers:
+        workshop.kill(worker)
+    begin_attempt(workshop.store, 1, started_unix=0.0)
+    assert feed.poll().views == ()
+    workshop.publish(second, make_records(0))
+    assert [(view.step.number, view.workers) for view in feed.poll().views] == [(0, ("r0", "r1"))]
+
+
+def test_an_attempt_whose_workers_give_signs_for_ever_is_left_all_the_same(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    writer = workshop.writer(worker)
+    workshop.publish(writer, make_records(0))
+    begin_attempt(workshop.store, 1, started_unix=0.0)
+    workshop.publish(workshop.writer(workshop.worker(attempt=1)), make_records(0, 1))
+    feed = workshop.feed()
+    polls, seen = 0, []
+    while not seen or seen[-1].attempt == 0:
+        workshop.clock.advance(1)
+        writer.turn()
+        seen.extend(feed.poll().views)
+        polls += 1
+    assert 45 <= polls <= 55  # twice the 10 s in which a writer gives up, and 30 s
+    workshop.publish(writer, make_records(1))
+    workshop.publish(writer, make_records(2))
+    told = (*feed.poll().damage, *feed.poll().damage)
+    assert len(told) == 1
+    assert told[0].startswith("Chunk 1 of worker p0 in attempt 0 came when")
+
+
+def test_a_replay_does_not_wait_where_the_next_attempt_has_lived_for_long(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    workshop.publish(workshop.writer(worker), make_records(0))
+    workshop.kill(worker)
+    writer = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    for _ in range(60):
+        workshop.clock.advance(1)
+        writer.turn()
+    workshop.publish(writer, make_records(0, 1))
+    assert [(view.attempt, view.step.number) for view in workshop.feed().poll().views] == [(0, 0), (1, 1)]
+
+
+def test_workers_that_were_killed_in_many_attempts_are_waited_for_together(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    for number in range(5):
+        worker = workshop.worker(attempt=workshop.claim())
+        workshop.publish(workshop.writer(worker), make_records(0, number))
+        workshop.kill(worker)
+    feed = workshop.feed()
+    assert numbers(feed.poll().views) == [0]
+    workshop.clock.advance(3)
+    last = feed.poll()
+    assert (numbers(last.views), last.drained) == ([1, 2, 3, 4], True)
+
+
+def test_signs_of_a_later_attempt_are_read_once_a_poll_however_many_workers_are_waited_for(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    workshop.claim()
+    workers = [workshop.worker(rank=rank, world_size=4) for rank in range(4)]
+    for worker in workers:
+        workshop.publish(workshop.writer(worker), make_records(0))
+        workshop.kill(worker)
+    workshop.writer(workshop.worker(attempt=workshop.claim())).turn()
+    feed = workshop.feed()
+    feed.poll()
+    workshop.store.calls.clear()
+    feed.poll()
+    read = [name for verb, name in workshop.store.calls if verb == "get" and name.startswith("heartbeats/")]
+    assert sorted(read) == [
+        "heartbeats/p0-0001.json", "heartbeats/p0-0001.json",  # for how often it has beaten, and whether it still does
+        *(f"heartbeats/r{rank}-0000.json" for rank in range(4)),
+    ]
+
+
+def test_an_impatient_feed_takes_what_is_there(workshop: Any, make_records: MakeRecords) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    workshop.publish(workshop.writer(worker), make_records(0))
+    workshop.kill(worker)
+    workshop.publish(workshop.writer(workshop.worker(attempt=workshop.claim())), make_records(0, 1))
+    views = Feed(workshop.store, clock=workshop.clock, patient=False).poll().views
+    assert [(view.attempt, view.step.number) for view in views] == [(0, 0), (1, 1)]
 
 
 def test_a_store_that_is_away_loses_nothing(workshop: Any, make_records: MakeRecords) -> None:
@@ -320,8 +444,64 @@ def test_a_chunk_that_is_lost_is_named_and_the_rest_comes(workshop: Any, make_re
         result = feed.poll()
         views.extend(result.views)
         damage.extend(result.damage)
+        workshop.clock.advance(2)
     assert numbers(views) == [0, 2, 3]
     assert damage == ["Chunk 1 of worker p0 in attempt 0 cannot be read."]
+
+
+def test_a_chunk_that_a_listing_shows_late_is_waited_for_without_hurry(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    writer = workshop.writer()
+    for tick in range(4):
+        workshop.publish(writer, make_records(tick))
+    name = workshop.names("records")[1]
+    data = bytes(workshop.store.get(name))
+    workshop.store.inner.delete(name)
+    feed = workshop.feed()
+    polls = [feed.poll() for _ in range(4)]
+    assert [(numbers(poll.views), poll.more, poll.drained, poll.damage) for poll in polls] == [
+        ([0], True, False, ()), ([], False, False, ()), ([], False, False, ()), ([], False, False, ())]
+    workshop.clock.advance(2.5)
+    workshop.store.inner.put(name, data)
+    assert numbers(feed.poll().views) == [1, 2, 3]
+
+
+def test_a_last_chunk_that_a_listing_shows_late_is_waited_for(workshop: Any, make_records: MakeRecords) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    workshop.publish(workshop.writer(worker), make_records(0))
+    ending = Ending(EndState.FINISHED, "", Heartbeat(9, 0.0))
+    workshop.store.put("endings/p0-0000.json", ending_bytes(ending, last_chunk=1))
+    feed = workshop.feed()
+    polls = [feed.poll() for _ in range(3)]
+    assert [(numbers(poll.views), poll.more, poll.drained) for poll in polls] == [
+        ([0], True, False), ([], False, False), ([], False, False)]
+    workshop.clock.advance(3)
+    last = feed.poll()
+    assert (last.ended, last.damage) == (True, ("Chunk 1 of worker p0 in attempt 0 cannot be read.",))
+
+
+def test_many_chunks_that_are_lost_are_waited_for_together(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    for tick in range(9):
+        workshop.publish(writer, make_records(tick))
+    for name in workshop.names("records")[1::2]:
+        workshop.store.inner.delete(name)
+    feed = workshop.feed()
+    assert numbers(drain(feed)) == [0]
+    workshop.clock.advance(3)
+    assert numbers(drain(feed)) == [2, 4, 6, 8]
+
+
+def test_an_impatient_feed_looks_for_a_missing_chunk_once_more_and_goes_on(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    writer = workshop.writer()
+    for tick in range(3):
+        workshop.publish(writer, make_records(tick))
+    workshop.store.inner.delete(workshop.names("records")[1])
+    feed = Feed(workshop.store, clock=workshop.clock, patient=False)
+    assert numbers(drain(feed)) == [0, 2]
 
 
 def test_the_last_chunk_that_is_lost_does_not_keep_the_run_open(workshop: Any, make_records: MakeRecords) -> None:
@@ -332,7 +512,10 @@ def test_the_last_chunk_that_is_lost_does_not_keep_the_run_open(workshop: Any, m
     name = workshop.names("records")[-1]
     workshop.store.inner.put(name, b"damaged")
     feed = workshop.feed()
-    results = [feed.poll() for _ in range(3)]
+    results = []
+    for _ in range(3):
+        results.append(feed.poll())
+        workshop.clock.advance(2)
     assert results[-1].ended
     assert any("damaged" in text for result in results for text in result.damage)
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +19,7 @@ from barograph.model.step import Mode
 from barograph.runs.findings import write_event
 from barograph.runs.glance import RunState, glance, glances, runs_below
 from barograph.runs.papers import heartbeat_bytes, sealed
+from barograph.store.base import Browsable, Store
 from barograph.store.urls import store_from_url
 
 MakeRecords = Callable[..., StepRecords]
@@ -154,14 +155,82 @@ def test_a_first_paper_that_cannot_be_read_is_said(workshop: Any, make_records: 
     assert missing.state == RunState.DAMAGED
 
 
-def test_runs_are_found_at_any_depth(tmp_path: Path) -> None:
-    for place in ("a", "b/c d/ü"):
-        (tmp_path / place).mkdir(parents=True)
-        (tmp_path / place / "run.json").touch()
-    (tmp_path / "xrun.json").touch()
+class Listed:
+    """A store that can only be listed whole."""
 
-    assert runs_below(store_from_url(tmp_path)) == ["a", "b/c d/ü"]
-    assert runs_below(store_from_url(tmp_path / "a")) == [""]
+    def __init__(self, store: Store) -> None:
+        self.list = store.list
+
+
+@pytest.fixture(params=["folder by folder", "listed whole", "memory"])
+def tree(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Makes a store with these objects."""
+
+    def make(*names: str) -> Any:
+        store = store_from_url(f"memory://{request.node.name}" if request.param == "memory" else tmp_path)
+        for name in names:
+            store.put(name, b"")
+        return Listed(store) if request.param == "listed whole" else store
+
+    return make
+
+
+def test_runs_are_found_beside_and_below_each_other(tree: Any) -> None:
+    store = tree("a/run.json", "b/c d/ü/run.json", "xrun.json", "a/workers/p0-0000.json", "a/again/run.json")
+    assert runs_below(store) == ["a", "a/again", "b/c d/ü"]
+
+
+def test_a_run_at_the_top_is_found(tree: Any) -> None:
+    assert runs_below(tree("run.json", "records/p0/0000.parquet", "second/run.json")) == ["", "second"]
+
+
+def test_where_nothing_is_there_is_no_run(tree: Any) -> None:
+    assert runs_below(tree()) == []
+
+
+def test_runs_are_looked_for_six_folders_deep_and_not_in_hidden_ones(tree: Any) -> None:
+    assert runs_below(tree("1/2/3/4/5/6/run.json", "1/2/3/4/5/6/7/run.json", ".hidden/run.json")) == ["1/2/3/4/5/6"]
+
+
+def test_what_runs_hold_is_not_looked_at(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0))
+    store = workshop.store.inner
+    looked: list[str] = []
+
+    class Looked:
+        def list(self, folder: str = "") -> Any:
+            pytest.fail("everything was listed")
+
+        def level(self, folder: str = "") -> Any:
+            looked.append(folder)
+            return store.level(folder)
+
+    assert runs_below(cast(Any, Looked())) == [""]
+    assert looked == [""]
+
+
+def test_a_folder_that_may_not_be_read_hides_no_other(tmp_path: Path) -> None:
+    store = store_from_url(tmp_path)
+    for name in ("a/run.json", "b/run.json"):
+        store.put(name, b"")
+
+    class Guarded:
+        def level(self, folder: str = "") -> Any:
+            if folder == "a":
+                raise StoreDenied("no")
+            return cast(Browsable, store).level(folder)
+
+    assert runs_below(cast(Any, Guarded())) == ["b"]
+
+
+def test_a_link_that_leads_back_up_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "run.json").touch()
+    (tmp_path / "a" / "up").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "linked").symlink_to(tmp_path / "a", target_is_directory=True)
+
+    assert runs_below(store_from_url(tmp_path)) == ["a", "linked"]
+
 
 
 def test_a_run_that_cannot_be_read_hides_no_other(workshop: Any, make_workshop: Any, make_records: MakeRecords,

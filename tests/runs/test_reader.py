@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ import barograph
 from barograph.errors import (
     DamagedChunk,
     NotARun,
+    StoreDenied,
+    StoreUnavailable,
     UnknownKey,
     UnknownName,
     UnknownStep,
@@ -318,6 +321,27 @@ def test_a_run_that_goes_on_is_seen_anew_when_refreshed(workshop: Any, make_reco
     assert run.steps().tolist() == [0, 1]
 
 
+def test_a_store_that_went_away_is_not_asked_for_every_file(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    for tick in range(30):
+        workshop.publish(writer, make_records(tick))
+    run = workshop.run()
+    told = threading.Event()
+
+    def away(verb: str, name: str) -> None:
+        if len(asked) > 1:
+            told.wait(1)  # a request takes long to fail
+        raise StoreUnavailable("away")
+
+    workshop.store.calls.clear()
+    asked = workshop.store.calls
+    workshop.store.before = away
+    with pytest.raises(StoreUnavailable):
+        run.series("loss:loss")
+    told.set()
+    assert len(asked) <= 8
+
+
 def test_following_a_run_ends_with_it(workshop: Any, make_records: MakeRecords) -> None:
     writer = workshop.writer()
     workshop.publish(writer, make_records(0))
@@ -329,6 +353,46 @@ def test_following_a_run_ends_with_it(workshop: Any, make_records: MakeRecords) 
 def test_all_steps_of_a_run_as_views(workshop: Any, make_records: MakeRecords) -> None:
     workshop.finished(*(make_records(tick) for tick in range(3)))
     assert [view.step.number for view in workshop.run().views()] == [0, 1, 2]
+
+
+def test_a_run_is_followed_across_an_outage_of_its_store(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    workshop.publish(writer, make_records(0))
+    steps = workshop.run().follow(wait=lambda secs: rest.pop(0)())
+
+    def away(step: int) -> None:
+        workshop.publish(writer, make_records(step))
+        workshop.store.error = StoreUnavailable("away")
+        workshop.clock.advance(200)
+
+    def back() -> None:
+        workshop.store.error = None
+
+    rest = [lambda: away(1), lambda: workshop.clock.advance(50), back, lambda: away(2), back,
+            lambda: writer.close(EndState.FINISHED)]
+    assert [view.step.number for view in steps] == [0, 1, 2]
+
+
+def test_a_store_that_stays_away_ends_the_following(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.publish(workshop.writer(), make_records(0))
+    steps = workshop.run().follow(away_secs=5.0, wait=workshop.clock.advance)
+    assert next(steps).step.number == 0
+    workshop.store.error = StoreUnavailable("away")
+    before = workshop.clock.monotonic()
+    with pytest.raises(StoreUnavailable):
+        next(steps)
+    assert workshop.clock.monotonic() - before == 5.0
+
+
+def test_a_store_that_refuses_ends_the_following_at_once(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.publish(workshop.writer(), make_records(0))
+    waited: list[float] = []
+    steps = workshop.run().follow(wait=waited.append)
+    next(steps)
+    workshop.store.error = StoreDenied("no")
+    with pytest.raises(StoreDenied):
+        next(steps)
+    assert waited == [0.5]  # for what comes after the first step
 
 
 def test_how_a_worker_stands(workshop: Any, make_records: MakeRecords) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from barograph.errors import ObjectExists, ObjectNotFound
-from barograph.store.base import Store
+from barograph.store.base import Browsable, Store
 from barograph.store.urls import store_from_url
 
 PLACES = ["file", "memory", pytest.param("s3", marks=pytest.mark.s3)]
@@ -118,3 +118,12 @@ def test_names_with_spaces_and_letters_of_any_alphabet(store: Store) -> None:
     store.put("größe 大/é.json", b"x")
     assert [item.name for item in store.list()] == ["größe 大/é.json"]
     assert bytes(store.get("größe 大/é.json")) == b"x"
+
+
+def test_one_level_shows_folders_and_objects_apart(store: Store) -> None:
+    for name in ("top.json", "a/one ü.json", "a/b/deep.json", "a/b/c/deeper.json", "ab/other.json"):
+        store.put(name, b"x")
+    assert isinstance(store, Browsable)
+    assert store.level() == (["a", "ab"], ["top.json"])
+    assert store.level("a") == (["a/b"], ["a/one ü.json"])
+    assert store.level("nowhere") == ([], [])

@@ -313,6 +313,17 @@ def test_a_run_that_was_started_again_is_judged_afresh(
     assert (finding.attempt, finding.since_step, finding.opened_step) == (1, 1, 2)
 
 
+def test_an_impatient_watcher_judges_every_attempt_there_is(
+    store: Store, training: Training, new_training: type[Training], clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    new_training(store, clock).steps(2.0, first=1)
+
+    poll = Watcher(store, [high()], clock=clock, patient=False).poll()
+
+    assert (poll.steps, poll.more) == (3, False)
+
+
 def test_a_rule_that_raises_takes_no_other_down(
     store: Store, training: Training, clock: ManualClock, high: type[Rule], raises: type[Rule]
 ) -> None:

@@ -15,6 +15,8 @@ def command(
 ) -> None:
     """List the runs below a directory or a bucket's prefix, newest first.
 
+    They are looked for six folders deep, and not in folders whose name begins with a dot.
+
     For each: how it stands, when it started, steps made, the last loss, open findings by severity, what capture
     cost of the training time, and its place, which the other commands take.
 

@@ -138,6 +138,7 @@ class _Watching:
         self._watcher = Watcher(
             run.store, rules_from_settings(settings), notifiers=notifiers,
             actions=[Stop()] if may_stop else [], record=not options.fresh,
+            patient=not options.once,
         )
 
     def follow(self) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from itertools import accumulate, takewhile
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -39,30 +38,35 @@ def worth_compacting(files: Sequence[Published]) -> Sequence[Published]:
     Args:
         files: Of one worker and attempt, in order.
     """
-    while files:
-        level = _level(files[0].name)
-        beside = list(takewhile(lambda file: _level(file.name) == level, files))  # noqa: B023 - used at once
-        fitting = _fitting(beside, COMPACTED_BYTES)
-        all_fit = len(fitting) == len(beside)
-        if len(fitting) >= (FILES_PER_LEVEL if all_fit else _WORTHWHILE_FILES):
-            return fitting[:FILES_PER_LEVEL]
+    levels = [_level(file.name) for file in files]
+    start = stop = 0
+    while start < len(files):
+        if stop <= start:
+            stop = next((at for at in range(start, len(files)) if levels[at] != levels[start]), len(files))
+        fitting = _fitting(map(files.__getitem__, range(start, stop)), COMPACTED_BYTES)
+        all_fit = fitting == stop - start
+        if fitting >= (FILES_PER_LEVEL if all_fit else _WORTHWHILE_FILES):
+            return files[start : start + min(fitting, FILES_PER_LEVEL)]
         # Where not even a few fit together, they are large enough as they are.
-        files = files[max(1, len(fitting)) :]
+        start += max(1, fitting)
     return ()
 
 
 def worth_compacting_at_end(files: Sequence[Published], limit_bytes: int) -> Sequence[Published]:
     """Return the newest files that are to be made one when the worker ends; none where nothing is to be done."""
-    newest = _fitting(list(reversed(files)), limit_bytes)[::-1]
-    return newest if len(newest) > 1 else ()
+    fitting = _fitting(reversed(files), limit_bytes)
+    return files[len(files) - fitting :] if fitting > 1 else ()
 
 
-def _fitting(files: Sequence[Published], limit_bytes: int) -> Sequence[Published]:
-    """Return the first files that together are not too large for one."""
-    sizes = accumulate(file.size_bytes for file in files)
-    rows = accumulate(file.rows for file in files)
-    fit = (size <= limit_bytes and count <= COMPACTED_ROWS for size, count in zip(sizes, rows, strict=True))
-    return files[: sum(takewhile(bool, fit))]
+def _fitting(files: Iterable[Published], limit_bytes: int) -> int:
+    """Return how many of the first files together are not too large for one; those after them are not looked at."""
+    size_bytes = rows = fitting = 0
+    for file in files:
+        size_bytes, rows = size_bytes + file.size_bytes, rows + file.rows
+        if size_bytes > limit_bytes or rows > COMPACTED_ROWS:
+            break
+        fitting += 1
+    return fitting
 
 
 def publish_compacted(store: Store, files: Sequence[Published]) -> Published:

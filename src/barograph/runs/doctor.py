@@ -13,14 +13,15 @@ import pyarrow.compute as pc
 from barograph.errors import DamagedChunk, NotARun, ObjectNotFound, StoreUnavailable
 from barograph.model.clock import Clock, SystemClock
 from barograph.runs.events import read_table
-from barograph.runs.layout import CONTROL, FINDINGS, MANIFEST, RETENTION, WATCH, ChunkName, paper_name
+from barograph.runs.layout import CONTROL, FINDINGS, MANIFEST, RETENTION, WATCH, ChunkName, TensorsName, paper_name
 from barograph.runs.papers import manifest_from_bytes, removed_through_from_bytes, unsealed
 from barograph.runs.proof import proved
 from barograph.runs.roster import Roster, Standing, WorkerState
 from barograph.runs.survey import Stream, survey
 from barograph.store.base import Store
 
-_TRIES = 3
+_TRIES = 20
+"""Looks for what came in place of files that went away meanwhile; each reads only what is new."""
 
 
 @dataclass(slots=True)
@@ -79,12 +80,7 @@ def examine(store: Store, *, clock: Clock | None = None) -> Diagnosis:
         NewerFormat: A newer Barograph wrote it.
         StoreError: The store cannot be read.
     """
-    for _ in range(_TRIES):
-        try:
-            return _Examination(store, clock or SystemClock()).diagnosis
-        except ObjectNotFound:
-            continue  # files were made one meanwhile
-    raise StoreUnavailable(f"The run's files keep on changing while they are read; try again ({store.url}).")
+    return _Examination(store, clock or SystemClock()).diagnosis
 
 
 class _Span(NamedTuple):
@@ -97,22 +93,33 @@ class _Span(NamedTuple):
 _NOTHING = _Span(first=2**63, last=-1)
 
 
+class _Content(NamedTuple):
+    """What is in one file of records, or why it cannot be read."""
+
+    span: _Span = _NOTHING
+    tensor_chunks: frozenset[int] = frozenset()
+    damage: str = ""
+
+
 class _Examination:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._found = survey(store)
+        self._records: dict[ChunkName, _Content] = {}
+        self._tensors: dict[TensorsName, str] = {}
         self.diagnosis = Diagnosis(store.url)
         found = self._found
         if not found.has_manifest and not found.chunks and not found.papers:
             raise NotARun(f"There is no run here: no {MANIFEST} ({store.url}).")
-        self._count()
         self._look_at_manifest()
         # Before the records: what a worker says it has published is then there.
         roster = Roster(store, clock)
         states = roster.workers(found)
         self.diagnosis.damaged.extend(roster.damage)
         self.diagnosis.workers = len(states)
-        spans = {stream: self._look_at_records(stream) for stream in found.chunks}
+        self._read_all()
+        self._count()
+        spans = {stream: self._look_at_records(stream) for stream in self._found.chunks}
         self._look_at_tensors()
         for state in states:
             self._look_at_worker(state, spans)
@@ -132,26 +139,50 @@ class _Examination:
             return
         try:
             manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
-        except DamagedChunk as error:
+        except (DamagedChunk, ObjectNotFound) as error:
             self.diagnosis.damaged.append(str(error))
 
+    def _read_all(self) -> None:
+        """Read every file of records and of tensors; where one was made one with others, or removed, look again."""
+        for _ in range(_TRIES):
+            if self._read_what_is_new():
+                return
+            self._found = survey(self._store)
+        raise StoreUnavailable(
+            f"The run's files keep on changing while they are read; try again ({self._store.url})."
+        )
+
+    def _read_what_is_new(self) -> bool:
+        """Return whether every file in the last listing was there to be read."""
+        complete = True
+        for records in self._found.chunks.values():
+            for file in records:
+                try:
+                    if file not in self._records:
+                        self._records[file] = _content(self._store, file)
+                except ObjectNotFound:
+                    complete = False
+        for tensors in self._found.tensors.values():
+            for name in tensors:
+                try:
+                    if name not in self._tensors:
+                        self._tensors[name] = _damage(self._store, name)
+                except ObjectNotFound:
+                    complete = False
+        return complete
+
     def _look_at_records(self, stream: Stream) -> _Span:
-        """Look into all files of one stream; return which steps are in them."""
+        """Judge all files of one stream; return which steps are in them."""
         damaged: set[str] = set()
         tensor_chunks: set[int] = set()
         span = _NOTHING
         for file in self._found.chunks[stream]:
-            try:
-                table = read_table(proved(self._store, str(file), file.digest), str(file))
-                _check_rows(table, file)
-            except DamagedChunk as error:
+            content = self._records[file]
+            if content.damage:
                 damaged.add(str(file))
-                self.diagnosis.damaged.append(str(error))
-                continue
-            if len(table):
-                first, last = pc.min_max(table["step"]).as_py().values()
-                span = _Span(min(span.first, first), max(span.last, last))
-                tensor_chunks.update(np.unique(table.filter(table["tensor"])["chunk"].to_numpy()).tolist())
+                self.diagnosis.damaged.append(content.damage)
+            span = _Span(min(span.first, content.span.first), max(span.last, content.span.last))
+            tensor_chunks |= content.tensor_chunks
         removed_through = self._removed_through(stream)
         self._note_gaps(stream, damaged, removed_through)
         there = {name.chunk for name in self._found.tensors.get(stream, ())}
@@ -177,11 +208,7 @@ class _Examination:
 
     def _look_at_tensors(self) -> None:
         for files in self._found.tensors.values():
-            for file in files:
-                try:
-                    proved(self._store, str(file), file.digest)
-                except DamagedChunk as error:
-                    self.diagnosis.damaged.append(str(error))
+            self.diagnosis.damaged.extend(damage for file in files if (damage := self._tensors[file]))
 
     def _look_at_worker(self, state: WorkerState, spans: Mapping[Stream, _Span]) -> None:
         worker, last = state.worker, state.last
@@ -230,6 +257,8 @@ class _Examination:
                     unsealed(self._store.get(name), name)
                 except DamagedChunk as error:
                     self.diagnosis.damaged.append(str(error))
+                except ObjectNotFound:
+                    continue  # it went away since it was listed
 
     def _removed_through(self, stream: Stream) -> int:
         attempt, worker = stream
@@ -253,6 +282,28 @@ _STANDINGS = {
 
 def _whose(stream: Stream) -> str:
     return f"worker {stream[1]} in attempt {stream[0]}"
+
+
+def _content(store: Store, file: ChunkName) -> _Content:
+    try:
+        table = read_table(proved(store, str(file), file.digest), str(file))
+        _check_rows(table, file)
+    except DamagedChunk as error:
+        return _Content(damage=str(error))
+    if not len(table):
+        return _Content()
+    first, last = pc.min_max(table["step"]).as_py().values()
+    tensor_chunks = np.unique(table.filter(table["tensor"])["chunk"].to_numpy()).tolist()
+    return _Content(_Span(first, last), frozenset(tensor_chunks))
+
+
+def _damage(store: Store, file: TensorsName) -> str:
+    """Return why a file of tensors cannot be read; "" where it can."""
+    try:
+        proved(store, str(file), file.digest)
+    except DamagedChunk as error:
+        return str(error)
+    return ""
 
 
 def _check_rows(table: pa.Table, file: ChunkName) -> None:

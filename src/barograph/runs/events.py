@@ -40,15 +40,24 @@ class StepEvent:
     rows: WorkerRows
 
 
+TABLES_KEPT = 64
+"""Sets of subjects that are remembered: those of the workers and schedules of a run. Where nearly every step has
+a set of its own (parameters that are used at random), remembering all would fill the memory."""
+
+
 class SubjectTables:
-    """Makes one `SubjectTable` for all the steps that share their subjects."""
+    """Makes one `SubjectTable` for the steps that share their subjects."""
 
     def __init__(self) -> None:
         self._tables: dict[tuple[Subject, ...], SubjectTable] = {}
 
     def table(self, subjects: tuple[Subject, ...]) -> SubjectTable:
-        """Return the table of these subjects, the same one each time."""
-        return self._tables.setdefault(subjects, SubjectTable(subjects))
+        """Return the table of these subjects, the same one as long as it is asked for now and then."""
+        table = self._tables.pop(subjects, None) or SubjectTable(subjects)
+        self._tables[subjects] = table  # the newest stands last
+        if len(self._tables) > TABLES_KEPT:
+            del self._tables[next(iter(self._tables))]
+        return table
 
 
 def open_records(data: bytes | memoryview, name: str) -> pq.ParquetFile:

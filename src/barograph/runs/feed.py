@@ -8,12 +8,19 @@ from typing import Any
 
 from barograph.errors import DamagedChunk, NotARun, ObjectNotFound
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.manifest import Worker
+from barograph.model.manifest import Manifest, Worker
+from barograph.model.settings import Settings
 from barograph.runs.claim import claimer_of
 from barograph.runs.events import SubjectTables
-from barograph.runs.layout import ENDINGS, MANIFEST, RETENTION, WORKERS, paper_name
+from barograph.runs.layout import ENDINGS, HEARTBEATS, MANIFEST, RETENTION, WORKERS, paper_name
 from barograph.runs.lineup import line_up
-from barograph.runs.papers import ending_from_bytes, manifest_from_bytes, removed_through_from_bytes, worker_from_bytes
+from barograph.runs.papers import (
+    ending_from_bytes,
+    heartbeat_from_bytes,
+    manifest_from_bytes,
+    removed_through_from_bytes,
+    worker_from_bytes,
+)
 from barograph.runs.process import is_alive, process_of, this_process
 from barograph.runs.stream import Position, WorkerStream
 from barograph.runs.survey import Stream, Survey, surveyed
@@ -23,6 +30,9 @@ from barograph.store.base import Store
 
 BATCH_BYTES = 32 * 2**20
 """Records read at one poll; the rest follows at the next, so that a long run does not fill the memory."""
+
+GAP_SECS = 3.0
+"""A chunk that seems to be missing is looked for as long: listings of some stores lag behind a little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +57,30 @@ class FeedResult:
     cursor: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """For the missing chunks of a stream: those up to `through` were published when it began, or never."""
+
+    since: float
+    through: int
+
+
 class Feed:
     """Hands out the steps of a run as they become complete.
 
     Every step comes once, whatever order chunks arrive in, and however often the feed is made anew from its
-    cursor. A worker that is silent is not waited for; what it publishes afterwards comes then.
+    cursor. A worker that is silent is not waited for; what it publishes afterwards comes then. The steps of an
+    attempt all come before those of the next, so an attempt is left only once its workers have said their last
+    word, or have been silent for a moment (see `Vitals.has_settled`); and at the latest when the next has lived
+    longer than anybody of this one may go on publishing. What comes later still is named as damage.
 
     Args:
         store: The run's.
         cursor: Of an earlier feed; None: from the first step.
         clock: For how long workers have been silent.
         dead_secs: See `vitals.DEAD_SECS`.
+        patient: Wait for what may come yet; else what is there now is all there is, and an earlier attempt is
+            left at once.
     """
 
     def __init__(
@@ -67,9 +90,13 @@ class Feed:
         *,
         clock: Clock | None = None,
         dead_secs: float = DEAD_SECS,
+        patient: bool = True,
     ) -> None:
         self._store = store
-        self._vitals = Vitals(store, clock or SystemClock(), dead_secs)
+        self._clock = clock or SystemClock()
+        self._patient = patient
+        self._dead_secs = dead_secs
+        self._vitals = Vitals(store, self._clock, dead_secs)
         self._tables = SubjectTables()
         self._streams: dict[Stream, WorkerStream] = {}
         self._attempt = int(cursor["attempt"]) if cursor else 0
@@ -81,8 +108,13 @@ class Feed:
         self._damage: list[str] = []
         self._bad_papers: set[str] = set()
         self._missed: set[tuple[Stream, int]] = set()
+        self._searches: dict[Stream, _Search] = {}
+        self._held: set[Stream] = set()
         self._again = False
-        self._is_run = False
+        self._manifest: Manifest | None = None
+        self._found: Survey | None = None
+        self._over_since: dict[int, float] = {}
+        self._outlived: dict[int, bool] = {}
 
     def poll(self) -> FeedResult:
         """Return the steps that became complete since the last poll.
@@ -92,10 +124,13 @@ class Feed:
             NewerFormat, DamagedChunk: Its manifest cannot be read.
             StoreError: The store cannot be read now; nothing is lost, poll again.
         """
-        found = surveyed(self._store.list())
+        found = self._found = surveyed(self._store.list(), self._found)
         self._check_run(found)
         self._again = False
+        self._held.clear()
+        self._outlived.clear()
         more = self._advance(found) or self._again
+        self._name_what_came_too_late(found)
         drained = not more and self._is_drained(found)
         ended = drained and not self._claimer_lives()
         views, self._views = tuple(self._views), []
@@ -103,11 +138,10 @@ class Feed:
         return FeedResult(views, ended, drained, more, damage, self._cursor())
 
     def _check_run(self, found: Survey) -> None:
-        if not self._is_run:
+        if self._manifest is None:
             if not found.has_manifest:
                 raise NotARun(f"There is no run here: no {MANIFEST} ({self._store.url}).")
-            manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
-            self._is_run = True
+            self._manifest = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
 
     def _advance(self, found: Survey) -> bool:
         """Read and line up what there is; return whether more can be read at once."""
@@ -126,16 +160,15 @@ class Feed:
                 return True
             unread = [stream for stream in streams if stream.unread(found)]
             if unread:
-                # Where all queues stay full, another worker is waited for.
-                return not all(stream.is_full for stream in unread)
-            over = [attempt for attempt in found.attempts if attempt > self._attempt]
-            if not over or any(stream.head is not None for stream in streams):
+                # Where all queues stay full, another worker is waited for; where chunks are missing, these are.
+                return not all(stream.is_full or self._is_held(stream) for stream in unread)
+            if any(stream.head is not None for stream in streams) or not self._may_leave(streams, found):
                 return False
-            self._attempt = min(over)
+            self._attempt = min(attempt for attempt in found.attempts if attempt > self._attempt)
 
     def _read(self, stream: WorkerStream, found: Survey, room_bytes: int) -> int:
         while room_bytes > 0 and not stream.is_full and (file := stream.unread(found)) is not None:
-            if self._may_be_there_yet(stream, file.first):
+            if self._may_be_there_yet(stream, file.first, found):
                 return room_bytes
             try:
                 stream.read(self._store, file)
@@ -144,26 +177,42 @@ class Feed:
                 return room_bytes
             room_bytes -= found.size_bytes[str(file)]
         if stream.last_chunk is not None and stream.unread(found) is None and not stream.is_complete:
-            if self._may_be_there_yet(stream, stream.last_chunk + 1):
+            if self._may_be_there_yet(stream, stream.last_chunk + 1, found):
                 return room_bytes
             stream.finish()
         self._damage.extend(stream.damage)
         stream.damage.clear()
         return room_bytes
 
-    def _may_be_there_yet(self, stream: WorkerStream, before: int) -> bool:
+    def _may_be_there_yet(self, stream: WorkerStream, before: int, found: Survey) -> bool:
         """Return whether chunks that seem to be missing before that one have to be looked for once more.
 
         A listing is not of one moment: while files are being made one it may catch neither the old ones nor
-        the new.
+        the new. So it is looked again at once, and then for `GAP_SECS`.
         """
         first = max(stream.next_chunk, stream.removed_through + 1)
-        missing = (stream.worker.attempt, stream.worker.name), first
-        if first >= before or missing in self._missed:
+        if first >= before:
             return False
-        self._missed.add(missing)
-        self._again = True
-        return True
+        name = stream.worker.attempt, stream.worker.name
+        if (name, first) not in self._missed:
+            self._missed.add((name, first))
+            self._again = True
+            self._begin_search(name, before, found)
+            return True
+        if self._patient and self._clock.monotonic() - self._searches[name].since < GAP_SECS:
+            self._held.add(name)
+            return True
+        return False
+
+    def _begin_search(self, name: Stream, before: int, found: Survey) -> None:
+        # Where many are lost, the time passes for all of them together.
+        if name not in self._searches or self._searches[name].through < before - 1:
+            files = found.files(name)
+            through = max(before - 1, files[-1].last if files else -1)
+            self._searches[name] = _Search(self._clock.monotonic(), through)
+
+    def _is_held(self, stream: WorkerStream) -> bool:
+        return (stream.worker.attempt, stream.worker.name) in self._held
 
     def _streams_now(self) -> list[WorkerStream]:
         return [stream for (attempt, _), stream in sorted(self._streams.items()) if attempt == self._attempt]
@@ -210,6 +259,70 @@ class Feed:
     def _is_over(self, found: Survey) -> bool:
         return any(attempt > self._attempt for attempt in found.attempts)
 
+    def _name_what_came_too_late(self, found: Survey) -> None:
+        for (attempt, name), stream in self._streams.items():
+            if attempt < self._attempt and (file := stream.unread(found)) is not None:
+                chunk = max(file.first, stream.next_chunk)
+                self._damage.append(
+                    f"Chunk {chunk} of worker {name} in attempt {attempt} came when the steps of a later attempt had "
+                    "been shown, and is left out, as is what follows it there."
+                )
+                stream.leave()
+
+    def _may_leave(self, streams: Sequence[WorkerStream], found: Survey) -> bool:
+        """Return whether a later attempt was begun and this one says no more, as far as can be known."""
+        if not self._is_over(found):
+            return False
+        done = [self._is_done(stream, found) for stream in streams]
+        if not all(done):  # after all were looked at, so that they are timed together
+            self._watch_later_workers(found)
+        return all(done)
+
+    def _watch_later_workers(self, found: Survey) -> None:
+        """Look for signs of life in later attempts, so that where many were killed all are timed together."""
+        for folder, name, attempt in sorted(found.papers):
+            if folder == WORKERS and attempt > self._attempt and (ENDINGS, name, attempt) not in found.papers:
+                if (attempt, name) not in self._streams:
+                    self._meet(name, attempt)
+                if stream := self._streams.get((attempt, name)):
+                    self._vitals.has_settled(stream.worker)
+
+    def _is_done(self, stream: WorkerStream, found: Survey) -> bool:
+        """Return whether nothing more comes from a worker of an attempt that is over."""
+        if stream.last_chunk is not None:
+            return stream.is_complete
+        return not self._patient or self._vitals.has_settled(stream.worker) or self._is_outlived_now(found)
+
+    def _is_outlived_now(self, found: Survey) -> bool:
+        """Return what `_is_outlived` does, asked once a poll: many workers may wait for the answer."""
+        if self._attempt not in self._outlived:
+            self._outlived[self._attempt] = self._is_outlived(found)
+        return self._outlived[self._attempt]
+
+    def _is_outlived(self, found: Survey) -> bool:
+        """Return whether later attempts have lived for longer than anybody of this one may go on publishing.
+
+        Told by how long this feed has known of them, or by their own heartbeats, which come a second apart at
+        least: where they have beaten so often, so long have they lived, whatever anybody's clock says.
+        """
+        since = self._over_since.setdefault(self._attempt, self._clock.monotonic())
+        if self._clock.monotonic() - since >= self._last_words_secs:
+            return True
+        beats: dict[int, int] = {}
+        for folder, name, attempt in found.papers:
+            if folder == HEARTBEATS and attempt > self._attempt:
+                heartbeat = self._paper(HEARTBEATS, name, attempt, heartbeat_from_bytes)
+                beats[attempt] = max(beats.get(attempt, 0), heartbeat.beat if heartbeat else 0)
+        return sum(beats.values()) >= self._last_words_secs
+
+    @property
+    def _last_words_secs(self) -> float:
+        """How long at most what a killed worker handed over is still being published."""
+        told = self._manifest.settings.get("close_timeout_secs") if self._manifest else None
+        secs = told if isinstance(told, int | float) else Settings().close_timeout_secs
+        # Twice: it may have to wait for the worker's name first.
+        return 2 * secs + self._dead_secs
+
     def _is_out_now(self, found: Survey) -> Callable[[Worker], bool]:
         answers: dict[Stream, bool] = {}
 
@@ -227,7 +340,7 @@ class Feed:
             return False
         if stream.last_chunk is not None:
             return stream.is_complete
-        return self._is_over(found) or self._vitals.is_silent(worker)
+        return self._is_done(stream, found) if self._is_over(found) else self._vitals.is_silent(worker)
 
     def _is_drained(self, found: Survey) -> bool:
         streams = self._streams_now()

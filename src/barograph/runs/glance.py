@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import nan
 
-from barograph.errors import DamagedChunk, NewerFormat, ObjectNotFound, StoreError
+from barograph.errors import DamagedChunk, NewerFormat, ObjectNotFound, StoreDenied, StoreError
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.manifest import Manifest
 from barograph.runs.claim import claimer_of
 from barograph.runs.findings import read_findings
-from barograph.runs.layout import MANIFEST, WATCH
+from barograph.runs.layout import FOLDERS, MANIFEST, WATCH
 from barograph.runs.papers import manifest_from_bytes
 from barograph.runs.process import is_alive, this_process
 from barograph.runs.roster import Roster, Standing, WorkerState
-from barograph.runs.survey import survey
-from barograph.store.base import Store
+from barograph.runs.survey import surveyed
+from barograph.store.base import Browsable, Level, Store
+
+DEPTH = 6
+"""Folders deep that runs are looked for: enough for a tree of experiments, and an end in somebody's home."""
 
 _LOOKS = 3
 _LOOK_AGAIN_SECS = 0.8
@@ -104,11 +107,48 @@ class Glance:
 def runs_below(store: Store) -> list[str]:
     """Return where in `store` there are runs: the part of the name before `run.json`, "" for the store itself.
 
+    At most `DEPTH` folders deep, and not in hidden ones. Where the store can be walked folder by folder, what a run
+    itself holds is not looked at, however much that is; a folder below the first that may not be read is passed over.
+
     Raises:
         StoreError: The store cannot be read.
     """
-    names = (item.name for item in store.list())
-    return [name.rpartition("/")[0] for name in names if name == MANIFEST or name.endswith(f"/{MANIFEST}")]
+    if isinstance(store, Browsable):
+        return sorted(_walked(store))
+    folders = (folder for item in store.list() if (folder := _run_of(item.name)) is not None)
+    return sorted(folder for folder in folders if not folder or _is_looked_into(folder))
+
+
+def _walked(store: Browsable) -> Iterator[str]:
+    def level_of(folder: str) -> Level:
+        try:
+            return store.level(folder)
+        except StoreDenied:
+            if not folder:
+                raise
+            return Level([], [])
+
+    folders = [""]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        while folders:
+            below: list[str] = []
+            for level in pool.map(level_of, folders):
+                runs = [run for name in level.objects if (run := _run_of(name)) is not None]
+                yield from runs
+                own = {f"{run}/{part}".lstrip("/") for run in runs for part in FOLDERS}
+                below.extend(name for name in level.folders if name not in own and _is_looked_into(name))
+            folders = below
+
+
+def _run_of(name: str) -> str | None:
+    """Return the folder of the run whose manifest is called so; None if the name is no such thing."""
+    folder, _, last = name.rpartition("/")
+    return folder if last == MANIFEST else None
+
+
+def _is_looked_into(folder: str) -> bool:
+    parts = folder.split("/")
+    return len(parts) <= DEPTH and not any(part.startswith(".") for part in parts)
 
 
 def glance(store: Store, *, clock: Clock | None = None, wait: Callable[[float], object] = time.sleep) -> Glance:
@@ -164,7 +204,7 @@ class _Look:
             return Glance(self._store.url, RunState.UNKNOWN, problems=(str(error),))
 
     def take(self) -> Glance:
-        found = survey(self._store)
+        found = surveyed(self._store.list())
         try:
             manifest = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
         except (DamagedChunk, NewerFormat) as error:

@@ -76,6 +76,7 @@ class Publisher:
         self._earlier = EarlierFiles(store, worker, first_chunk, with_steps=settings.keep_last is not None)
         self._limits_due = True
         self._left_alone: set[ChunkName] = set()
+        self._tidied_through: ChunkName | None = None
         self._trash: deque[str] = deque()
         self._open_since = 0.0
         self._beat = 0
@@ -226,8 +227,12 @@ class Publisher:
 
     def _tidy(self) -> None:
         self._empty_trash()
-        for files in self._compactable():
-            self._compact(worth_compacting(files))
+        # What is not worth it now is not before another file is published.
+        if self._files and self._files[-1].name != self._tidied_through:
+            groups = [worth_compacting(files) for files in self._compactable()]
+            for files in groups:
+                self._compact(files)
+            self._tidied_through = None if any(groups) else self._files[-1].name
         self._keep_limits()
 
     def _tidy_at_end(self) -> None:

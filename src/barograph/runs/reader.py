@@ -13,7 +13,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from barograph.errors import DamagedChunk, NotARun, ObjectNotFound, UnknownKey, UnknownName, UnknownStep, nearest
+from barograph.errors import (
+    DamagedChunk,
+    NotARun,
+    ObjectNotFound,
+    StoreUnavailable,
+    UnknownKey,
+    UnknownName,
+    UnknownStep,
+    nearest,
+)
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding
 from barograph.model.key import Key, Kind, key_from_text, kind_from_name
@@ -41,6 +50,8 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+AWAY_SECS = 300.0
+"""How long a store may be away while a run is followed; trainings outlive outages of some minutes, too."""
 
 _PLAIN_KINDS = frozenset({Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR})
 
@@ -267,24 +278,42 @@ class Run:
 
     def views(self) -> Iterator[StepView]:
         """Yield every complete step there is by now, in order, those of all attempts."""
-        feed = Feed(self.store, clock=self._clock)
+        feed = Feed(self.store, clock=self._clock, patient=False)
         more = True
         while more:
             result = feed.poll()
             yield from result.views
             more = result.more
 
-    def follow(self, *, interval_secs: float = 0.5, wait: Callable[[float], object] = time.sleep) -> Iterator[StepView]:
+    def follow(
+        self, *, interval_secs: float = 0.5, away_secs: float = AWAY_SECS, wait: Callable[[float], object] = time.sleep
+    ) -> Iterator[StepView]:
         """Yield every step as it becomes complete, until the run has ended.
+
+        A store that cannot be reached is tried again, and no step is lost or comes twice.
 
         Args:
             interval_secs: How often to look.
+            away_secs: How long the store may be away. After that its error is raised, which ends the iteration;
+                a new one begins with the first step.
             wait: Lets some seconds pass.
+
+        Raises:
+            StoreUnavailable: The store was away for longer.
+            StoreError: It does not do what is asked, and trying again would not help.
         """
         feed = Feed(self.store, clock=self._clock)
+        seen_at = self._clock.monotonic()
         while True:
-            result = feed.poll()
+            try:
+                result = feed.poll()
+            except StoreUnavailable:
+                if self._clock.monotonic() - seen_at >= away_secs:
+                    raise
+                wait(interval_secs)
+                continue
             yield from result.views
+            seen_at = self._clock.monotonic()
             if result.ended:
                 return
             if not result.more:

@@ -35,13 +35,14 @@ class Shelf:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.survey: Survey = survey(store)
+        self._last_chunks: dict[Stream, int] = {}
+        self.survey: Survey = survey(store, self._last_chunks)
         self.damage: dict[str, str] = {}
         self._footers: dict[ChunkName, pq.FileMetaData] = {}
 
     def refresh(self) -> None:
         """See what was published meanwhile."""
-        self.survey = survey(self._store)
+        self.survey = survey(self._store, self._last_chunks)
 
     def streams(self) -> list[Stream]:
         """Return attempts and workers that published records, in order."""
@@ -96,7 +97,8 @@ class Shelf:
     ) -> bool:
         """Return whether all files could be looked into; else something is to be looked for again."""
         complete = True
-        with ThreadPoolExecutor(_THREADS) as pool:
+        pool = ThreadPoolExecutor(_THREADS)
+        try:
             for file, future in [(file, pool.submit(visit, file)) for file in files]:
                 try:
                     found[file] = future.result()[1]
@@ -105,6 +107,9 @@ class Shelf:
                     complete = False
                 except ObjectNotFound:
                     complete = False
+        finally:
+            # Where the store is away, or somebody interrupts, the files that have not been begun are left alone.
+            pool.shutdown(wait=False, cancel_futures=True)
         if not complete:
             self.refresh()
         return complete

@@ -46,6 +46,7 @@ class WorkerStream:
         self.removed_through = -1
         self.damage: list[str] = []
         self._damaged: set[str] = set()
+        self._is_left = False
 
     @property
     def position(self) -> Position:
@@ -93,11 +94,10 @@ class WorkerStream:
         return max(trained, default=-1) >= number or max(evaluated, default=-1) > number
 
     def unread(self, found: Survey) -> ChunkName | None:
-        """Return the next file that holds something not yet read; None where there is none."""
-        for file in found.files((self.worker.attempt, self.worker.name), self._damaged):
-            if file.last >= self._next.chunk:
-                return file
-        return None
+        """Return the next file that holds something not yet read; None where there is none, and once it is left."""
+        if self._is_left:
+            return None
+        return found.file_from((self.worker.attempt, self.worker.name), self._next.chunk, self._damaged)
 
     def read(self, store: Store, file: ChunkName) -> None:
         """Read a file that `unread` returned.
@@ -132,6 +132,10 @@ class WorkerStream:
         if self.last_chunk is not None:
             self._note_missing(self.last_chunk + 1)
             self._next = Position(max(self._next.chunk, self.last_chunk + 1))
+
+    def leave(self) -> None:
+        """Read no more of it, whatever comes."""
+        self._is_left = True
 
     def _note_missing(self, before: int) -> None:
         first = max(self._next.chunk, self.removed_through + 1)

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 
+from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.runs.layout import (
     ATTEMPTS,
     CONTROL,
+    ENDINGS,
     FINDINGS,
     MANIFEST,
+    RETENTION,
     WATCH,
     ChunkName,
     TensorsName,
     attempt_from_name,
     chunk_from_name,
     paper_from_name,
+    paper_name,
     tensors_from_name,
 )
+from barograph.runs.papers import ending_from_bytes, removed_through_from_bytes
 from barograph.store.base import ObjectInfo, Store
 
 Stream = tuple[int, str]
@@ -37,6 +44,7 @@ class Survey:
         foreign: Names that mean nothing here.
         size_bytes: Name to size, of every object.
         has_manifest: There is a `run.json`.
+        named: Name to file of records, of every one.
     """
 
     chunks: Mapping[Stream, Sequence[ChunkName]]
@@ -46,6 +54,8 @@ class Survey:
     foreign: Sequence[str]
     size_bytes: Mapping[str, int]
     has_manifest: bool
+    named: Mapping[str, ChunkName] = field(repr=False)
+    _kept: dict[tuple[Stream, frozenset[str]], Sequence[ChunkName]] = field(default_factory=dict, repr=False)
 
     def files(self, stream: Stream, damaged: Collection[str] = ()) -> Sequence[ChunkName]:
         """Return the files of a stream to read, in order, none overlapping.
@@ -55,12 +65,21 @@ class Survey:
             damaged: Names that cannot be read. Where one was made of several and these are still there, they
                 stand in for it.
         """
-        kept: list[ChunkName] = []
-        for file in self.chunks.get(stream, ()):
-            # Files are made one whole and side by side, so ranges lie in one another or apart.
-            if str(file) not in damaged and (not kept or file.first > kept[-1].last):
-                kept.append(file)
-        return kept
+        asked = stream, frozenset(damaged)
+        if asked not in self._kept:
+            kept: list[ChunkName] = []
+            for file in self.chunks.get(stream, ()):
+                # Files are made one whole and side by side, so ranges lie in one another or apart.
+                if (not kept or file.first > kept[-1].last) and not (damaged and str(file) in damaged):
+                    kept.append(file)
+            self._kept[asked] = kept
+        return self._kept[asked]
+
+    def file_from(self, stream: Stream, chunk: int, damaged: Collection[str] = ()) -> ChunkName | None:
+        """Return the first of the files to read that holds this chunk or a later one; None where there is none."""
+        files = self.files(stream, damaged)
+        at = bisect_left(files, chunk, key=attrgetter("last"))
+        return files[at] if at < len(files) else None
 
     def superseded(self) -> list[ChunkName]:
         """Return the files whose rows are all in another one; left by compaction."""
@@ -72,22 +91,72 @@ class Survey:
         neighbours = (pair for stream in self.chunks for pair in pairwise(self.files(stream)))
         return any(later.first > earlier.last + 1 for earlier, later in neighbours)
 
+    def has_gap_at_an_end(self, store: Store, last_chunks: dict[Stream, int]) -> bool:
+        """Return whether numbers are missing before the first file of a stream, or after its last.
 
-def survey(store: Store) -> Survey:
+        What is before was removed, as a note says, or is missing; what is after, the ending tells.
+
+        Args:
+            store: The run's.
+            last_chunks: What endings were found to tell; more is added.
+
+        Raises:
+            StoreError: These papers cannot be read.
+        """
+        ended = {(attempt, worker) for folder, worker, attempt in self.papers if folder == ENDINGS}
+        for stream in ended - set(last_chunks):
+            last_chunks[stream] = self._told(ENDINGS, stream, store, _last_chunk)
+        return any(self._lacks_an_end(stream, store, last_chunks) for stream in ended | set(self.chunks))
+
+    def _lacks_an_end(self, stream: Stream, store: Store, last_chunks: Mapping[Stream, int]) -> bool:
+        files = self.files(stream)
+        first, last = (files[0].first, files[-1].last) if files else (0, -1)
+        removed_through = -1
+        if first > 0 or not files:
+            removed_through = self._told(RETENTION, stream, store, removed_through_from_bytes)
+        return first > removed_through + 1 or max(last, removed_through) < last_chunks.get(stream, -1)
+
+    def _told(self, folder: str, stream: Stream, store: Store, read: Callable[[memoryview, str], int]) -> int:
+        """Return the chunk that a paper speaks of; -1 where there is none that can be read."""
+        attempt, worker = stream
+        if (folder, worker, attempt) not in self.papers:
+            return -1
+        name = paper_name(folder, worker, attempt)
+        try:
+            return read(store.get(name), name)
+        except (DamagedChunk, ObjectNotFound):
+            return -1
+
+
+def survey(store: Store, last_chunks: dict[Stream, int] | None = None) -> Survey:
     """Return what is in the run.
 
     While files are being made one, a listing may catch neither the new file nor the old ones. So where a
-    number is missing, it is looked again: the new file was there before the old ones went.
+    number is missing (between two files, before the first, after the last that the worker's ending speaks of),
+    it is looked again: the new file was there before the old ones went.
+
+    Args:
+        store: The run's.
+        last_chunks: Kept by whoever looks again and again: what endings say never changes.
 
     Raises:
         StoreError: The store cannot be read.
     """
     found = surveyed(store.list())
-    return surveyed(store.list()) if found.has_gap else found
+    if found.has_gap or found.has_gap_at_an_end(store, {} if last_chunks is None else last_chunks):
+        return surveyed(store.list())
+    return found
 
 
-def surveyed(listing: Iterable[ObjectInfo]) -> Survey:
-    """Return what a listing says."""
+def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Survey:
+    """Return what a listing says.
+
+    Args:
+        listing: Of a run.
+        before: What an earlier one said, which saves taking the same names apart again.
+    """
+    known = before.named if before else {}
+    named: dict[str, ChunkName] = {}
     chunks: dict[Stream, list[ChunkName]] = {}
     tensors: dict[Stream, list[TensorsName]] = {}
     papers: set[tuple[str, str, int]] = set()
@@ -96,7 +165,8 @@ def surveyed(listing: Iterable[ObjectInfo]) -> Survey:
     sizes: dict[str, int] = {}
     for name, size_bytes, _ in listing:
         sizes[name] = size_bytes
-        if chunk := chunk_from_name(name):
+        if chunk := known.get(name) or chunk_from_name(name):
+            named[name] = chunk
             chunks.setdefault((chunk.attempt, chunk.worker), []).append(chunk)
         elif tensor := tensors_from_name(name):
             tensors.setdefault((tensor.attempt, tensor.worker), []).append(tensor)
@@ -114,7 +184,12 @@ def surveyed(listing: Iterable[ObjectInfo]) -> Survey:
         foreign=sorted(foreign),
         size_bytes=sizes,
         has_manifest=MANIFEST in sizes,
+        named=named,
     )
+
+
+def _last_chunk(data: memoryview, name: str) -> int:
+    return ending_from_bytes(data, name)[1]
 
 
 def _widest_first(file: ChunkName) -> tuple[int, int, str]:

@@ -65,6 +65,17 @@ class Vitals:
             return False
         return self._still_secs(worker) >= (self._dead_secs if alive is None else SETTLE_SECS)
 
+    def has_settled(self, worker: Worker) -> bool:
+        """Return whether a worker without ending, after whom a later attempt was begun, says no more.
+
+        Whoever begins an attempt has made sure that the workers of the one before are gone, so a moment of
+        silence is enough, wherever they were. Only a process that is seen to live after all is waited for longer.
+
+        Raises:
+            StoreError: The heartbeat cannot be read now.
+        """
+        return self._still_secs(worker) >= (self._dead_secs if is_alive(process_of(worker)) else SETTLE_SECS)
+
     def has_counted(self, worker: Worker) -> bool:
         """Return whether the heartbeat was seen counting up between two looks."""
         self._still_secs(worker)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class ObjectInfo(NamedTuple):
@@ -69,4 +69,28 @@ class Store(Protocol):
 
     def delete(self, name: str) -> None:
         """Delete what is under `name`, if anything is."""
+        ...
+
+
+class Level(NamedTuple):
+    """What stands directly in a folder.
+
+    Attributes:
+        folders: Names of the folders in it, from the top of the store, sorted.
+        objects: Names of the objects in it, likewise.
+    """
+
+    folders: list[str]
+    objects: list[str]
+
+
+@runtime_checkable
+class Browsable(Protocol):
+    """What a `Store` may also be: one that can be walked folder by folder, past what nobody asks for."""
+
+    def level(self, folder: str = "") -> Level:
+        """Return what stands directly in `folder` ("" : at the top), without a look at what is below.
+
+        A folder that does not exist is empty.
+        """
         ...

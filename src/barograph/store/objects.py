@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from obstore.store import LocalStore, MemoryStore
 
 from barograph.errors import ObjectExists, ObjectNotFound
-from barograph.store.base import ObjectInfo
+from barograph.store.base import Level, ObjectInfo
 from barograph.store.failures import FOREIGN, store_error
 
 if TYPE_CHECKING:
@@ -62,6 +62,12 @@ class ObjectsStore:
                 for entry in batch
             ]
         return sorted(found)
+
+    def level(self, folder: str = "") -> Level:
+        """See `Browsable.level`."""
+        with self._mapped("list", folder):
+            found = self._backend.list_with_delimiter(folder or None)
+            return Level(sorted(found["common_prefixes"]), sorted(entry["path"] for entry in found["objects"]))
 
     def delete(self, name: str) -> None:
         """See `Store.delete`."""
@@ -123,6 +129,14 @@ class FileStore(ObjectsStore):
         with self._mapped("list", folder):
             return sorted(_files_below(self._root / folder, f"{folder}/" if folder else "", frozenset()))
 
+    def level(self, folder: str = "") -> Level:
+        """See `Browsable.level`. What `list` passes over is passed over here, too."""
+        self._enter("list", folder, make=False)
+        if not self._open:
+            return Level([], [])
+        with self._mapped("list", folder):
+            return _level(self._root / folder, f"{folder}/" if folder else "")
+
     def delete(self, name: str) -> None:
         """See `Store.delete`."""
         self._enter("delete", name, make=False)
@@ -171,6 +185,31 @@ def _files_below(directory: Path, prefix: str, above: frozenset[tuple[int, int]]
             yield from _files_below(directory / entry.name, f"{name}/", above | {identity})
         elif stat.S_ISREG(status.st_mode):
             yield ObjectInfo(name, status.st_size, status.st_mtime)
+
+
+def _level(directory: Path, prefix: str) -> Level:
+    folders, objects = [], []
+    try:
+        entries = list(os.scandir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return Level([], [])
+    for entry in entries:
+        if not _can_be_named(entry.name):
+            continue
+        try:
+            if entry.is_file():
+                objects.append(prefix + entry.name)
+            elif entry.is_dir() and not (entry.is_symlink() and _leads_up(entry.path, directory)):
+                folders.append(prefix + entry.name)
+        except OSError:
+            continue  # it has gone, or is a link that leads nowhere
+    return Level(sorted(folders), sorted(objects))
+
+
+def _leads_up(link: str, directory: Path) -> bool:
+    """Return whether whoever walks on through this link in a directory would go round in a circle."""
+    here = directory.resolve()
+    return Path(link).resolve() in (here, *here.parents)
 
 
 def _can_be_named(name: str) -> bool:

@@ -67,6 +67,7 @@ class Watcher:
         clock: For the time rules take, and between saves.
         record: Write findings and state into the run, and go on from the state that is there. Without, it
             starts at the first step and leaves nothing behind: for a look with other rules.
+        patient: See `Feed`.
 
     Raises:
         StoreError: The store cannot be read.
@@ -82,6 +83,7 @@ class Watcher:
         actions: Iterable[Action] = (),
         clock: Clock | None = None,
         record: bool = True,
+        patient: bool = True,
     ) -> None:
         self._store = store
         self._clock = clock or SystemClock()
@@ -101,7 +103,7 @@ class Watcher:
         self._notices: list[Notice] = []
         self._dirty = False
         self._saved_at = self._clock.monotonic()
-        self._feed = Feed(store, cursor=self._resumed(), clock=self._clock)
+        self._feed = Feed(store, cursor=self._resumed(), clock=self._clock, patient=patient)
         codes = [judge.rule.code for judge in self._judges]
         if len(set(codes)) < len(codes):
             raise BadRule(f"Two of the rules have one code; they are {', '.join(sorted(codes))}.")
