@@ -358,3 +358,58 @@ def test_opening_a_run_loads_no_framework(workshop: Any, make_records: MakeRecor
     code = ("import sys, barograph; barograph.open(sys.argv[1]).series('loss:loss'); "
             "sys.exit('torch' in sys.modules or 'rich' in sys.modules)")
     assert subprocess.run([sys.executable, "-c", code, workshop.store.url], check=False, timeout=60).returncode == 0
+
+
+def test_what_a_later_attempt_logs_or_evaluates_before_its_first_step_hides_nothing(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    first = workshop.writer()
+    workshop.publish(first, *(make_records(tick, loss=float(tick)) for tick in range(6)))
+    first.close(EndState.FAILED)
+    second = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    second.log("startup_secs", 1.0, 0, Mode.TRAIN, 0.0)
+    workshop.publish(second, make_records(0, 0, mode=Mode.EVAL, loss=0.5))
+    run = workshop.run()
+    assert run.series(LOSS).values.tolist() == [0, 1, 2, 3, 4, 5]
+    workshop.publish(second, *(make_records(tick, tick + 4, loss=100.0 + tick) for tick in range(1, 3)))
+    run.refresh()
+    assert run.series(LOSS).values.tolist() == [0, 1, 2, 3, 4, 101, 102]
+    assert run.series("scalar:startup_secs").values.tolist() == [1.0]
+
+
+def test_what_an_earlier_attempt_logged_and_evaluated_is_superseded_with_its_steps(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    first = workshop.writer()
+    for tick in range(4):
+        first.log("accuracy", tick / 4, 3 * tick, Mode.TRAIN, 0.0)
+        workshop.publish(first, make_records(3 * tick, 3 * tick, optimizer="d", loss=1.0),
+                         make_records(3 * tick + 1, tick, optimizer="g", loss=1.0),
+                         make_records(3 * tick + 2, 3 * tick, mode=Mode.EVAL, loss=float(tick)))
+    first.close(EndState.FAILED)
+    second = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    workshop.publish(second, make_records(0, 6, optimizer="d", loss=2.0), make_records(1, 2, optimizer="g", loss=2.0))
+    run = workshop.run()
+    assert run.series("scalar:accuracy").steps.tolist() == [0, 3]
+    assert run.series(LOSS, mode="eval").values.tolist() == [0.0, 1.0, 2.0]
+    assert run.series(LOSS, optimizer="g").values.tolist() == [1.0, 1.0, 2.0]
+
+
+def test_an_attempt_that_comes_while_files_are_made_one_gives_no_step_twice(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    first = workshop.writer()
+    workshop.publish(first, *(make_records(tick, loss=0.0) for tick in range(4)))
+    first.close(EndState.FAILED)
+    second = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    for tick in range(4):
+        workshop.publish(second, make_records(tick, tick + 2, loss=1.0))
+    run = workshop.run()
+    assert run.series(LOSS).values.tolist() == [0, 0, 1, 1, 1, 1]
+    second.close(EndState.FAILED)
+    third = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    workshop.publish(third, *(make_records(tick, tick + 4, loss=2.0) for tick in range(4)))
+    assert len(workshop.names("records")) == 3
+    for _ in range(2):
+        assert run.series(LOSS).steps.tolist() == list(range(8))
+        assert run.series(LOSS).values.tolist() == [0, 0, 1, 1, 2, 2, 2, 2]

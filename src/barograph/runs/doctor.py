@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from barograph.errors import DamagedChunk, NotARun, ObjectNotFound, StoreUnavailable
 from barograph.model.clock import Clock, SystemClock
+from barograph.model.step import Mode
 from barograph.runs.events import read_table
 from barograph.runs.layout import CONTROL, FINDINGS, MANIFEST, RETENTION, WATCH, ChunkName, paper_name
 from barograph.runs.papers import manifest_from_bytes, removed_through_from_bytes, unsealed
@@ -88,7 +89,7 @@ def examine(store: Store, *, clock: Clock | None = None) -> Diagnosis:
 
 
 class _Span(NamedTuple):
-    """The first and the last step in some records."""
+    """The first training step and the last step of any kind in some records."""
 
     first: int
     last: int
@@ -149,8 +150,7 @@ class _Examination:
                 self.diagnosis.damaged.append(str(error))
                 continue
             if len(table):
-                first, last = pc.min_max(table["step"]).as_py().values()
-                span = _Span(min(span.first, first), max(span.last, last))
+                span = _Span(min(span.first, _first_training_step(table)), max(span.last, pc.max(table["step"]).as_py()))
                 tensor_chunks.update(np.unique(table.filter(table["tensor"])["chunk"].to_numpy()).tolist())
         removed_through = self._removed_through(stream)
         self._note_gaps(stream, damaged, removed_through)
@@ -216,7 +216,9 @@ class _Examination:
         # A later attempt has made the steps again that went with it, from the checkpoint it began with.
         later = [span.first for (attempt, name), span in spans.items() if attempt > worker.attempt
                  and name == worker.name]
-        resumed_at = min(later, default=0)
+        resumed_at = min(later, default=_NOTHING.first)
+        if resumed_at == _NOTHING.first:
+            return  # no later attempt has made a step yet
         if resumed_at > last_step + 1:
             which = f"Step {last_step + 1}" if resumed_at == last_step + 2 else (
                 f"Steps {last_step + 1} to {resumed_at - 1}")
@@ -253,6 +255,12 @@ _STANDINGS = {
 
 def _whose(stream: Stream) -> str:
     return f"worker {stream[1]} in attempt {stream[0]}"
+
+
+def _first_training_step(table: pa.Table) -> int:
+    trains = pc.and_(pc.equal(table["mode"].cast(pa.string()), Mode.TRAIN.value), table["skipped"].is_valid())
+    first = pc.min(table["step"].filter(trains)).as_py()
+    return _NOTHING.first if first is None else int(first)
 
 
 def _check_rows(table: pa.Table, file: ChunkName) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from barograph.errors import UnknownWorker, nearest
+from barograph.errors import StoreUnavailable, UnknownWorker, nearest
 from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
 from barograph.runs.events import dictionary_column
 from barograph.runs.layout import ChunkName
 from barograph.runs.query import Query
@@ -19,6 +20,8 @@ from barograph.runs.supersession import Supersession
 from barograph.runs.survey import Stream, Survey
 from barograph.runs.view import worker_order
 from barograph.store.base import Store
+
+_TRIES = 5
 
 
 class Records:
@@ -33,7 +36,8 @@ class Records:
 
     def __init__(self, store: Store) -> None:
         self._shelf = Shelf(store)
-        self._supersession: Supersession | None = None
+        self._supersession: tuple[Survey, Supersession] | None = None
+        self._starts: dict[ChunkName, dict[str, int]] = {}
         self._keys: dict[ChunkName, frozenset[Key]] = {}
 
     @property
@@ -49,7 +53,6 @@ class Records:
     def refresh(self) -> None:
         """See what was published since."""
         self._shelf.refresh()
-        self._supersession = None
 
     def workers(self) -> list[str]:
         """Return the workers that published records."""
@@ -67,6 +70,14 @@ class Records:
             UnknownWorker: It published nothing.
             StoreError: The store cannot be read.
         """
+        for _ in range(_TRIES):
+            attempts = self._attempts()
+            tables = self._by_worker(query, columns, worker)
+            if self._attempts() == attempts:
+                return tables
+        raise StoreUnavailable("Attempts keep on coming while the run is read; try again.")
+
+    def _by_worker(self, query: Query, columns: Sequence[str], worker: str | None) -> dict[str, list[pa.Table]]:
         several = len(self._attempts()) > 1
         # Which rows count is told by these; where there is one attempt, nobody reads them in vain.
         read = tuple(dict.fromkeys((*columns, "step", "optimizer", "mode"))) if several else tuple(columns)
@@ -109,14 +120,21 @@ class Records:
             return table
         table = table.unify_dictionaries()
         optimizers, modes = dictionary_column(table, "optimizer"), dictionary_column(table, "mode")
-        if self._supersession is None:
-            self._supersession = self._first_steps()
-        counts = self._supersession.counts(attempt, optimizers, modes, table["step"].to_numpy())
+        counts = self._superseding().counts(attempt, optimizers, modes, table["step"].to_numpy())
         return table if counts.all() else table.filter(pa.array(counts))
 
+    def _superseding(self) -> Supersession:
+        # Looking into files may bring a newer survey, so what was made of one is asked for by that one alone.
+        if self._supersession is None or self._supersession[0] is not self._shelf.survey:
+            supersession = self._first_steps()
+            self._supersession = self._shelf.survey, supersession
+        return self._supersession[1]
+
     def _first_steps(self) -> Supersession:
+        look = self._shelf.look(self._shelf.streams(), lambda _, file: _first_steps_in(file), known=self._starts)
+        self._starts = dict(look)
         starts: dict[tuple[int, str], int] = {}
-        for name, firsts in self._shelf.look(self._shelf.streams(), lambda _, file: _first_steps_in(file)):
+        for name, firsts in self._starts.items():
             for optimizer, step in firsts.items():
                 starts[name.attempt, optimizer] = min(step, starts.get((name.attempt, optimizer), step))
         return Supersession(starts)
@@ -131,7 +149,11 @@ def _keys_in(file: pq.ParquetFile) -> frozenset[Key]:
 
 
 def _first_steps_in(file: pq.ParquetFile) -> dict[str, int]:
-    table = file.read(columns=["step", "optimizer"], use_threads=False).unify_dictionaries()
-    optimizers, steps = dictionary_column(table, "optimizer"), table["step"].to_numpy()
-    present = np.unique(optimizers.codes).tolist()
-    return {optimizers.texts[code]: int(steps[optimizers.codes == code].min()) for code in present}
+    """Return the first training step of each optimizer; a number that was logged is none, nor an evaluation."""
+    table = file.read(columns=["step", "optimizer", "mode", "skipped"], use_threads=False).unify_dictionaries()
+    modes = dictionary_column(table, "mode")
+    trains = np.array([text == Mode.TRAIN.value for text in modes.texts], bool)[modes.codes]
+    trains &= table["skipped"].is_valid().to_numpy()
+    optimizers = dictionary_column(table, "optimizer")
+    codes, steps = optimizers.codes[trains], table["step"].to_numpy()[trains]
+    return {optimizers.texts[code]: int(steps[codes == code].min()) for code in np.unique(codes).tolist()}

@@ -12,13 +12,15 @@ from barograph.runs.events import DictionaryColumn
 
 
 class Supersession:
-    """A later attempt supersedes an earlier one, optimizer by optimizer, from its own first step on.
+    """A later attempt supersedes an earlier one, optimizer by optimizer, from its own first training step on.
 
     An evaluation carries the number of steps made before it, so one that stands at a later attempt's first
-    step is still the earlier one's.
+    step is still the earlier one's. Evaluations and logged numbers begin nothing: an attempt of these alone
+    supersedes nothing. They are of optimizer "" and count the steps of the busiest, so where a later attempt
+    trained none of that name, its greatest first step is where it supersedes them.
 
     Args:
-        starts: Attempt and optimizer to the first step.
+        starts: Attempt and optimizer to the first training step.
 
     Example:
         >>> rule = Supersession({(0, ""): 0, (1, ""): 100})
@@ -33,10 +35,9 @@ class Supersession:
 
     def limit(self, attempt: int, optimizer: str) -> int | None:
         """Return the first step of an optimizer that a later attempt made again; None if none did."""
-        later = [
-            step for (other, name), step in self._starts.items() if other > attempt and name == optimizer
-        ]
-        return min(later, default=None)
+        later = {other for other, _ in self._starts if other > attempt}
+        limits = (self._start(other, optimizer) for other in later)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def counts(
         self, attempt: int, optimizers: DictionaryColumn, modes: DictionaryColumn, steps: NDArray[np.int64]
@@ -54,3 +55,9 @@ class Supersession:
             if limit is not None:
                 counting &= (optimizers.codes != code) | (steps < limit) | ((steps == limit) & ~trains)
         return counting
+
+    def _start(self, attempt: int, optimizer: str) -> int | None:
+        own = self._starts.get((attempt, optimizer))
+        if own is not None or optimizer:
+            return own
+        return max((step for (other, _), step in self._starts.items() if other == attempt), default=None)
