@@ -30,7 +30,9 @@ from barograph.model.records import StepRecords, UnitSummaries
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.model.tensor import RawTensor
+from barograph.runs.doctor import examine
 from barograph.runs.roster import Standing
+from barograph.store.urls import store_from_url
 
 MakeRecords = Callable[..., StepRecords]
 WEIGHT, LOSS, RATE = Key(Kind.WEIGHT, "fc.weight"), Key(Kind.LOSS, "loss"), Key(Kind.LEARNING_RATE, "group0")
@@ -195,6 +197,20 @@ def test_a_tensor_whose_file_is_gone_is_named(workshop: Any, make_records: MakeR
         workshop.run().tensor(WEIGHT, 0)
     workshop.store.inner.delete(name)
     with pytest.raises(DamagedChunk, match="chunk 0 of p0"):
+        workshop.run().tensor(WEIGHT, 0)
+
+
+def test_a_tensor_of_another_run_is_damage(workshop: Any, make_records: MakeRecords, make_workshop: Any) -> None:
+    tensors = {WEIGHT: RawTensor("float32", (1,), bytes(4))}
+    workshop.finished(make_records(0, tensors=tensors))
+    other = make_workshop(store_from_url("memory://another run's tensors"), run_id="20260202T000000Z-def")
+    other.finished(make_records(0, tensors=tensors))
+    (mine,), (theirs,) = workshop.names("tensors"), other.names("tensors")
+    workshop.store.put(theirs, bytes(other.store.get(theirs)))
+    assert workshop.run().tensor(WEIGHT, 0).tolist() == [0.0]
+    assert theirs in examine(workshop.store).damaged[0]
+    workshop.store.delete(mine)
+    with pytest.raises(DamagedChunk, match="of another run"):
         workshop.run().tensor(WEIGHT, 0)
 
 

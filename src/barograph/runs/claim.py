@@ -152,12 +152,14 @@ def claim_worker(
         StoreError: The store does not do what is asked.
     """
     me = process or this_process()
+    run_id = _run_id(store)
     number = 0
     while True:
         name = f"p{number}" if rank is None else f"r{rank}"
         worker = Worker(
             name=name, attempt=attempt, pid=me.pid, host=me.host, boot_id=me.boot_id, started_unix=clock.unix(),
             world_size=world_size, versions=dict(versions or {}), device=device, started_ticks=me.started_ticks,
+            run_id=run_id,
         )
         try:
             store.create(paper_name(WORKERS, name, attempt), worker_bytes(worker))
@@ -234,6 +236,14 @@ def claimer_of(store: Store, attempt: int) -> tuple[Process, str] | None:
         return process, str(body["launch"])
     except (ObjectNotFound, DamagedChunk, KeyError, TypeError, ValueError):
         return None
+
+
+def _run_id(store: Store) -> str:
+    """Return the id of the run; "" where its manifest cannot be read, of which readers say more."""
+    try:
+        return manifest_from_bytes(store.get(MANIFEST), MANIFEST).run_id
+    except (ObjectNotFound, DamagedChunk):
+        return ""
 
 
 def _write_manifest(store: Store, manifest: Manifest) -> Manifest:

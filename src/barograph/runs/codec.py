@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from barograph.errors import DamagedChunk
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import FORMAT_VERSION
 from barograph.model.records import Subject, UnitSummaries
@@ -32,10 +33,15 @@ class ChunkNotes:
     Attributes:
         dropped_steps: Steps dropped by this worker in this attempt up to the end of this file.
         dropped_points: Logged numbers dropped likewise.
+        run_id: Of the run it belongs to; "" where it does not say so.
+        first_steps: Optimizer to the first training step of this worker in this attempt, of those that had begun by
+            the end of this file; None where the writer does not know how the attempt began.
     """
 
     dropped_steps: int = 0
     dropped_points: int = 0
+    run_id: str = ""
+    first_steps: Mapping[str, int] | None = None
 
 
 def encode(
@@ -64,16 +70,48 @@ def parquet_bytes(table: pa.Table, notes: ChunkNotes) -> bytes:
     sink = io.BytesIO()
     writer = pq.ParquetWriter(sink, SCHEMA, **WRITER_OPTIONS)
     writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
-    text = {"format": FORMAT_VERSION, "dropped_steps": notes.dropped_steps, "dropped_points": notes.dropped_points}
+    text: dict[str, Any] = {
+        "format": FORMAT_VERSION, "dropped_steps": notes.dropped_steps, "dropped_points": notes.dropped_points,
+    }
+    if notes.run_id:
+        text["run_id"] = notes.run_id
+    if notes.first_steps is not None:
+        text["first_steps"] = dict(notes.first_steps)
     writer.add_key_value_metadata({"barograph": json.dumps(text)})
     writer.close()
     return sink.getvalue()
 
 
-def notes_of(metadata: Mapping[bytes, bytes] | None) -> ChunkNotes:
-    """Return what `parquet_bytes` noted, from a file's key-value metadata."""
-    text: Any = json.loads((metadata or {}).get(b"barograph", b"{}"))
-    return ChunkNotes(int(text.get("dropped_steps", 0)), int(text.get("dropped_points", 0)))
+def notes_of(metadata: Mapping[bytes, bytes] | None, name: str = "") -> ChunkNotes:
+    """Return what `parquet_bytes` noted.
+
+    Args:
+        metadata: A file's key-value metadata.
+        name: Of the file, for the message.
+
+    Raises:
+        DamagedChunk: It does not say what it must.
+    """
+    try:
+        text: Any = json.loads((metadata or {}).get(b"barograph", b"{}"))
+        firsts = text.get("first_steps")
+        return ChunkNotes(
+            int(text.get("dropped_steps", 0)), int(text.get("dropped_points", 0)), str(text.get("run_id", "")),
+            None if firsts is None else {str(optimizer): int(step) for optimizer, step in firsts.items()},
+        )
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DamagedChunk(f"A file's notes do not say what they must: {error} ({name}).") from error
+
+
+def merged_notes(notes: Sequence[ChunkNotes]) -> ChunkNotes:
+    """Return what a file says of itself that is made of several with these notes."""
+    told = [note.first_steps for note in notes if note.first_steps is not None]
+    optimizers = sorted({optimizer for firsts in told for optimizer in firsts})
+    firsts = {name: min(firsts[name] for firsts in told if name in firsts) for name in optimizers}
+    return ChunkNotes(
+        max(note.dropped_steps for note in notes), max(note.dropped_points for note in notes),
+        next((note.run_id for note in notes if note.run_id), ""), firsts if told else None,
+    )
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from barograph.errors import ObjectExists
-from barograph.runs.codec import ChunkNotes, notes_of, parquet_bytes
+from barograph.runs.codec import merged_notes, notes_of, parquet_bytes
 from barograph.runs.events import dictionary_column, read_table
 from barograph.runs.layout import ChunkName, digest_of
 from barograph.runs.outbox import Published
@@ -80,10 +80,7 @@ def publish_compacted(store: Store, files: Sequence[Published]) -> Published:
         tables.append(read_table(data, str(file.name)))
         notes.append(notes_of(pq.read_metadata(pa.BufferReader(pa.py_buffer(data))).metadata))
     table = sorted_by_key(pa.concat_tables(tables))
-    merged = parquet_bytes(
-        table,
-        ChunkNotes(max(note.dropped_steps for note in notes), max(note.dropped_points for note in notes)),
-    )
+    merged = parquet_bytes(table, merged_notes(notes))
     first, last = files[0].name, files[-1].name
     name = ChunkName(first.worker, first.attempt, first.first, last.last, digest_of(merged))
     # The name says what the bytes are: if it is taken, an earlier try came through after all.

@@ -13,12 +13,14 @@ import pyarrow.compute as pc
 from barograph.errors import DamagedChunk, NotARun, ObjectNotFound, StoreUnavailable
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.step import Mode
-from barograph.runs.events import read_table
-from barograph.runs.layout import CONTROL, FINDINGS, MANIFEST, RETENTION, WATCH, ChunkName, paper_name
+from barograph.runs.events import all_rows
+from barograph.runs.layout import CONTROL, FINDINGS, MANIFEST, RETENTION, WATCH, paper_name
+from barograph.runs.origin import open_published
 from barograph.runs.papers import manifest_from_bytes, removed_through_from_bytes, unsealed
 from barograph.runs.proof import proved
 from barograph.runs.roster import Roster, Standing, WorkerState
 from barograph.runs.survey import Stream, survey
+from barograph.runs.tensors import TensorsOrigin, check_tensors_origin
 from barograph.store.base import Store
 
 _TRIES = 3
@@ -102,6 +104,7 @@ class _Examination:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._found = survey(store)
+        self._run_id = ""
         self.diagnosis = Diagnosis(store.url)
         found = self._found
         if not found.has_manifest and not found.chunks and not found.papers:
@@ -132,7 +135,7 @@ class _Examination:
             self.diagnosis.missing.append(f"{MANIFEST} is not there.")
             return
         try:
-            manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
+            self._run_id = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST).run_id
         except DamagedChunk as error:
             self.diagnosis.damaged.append(str(error))
 
@@ -143,14 +146,14 @@ class _Examination:
         span = _NOTHING
         for file in self._found.chunks[stream]:
             try:
-                table = read_table(proved(self._store, str(file), file.digest), str(file))
-                _check_rows(table, file)
+                table = all_rows(open_published(self._store, file, self._run_id), str(file))
             except DamagedChunk as error:
                 damaged.add(str(file))
                 self.diagnosis.damaged.append(str(error))
                 continue
             if len(table):
-                span = _Span(min(span.first, _first_training_step(table)), max(span.last, pc.max(table["step"]).as_py()))
+                last = pc.max(table["step"]).as_py()
+                span = _Span(min(span.first, _first_training_step(table)), max(span.last, last))
                 tensor_chunks.update(np.unique(table.filter(table["tensor"])["chunk"].to_numpy()).tolist())
         removed_through = self._removed_through(stream)
         self._note_gaps(stream, damaged, removed_through)
@@ -179,7 +182,9 @@ class _Examination:
         for files in self._found.tensors.values():
             for file in files:
                 try:
-                    proved(self._store, str(file), file.digest)
+                    data = proved(self._store, str(file), file.digest)
+                    origin = TensorsOrigin(self._run_id, file.worker, file.attempt, file.chunk)
+                    check_tensors_origin(data, origin, str(file))
                 except DamagedChunk as error:
                     self.diagnosis.damaged.append(str(error))
 
@@ -191,6 +196,9 @@ class _Examination:
             files = self._found.files(stream)
             seen = max(files[-1].last if files else -1, self._removed_through(stream))
             self._note_missing(stream, seen + 1, state.last_chunk + 1)
+            what = f"chunk {state.last_chunk}, the last that {whose} published"
+            beyond = [file for file in files if file.first > state.last_chunk]
+            self.diagnosis.foreign.extend(f"{file} comes after {what}: it is no part of the run." for file in beyond)
         else:
             self.diagnosis.unended.append(_STANDINGS[state.standing].format(whose=whose[0].upper() + whose[1:]))
         if last is not None:
@@ -261,13 +269,3 @@ def _first_training_step(table: pa.Table) -> int:
     trains = pc.and_(pc.equal(table["mode"].cast(pa.string()), Mode.TRAIN.value), table["skipped"].is_valid())
     first = pc.min(table["step"].filter(trains)).as_py()
     return _NOTHING.first if first is None else int(first)
-
-
-def _check_rows(table: pa.Table, file: ChunkName) -> None:
-    """Raise DamagedChunk where the rows of a file are not those its name speaks of."""
-    if not len(table):
-        return
-    inside = pc.and_(pc.greater_equal(table["chunk"], file.first), pc.less_equal(table["chunk"], file.last))
-    mine = pc.and_(pc.equal(table["attempt"], file.attempt), pc.equal(table["worker"].cast(pa.string()), file.worker))
-    if not pc.all(pc.and_(inside, mine)).as_py():
-        raise DamagedChunk(f"The file holds rows of another worker, attempt or chunk than its name says ({file}).")

@@ -83,6 +83,7 @@ class Feed:
         self._missed: set[tuple[Stream, int]] = set()
         self._again = False
         self._is_run = False
+        self._run_id = ""
 
     def poll(self) -> FeedResult:
         """Return the steps that became complete since the last poll.
@@ -106,7 +107,7 @@ class Feed:
         if not self._is_run:
             if not found.has_manifest:
                 raise NotARun(f"There is no run here: no {MANIFEST} ({self._store.url}).")
-            manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
+            self._run_id = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST).run_id
             self._is_run = True
 
     def _advance(self, found: Survey) -> bool:
@@ -185,7 +186,7 @@ class Feed:
         worker = self._paper(WORKERS, name, attempt, worker_from_bytes)
         if worker is not None:
             position = self._positions.get((attempt, name), Position())
-            self._streams[attempt, name] = WorkerStream(worker, self._tables, position)
+            self._streams[attempt, name] = WorkerStream(worker, self._tables, position, self._run_id)
 
     def _paper(self, folder: str, worker: str, attempt: int, read: Callable[[memoryview, str], Any]) -> Any:
         name = paper_name(folder, worker, attempt)

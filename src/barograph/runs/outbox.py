@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from barograph.model.manifest import Worker
 from barograph.runs.codec import ChunkNotes, encode
 from barograph.runs.layout import ChunkName, TensorsName, digest_of
 from barograph.runs.pending import POINT, CompactStep, Points
-from barograph.runs.tensors import array_from_raw, tensor_entry, tensors_bytes
+from barograph.runs.tensors import TensorsOrigin, array_from_raw, tensor_entry, tensors_bytes
 from barograph.store.base import Store
 
 CHUNK_BYTES = 16 * 2**20
@@ -133,6 +133,7 @@ class Outbox:
         points = Points(series, np.concatenate([np.empty(0, POINT), *(piece.points for piece in pieces)]))
         worker, chunk = self._worker, self._next_chunk
         tensors = self._tensors_of(steps)
+        notes = replace(notes, run_id=worker.run_id)
         data = encode(steps, points, worker=worker.name, attempt=worker.attempt, chunk=chunk, notes=notes)
         name = ChunkName(worker.name, worker.attempt, chunk, chunk, digest_of(data))
         files: tuple[tuple[TensorsName, int], ...] = ()
@@ -167,7 +168,9 @@ class Outbox:
                     arrays[tensor_entry(step.step.tick, key)] = array_from_raw(tensor)
                 except UnsupportedDtype as error:
                     self.problems.append(str(error))
-        return tensors_bytes(arrays) if arrays else None
+        worker = self._worker
+        origin = TensorsOrigin(worker.run_id, worker.name, worker.attempt, self._next_chunk)
+        return tensors_bytes(arrays, origin) if arrays else None
 
 
 def _last_steps(steps: list[CompactStep], points: Points) -> dict[str, int]:

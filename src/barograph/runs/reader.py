@@ -32,7 +32,7 @@ from barograph.runs.records import Records
 from barograph.runs.roster import Roster, WorkerState
 from barograph.runs.schema import SCHEMA
 from barograph.runs.series import Series, series_columns, series_from_tables, statistic_named
-from barograph.runs.tensors import read_tensor, tensor_entry
+from barograph.runs.tensors import TensorsOrigin, check_tensors_origin, read_tensor, tensor_entry
 from barograph.runs.view import StepView, group_of, worker_order
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
@@ -78,7 +78,7 @@ class Run:
             self.manifest: Manifest = manifest_from_bytes(store.get(MANIFEST), MANIFEST)
         except ObjectNotFound:
             raise NotARun(f"There is no run here: no {MANIFEST} ({store.url}).") from None
-        self._records = Records(store)
+        self._records = Records(store, self.manifest.run_id)
         self._roster = Roster(store, self._clock)
 
     def __repr__(self) -> str:
@@ -338,12 +338,21 @@ class Run:
         return view_from_rows(_speaking(self._records.by_worker(query, SCHEMA.names, worker)))
 
     def _saved(self, attempt: int, worker: str, chunk: int, entry: str) -> NDArray[Any]:
+        damage = DamagedChunk(f"The tensor {entry} is lost: the file of chunk {chunk} of {worker} is gone ({self.url}).")
         for name in self._records.survey.tensors.get((attempt, worker), ()):
             if name.chunk == chunk:
-                array = read_tensor(proved(self.store, str(name), name.digest), entry, str(name))
+                try:
+                    data = proved(self.store, str(name), name.digest)
+                    check_tensors_origin(data, TensorsOrigin(self.manifest.run_id, worker, attempt, chunk), str(name))
+                    array = read_tensor(data, entry, str(name))
+                except ObjectNotFound:
+                    continue
+                except DamagedChunk as error:
+                    damage = error
+                    continue
                 if array is not None:
                     return array
-        raise DamagedChunk(f"The tensor {entry} is lost: the file of chunk {chunk} of {worker} is gone ({self.url}).")
+        raise damage
 
     def _check_key(self, key: Key) -> None:
         known = self._records.known_keys()

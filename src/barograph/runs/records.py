@@ -29,13 +29,14 @@ class Records:
 
     Args:
         store: The run's.
+        run_id: Of the run.
 
     Raises:
         StoreError: The store cannot be read.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._shelf = Shelf(store)
+    def __init__(self, store: Store, run_id: str) -> None:
+        self._shelf = Shelf(store, run_id)
         self._supersession: tuple[Survey, Supersession] | None = None
         self._starts: dict[ChunkName, dict[str, int]] = {}
         self._keys: dict[ChunkName, frozenset[Key]] = {}

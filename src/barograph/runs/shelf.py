@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from barograph.errors import DamagedChunk, ObjectNotFound, StoreUnavailable
-from barograph.runs.events import open_records
 from barograph.runs.layout import ChunkName
-from barograph.runs.proof import proved
+from barograph.runs.origin import open_published
 from barograph.runs.survey import Stream, Survey, survey
 from barograph.store.base import Store
 
@@ -28,13 +27,15 @@ class Shelf:
 
     Args:
         store: The run's.
+        run_id: Of the run.
 
     Raises:
         StoreError: The store cannot be read.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, run_id: str) -> None:
         self._store = store
+        self._run_id = run_id
         self.survey: Survey = survey(store)
         self.damage: dict[str, str] = {}
         self._footers: dict[ChunkName, pq.FileMetaData] = {}
@@ -73,7 +74,7 @@ class Shelf:
             footer = self._footers.get(file)
             if footer is not None and if_footer is not None and not if_footer(footer):
                 return file, None
-            records = open_records(proved(self._store, str(file), file.digest), str(file))
+            records = open_published(self._store, file, self._run_id)
             self._footers[file] = records.metadata
             if if_footer is not None and not if_footer(records.metadata):
                 return file, None

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from barograph.errors import DamagedChunk
 from barograph.model.manifest import Worker
 from barograph.model.step import Mode
-from barograph.runs.events import StepEvent, SubjectTables, events_of, read_table
+from barograph.runs.events import StepEvent, SubjectTables, all_rows, events_of
 from barograph.runs.layout import ChunkName
-from barograph.runs.proof import proved
+from barograph.runs.origin import open_published
 from barograph.runs.survey import Survey
 from barograph.store.base import Store
 
@@ -34,10 +34,12 @@ class WorkerStream:
         worker: Whose.
         tables: Shared by all streams.
         position: Where to go on.
+        run_id: Of the run; "": not known.
     """
 
-    def __init__(self, worker: Worker, tables: SubjectTables, position: Position) -> None:
+    def __init__(self, worker: Worker, tables: SubjectTables, position: Position, run_id: str = "") -> None:
         self.worker = worker
+        self._run_id = run_id
         self._tables = tables
         self._queue: deque[tuple[StepEvent, Position]] = deque()
         self._next = position
@@ -109,7 +111,7 @@ class WorkerStream:
             StoreError: The store cannot be read.
         """
         try:
-            table = read_table(proved(store, str(file), file.digest), str(file))
+            table = all_rows(open_published(store, file, self._run_id), str(file))
             events = events_of(table, self._tables)
         except DamagedChunk as error:
             self._damaged.add(str(file))
