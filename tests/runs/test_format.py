@@ -88,6 +88,16 @@ def test_the_exact_query_counts_no_row_twice_while_files_are_made_one(
     assert steps_and_values(EXACT, workshop) == [(tick, tick / 2) for tick in range(32)]
 
 
+def test_the_exact_query_and_our_reader_choose_the_same_of_two_files_of_one_chunk(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    for loss in range(8):
+        workshop.publish(workshop.writer(worker), make_records(0, loss=float(loss)))
+    assert len(workshop.names("records")) == 8
+    assert steps_and_values(EXACT, workshop) == [(0, workshop.run().series("loss:loss").values[0])]
+
+
 def test_a_missing_chunk_shows(workshop: Any, make_records: MakeRecords) -> None:
     writer = workshop.writer()
     for tick in range(3):

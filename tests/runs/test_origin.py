@@ -95,3 +95,18 @@ def test_a_chunk_beyond_the_last_is_foreign(workshop: Any, make_records: MakeRec
     workshop.store.put(name, bytes(twin.store.get(name)))
     assert examine(workshop.store).foreign == [
         f"{name} comes after chunk 0, the last that worker p0 in attempt 0 published: it is no part of the run."]
+
+
+def test_of_two_files_of_one_chunk_one_is_read_and_the_other_named(workshop: Any, make_records: MakeRecords) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    for tick, loss in ((0, 1.0), (5, 2.0)):
+        workshop.publish(workshop.writer(worker), make_records(tick, loss=loss))
+    used, beside = workshop.names("records")
+    run, diagnosis, result = workshop.run(), examine(workshop.store), workshop.feed().poll()
+    assert run.arrow(columns=["step"]).num_rows == 2
+    assert list(run.damage) == list(result.damage) == diagnosis.damaged
+    assert [beside in text for text in run.damage] == [True]
+    assert (len(result.views), diagnosis.leftover) == (1, [])
+    before = run.steps().tolist()
+    workshop.store.put(used, b"damaged")
+    assert sorted({*before, *workshop.run().steps().tolist()}) == [0, 5]

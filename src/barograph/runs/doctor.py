@@ -155,6 +155,7 @@ class _Examination:
                 last = pc.max(table["step"]).as_py()
                 span = _Span(min(span.first, _first_training_step(table)), max(span.last, last))
                 tensor_chunks.update(np.unique(table.filter(table["tensor"])["chunk"].to_numpy()).tolist())
+        self.diagnosis.damaged.extend(self._found.conflict_damage(stream, damaged))
         removed_through = self._removed_through(stream)
         self._note_gaps(stream, damaged, removed_through)
         there = {name.chunk for name in self._found.tensors.get(stream, ())}

@@ -8,7 +8,7 @@ from typing import Any
 
 from barograph.errors import DamagedChunk, NotARun, ObjectNotFound
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.manifest import Worker
+from barograph.model.manifest import Manifest, Worker
 from barograph.runs.claim import claimer_of
 from barograph.runs.events import SubjectTables
 from barograph.runs.layout import ENDINGS, MANIFEST, RETENTION, WORKERS, paper_name
@@ -82,8 +82,7 @@ class Feed:
         self._bad_papers: set[str] = set()
         self._missed: set[tuple[Stream, int]] = set()
         self._again = False
-        self._is_run = False
-        self._run_id = ""
+        self._manifest: Manifest | None = None
 
     def poll(self) -> FeedResult:
         """Return the steps that became complete since the last poll.
@@ -104,11 +103,10 @@ class Feed:
         return FeedResult(views, ended, drained, more, damage, self._cursor())
 
     def _check_run(self, found: Survey) -> None:
-        if not self._is_run:
+        if self._manifest is None:
             if not found.has_manifest:
                 raise NotARun(f"There is no run here: no {MANIFEST} ({self._store.url}).")
-            self._run_id = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST).run_id
-            self._is_run = True
+            self._manifest = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
 
     def _advance(self, found: Survey) -> bool:
         """Read and line up what there is; return whether more can be read at once."""
@@ -174,6 +172,7 @@ class Feed:
             if folder == WORKERS and attempt == self._attempt and (attempt, name) not in self._streams:
                 self._meet(name, attempt)
         for stream in self._streams_now():
+            stream.note_conflicts(found)
             name = stream.worker.name
             if (RETENTION, name, self._attempt) in found.papers:
                 note = self._paper(RETENTION, name, self._attempt, removed_through_from_bytes)
@@ -186,7 +185,8 @@ class Feed:
         worker = self._paper(WORKERS, name, attempt, worker_from_bytes)
         if worker is not None:
             position = self._positions.get((attempt, name), Position())
-            self._streams[attempt, name] = WorkerStream(worker, self._tables, position, self._run_id)
+            run_id = self._manifest.run_id if self._manifest else ""
+            self._streams[attempt, name] = WorkerStream(worker, self._tables, position, run_id)
 
     def _paper(self, folder: str, worker: str, attempt: int, read: Callable[[memoryview, str], Any]) -> Any:
         name = paper_name(folder, worker, attempt)

@@ -338,7 +338,9 @@ class Run:
         return view_from_rows(_speaking(self._records.by_worker(query, SCHEMA.names, worker)))
 
     def _saved(self, attempt: int, worker: str, chunk: int, entry: str) -> NDArray[Any]:
-        damage = DamagedChunk(f"The tensor {entry} is lost: the file of chunk {chunk} of {worker} is gone ({self.url}).")
+        damage = DamagedChunk(
+            f"The tensor {entry} is lost: the file of chunk {chunk} of {worker} is gone ({self.url})."
+        )
         for name in self._records.survey.tensors.get((attempt, worker), ()):
             if name.chunk == chunk:
                 try:

@@ -49,7 +49,9 @@ class Records:
     @property
     def damage(self) -> tuple[str, ...]:
         """What could not be read so far, one sentence a file."""
-        return tuple(self._shelf.damage.values())
+        shelf = self._shelf
+        conflicts = (text for name in shelf.streams() for text in shelf.survey.conflict_damage(name, shelf.damage))
+        return (*shelf.damage.values(), *conflicts)
 
     def refresh(self) -> None:
         """See what was published since."""

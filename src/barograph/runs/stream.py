@@ -48,6 +48,7 @@ class WorkerStream:
         self.removed_through = -1
         self.damage: list[str] = []
         self._damaged: set[str] = set()
+        self._conflicts: set[str] = set()
 
     @property
     def position(self) -> Position:
@@ -100,6 +101,13 @@ class WorkerStream:
             if file.last >= self._next.chunk:
                 return file
         return None
+
+    def note_conflicts(self, found: Survey) -> None:
+        """Note in `damage`, once each, the files that are passed over though no other one has all their rows."""
+        for text in found.conflict_damage((self.worker.attempt, self.worker.name), self._damaged):
+            if text not in self._conflicts:
+                self._conflicts.add(text)
+                self.damage.append(text)
 
     def read(self, store: Store, file: ChunkName) -> None:
         """Read a file that `unread` returned.
