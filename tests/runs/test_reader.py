@@ -18,6 +18,7 @@ import barograph
 from barograph.errors import (
     DamagedChunk,
     NotARun,
+    SplitTensor,
     UnknownKey,
     UnknownName,
     UnknownStep,
@@ -198,6 +199,31 @@ def test_a_tensor_whose_file_is_gone_is_named(workshop: Any, make_records: MakeR
     workshop.store.inner.delete(name)
     with pytest.raises(DamagedChunk, match="chunk 0 of p0"):
         workshop.run().tensor(WEIGHT, 0)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_part_of_a_split_tensor_is_not_given_for_the_whole(
+    workshop: Any, make_records: MakeRecords, seen: bool
+) -> None:
+    workshop.claim()
+    for rank in range(2):
+        writer = workshop.writer(workshop.worker(rank=rank, world_size=2))
+        part = np.array([1.0 + rank, 2.0], np.float32)
+        records = make_records(0, weight=part if seen else [], tensors={
+            WEIGHT: RawTensor("float32", (2,), part.tobytes())})
+        subjects = (replace(records.subjects[0], shard=True, whole=4), records.subjects[1])
+        workshop.publish(writer, replace(records, subjects=subjects))
+    run = workshop.run()
+    with pytest.raises(SplitTensor, match='worker="r0"; there are: r0, r1'):
+        run.tensor(WEIGHT, 0)
+    assert run.tensor(WEIGHT, 0, worker="r1").tolist() == [2.0, 2.0]
+
+
+def test_a_part_that_holds_every_element_is_the_tensor(workshop: Any, make_records: MakeRecords) -> None:
+    records = make_records(0, tensors={WEIGHT: RawTensor("float32", (2,), np.ones(2, np.float32).tobytes())})
+    subjects = (replace(records.subjects[0], shard=True, whole=2), records.subjects[1])
+    workshop.finished(replace(records, subjects=subjects))
+    assert workshop.run().tensor(WEIGHT, 0).tolist() == [1.0, 1.0]
 
 
 def test_a_tensor_of_another_run_is_damage(workshop: Any, make_records: MakeRecords, make_workshop: Any) -> None:

@@ -201,9 +201,12 @@ def _draft(steps: Sequence[CompactStep], subjects: _Codes[Subject]) -> _Drafted:
                 loose_codes.append(subjects.code(Subject(key)))
                 loose_steps.append(index)
                 drafted.loose_values.append(value)
-        for key in sorted(step.tensors.keys() - seen):
+        unseen = sorted(step.tensors.keys() - seen)
+        # Though nothing was summarised, whether it is a part of a split tensor must be known.
+        known = {subject.key: subject for subject in step.subjects} if unseen else {}
+        for key in unseen:
             loose_tensors.append(len(loose_codes))
-            loose_codes.append(subjects.code(Subject(key)))
+            loose_codes.append(subjects.code(known.get(key, Subject(key))))
             loose_steps.append(index)
             drafted.loose_values.append(0.0)
         drafted.moment_rows += len(step.rows)

@@ -13,7 +13,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from barograph.errors import DamagedChunk, NotARun, ObjectNotFound, UnknownKey, UnknownName, UnknownStep, nearest
+from barograph.errors import (
+    DamagedChunk,
+    NotARun,
+    ObjectNotFound,
+    SplitTensor,
+    UnknownKey,
+    UnknownName,
+    UnknownStep,
+    nearest,
+)
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding
 from barograph.model.key import Key, Kind, key_from_text, kind_from_name
@@ -249,21 +258,29 @@ class Run:
         Args:
             key, mode, optimizer: As for `series`.
             step: As the user counts.
-            worker: Whose; None: of the first worker that saved it.
+            worker: Whose, which of a tensor that is split over workers is this worker's part; None: of the first
+                worker that saved it.
 
         Raises:
             UnknownKey, UnknownWorker: The run holds no such thing.
             UnknownStep: It was not saved at that step.
+            SplitTensor: No worker was named, and each saved a part. A run does not say along which axis, so they
+                are yours to join: ask for the part of each.
             DamagedChunk: The file it was in is damaged or gone.
         """
         wanted = _key(key)
         query = _query(wanted, mode, optimizer, step, step + 1)
-        table = self._records.table(query, ("attempt", "worker", "chunk", "tick", "tensor"), worker)
+        table = self._records.table(query, ("attempt", "worker", "chunk", "tick", "tensor", "shard", "whole"), worker)
         rows = table.filter(table["tensor"]).to_pylist()
         if not rows:
             raise self._not_at(wanted, step, "saved whole")
         row = min(rows, key=lambda row: (worker_order(row["worker"]), -row["attempt"], -row["tick"]))
-        return self._saved(row["attempt"], row["worker"], row["chunk"], tensor_entry(row["tick"], wanted))
+        array = self._saved(row["attempt"], row["worker"], row["chunk"], tensor_entry(row["tick"], wanted))
+        if row["shard"] and worker is None and array.size != row["whole"]:
+            parts = sorted({row["worker"] for row in rows}, key=worker_order)
+            raise SplitTensor(f"{wanted} is split over workers, and each saved a part at step {step}. Ask for the part "
+                              f'of one of them, worker="{parts[0]}"; there are: {", ".join(parts)} ({self.url}).')
+        return array
 
     def views(self) -> Iterator[StepView]:
         """Yield every complete step there is by now, in order, those of all attempts."""
