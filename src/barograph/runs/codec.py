@@ -25,6 +25,8 @@ from barograph.runs.merging import means_of_rows
 from barograph.runs.pending import NO_POINTS, CompactStep, Points
 from barograph.runs.schema import COUNTS, ROW_GROUP_ROWS, SCHEMA, UNIT_LISTS, WRITER_OPTIONS
 
+_NONE = np.empty(0, np.intp)
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkNotes:
@@ -135,8 +137,11 @@ def _table(steps: Sequence[CompactStep], points: Points, worker: str, attempt: i
     drafted.subject_codes.append(_point_subjects(points, subjects))
     subject_codes = np.concatenate(drafted.subject_codes)
     rows = len(subject_codes)
-    # A stable sort by key keeps the order of ticks within each key: steps and points are in that order.
-    order = np.argsort(_ranks(subjects)[subject_codes], kind="stable")
+    ticks = np.concatenate([
+        np.array([step.step.tick for step in steps], np.int64)[np.concatenate([*drafted.step_codes, _NONE])],
+        points.points["tick"],
+    ])
+    order = np.lexsort((ticks, _ranks(subjects)[subject_codes]))
     place = np.empty(rows, np.intp)
     place[order] = np.arange(rows)
 
@@ -156,7 +161,7 @@ def _table(steps: Sequence[CompactStep], points: Points, worker: str, attempt: i
     tensor = np.zeros(rows, bool)
     tensor[place[drafted.tensor_rows]] = True
     position = np.full(rows, -1, np.int32)
-    position[place[:moment_rows]] = np.concatenate([*(step.rows for step in steps), np.empty(0, np.intp)])
+    position[place[:moment_rows]] = np.concatenate([*(step.rows for step in steps), _NONE])
 
     columns = {
         "attempt": pa.array(np.full(rows, attempt, np.int32)),
@@ -166,7 +171,7 @@ def _table(steps: Sequence[CompactStep], points: Points, worker: str, attempt: i
         "position": pa.array(position, mask=position < 0),
         "value": pa.array(value, mask=~has_value),
         **_subject_columns(subjects, subject_codes[order]),
-        **_step_columns(steps, np.concatenate([*drafted.step_codes, np.empty(0, np.intp)]), points, order),
+        **_step_columns(steps, np.concatenate([*drafted.step_codes, _NONE]), points, order),
         **_moment_columns(moments, place[:moment_rows], rows),
         **_histogram_columns(steps, place, rows),
         **_unit_columns(steps, place, rows),
@@ -230,10 +235,10 @@ class _Codes(Generic[Item]):
 
 
 def _ranks(subjects: _Codes[Subject]) -> NDArray[np.int32]:
-    order = sorted(subjects.items, key=lambda subject: (subject.key.kind.value, subject.key.path))
-    ranks = np.empty(len(order), np.int32)
-    ranks[[subjects.items[subject] for subject in order]] = np.arange(len(order), dtype=np.int32)
-    return ranks
+    # Of one key there may be several subjects: its type may change, or it may be split from some step on.
+    keys = [(subject.key.kind.value, _text(subject.key.path)) for subject in subjects.items]
+    rank_of_key = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+    return np.array([rank_of_key[key] for key in keys], np.int32)
 
 
 def _point_subjects(points: Points, subjects: _Codes[Subject]) -> NDArray[np.int32]:
@@ -242,9 +247,13 @@ def _point_subjects(points: Points, subjects: _Codes[Subject]) -> NDArray[np.int
     return subject_of_point
 
 
-def _texts(values: Iterable[str], codes: NDArray[np.int32]) -> pa.Array:
+def _text(value: str) -> str:
     # Lone surrogates (from file names that are not UTF-8) cannot be written; they become "?".
-    texts = [value.encode("utf-8", "replace").decode() for value in values]
+    return value.encode("utf-8", "replace").decode()
+
+
+def _texts(values: Iterable[str], codes: NDArray[np.int32]) -> pa.Array:
+    texts = [_text(value) for value in values]
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(texts, pa.string()))
 
 

@@ -95,11 +95,11 @@ def publish_compacted(store: Store, files: Sequence[Published]) -> Published:
 
 
 def sorted_by_key(table: pa.Table) -> pa.Table:
-    """Return the rows sorted by kind and path; rows of one key stay in the order they are in."""
+    """Return the rows of one worker and attempt sorted by kind, path and tick, as in a chunk."""
     table = table.unify_dictionaries().combine_chunks()
     kinds, paths = dictionary_column(table, "kind"), dictionary_column(table, "path")
     rank = kinds.ranks()[kinds.codes] * len(paths.texts) + paths.ranks()[paths.codes]
-    return table.take(pa.array(np.argsort(rank, kind="stable")))
+    return table.take(pa.array(np.lexsort((table["tick"].to_numpy(), rank))))
 
 
 def _level(name: ChunkName) -> int:
