@@ -259,6 +259,37 @@ def test_losses_merge_over_ranks_and_replicas_are_the_firsts(workshop: Any, make
     assert run.at(1).workers == ("r0", "r1")
 
 
+def test_a_merged_series_is_in_the_order_of_steps_whatever_the_clocks_say(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    workshop.claim()
+    clocks = [{0: 50.0, 2: 10.0, 3: 40.0, 5: 30.0}, {1: 4000.0, 2: 5.0, 3: 5000.0, 4: 3.0, 5: 3000.0}]
+    for rank, clock in enumerate(clocks):
+        writer = workshop.writer(workshop.worker(rank=rank, world_size=2))
+        for number, time_unix in clock.items():
+            records = make_records(number, loss=float(number))
+            workshop.publish(writer, replace(records, step=replace(records.step, time_unix=time_unix)))
+    series = workshop.run().series(LOSS)
+    assert series.steps.tolist() == [0, 1, 2, 3, 4, 5]
+    assert series.values.tolist() == [0, 1, 2, 3, 4, 5]
+    assert series.times.tolist() == [50.0, 4000.0, 10.0, 40.0, 3.0, 30.0]
+
+
+def test_a_merged_series_of_all_modes_is_in_the_order_of_the_first_rank(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    workshop.claim()
+    for rank in range(2):
+        writer = workshop.writer(workshop.worker(rank=rank, world_size=2))
+        steps = [make_records(0, 0), make_records(1, 1, mode=Mode.EVAL), make_records(2, 1), make_records(3, 2)]
+        if rank:
+            steps = [*steps[:3], make_records(3, 2, mode=Mode.PREDICT, loss=7.0), make_records(4, 2)]
+        workshop.publish(writer, *steps)
+    series = workshop.run().series(LOSS, mode=None)
+    assert series.steps.tolist() == [0, 1, 1, 2, 2]
+    assert series.values.tolist() == [0.5, 0.5, 0.5, 0.5, 7.0]
+
+
 def test_shards_merge_over_ranks(workshop: Any, make_records: MakeRecords) -> None:
     workshop.claim()
     parts = ([1.0, 2.0], [-5.0])
