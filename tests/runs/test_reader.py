@@ -369,6 +369,59 @@ def test_each_optimizer_is_superseded_by_its_own_steps(workshop: Any, make_recor
     assert run.series(LOSS, optimizer="g").values.tolist() == [1.0, 1.0, 2.0]
 
 
+def damage(workshop: Any, words: str) -> None:
+    for name in workshop.names("records"):
+        if words in name:
+            workshop.store.inner.put(name, b"damaged")
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_later_attempt_supersedes_though_its_first_chunk_is_lost(
+    workshop: Any, make_records: MakeRecords, ended: bool
+) -> None:
+    first = workshop.writer()
+    workshop.publish(first, *(make_records(tick, loss=float(tick)) for tick in range(8)))
+    first.close(EndState.FAILED)
+    second = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    for tick in range(4):
+        workshop.publish(second, make_records(tick, tick + 4, loss=100.0 + tick))
+    if ended:
+        second.close(EndState.FINISHED)
+        assert len(workshop.names("records/p0")) == 2
+    damage(workshop, "/0001-00000000")
+    run = workshop.run()
+    assert run.series(LOSS).values.tolist() == [0, 1, 2, 3, *([] if ended else [101, 102, 103])]
+    assert len(run.damage) == 1
+
+
+def test_where_nothing_tells_where_an_attempt_began_earlier_ones_are_left_out(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    first = workshop.writer()
+    workshop.publish(first, *(make_records(tick, loss=float(tick)) for tick in range(8)))
+    first.close(EndState.FAILED)
+    second = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    workshop.publish(second, make_records(0, 4, loss=100.0))
+    damage(workshop, "/0001-00000000")
+    run = workshop.run()
+    assert len(run.series(LOSS)) == 0
+    assert "Where attempt 1 began cannot be told" in run.damage[1]
+
+
+def test_a_rank_tells_where_an_attempt_began_for_one_that_cannot(workshop: Any, make_records: MakeRecords) -> None:
+    for attempt, numbers in enumerate((range(8), range(4, 6))):
+        assert workshop.claim() == attempt
+        for rank in range(2):
+            worker = workshop.worker(rank=rank, world_size=2, attempt=attempt)
+            workshop.publish(workshop.writer(worker), *(
+                make_records(tick, number, loss=10.0 * attempt) for tick, number in enumerate(numbers)))
+            workshop.kill(worker)
+    damage(workshop, "r1/0001-00000000")
+    run = workshop.run()
+    assert run.series(LOSS).values.tolist() == [0, 0, 0, 0, 10, 10]
+    assert len(run.damage) == 1
+
+
 def test_tables_for_arrow_pandas_and_polars(workshop: Any, make_records: MakeRecords) -> None:
     workshop.finished(*(make_records(tick) for tick in range(3)))
     run = workshop.run()

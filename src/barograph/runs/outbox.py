@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from barograph.errors import UnsupportedDtype
 from barograph.model.manifest import Worker
+from barograph.model.step import Mode
 from barograph.runs.codec import ChunkNotes, encode
 from barograph.runs.layout import ChunkName, TensorsName, digest_of
 from barograph.runs.pending import POINT, CompactStep, Points
@@ -71,6 +73,8 @@ class Outbox:
         self._points: list[Points] = []
         self._sealed: deque[_Sealed] = deque()
         self._next_chunk = first_chunk
+        # Who goes on after a writer that is gone does not know how that one began.
+        self._first_steps: dict[str, int] | None = None if first_chunk else {}
         self.problems: list[str] = []
         self.open_bytes = 0
         self.open_points = 0
@@ -79,6 +83,11 @@ class Outbox:
     def next_chunk(self) -> int:
         """Sequence number of the chunk being filled."""
         return self._next_chunk
+
+    @property
+    def first_steps(self) -> Mapping[str, int] | None:
+        """Optimizer to its first training step in what was sealed; None where this writer did not begin."""
+        return self._first_steps
 
     @property
     def is_open(self) -> bool:
@@ -133,7 +142,8 @@ class Outbox:
         points = Points(series, np.concatenate([np.empty(0, POINT), *(piece.points for piece in pieces)]))
         worker, chunk = self._worker, self._next_chunk
         tensors = self._tensors_of(steps)
-        notes = replace(notes, run_id=worker.run_id)
+        first_steps = None if self._first_steps is None else _first_steps(steps, points, self._first_steps)
+        notes = replace(notes, run_id=worker.run_id, first_steps=first_steps)
         data = encode(steps, points, worker=worker.name, attempt=worker.attempt, chunk=chunk, notes=notes)
         name = ChunkName(worker.name, worker.attempt, chunk, chunk, digest_of(data))
         files: tuple[tuple[TensorsName, int], ...] = ()
@@ -142,6 +152,7 @@ class Outbox:
         published = Published(name, len(data), rows, files, _last_steps(steps, points))
         self._sealed.append(_Sealed(published, data, tensors, len(steps), points_count))
         self._next_chunk += 1
+        self._first_steps = first_steps
         return published.total_bytes - held_bytes
 
     def publish(self) -> Published | None:
@@ -171,6 +182,20 @@ class Outbox:
         worker = self._worker
         origin = TensorsOrigin(worker.run_id, worker.name, worker.attempt, self._next_chunk)
         return tensors_bytes(arrays, origin) if arrays else None
+
+
+def _first_steps(steps: list[CompactStep], points: Points, before: Mapping[str, int]) -> dict[str, int]:
+    """Return each optimizer's first training step; what the script logged is none, nor an evaluation."""
+    first = dict(before)
+    for step in (item.step for item in steps if item.step.mode is Mode.TRAIN):
+        first[step.optimizer] = min(step.number, first.get(step.optimizer, step.number))
+    codes = points.points["series"]
+    for code in np.unique(codes).tolist():
+        series = points.series[code]
+        if not series.logged and series.mode is Mode.TRAIN:
+            number = int(points.points["step"][codes == code].min())
+            first[series.optimizer] = min(number, first.get(series.optimizer, number))
+    return first
 
 
 def _last_steps(steps: list[CompactStep], points: Points) -> dict[str, int]:

@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from barograph.errors import StoreUnavailable, UnknownWorker, nearest
+from barograph.errors import DamagedChunk, ObjectNotFound, StoreUnavailable, UnknownWorker, nearest
 from barograph.model.key import Key, Kind
-from barograph.model.step import Mode
+from barograph.runs.beginnings import Beginning, beginning_in, supersession_from
 from barograph.runs.events import dictionary_column
-from barograph.runs.layout import ChunkName
+from barograph.runs.layout import ENDINGS, ChunkName, paper_name
+from barograph.runs.papers import first_steps_from_bytes
 from barograph.runs.query import Query
 from barograph.runs.schema import SCHEMA
 from barograph.runs.shelf import Shelf
@@ -36,9 +37,11 @@ class Records:
     """
 
     def __init__(self, store: Store, run_id: str) -> None:
+        self._store = store
         self._shelf = Shelf(store, run_id)
         self._supersession: tuple[Survey, Supersession] | None = None
-        self._starts: dict[ChunkName, dict[str, int]] = {}
+        self._begun: dict[ChunkName, Beginning] = {}
+        self._untold: list[str] = []
         self._keys: dict[ChunkName, frozenset[Key]] = {}
 
     @property
@@ -51,7 +54,7 @@ class Records:
         """What could not be read so far, one sentence a file."""
         shelf = self._shelf
         conflicts = (text for name in shelf.streams() for text in shelf.survey.conflict_damage(name, shelf.damage))
-        return (*shelf.damage.values(), *conflicts)
+        return (*shelf.damage.values(), *conflicts, *self._untold)
 
     def refresh(self) -> None:
         """See what was published since."""
@@ -116,7 +119,8 @@ class Records:
         return mine
 
     def _attempts(self) -> set[int]:
-        return {attempt for attempt, _ in self._shelf.streams()}
+        # One of which nothing is left but the last words may have superseded others all the same.
+        return {attempt for attempt, _ in {*self._shelf.streams(), *self._ended()}}
 
     def _counting(self, table: pa.Table, attempt: int) -> pa.Table:
         if attempt == max(self._attempts()) or not len(table):
@@ -129,18 +133,32 @@ class Records:
     def _superseding(self) -> Supersession:
         # Looking into files may bring a newer survey, so what was made of one is asked for by that one alone.
         if self._supersession is None or self._supersession[0] is not self._shelf.survey:
-            supersession = self._first_steps()
+            supersession, self._untold = self._first_steps()
             self._supersession = self._shelf.survey, supersession
         return self._supersession[1]
 
-    def _first_steps(self) -> Supersession:
-        look = self._shelf.look(self._shelf.streams(), lambda _, file: _first_steps_in(file), known=self._starts)
-        self._starts = dict(look)
-        starts: dict[tuple[int, str], int] = {}
-        for name, firsts in self._starts.items():
-            for optimizer, step in firsts.items():
-                starts[name.attempt, optimizer] = min(step, starts.get((name.attempt, optimizer), step))
-        return Supersession(starts)
+    def _first_steps(self) -> tuple[Supersession, list[str]]:
+        first = min(self._attempts())
+        later = [stream for stream in self._shelf.streams() if stream[0] > first]
+        self._begun = dict(self._shelf.look(later, beginning_in, known=self._begun))
+        told: dict[Stream, list[Beginning]] = {stream: [] for stream in later}
+        for name, beginning in self._begun.items():
+            told[name.attempt, name.worker].append(beginning)
+        for attempt, worker in self._ended() | set(later):
+            if attempt > first and not any(item.certain for item in told.get((attempt, worker), ())):
+                told.setdefault((attempt, worker), []).extend(self._told_at_the_end(attempt, worker))
+        return supersession_from(told)
+
+    def _ended(self) -> set[Stream]:
+        return {(attempt, worker) for folder, worker, attempt in self._shelf.survey.papers if folder == ENDINGS}
+
+    def _told_at_the_end(self, attempt: int, worker: str) -> list[Beginning]:
+        name = paper_name(ENDINGS, worker, attempt)
+        try:
+            firsts = first_steps_from_bytes(self._store.get(name), name)
+        except (ObjectNotFound, DamagedChunk):
+            return []
+        return [] if firsts is None else [Beginning(firsts, certain=True)]
 
 
 def _keys_in(file: pq.ParquetFile) -> frozenset[Key]:
@@ -149,14 +167,3 @@ def _keys_in(file: pq.ParquetFile) -> frozenset[Key]:
     pairs = np.unique(kinds.codes * len(paths.texts) + paths.codes).tolist()
     count = len(paths.texts)
     return frozenset(Key(Kind(kinds.texts[pair // count]), paths.texts[pair % count]) for pair in pairs)
-
-
-def _first_steps_in(file: pq.ParquetFile) -> dict[str, int]:
-    """Return the first training step of each optimizer; a number that was logged is none, nor an evaluation."""
-    table = file.read(columns=["step", "optimizer", "mode", "skipped"], use_threads=False).unify_dictionaries()
-    modes = dictionary_column(table, "mode")
-    trains = np.array([text == Mode.TRAIN.value for text in modes.texts], bool)[modes.codes]
-    trains &= table["skipped"].is_valid().to_numpy()
-    optimizers = dictionary_column(table, "optimizer")
-    codes, steps = optimizers.codes[trains], table["step"].to_numpy()[trains]
-    return {optimizers.texts[code]: int(steps[codes == code].min()) for code in np.unique(codes).tolist()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ class Supersession:
 
     Args:
         starts: Attempt and optimizer to the first training step.
+        untold: Attempts of which it cannot be told where they began: they may have made any step again.
 
     Example:
         >>> rule = Supersession({(0, ""): 0, (1, ""): 100})
@@ -30,12 +31,13 @@ class Supersession:
         [False, True]
     """
 
-    def __init__(self, starts: Mapping[tuple[int, str], int]) -> None:
+    def __init__(self, starts: Mapping[tuple[int, str], int], untold: Collection[int] = ()) -> None:
         self._starts = starts
+        self._untold = untold
 
     def limit(self, attempt: int, optimizer: str) -> int | None:
         """Return the first step of an optimizer that a later attempt made again; None if none did."""
-        later = {other for other, _ in self._starts if other > attempt}
+        later = {other for other in (*self._untold, *(begun for begun, _ in self._starts)) if other > attempt}
         limits = (self._start(other, optimizer) for other in later)
         return min((limit for limit in limits if limit is not None), default=None)
 
@@ -57,6 +59,8 @@ class Supersession:
         return counting
 
     def _start(self, attempt: int, optimizer: str) -> int | None:
+        if attempt in self._untold:
+            return 0
         own = self._starts.get((attempt, optimizer))
         if own is not None or optimizer:
             return own
