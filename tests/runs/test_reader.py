@@ -32,7 +32,9 @@ from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.model.tensor import RawTensor
 from barograph.runs.doctor import examine
+from barograph.runs.gaps import Gaps
 from barograph.runs.roster import Standing
+from barograph.runs.survey import surveyed
 from barograph.store.urls import store_from_url
 
 MakeRecords = Callable[..., StepRecords]
@@ -420,6 +422,64 @@ def test_a_rank_tells_where_an_attempt_began_for_one_that_cannot(workshop: Any, 
     run = workshop.run()
     assert run.series(LOSS).values.tolist() == [0, 0, 0, 0, 10, 10]
     assert len(run.damage) == 1
+
+
+def test_missing_chunks_are_damage(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    for tick in range(6):
+        workshop.publish(writer, make_records(tick))
+    run = workshop.run()
+    assert run.damage == ()
+    for name in [workshop.names("records")[index] for index in (0, 2, 3)]:
+        workshop.store.inner.delete(name)
+    run.refresh()
+    assert run.steps().tolist() == [1, 4, 5]
+    assert run.damage == ("Chunk 0 of worker p0 in attempt 0 cannot be read.",
+                          "Chunks 2 to 3 of worker p0 in attempt 0 cannot be read.")
+    assert len(list(run.views())) == 3
+    assert len(run.damage) == 2
+
+
+def test_missing_last_chunks_are_known_from_the_ending(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0))
+    workshop.store.inner.delete(workshop.names("records")[0])
+    assert workshop.run().damage == ("Chunk 0 of worker p0 in attempt 0 cannot be read.",)
+
+
+def test_chunks_that_were_removed_as_asked_are_not_missing(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(*(make_records(tick) for tick in range(9)), keep_last=2)
+    run = workshop.run()
+    assert run.steps()[0] > 0
+    assert run.damage == ()
+    (note,) = workshop.names("retention")
+    workshop.store.inner.put(note, b"{}")
+    assert [note in text for text in workshop.run().damage] == [False, True]
+
+
+def test_a_chunk_that_one_listing_missed_is_no_damage(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    for tick in range(31):
+        workshop.publish(writer, make_records(tick))
+    run = workshop.run()
+    workshop.publish(writer, make_records(31))
+    workshop.publish(writer)
+    writer.close(EndState.FINISHED)
+    stale = surveyed([item for item in workshop.store.list() if not item.name.startswith("records")])
+    assert Gaps(workshop.store).named(stale) == []
+    assert run.damage == ()
+
+
+def test_what_a_feed_or_a_finding_could_not_read_is_damage(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.finished(make_records(0))
+    workshop.store.put("findings/G101-0-0123456789ab.opened.json", b"{}")
+    run = workshop.run()
+    assert run.findings == ()
+    assert ["findings/G101" in text for text in run.damage] == [True]
+    damage(workshop, "/0000-")
+    followed = workshop.run()
+    assert list(followed.follow(wait=workshop.clock.advance)) == []
+    assert "records/p0" in followed.damage[0]
+    assert writer.chunks == 1
 
 
 def test_tables_for_arrow_pandas_and_polars(workshop: Any, make_records: MakeRecords) -> None:

@@ -32,6 +32,7 @@ from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.runs.feed import Feed
 from barograph.runs.findings import read_findings
+from barograph.runs.gaps import Gaps
 from barograph.runs.layout import MANIFEST
 from barograph.runs.moment import view_from_rows
 from barograph.runs.papers import manifest_from_bytes
@@ -73,7 +74,7 @@ class Run:
     """A run as it was when it was opened, or last refreshed.
 
     Where a run was resumed, a later attempt supersedes an earlier one from its first step on, so every step is
-    there once. Files that are damaged are named in `damage`, and everything else still reads.
+    there once. What is damaged or missing is named in `damage`, and everything else still reads.
 
     Args:
         store: Where it is.
@@ -89,6 +90,9 @@ class Run:
             raise NotARun(f"There is no run here: no {MANIFEST} ({store.url}).") from None
         self._records = Records(store, self.manifest.run_id)
         self._roster = Roster(store, self._clock)
+        self._gaps = Gaps(store)
+        # In the order in which it was met, each once.
+        self._heard: dict[str, None] = {}
 
     def __repr__(self) -> str:
         return f"Run({self.url!r})"
@@ -105,13 +109,19 @@ class Run:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What could not be read so far, one sentence each. `doctor.examine` looks at everything."""
-        return (*self._records.damage, *self._roster.damage)
+        """What could not be read so far, and which chunks are missing, one sentence each.
+
+        Files are looked at when something is asked of them; `doctor.examine` looks at everything.
+        """
+        missing = self._gaps.named(self._records.survey)
+        return tuple(dict.fromkeys((*self._records.damage, *missing, *self._roster.damage, *self._heard)))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What a watcher found, by the step it began."""
-        return read_findings(self.store).findings
+        log = read_findings(self.store)
+        self._heard.update(dict.fromkeys(log.damage))
+        return log.findings
 
     def refresh(self) -> None:
         """See what was published since."""
@@ -288,6 +298,7 @@ class Run:
         more = True
         while more:
             result = feed.poll()
+            self._heard.update(dict.fromkeys(result.damage))
             yield from result.views
             more = result.more
 
@@ -301,6 +312,7 @@ class Run:
         feed = Feed(self.store, clock=self._clock)
         while True:
             result = feed.poll()
+            self._heard.update(dict.fromkeys(result.damage))
             yield from result.views
             if result.ended:
                 return

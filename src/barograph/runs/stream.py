@@ -10,6 +10,7 @@ from barograph.errors import DamagedChunk
 from barograph.model.manifest import Worker
 from barograph.model.step import Mode
 from barograph.runs.events import StepEvent, SubjectTables, all_rows, events_of
+from barograph.runs.gaps import missing_chunks
 from barograph.runs.layout import ChunkName
 from barograph.runs.origin import open_published
 from barograph.runs.survey import Survey
@@ -146,6 +147,4 @@ class WorkerStream:
     def _note_missing(self, before: int) -> None:
         first = max(self._next.chunk, self.removed_through + 1)
         if first < before:
-            which = f"chunk {first}" if first == before - 1 else f"chunks {first} to {before - 1}"
-            whose = f"worker {self.worker.name} in attempt {self.worker.attempt}"
-            self.damage.append(f"{which.capitalize()} of {whose} cannot be read.")
+            self.damage.append(missing_chunks((self.worker.attempt, self.worker.name), first, before))
