@@ -13,9 +13,11 @@ from barograph.errors import DamagedChunk
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords
+from barograph.runs.codec import ChunkNotes, parquet_bytes
 from barograph.runs.doctor import examine
 from barograph.runs.layout import chunk_from_name, digest_of
 from barograph.runs.origin import open_published
+from barograph.runs.schema import SCHEMA
 from barograph.store.urls import store_from_url
 
 MakeRecords = Callable[..., StepRecords]
@@ -73,6 +75,26 @@ def test_a_file_that_does_not_say_of_which_run_it_is_is_read(workshop: Any, make
     workshop.store.put(f"{name[:-len('.parquet') - 32]}{digest_of(data)}.parquet", data)
     assert workshop.run().steps().tolist() == [0]
     assert workshop.run().damage == ()
+
+
+@pytest.mark.parametrize(("column", "word"), [("kind", "momentum"), ("mode", "tuning")])
+def test_rows_of_a_kind_or_mode_that_nobody_knows_are_named_and_the_rest_is_read(
+    workshop: Any, make_records: MakeRecords, column: str, word: str
+) -> None:
+    writer = workshop.writer()
+    for tick in range(3):
+        workshop.publish(writer, make_records(tick))
+    name = workshop.names("records")[1]
+    table = pq.read_table(pa.BufferReader(bytes(workshop.store.get(name))))
+    table = table.set_column(table.column_names.index(column), column, pa.array([word, word]).dictionary_encode())
+    data = parquet_bytes(table.cast(SCHEMA), ChunkNotes())
+    workshop.store.delete(name)
+    workshop.store.put(f"{name[:-len('.parquet') - 32]}{digest_of(data)}.parquet", data)
+    run = workshop.run()
+    assert run.keys() == [LOSS, Key(Kind.WEIGHT, "fc.weight")]
+    assert run.steps(None).tolist() == [0, 2]
+    assert [view.step.number for view in workshop.run().views()] == [0, 2]
+    assert all(f'of the {column} "{word}"' in texts[0] for texts in (run.damage, examine(workshop.store).damaged))
 
 
 def test_files_made_one_keep_saying_of_which_run_they_are(workshop: Any, make_records: MakeRecords) -> None:

@@ -12,12 +12,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from barograph.errors import DamagedChunk
+from barograph.model.key import Kind
+from barograph.model.step import Mode
 from barograph.runs.codec import notes_of
 from barograph.runs.events import open_records
 from barograph.runs.layout import ChunkName
 from barograph.runs.proof import proved
 from barograph.runs.schema import SCHEMA
 from barograph.store.base import Store
+
+_WORDS = {"kind": frozenset(map(str, Kind)), "mode": frozenset(map(str, Mode))}
 
 
 def open_published(store: Store, name: ChunkName, run_id: str) -> pq.ParquetFile:
@@ -39,16 +43,31 @@ def open_published(store: Store, name: ChunkName, run_id: str) -> pq.ParquetFile
 
 
 def check_origin(records: pq.ParquetFile, name: ChunkName, run_id: str) -> None:
-    """Raise DamagedChunk where a file is of another run, worker, attempt or chunk than its name and place say."""
+    """Raise DamagedChunk where a file is of another run, worker, attempt or chunk than its name and place say.
+
+    So it is where rows are of a kind or mode that nobody here knows: what they are of could not be told.
+    """
     said = notes_of(records.metadata.metadata, str(name)).run_id
     if said and run_id and said != run_id:
         raise DamagedChunk(f"The file is of another run, {said}; this one is {run_id} ({name}).")
     if not records.metadata.num_rows:
         return
+    _check_words(records, name)
     first, last = _extremes(records, "chunk")
     mine = _extremes(records, "attempt") == (name.attempt,) * 2 and _extremes(records, "worker") == (name.worker,) * 2
     if not (mine and name.first <= first and last <= name.last):
         raise DamagedChunk(f"The file holds rows of another worker, attempt or chunk than its name says ({name}).")
+
+
+def _check_words(records: pq.ParquetFile, name: ChunkName) -> None:
+    table = records.read(columns=list(_WORDS), use_threads=False)
+    for column, known in _WORDS.items():
+        for part in table[column].chunks:
+            if known.issuperset(part.dictionary.to_pylist()):
+                continue
+            # What a dictionary holds and no row has is no row's.
+            for word in sorted(set(part.unique().to_pylist()) - known):
+                raise DamagedChunk(f'The file holds rows of the {column} "{word}", which nobody here knows ({name}).')
 
 
 def _extremes(records: pq.ParquetFile, column: str) -> tuple[Any, Any]:

@@ -141,10 +141,12 @@ class Records:
         first = min(self._attempts())
         later = [stream for stream in self._shelf.streams() if stream[0] > first]
         self._begun = dict(self._shelf.look(later, beginning_in, known=self._begun))
-        told: dict[Stream, list[Beginning]] = {stream: [] for stream in later}
+        # A worker of which no paper speaks and no file can be read never was: somebody put a file there.
+        declared = {(attempt, worker) for _, worker, attempt in self._shelf.survey.papers}
+        told: dict[Stream, list[Beginning]] = {stream: [] for stream in later if stream in declared}
         for name, beginning in self._begun.items():
-            told[name.attempt, name.worker].append(beginning)
-        for attempt, worker in self._ended() | set(later):
+            told.setdefault((name.attempt, name.worker), []).append(beginning)
+        for attempt, worker in self._ended():
             if attempt > first and not any(item.certain for item in told.get((attempt, worker), ())):
                 told.setdefault((attempt, worker), []).extend(self._told_at_the_end(attempt, worker))
         return supersession_from(told)

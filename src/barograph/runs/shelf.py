@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from barograph.errors import DamagedChunk, ObjectNotFound, StoreUnavailable
+from barograph.runs.events import open_records
 from barograph.runs.layout import ChunkName
-from barograph.runs.origin import open_published
+from barograph.runs.origin import check_origin
+from barograph.runs.proof import proved
 from barograph.runs.survey import Stream, Survey, survey
 from barograph.store.base import Store
 
@@ -74,7 +76,9 @@ class Shelf:
             footer = self._footers.get(file)
             if footer is not None and if_footer is not None and not if_footer(footer):
                 return file, None
-            records = open_published(self._store, file, self._run_id)
+            records = open_records(proved(self._store, str(file), file.digest), str(file))
+            if footer is None:
+                check_origin(records, file, self._run_id)
             self._footers[file] = records.metadata
             if if_footer is not None and not if_footer(records.metadata):
                 return file, None
