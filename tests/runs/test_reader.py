@@ -149,6 +149,36 @@ def test_what_the_run_does_not_hold_is_named(workshop: Any, make_records: MakeRe
         run.tensor(WEIGHT, 0)
 
 
+def test_what_cannot_be_asked_is_said_in_a_sentence(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0, 0, optimizer="gen"), make_records(1, 0, optimizer="disc"))
+    run = workshop.run()
+    for ask in (
+        lambda: run.series(LOSS, optimizer="gem"), lambda: run.steps(optimizer="gem"),
+        lambda: run.at(0, optimizer="gem"), lambda: run.summary(WEIGHT, 0, optimizer="gem"),
+        lambda: run.tensor(WEIGHT, 0, optimizer="gem"), lambda: run.arrow(optimizer="gem"),
+    ):
+        with pytest.raises(UnknownName, match=r'No optimizer "gem" made a step\. Did you mean "gen"'):
+            ask()
+    assert len(run.series(LOSS, optimizer="gen", start=5)) == 0
+    for ask in (lambda: run.series(LOSS, mode=3), lambda: run.steps(3), lambda: run.at(0, mode=3)):
+        with pytest.raises(UnknownName, match='"3" is no mode'):
+            ask()
+    with pytest.raises(UnknownName, match="3 is no key"):
+        run.series(3)
+    with pytest.raises(UnknownStep, match="step 5 of any mode"):
+        run.at(5, mode=None)
+    assert run.at(0, mode=None, optimizer="disc").step.optimizer == "disc"
+    assert run.arrow("loss", columns="step").to_pydict() == {"step": [0, 0]}
+    with pytest.raises(UnknownName, match="is no column"):
+        run.arrow(columns=[3])
+
+
+def test_an_optimizer_of_a_run_that_has_but_one_is_left_out(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0))
+    with pytest.raises(UnknownName, match="ask without"):
+        workshop.run().steps(optimizer="adam")
+
+
 def test_a_summary_comes_back_with_its_histogram(workshop: Any, make_records: MakeRecords) -> None:
     workshop.finished(make_records(0), make_records(1, weight=[0.5, math.nan, -8.0]))
     assert workshop.run().summary(WEIGHT, 1) == summarize(np.array([0.5, math.nan, -8.0], np.float32))

@@ -159,9 +159,12 @@ class Run:
             worker, optimizer: Only of this one.
 
         Raises:
+            UnknownName: There is no such mode or optimizer.
             UnknownWorker: No such worker published anything.
         """
         table = self._records.table(_query(mode=mode, optimizer=optimizer), ("step",), worker)
+        if not len(table):
+            self._check_optimizer(optimizer)
         return np.unique(table["step"].to_numpy())
 
     def series(
@@ -193,7 +196,7 @@ class Run:
 
         Raises:
             UnknownKey, UnknownWorker: The run holds no such thing.
-            UnknownName: There is no such statistic, or the key has none of that name.
+            UnknownName: There is no such statistic, mode or optimizer, or the key has no such statistic.
         """
         wanted, number = _key(key), statistic_named(statistic)
         # Of plain numbers there are no parts, so where one worker is, its rows are the series.
@@ -204,6 +207,7 @@ class Run:
         result = series_from_tables(wanted, number, _speaking(tables))
         if not len(result):
             self._check_key(wanted)
+            self._check_optimizer(optimizer)
             if any(len(table) for parts in tables.values() for table in parts):
                 usual = '"value"' if statistic != "value" else 'a statistic such as "mean_abs" or "l2"'
                 raise UnknownName(f"{wanted} has no {statistic}; ask for {usual}.")
@@ -221,13 +225,14 @@ class Run:
 
         Raises:
             UnknownKey, UnknownWorker: The run holds no such thing.
+            UnknownName: There is no such mode or optimizer.
             UnknownStep: The key was not summarised at that step.
         """
         wanted = _key(key)
         view = self._view(_query(wanted, mode, optimizer, step, step + 1), worker)
         summary = view.summary(wanted) if view else None
         if summary is None:
-            raise self._not_at(wanted, step, "summarised")
+            raise self._not_at(wanted, step, optimizer, "summarised")
         return summary
 
     def units(
@@ -239,22 +244,30 @@ class Run:
         view = self._view(_query(wanted, mode, optimizer, step, step + 1), worker)
         units = view.units(wanted) if view else None
         if units is None:
-            raise self._not_at(wanted, step, "summarised by unit")
+            raise self._not_at(wanted, step, optimizer, "summarised by unit")
         return units
 
     def at(
-        self, step: int, *, mode: Mode | str = Mode.TRAIN, worker: str | None = None, optimizer: str | None = None
+        self, step: int, *, mode: Mode | str | None = Mode.TRAIN, worker: str | None = None,
+        optimizer: str | None = None,
     ) -> StepView:
         """Return everything recorded in one step, merged over workers as rules see it.
 
+        Args:
+            step: As the user counts.
+            mode: Of this mode; None: of any, and of several the one recorded last.
+            worker, optimizer: Only of this one.
+
         Raises:
+            UnknownName: There is no such mode or optimizer.
             UnknownStep: Nothing was recorded in that step of that mode.
             UnknownWorker: No such worker published anything.
         """
         view = self._view(_query(None, mode, optimizer, step, step + 1), worker)
         if view is None:
             steps = self.steps(mode, worker=worker, optimizer=optimizer)
-            raise UnknownStep(f"Nothing was recorded in step {step} of mode {Mode(mode).value}. {_known_steps(steps)}")
+            which = "any mode" if mode is None else f"mode {mode}"
+            raise UnknownStep(f"Nothing was recorded in step {step} of {which}. {_known_steps(steps)}")
         return view
 
     def tensor(
@@ -283,7 +296,7 @@ class Run:
         table = self._records.table(query, ("attempt", "worker", "chunk", "tick", "tensor", "shard", "whole"), worker)
         rows = table.filter(table["tensor"]).to_pylist()
         if not rows:
-            raise self._not_at(wanted, step, "saved whole")
+            raise self._not_at(wanted, step, optimizer, "saved whole")
         row = min(rows, key=lambda row: (worker_order(row["worker"]), -row["attempt"], -row["tick"]))
         array = self._saved(row["attempt"], row["worker"], row["chunk"], tensor_entry(row["tick"], wanted))
         if row["shard"] and worker is None and array.size != row["whole"]:
@@ -329,29 +342,33 @@ class Run:
         optimizer: str | None = None,
         start: int | None = None,
         stop: int | None = None,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | str | None = None,
     ) -> pa.Table:
         """Return rows as an Arrow table, columns as `FORMAT.md` says, superseded rows left out.
 
         Args:
             kind, path: As for `keys`.
             mode, worker, optimizer, start, stop: As for `series`.
-            columns: Only these.
+            columns: Only these, or this one.
 
         Raises:
-            UnknownName: There is no such kind or column.
+            UnknownName: There is no such kind, mode, optimizer or column.
             UnknownWorker: No such worker published anything.
         """
+        columns = (columns,) if isinstance(columns, str) else columns
         for name in columns or ():
             if name not in SCHEMA.names:
-                raise UnknownName(f'"{name}" is no column. {nearest(name, SCHEMA.names)}')
+                raise UnknownName(f'"{name}" is no column. {nearest(str(name), SCHEMA.names)}')
         query = _query(None, mode, optimizer, start, stop)
         tests = list(query.tests)
         if kind is not None:
             tests.append(equals("kind", kind_from_name(kind).value))
         if path != "*":
             tests.append(TextTest("path", lambda text: fnmatch.fnmatchcase(text, path)))
-        return self._records.table(Query(tests, start, stop), columns or SCHEMA.names, worker)
+        table = self._records.table(Query(tests, start, stop), columns or SCHEMA.names, worker)
+        if not len(table):
+            self._check_optimizer(optimizer)
+        return table
 
     def pandas(self, kind: Kind | str | None = None, path: str = "*", **filters: Any) -> pandas.DataFrame:
         """Return what `arrow` returns, for pandas."""
@@ -390,15 +407,28 @@ class Run:
         if key not in known:
             raise UnknownKey(f"The run holds no {key}. {nearest(str(key), map(str, known))}")
 
-    def _not_at(self, key: Key, step: int, what: str) -> UnknownKey | UnknownStep:
+    def _check_optimizer(self, optimizer: str | None) -> None:
+        known = self._records.known_optimizers() if optimizer is not None else frozenset()
+        if not known or optimizer in known:
+            return
+        names = known - {""}
+        which = nearest(str(optimizer), names) if names else "The run has but one, which has no name: ask without."
+        raise UnknownName(f'No optimizer "{optimizer}" made a step. {which}')
+
+    def _not_at(
+        self, key: Key, step: int, optimizer: str | None, what: str
+    ) -> UnknownKey | UnknownName | UnknownStep:
         try:
             self._check_key(key)
-        except UnknownKey as error:
+            self._check_optimizer(optimizer)
+        except (UnknownKey, UnknownName) as error:
             return error
         return UnknownStep(f"{key} was not {what} at step {step} ({self.url}).")
 
 
 def _key(key: Key | str) -> Key:
+    if not isinstance(key, Key | str):
+        raise UnknownName(f'{key!r} is no key. Ask for a `Key`, or for its text, such as "loss:loss".')
     return key_from_text(key) if isinstance(key, str) else key
 
 
@@ -411,7 +441,7 @@ def _query(
         tests += [equals("kind", key.kind.value), equals("path", key.path)]
     if mode is not None:
         if mode not in tuple(Mode):
-            raise UnknownName(f'"{mode}" is no mode. {nearest(mode, Mode)}')
+            raise UnknownName(f'"{mode}" is no mode. {nearest(str(mode), Mode)}')
         tests.append(equals("mode", Mode(mode).value))
     if optimizer is not None:
         tests.append(equals("optimizer", optimizer))

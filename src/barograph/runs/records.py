@@ -43,6 +43,7 @@ class Records:
         self._begun: dict[ChunkName, Beginning] = {}
         self._untold: list[str] = []
         self._keys: dict[ChunkName, frozenset[Key]] = {}
+        self._optimizers: dict[ChunkName, frozenset[str]] = {}
 
     @property
     def survey(self) -> Survey:
@@ -109,6 +110,12 @@ class Records:
         self._keys = dict(found)
         return frozenset().union(*self._keys.values())
 
+    def known_optimizers(self) -> frozenset[str]:
+        """Return every optimizer of which there is a row; "" is that of evaluations and of what was logged, too."""
+        found = self._shelf.look(self._shelf.streams(), lambda _, file: _optimizers_in(file), known=self._optimizers)
+        self._optimizers = dict(found)
+        return frozenset().union(*self._optimizers.values())
+
     def _streams(self, worker: str | None) -> list[Stream]:
         streams = self._shelf.streams()
         if worker is None:
@@ -169,3 +176,7 @@ def _keys_in(file: pq.ParquetFile) -> frozenset[Key]:
     pairs = np.unique(kinds.codes * len(paths.texts) + paths.codes).tolist()
     count = len(paths.texts)
     return frozenset(Key(Kind(kinds.texts[pair // count]), paths.texts[pair % count]) for pair in pairs)
+
+
+def _optimizers_in(file: pq.ParquetFile) -> frozenset[str]:
+    return frozenset(file.read(columns=["optimizer"], use_threads=False)["optimizer"].unique().to_pylist())
