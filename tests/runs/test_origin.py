@@ -116,7 +116,10 @@ def test_a_chunk_beyond_the_last_is_foreign(workshop: Any, make_records: MakeRec
     name = twin.names("records")[2]
     workshop.store.put(name, bytes(twin.store.get(name)))
     assert examine(workshop.store).foreign == [
-        f"{name} comes after chunk 0, the last that worker p0 in attempt 0 published: it is no part of the run."]
+        "The file comes after chunk 0, the last that worker p0 in attempt 0 published: it is no part of the run "
+        f"({name})."]
+    assert workshop.run().damage == tuple(examine(workshop.store).foreign)
+    assert examine(workshop.store).missing == []
 
 
 def test_of_two_files_of_one_chunk_one_is_read_and_the_other_named(workshop: Any, make_records: MakeRecords) -> None:

@@ -14,6 +14,7 @@ from barograph.errors import DamagedChunk, NotARun, ObjectNotFound, StoreUnavail
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.step import Mode
 from barograph.runs.events import all_rows
+from barograph.runs.gaps import beyond_last
 from barograph.runs.layout import CONTROL, FINDINGS, MANIFEST, RETENTION, WATCH, paper_name
 from barograph.runs.origin import open_published
 from barograph.runs.papers import manifest_from_bytes, removed_through_from_bytes, unsealed
@@ -116,6 +117,7 @@ class _Examination:
         states = roster.workers(found)
         self.diagnosis.damaged.extend(roster.damage)
         self.diagnosis.workers = len(states)
+        self._last_chunks = {(state.worker.attempt, state.worker.name): state.last_chunk for state in states}
         spans = {stream: self._look_at_records(stream) for stream in found.chunks}
         self._look_at_tensors()
         for state in states:
@@ -169,7 +171,10 @@ class _Examination:
             what = f"Chunks up to {removed_through} of {_whose(stream)}"
             self.diagnosis.removed.append(f"{what} were removed, as the settings ask.")
         expected = removed_through + 1
+        last_chunk = self._last_chunks.get(stream)
         for file in self._found.files(stream, damaged):
+            if last_chunk is not None and file.first > last_chunk:
+                return  # it is foreign, and nothing is missing before it
             self._note_missing(stream, expected, file.first)
             expected = max(expected, file.last + 1)
 
@@ -197,9 +202,8 @@ class _Examination:
             files = self._found.files(stream)
             seen = max(files[-1].last if files else -1, self._removed_through(stream))
             self._note_missing(stream, seen + 1, state.last_chunk + 1)
-            what = f"chunk {state.last_chunk}, the last that {whose} published"
             beyond = [file for file in files if file.first > state.last_chunk]
-            self.diagnosis.foreign.extend(f"{file} comes after {what}: it is no part of the run." for file in beyond)
+            self.diagnosis.foreign.extend(beyond_last(file, state.last_chunk) for file in beyond)
         else:
             self.diagnosis.unended.append(_STANDINGS[state.standing].format(whose=whose[0].upper() + whose[1:]))
         if last is not None:
