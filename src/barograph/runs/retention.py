@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.model.manifest import Worker
-from barograph.runs.events import all_rows
+from barograph.runs.events import read_table
 from barograph.runs.layout import RECORDS, RETENTION, TENSORS, paper_name
-from barograph.runs.origin import open_published
 from barograph.runs.outbox import Published
 from barograph.runs.papers import sealed
+from barograph.runs.proof import proved
 from barograph.runs.survey import surveyed
 from barograph.store.base import Store
 
@@ -59,7 +59,7 @@ def files_of_earlier_attempts(store: Store, worker: Worker) -> list[Published]:
             for file in files:
                 mine = tuple(item for item in tensors if file.first <= item[0].chunk <= file.last)
                 with contextlib.suppress(DamagedChunk, ObjectNotFound):
-                    table = all_rows(open_published(store, file, worker.run_id), str(file))
+                    table = read_table(proved(store, str(file), file.digest), str(file))
                     size_bytes = found.size_bytes[str(file)]
                     earlier.append(Published(file, size_bytes, len(table), mine, _last_steps(table)))
     return earlier
