@@ -17,7 +17,8 @@
     │   ├── DamagedChunk                  a file's bytes are not those that were published
     │   ├── UnknownKey (LookupError)      no such key in this run
     │   ├── UnknownStep (LookupError)     no such step in this run
-    │   └── UnknownWorker (LookupError)   no such worker in this run
+    │   ├── UnknownWorker (LookupError)   no such worker in this run
+    │   └── SplitTensor (LookupError)     the workers saved parts of a tensor, and none saved it whole
     ├── MeasureError                      arithmetic on tensors
     │   ├── ShapeMismatch (ValueError)    two arrays differ in shape
     │   └── UnsupportedDtype (TypeError)  no statistics are defined for this type of element
@@ -116,6 +117,10 @@ class UnknownStep(RunError, LookupError):
 
 class UnknownWorker(RunError, LookupError):
     """The run holds no such worker."""
+
+
+class SplitTensor(RunError, LookupError):
+    """The workers saved parts of a tensor, and none saved it whole."""
 
 
 class MeasureError(BarographError):

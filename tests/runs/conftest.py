@@ -102,10 +102,10 @@ def step_of(
 class Workshop:
     """One run, and all that works on it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, run_id: str = "20260101T000000Z-abc") -> None:
         self.store = FlakyStore(store)
         self.clock = ManualClock()
-        self.manifest = Manifest("20260101T000000Z-abc", "example", self.clock.unix())
+        self.manifest = Manifest(run_id, "example", self.clock.unix())
 
     def claim(self, **more: Any) -> int:
         return claim_run(self.store, self.manifest, clock=self.clock, wait=self.clock.advance, **more).attempt
@@ -172,5 +172,5 @@ def make_step() -> Callable[..., StepRecords]:
 
 
 @pytest.fixture
-def make_workshop() -> Callable[[Store], Workshop]:
+def make_workshop() -> Callable[..., Workshop]:
     return Workshop

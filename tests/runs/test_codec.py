@@ -190,6 +190,20 @@ def test_rows_are_sorted_by_kind_path_and_tick() -> None:
     assert rows == sorted(rows)
 
 
+def test_rows_of_one_key_are_in_order_whatever_else_changes_and_however_they_came() -> None:
+    fc = Key(Kind.OUTPUT, "fc")
+    of_type = [Subject(fc, "Linear", dtype) for dtype in ("float32", "bfloat16")]
+    rng = np.random.default_rng(RNG_SEED)
+    steps = [random_records(tick, (of_type[tick % 2],), rng) for tick in (0, 1, 3, 4)]
+    saved = StepRecords(Step(2, 2), scalars={fc: 1.0, Key(Kind.SCALAR, "b"): 1.0})
+    inbox = Inbox(10_000)
+    inbox.put_numbers(Step(5, 5), {fc: 2.0})
+    inbox.log("a", 1.0, 0, Mode.TRAIN, 0.0)
+    table = read_table(chunk(*steps, saved, StepRecords(Step(6, 6), scalars={fc: 3.0}), inbox=inbox), "a chunk")
+    rows = [(row["path"], row["tick"]) for row in table.select(["path", "tick"]).to_pylist()]
+    assert rows == [*(("fc", tick) for tick in range(7)), ("a", 6), ("b", 2)]
+
+
 def test_a_chunk_says_what_was_dropped_before_it() -> None:
     footer = pq.read_metadata(io.BytesIO(chunk(StepRecords(Step(0, 0)))))
     assert notes_of(footer.metadata) == ChunkNotes(3, 4)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from barograph.errors import StoreError, StoreUnavailable
@@ -15,6 +16,7 @@ from barograph.runs.compaction import (
     COMPACTED_BYTES,
     COMPACTED_ROWS,
     FILES_PER_LEVEL,
+    sorted_by_key,
     worth_compacting,
     worth_compacting_at_end,
 )
@@ -251,3 +253,10 @@ def test_many_levels(workshop: Any, make_records: MakeRecords, monkeypatch: pyte
         workshop.publish(writer, make_records(tick))
     assert spans(workshop) == [(0, 26), (27, 29), (30, 30)]
     assert workshop.run().series("loss:loss").steps.tolist() == list(range(31))
+
+
+def test_rows_made_one_are_in_the_order_in_which_they_happened() -> None:
+    texts = {name: pa.array(values).dictionary_encode() for name, values in
+             {"kind": ["output", "loss", "output", "output"], "path": ["a", "b", "a", "a"]}.items()}
+    table = pa.table({**texts, "tick": [2, 1, 0, 1]})
+    assert sorted_by_key(table)["tick"].to_pylist() == [1, 0, 1, 2]

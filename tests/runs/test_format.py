@@ -54,12 +54,15 @@ def test_the_exact_query_agrees_with_our_reader(workshop: Any, make_records: Mak
     workshop.store.error, workshop.store.verbs = StoreUnavailable("away"), {"delete"}
     for tick in range(40):
         optimizer = "dg"[tick % 2]
+        writer.log("accuracy", tick / 40, tick // 2, Mode.TRAIN, 0.0)
         workshop.publish(writer, make_records(tick, tick // 2, optimizer=optimizer, loss=tick / 4))
     workshop.publish(writer, make_records(40, 15, mode=Mode.EVAL, optimizer="d", loss=7.0))
     workshop.store.error = None
     writer.close(EndState.FAILED)
     workshop.store.error = StoreUnavailable("away")
     second = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    second.log("startup_secs", 1.0, 0, Mode.TRAIN, 0.0)
+    workshop.publish(second, make_records(0, 0, mode=Mode.EVAL))
     for tick in range(34):
         workshop.publish(second, make_records(tick, tick + 15, optimizer="d", loss=100.0 + tick))
     workshop.publish(second, make_records(34, 18, optimizer="g", loss=200.0))
@@ -70,6 +73,7 @@ def test_the_exact_query_agrees_with_our_reader(workshop: Any, make_records: Mak
     theirs = ask(f"SELECT {', '.join(columns)} FROM ({EXACT})", workshop)
     assert sorted(map(repr, theirs)) == sorted(repr(tuple(row.values())) for row in ours)
     assert any(row["mode"] == "eval" for row in ours)
+    assert sum(row["path"] == "accuracy" for row in ours) == 36
 
 
 def test_the_exact_query_counts_no_row_twice_while_files_are_made_one(
@@ -82,6 +86,16 @@ def test_the_exact_query_counts_no_row_twice_while_files_are_made_one(
     assert len(workshop.names("records")) == 33
     assert len(ask(PLAIN, workshop)) == 64
     assert steps_and_values(EXACT, workshop) == [(tick, tick / 2) for tick in range(32)]
+
+
+def test_the_exact_query_and_our_reader_choose_the_same_of_two_files_of_one_chunk(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    for loss in range(8):
+        workshop.publish(workshop.writer(worker), make_records(0, loss=float(loss)))
+    assert len(workshop.names("records")) == 8
+    assert steps_and_values(EXACT, workshop) == [(0, workshop.run().series("loss:loss").values[0])]
 
 
 def test_a_missing_chunk_shows(workshop: Any, make_records: MakeRecords) -> None:

@@ -19,6 +19,7 @@ import barograph
 from barograph.errors import (
     DamagedChunk,
     NotARun,
+    SplitTensor,
     StoreDenied,
     StoreUnavailable,
     UnknownKey,
@@ -33,7 +34,11 @@ from barograph.model.records import StepRecords, UnitSummaries
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.model.tensor import RawTensor
+from barograph.runs.doctor import examine
+from barograph.runs.gaps import Gaps
 from barograph.runs.roster import Standing
+from barograph.runs.survey import surveyed
+from barograph.store.urls import store_from_url
 
 MakeRecords = Callable[..., StepRecords]
 WEIGHT, LOSS, RATE = Key(Kind.WEIGHT, "fc.weight"), Key(Kind.LOSS, "loss"), Key(Kind.LEARNING_RATE, "group0")
@@ -147,6 +152,36 @@ def test_what_the_run_does_not_hold_is_named(workshop: Any, make_records: MakeRe
         run.tensor(WEIGHT, 0)
 
 
+def test_what_cannot_be_asked_is_said_in_a_sentence(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0, 0, optimizer="gen"), make_records(1, 0, optimizer="disc"))
+    run = workshop.run()
+    for ask in (
+        lambda: run.series(LOSS, optimizer="gem"), lambda: run.steps(optimizer="gem"),
+        lambda: run.at(0, optimizer="gem"), lambda: run.summary(WEIGHT, 0, optimizer="gem"),
+        lambda: run.tensor(WEIGHT, 0, optimizer="gem"), lambda: run.arrow(optimizer="gem"),
+    ):
+        with pytest.raises(UnknownName, match=r'No optimizer "gem" made a step\. Did you mean "gen"'):
+            ask()
+    assert len(run.series(LOSS, optimizer="gen", start=5)) == 0
+    for ask in (lambda: run.series(LOSS, mode=3), lambda: run.steps(3), lambda: run.at(0, mode=3)):
+        with pytest.raises(UnknownName, match='"3" is no mode'):
+            ask()
+    with pytest.raises(UnknownName, match="3 is no key"):
+        run.series(3)
+    with pytest.raises(UnknownStep, match="step 5 of any mode"):
+        run.at(5, mode=None)
+    assert run.at(0, mode=None, optimizer="disc").step.optimizer == "disc"
+    assert run.arrow("loss", columns="step").to_pydict() == {"step": [0, 0]}
+    with pytest.raises(UnknownName, match="is no column"):
+        run.arrow(columns=[3])
+
+
+def test_an_optimizer_of_a_run_that_has_but_one_is_left_out(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0))
+    with pytest.raises(UnknownName, match="ask without"):
+        workshop.run().steps(optimizer="adam")
+
+
 def test_a_summary_comes_back_with_its_histogram(workshop: Any, make_records: MakeRecords) -> None:
     workshop.finished(make_records(0), make_records(1, weight=[0.5, math.nan, -8.0]))
     assert workshop.run().summary(WEIGHT, 1) == summarize(np.array([0.5, math.nan, -8.0], np.float32))
@@ -201,6 +236,45 @@ def test_a_tensor_whose_file_is_gone_is_named(workshop: Any, make_records: MakeR
         workshop.run().tensor(WEIGHT, 0)
 
 
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_part_of_a_split_tensor_is_not_given_for_the_whole(
+    workshop: Any, make_records: MakeRecords, seen: bool
+) -> None:
+    workshop.claim()
+    for rank in range(2):
+        writer = workshop.writer(workshop.worker(rank=rank, world_size=2))
+        part = np.array([1.0 + rank, 2.0], np.float32)
+        records = make_records(0, weight=part if seen else [], tensors={
+            WEIGHT: RawTensor("float32", (2,), part.tobytes())})
+        subjects = (replace(records.subjects[0], shard=True, whole=4), records.subjects[1])
+        workshop.publish(writer, replace(records, subjects=subjects))
+    run = workshop.run()
+    with pytest.raises(SplitTensor, match='worker="r0"; there are: r0, r1'):
+        run.tensor(WEIGHT, 0)
+    assert run.tensor(WEIGHT, 0, worker="r1").tolist() == [2.0, 2.0]
+
+
+def test_a_part_that_holds_every_element_is_the_tensor(workshop: Any, make_records: MakeRecords) -> None:
+    records = make_records(0, tensors={WEIGHT: RawTensor("float32", (2,), np.ones(2, np.float32).tobytes())})
+    subjects = (replace(records.subjects[0], shard=True, whole=2), records.subjects[1])
+    workshop.finished(replace(records, subjects=subjects))
+    assert workshop.run().tensor(WEIGHT, 0).tolist() == [1.0, 1.0]
+
+
+def test_a_tensor_of_another_run_is_damage(workshop: Any, make_records: MakeRecords, make_workshop: Any) -> None:
+    tensors = {WEIGHT: RawTensor("float32", (1,), bytes(4))}
+    workshop.finished(make_records(0, tensors=tensors))
+    other = make_workshop(store_from_url("memory://another run's tensors"), run_id="20260202T000000Z-def")
+    other.finished(make_records(0, tensors=tensors))
+    (mine,), (theirs,) = workshop.names("tensors"), other.names("tensors")
+    workshop.store.put(theirs, bytes(other.store.get(theirs)))
+    assert workshop.run().tensor(WEIGHT, 0).tolist() == [0.0]
+    assert theirs in examine(workshop.store).damaged[0]
+    workshop.store.delete(mine)
+    with pytest.raises(DamagedChunk, match="of another run"):
+        workshop.run().tensor(WEIGHT, 0)
+
+
 def two_ranks(workshop: Any, make_records: MakeRecords) -> None:
     workshop.claim()
     for rank, (loss, weight) in enumerate([(1.0, [1.0, 2.0]), (3.0, [5.0])]):
@@ -218,6 +292,37 @@ def test_losses_merge_over_ranks_and_replicas_are_the_firsts(workshop: Any, make
     assert run.series(WEIGHT, "max").values.tolist() == [2.0, 2.0, 2.0]
     assert run.series(WEIGHT, "max", worker="r1").values.tolist() == [5.0, 5.0, 5.0]
     assert run.at(1).workers == ("r0", "r1")
+
+
+def test_a_merged_series_is_in_the_order_of_steps_whatever_the_clocks_say(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    workshop.claim()
+    clocks = [{0: 50.0, 2: 10.0, 3: 40.0, 5: 30.0}, {1: 4000.0, 2: 5.0, 3: 5000.0, 4: 3.0, 5: 3000.0}]
+    for rank, clock in enumerate(clocks):
+        writer = workshop.writer(workshop.worker(rank=rank, world_size=2))
+        for number, time_unix in clock.items():
+            records = make_records(number, loss=float(number))
+            workshop.publish(writer, replace(records, step=replace(records.step, time_unix=time_unix)))
+    series = workshop.run().series(LOSS)
+    assert series.steps.tolist() == [0, 1, 2, 3, 4, 5]
+    assert series.values.tolist() == [0, 1, 2, 3, 4, 5]
+    assert series.times.tolist() == [50.0, 4000.0, 10.0, 40.0, 3.0, 30.0]
+
+
+def test_a_merged_series_of_all_modes_is_in_the_order_of_the_first_rank(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    workshop.claim()
+    for rank in range(2):
+        writer = workshop.writer(workshop.worker(rank=rank, world_size=2))
+        steps = [make_records(0, 0), make_records(1, 1, mode=Mode.EVAL), make_records(2, 1), make_records(3, 2)]
+        if rank:
+            steps = [*steps[:3], make_records(3, 2, mode=Mode.PREDICT, loss=7.0), make_records(4, 2)]
+        workshop.publish(writer, *steps)
+    series = workshop.run().series(LOSS, mode=None)
+    assert series.steps.tolist() == [0, 1, 1, 2, 2]
+    assert series.values.tolist() == [0.5, 0.5, 0.5, 0.5, 7.0]
 
 
 def test_shards_merge_over_ranks(workshop: Any, make_records: MakeRecords) -> None:
@@ -297,6 +402,117 @@ def test_each_optimizer_is_superseded_by_its_own_steps(workshop: Any, make_recor
     run = workshop.run()
     assert run.series(LOSS, optimizer="d").values.tolist() == [1.0] * 8 + [2.0]
     assert run.series(LOSS, optimizer="g").values.tolist() == [1.0, 1.0, 2.0]
+
+
+def damage(workshop: Any, words: str) -> None:
+    for name in workshop.names("records"):
+        if words in name:
+            workshop.store.inner.put(name, b"damaged")
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_later_attempt_supersedes_though_its_first_chunk_is_lost(
+    workshop: Any, make_records: MakeRecords, ended: bool
+) -> None:
+    first = workshop.writer()
+    workshop.publish(first, *(make_records(tick, loss=float(tick)) for tick in range(8)))
+    first.close(EndState.FAILED)
+    second = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    for tick in range(4):
+        workshop.publish(second, make_records(tick, tick + 4, loss=100.0 + tick))
+    if ended:
+        second.close(EndState.FINISHED)
+        assert len(workshop.names("records/p0")) == 2
+    damage(workshop, "/0001-00000000")
+    run = workshop.run()
+    assert run.series(LOSS).values.tolist() == [0, 1, 2, 3, *([] if ended else [101, 102, 103])]
+    assert len(run.damage) == 1
+
+
+def test_where_nothing_tells_where_an_attempt_began_earlier_ones_are_left_out(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    first = workshop.writer()
+    workshop.publish(first, *(make_records(tick, loss=float(tick)) for tick in range(8)))
+    first.close(EndState.FAILED)
+    second = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    workshop.publish(second, make_records(0, 4, loss=100.0))
+    damage(workshop, "/0001-00000000")
+    run = workshop.run()
+    assert len(run.series(LOSS)) == 0
+    assert "Where attempt 1 began cannot be told" in run.damage[1]
+
+
+def test_a_rank_tells_where_an_attempt_began_for_one_that_cannot(workshop: Any, make_records: MakeRecords) -> None:
+    for attempt, numbers in enumerate((range(8), range(4, 6))):
+        assert workshop.claim() == attempt
+        for rank in range(2):
+            worker = workshop.worker(rank=rank, world_size=2, attempt=attempt)
+            workshop.publish(workshop.writer(worker), *(
+                make_records(tick, number, loss=10.0 * attempt) for tick, number in enumerate(numbers)))
+            workshop.kill(worker)
+    damage(workshop, "r1/0001-00000000")
+    run = workshop.run()
+    assert run.series(LOSS).values.tolist() == [0, 0, 0, 0, 10, 10]
+    assert len(run.damage) == 1
+
+
+def test_missing_chunks_are_damage(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    for tick in range(6):
+        workshop.publish(writer, make_records(tick))
+    run = workshop.run()
+    assert run.damage == ()
+    for name in [workshop.names("records")[index] for index in (0, 2, 3)]:
+        workshop.store.inner.delete(name)
+    run.refresh()
+    assert run.steps().tolist() == [1, 4, 5]
+    assert run.damage == ("Chunk 0 of worker p0 in attempt 0 cannot be read.",
+                          "Chunks 2 to 3 of worker p0 in attempt 0 cannot be read.")
+    assert len(list(run.views())) == 3
+    assert len(run.damage) == 2
+
+
+def test_missing_last_chunks_are_known_from_the_ending(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(make_records(0))
+    workshop.store.inner.delete(workshop.names("records")[0])
+    assert workshop.run().damage == ("Chunk 0 of worker p0 in attempt 0 cannot be read.",)
+
+
+def test_chunks_that_were_removed_as_asked_are_not_missing(workshop: Any, make_records: MakeRecords) -> None:
+    workshop.finished(*(make_records(tick) for tick in range(9)), keep_last=2)
+    run = workshop.run()
+    assert run.steps()[0] > 0
+    assert run.damage == ()
+    (note,) = workshop.names("retention")
+    workshop.store.inner.put(note, b"{}")
+    assert [note in text for text in workshop.run().damage] == [False, True]
+
+
+def test_a_chunk_that_one_listing_missed_is_no_damage(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer()
+    for tick in range(31):
+        workshop.publish(writer, make_records(tick))
+    run = workshop.run()
+    workshop.publish(writer, make_records(31))
+    workshop.publish(writer)
+    writer.close(EndState.FINISHED)
+    stale = surveyed([item for item in workshop.store.list() if not item.name.startswith("records")])
+    assert Gaps(workshop.store).named(stale) == []
+    assert run.damage == ()
+
+
+def test_what_a_feed_or_a_finding_could_not_read_is_damage(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.finished(make_records(0))
+    workshop.store.put("findings/G101-0-0123456789ab.opened.json", b"{}")
+    run = workshop.run()
+    assert run.findings == ()
+    assert ["findings/G101" in text for text in run.damage] == [True]
+    damage(workshop, "/0000-")
+    followed = workshop.run()
+    assert list(followed.follow(wait=workshop.clock.advance)) == []
+    assert "records/p0" in followed.damage[0]
+    assert writer.chunks == 1
 
 
 def test_tables_for_arrow_pandas_and_polars(workshop: Any, make_records: MakeRecords) -> None:
@@ -422,3 +638,58 @@ def test_opening_a_run_loads_no_framework(workshop: Any, make_records: MakeRecor
     code = ("import sys, barograph; barograph.open(sys.argv[1]).series('loss:loss'); "
             "sys.exit('torch' in sys.modules or 'rich' in sys.modules)")
     assert subprocess.run([sys.executable, "-c", code, workshop.store.url], check=False, timeout=60).returncode == 0
+
+
+def test_what_a_later_attempt_logs_or_evaluates_before_its_first_step_hides_nothing(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    first = workshop.writer()
+    workshop.publish(first, *(make_records(tick, loss=float(tick)) for tick in range(6)))
+    first.close(EndState.FAILED)
+    second = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    second.log("startup_secs", 1.0, 0, Mode.TRAIN, 0.0)
+    workshop.publish(second, make_records(0, 0, mode=Mode.EVAL, loss=0.5))
+    run = workshop.run()
+    assert run.series(LOSS).values.tolist() == [0, 1, 2, 3, 4, 5]
+    workshop.publish(second, *(make_records(tick, tick + 4, loss=100.0 + tick) for tick in range(1, 3)))
+    run.refresh()
+    assert run.series(LOSS).values.tolist() == [0, 1, 2, 3, 4, 101, 102]
+    assert run.series("scalar:startup_secs").values.tolist() == [1.0]
+
+
+def test_what_an_earlier_attempt_logged_and_evaluated_is_superseded_with_its_steps(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    first = workshop.writer()
+    for tick in range(4):
+        first.log("accuracy", tick / 4, 3 * tick, Mode.TRAIN, 0.0)
+        workshop.publish(first, make_records(3 * tick, 3 * tick, optimizer="d", loss=1.0),
+                         make_records(3 * tick + 1, tick, optimizer="g", loss=1.0),
+                         make_records(3 * tick + 2, 3 * tick, mode=Mode.EVAL, loss=float(tick)))
+    first.close(EndState.FAILED)
+    second = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    workshop.publish(second, make_records(0, 6, optimizer="d", loss=2.0), make_records(1, 2, optimizer="g", loss=2.0))
+    run = workshop.run()
+    assert run.series("scalar:accuracy").steps.tolist() == [0, 3]
+    assert run.series(LOSS, mode="eval").values.tolist() == [0.0, 1.0, 2.0]
+    assert run.series(LOSS, optimizer="g").values.tolist() == [1.0, 1.0, 2.0]
+
+
+def test_an_attempt_that_comes_while_files_are_made_one_gives_no_step_twice(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    first = workshop.writer()
+    workshop.publish(first, *(make_records(tick, loss=0.0) for tick in range(4)))
+    first.close(EndState.FAILED)
+    second = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    for tick in range(4):
+        workshop.publish(second, make_records(tick, tick + 2, loss=1.0))
+    run = workshop.run()
+    assert run.series(LOSS).values.tolist() == [0, 0, 1, 1, 1, 1]
+    second.close(EndState.FAILED)
+    third = workshop.writer(workshop.worker(attempt=workshop.claim()))
+    workshop.publish(third, *(make_records(tick, tick + 4, loss=2.0) for tick in range(4)))
+    assert len(workshop.names("records")) == 3
+    for _ in range(2):
+        assert run.series(LOSS).steps.tolist() == list(range(8))
+        assert run.series(LOSS).values.tolist() == [0, 0, 1, 1, 2, 2, 2, 2]

@@ -10,6 +10,7 @@ import pytest
 from barograph.measures.summary import merge, summarize
 from barograph.model.key import Key, Kind
 from barograph.model.records import UnitSummaries
+from barograph.model.selection import Histogram
 from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
 from barograph.runs.view import StepView, group_of, worker_order
@@ -104,9 +105,10 @@ def test_other_numbers_are_the_first_workers() -> None:
     assert view.worker_scalars(RATE) == {"r2": 2.0, "r10": 3.0}
 
 
-def test_units_merge_over_workers_element_by_element() -> None:
-    first = UnitSummaries(2, np.array([[1.0, 0, 0, -1, 5, 4, 10]]), bound=8.0)
-    second = UnitSummaries(3, np.array([[2.0, 1, 0, -3, 2, 1, 20]]), bound=8.0)
+@pytest.mark.parametrize("bound", [8.0, math.nan])
+def test_units_merge_over_workers_element_by_element(bound: float) -> None:
+    first = UnitSummaries(2, np.array([[1.0, 0, 0, -1, 5, 4, 10]]), bound)
+    second = UnitSummaries(3, np.array([[2.0, 1, 0, -3, 2, 1, 20]]), bound)
     one = StepView.of(0, {RELU: ONE}, units={RELU: first})
     assert one.units(RELU) is first
     assert [subject.key for subject, _ in one.unit_summaries(Kind.OUTPUT)] == [RELU]
@@ -115,6 +117,32 @@ def test_units_merge_over_workers_element_by_element() -> None:
     assert merged is not None
     assert merged.count == 5
     assert merged.columns.tolist() == [[3, 1, 0, -3, 5, 5, 30]]
+
+
+def test_a_histogram_that_not_every_worker_took_is_none_of_the_step() -> None:
+    without = summarize(np.full(1000, 1e-9), histogram=Histogram.NONE)
+    view = StepView.of(0, workers={"r0": {RELU: ONE, WEIGHT: ONE}, "r1": {RELU: without, WEIGHT: without}})
+    summary = view.summary(RELU)
+    assert summary is not None
+    assert (summary.count, summary.exponents) == (1003, {})
+    assert view.columns(Kind.OUTPUT).exponents is None
+    assert view.summary(WEIGHT) == ONE
+
+
+def test_a_worker_that_saw_only_zeros_and_nan_leaves_the_histogram_whole() -> None:
+    nothing = summarize(np.array([0.0, np.nan, np.inf]), histogram=Histogram.EXACT)
+    view = StepView.of(0, workers={"r0": {RELU: ONE}, "r1": {RELU: nothing}})
+    assert view.summary(RELU) == merge(ONE, nothing)
+
+
+@pytest.mark.parametrize("other", [
+    None, UnitSummaries(3, np.ones((2, 7)), bound=8.0), UnitSummaries(3, np.ones((1, 7)), bound=9.0)])
+def test_units_that_not_every_worker_took_alike_are_none_of_the_step(other: UnitSummaries | None) -> None:
+    units = UnitSummaries(2, np.ones((1, 7)), bound=8.0)
+    rows = {"r0": StepView.of(0, {RELU: ONE}, units={RELU: units})._rows["p0"],
+            "r1": StepView.of(0, {RELU: TWO}, units={} if other is None else {RELU: other})._rows["p0"]}
+    assert StepView(Step(0, 0), rows, group="r").units(RELU) is None
+    assert StepView(Step(0, 0), dict(reversed(rows.items())), group="r").units(RELU) is None
 
 
 @pytest.mark.parametrize(("worker", "group"), [("r0", "r"), ("r12", "r"), ("p0", "p0"), ("p3", "p3")])

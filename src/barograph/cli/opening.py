@@ -77,9 +77,10 @@ def and_others(run: Run, shown: str | None) -> str:
 
 def tell_damage(run: Run, place: str) -> None:
     """Say on standard error that something could not be read, and what tells more; nothing where all could."""
-    if run.damage:
-        what = "1 file" if len(run.damage) == 1 else f"{len(run.damage)} files"
-        print(f"barograph: {what} of this run cannot be read, and the rest is shown: {run.damage[0]} "
+    damage = run.damage
+    if damage:
+        what = "1 part" if len(damage) == 1 else f"{len(damage)} parts"
+        print(f"barograph: {what} of this run cannot be read, and the rest is shown: {damage[0]} "
               f"All that is wrong: barograph doctor {place}", file=sys.stderr)
 
 

@@ -50,6 +50,7 @@ class Worker:
         device: What it trains on, for people.
         started_ticks: When the process began, in ticks since `host` did; 0 where it is not known. Tells it from
             a later process with the same number.
+        run_id: Of the run it records; "" where it is not known. Its files carry it.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Worker:
     versions: Mapping[str, str] = field(default_factory=dict)
     device: str = ""
     started_ticks: int = 0
+    run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

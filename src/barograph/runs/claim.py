@@ -176,12 +176,14 @@ def claim_worker(
     """
     me = process or this_process()
     claim = claim or new_claim()
+    run_id = _run_id(store)
     number = 0
     while True:
         name = f"p{number}" if rank is None else f"r{rank}"
         worker = Worker(
             name=name, attempt=attempt, pid=me.pid, host=me.host, boot_id=me.boot_id, started_unix=clock.unix(),
             world_size=world_size, versions=dict(versions or {}), device=device, started_ticks=me.started_ticks,
+            run_id=run_id,
         )
         paper = paper_name(WORKERS, name, attempt)
         try:
@@ -259,6 +261,14 @@ def _claim_in(store: Store, name: str) -> str | None:
         return str(unsealed(store.get(name), name).get(CLAIM))
     except (ObjectNotFound, DamagedChunk):
         return None
+
+
+def _run_id(store: Store) -> str:
+    """Return the id of the run; "" where its manifest cannot be read, of which readers say more."""
+    try:
+        return manifest_from_bytes(store.get(MANIFEST), MANIFEST).run_id
+    except (ObjectNotFound, DamagedChunk):
+        return ""
 
 
 def _write_manifest(store: Store, manifest: Manifest) -> Manifest:

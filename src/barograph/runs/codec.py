@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from barograph.errors import DamagedChunk
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import FORMAT_VERSION
 from barograph.model.records import Subject, UnitSummaries
@@ -23,6 +24,8 @@ from barograph.model.summary import MOMENT_FIELDS
 from barograph.runs.merging import means_of_rows
 from barograph.runs.pending import NO_POINTS, CompactStep, Points
 from barograph.runs.schema import COUNTS, ROW_GROUP_ROWS, SCHEMA, UNIT_LISTS, WRITER_OPTIONS
+
+_NONE = np.empty(0, np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,15 @@ class ChunkNotes:
     Attributes:
         dropped_steps: Steps dropped by this worker in this attempt up to the end of this file.
         dropped_points: Logged numbers dropped likewise.
+        run_id: Of the run it belongs to; "" where it does not say so.
+        first_steps: Optimizer to the first training step of this worker in this attempt, of those that had begun by
+            the end of this file; None where the writer does not know how the attempt began.
     """
 
     dropped_steps: int = 0
     dropped_points: int = 0
+    run_id: str = ""
+    first_steps: Mapping[str, int] | None = None
 
 
 def encode(
@@ -64,16 +72,48 @@ def parquet_bytes(table: pa.Table, notes: ChunkNotes) -> bytes:
     sink = io.BytesIO()
     writer = pq.ParquetWriter(sink, SCHEMA, **WRITER_OPTIONS)
     writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
-    text = {"format": FORMAT_VERSION, "dropped_steps": notes.dropped_steps, "dropped_points": notes.dropped_points}
+    text: dict[str, Any] = {
+        "format": FORMAT_VERSION, "dropped_steps": notes.dropped_steps, "dropped_points": notes.dropped_points,
+    }
+    if notes.run_id:
+        text["run_id"] = notes.run_id
+    if notes.first_steps is not None:
+        text["first_steps"] = dict(notes.first_steps)
     writer.add_key_value_metadata({"barograph": json.dumps(text)})
     writer.close()
     return sink.getvalue()
 
 
-def notes_of(metadata: Mapping[bytes, bytes] | None) -> ChunkNotes:
-    """Return what `parquet_bytes` noted, from a file's key-value metadata."""
-    text: Any = json.loads((metadata or {}).get(b"barograph", b"{}"))
-    return ChunkNotes(int(text.get("dropped_steps", 0)), int(text.get("dropped_points", 0)))
+def notes_of(metadata: Mapping[bytes, bytes] | None, name: str = "") -> ChunkNotes:
+    """Return what `parquet_bytes` noted.
+
+    Args:
+        metadata: A file's key-value metadata.
+        name: Of the file, for the message.
+
+    Raises:
+        DamagedChunk: It does not say what it must.
+    """
+    try:
+        text: Any = json.loads((metadata or {}).get(b"barograph", b"{}"))
+        firsts = text.get("first_steps")
+        return ChunkNotes(
+            int(text.get("dropped_steps", 0)), int(text.get("dropped_points", 0)), str(text.get("run_id", "")),
+            None if firsts is None else {str(optimizer): int(step) for optimizer, step in firsts.items()},
+        )
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DamagedChunk(f"A file's notes do not say what they must: {error} ({name}).") from error
+
+
+def merged_notes(notes: Sequence[ChunkNotes]) -> ChunkNotes:
+    """Return what a file says of itself that is made of several with these notes."""
+    told = [note.first_steps for note in notes if note.first_steps is not None]
+    optimizers = sorted({optimizer for firsts in told for optimizer in firsts})
+    firsts = {name: min(firsts[name] for firsts in told if name in firsts) for name in optimizers}
+    return ChunkNotes(
+        max(note.dropped_steps for note in notes), max(note.dropped_points for note in notes),
+        next((note.run_id for note in notes if note.run_id), ""), firsts if told else None,
+    )
 
 
 @dataclass(slots=True)
@@ -97,8 +137,11 @@ def _table(steps: Sequence[CompactStep], points: Points, worker: str, attempt: i
     drafted.subject_codes.append(_point_subjects(points, subjects))
     subject_codes = np.concatenate(drafted.subject_codes)
     rows = len(subject_codes)
-    # A stable sort by key keeps the order of ticks within each key: steps and points are in that order.
-    order = np.argsort(_ranks(subjects)[subject_codes], kind="stable")
+    ticks = np.concatenate([
+        np.array([step.step.tick for step in steps], np.int64)[np.concatenate([*drafted.step_codes, _NONE])],
+        points.points["tick"],
+    ])
+    order = np.lexsort((ticks, _ranks(subjects)[subject_codes]))
     place = np.empty(rows, np.intp)
     place[order] = np.arange(rows)
 
@@ -118,7 +161,7 @@ def _table(steps: Sequence[CompactStep], points: Points, worker: str, attempt: i
     tensor = np.zeros(rows, bool)
     tensor[place[drafted.tensor_rows]] = True
     position = np.full(rows, -1, np.int32)
-    position[place[:moment_rows]] = np.concatenate([*(step.rows for step in steps), np.empty(0, np.intp)])
+    position[place[:moment_rows]] = np.concatenate([*(step.rows for step in steps), _NONE])
 
     columns = {
         "attempt": pa.array(np.full(rows, attempt, np.int32)),
@@ -128,7 +171,7 @@ def _table(steps: Sequence[CompactStep], points: Points, worker: str, attempt: i
         "position": pa.array(position, mask=position < 0),
         "value": pa.array(value, mask=~has_value),
         **_subject_columns(subjects, subject_codes[order]),
-        **_step_columns(steps, np.concatenate([*drafted.step_codes, np.empty(0, np.intp)]), points, order),
+        **_step_columns(steps, np.concatenate([*drafted.step_codes, _NONE]), points, order),
         **_moment_columns(moments, place[:moment_rows], rows),
         **_histogram_columns(steps, place, rows),
         **_unit_columns(steps, place, rows),
@@ -163,9 +206,12 @@ def _draft(steps: Sequence[CompactStep], subjects: _Codes[Subject]) -> _Drafted:
                 loose_codes.append(subjects.code(Subject(key)))
                 loose_steps.append(index)
                 drafted.loose_values.append(value)
-        for key in sorted(step.tensors.keys() - seen):
+        unseen = sorted(step.tensors.keys() - seen)
+        # Though nothing was summarised, whether it is a part of a split tensor must be known.
+        known = {subject.key: subject for subject in step.subjects} if unseen else {}
+        for key in unseen:
             loose_tensors.append(len(loose_codes))
-            loose_codes.append(subjects.code(Subject(key)))
+            loose_codes.append(subjects.code(known.get(key, Subject(key))))
             loose_steps.append(index)
             drafted.loose_values.append(0.0)
         drafted.moment_rows += len(step.rows)
@@ -189,10 +235,10 @@ class _Codes(Generic[Item]):
 
 
 def _ranks(subjects: _Codes[Subject]) -> NDArray[np.int32]:
-    order = sorted(subjects.items, key=lambda subject: (subject.key.kind.value, subject.key.path))
-    ranks = np.empty(len(order), np.int32)
-    ranks[[subjects.items[subject] for subject in order]] = np.arange(len(order), dtype=np.int32)
-    return ranks
+    # Of one key there may be several subjects: its type may change, or it may be split from some step on.
+    keys = [(subject.key.kind.value, _text(subject.key.path)) for subject in subjects.items]
+    rank_of_key = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+    return np.array([rank_of_key[key] for key in keys], np.int32)
 
 
 def _point_subjects(points: Points, subjects: _Codes[Subject]) -> NDArray[np.int32]:
@@ -201,9 +247,13 @@ def _point_subjects(points: Points, subjects: _Codes[Subject]) -> NDArray[np.int
     return subject_of_point
 
 
-def _texts(values: Iterable[str], codes: NDArray[np.int32]) -> pa.Array:
+def _text(value: str) -> str:
     # Lone surrogates (from file names that are not UTF-8) cannot be written; they become "?".
-    texts = [value.encode("utf-8", "replace").decode() for value in values]
+    return value.encode("utf-8", "replace").decode()
+
+
+def _texts(values: Iterable[str], codes: NDArray[np.int32]) -> pa.Array:
+    texts = [_text(value) for value in values]
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(texts, pa.string()))
 
 

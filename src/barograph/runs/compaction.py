@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from barograph.errors import ObjectExists
-from barograph.runs.codec import ChunkNotes, notes_of, parquet_bytes
+from barograph.runs.codec import merged_notes, notes_of, parquet_bytes
 from barograph.runs.events import dictionary_column, read_table
 from barograph.runs.layout import ChunkName, digest_of
 from barograph.runs.outbox import Published
@@ -84,10 +84,7 @@ def publish_compacted(store: Store, files: Sequence[Published]) -> Published:
         tables.append(read_table(data, str(file.name)))
         notes.append(notes_of(pq.read_metadata(pa.BufferReader(pa.py_buffer(data))).metadata))
     table = sorted_by_key(pa.concat_tables(tables))
-    merged = parquet_bytes(
-        table,
-        ChunkNotes(max(note.dropped_steps for note in notes), max(note.dropped_points for note in notes)),
-    )
+    merged = parquet_bytes(table, merged_notes(notes))
     first, last = files[0].name, files[-1].name
     name = ChunkName(first.worker, first.attempt, first.first, last.last, digest_of(merged))
     # The name says what the bytes are: if it is taken, an earlier try came through after all.
@@ -102,11 +99,11 @@ def publish_compacted(store: Store, files: Sequence[Published]) -> Published:
 
 
 def sorted_by_key(table: pa.Table) -> pa.Table:
-    """Return the rows sorted by kind and path; rows of one key stay in the order they are in."""
+    """Return the rows of one worker and attempt sorted by kind, path and tick, as in a chunk."""
     table = table.unify_dictionaries().combine_chunks()
     kinds, paths = dictionary_column(table, "kind"), dictionary_column(table, "path")
     rank = kinds.ranks()[kinds.codes] * len(paths.texts) + paths.ranks()[paths.codes]
-    return table.take(pa.array(np.argsort(rank, kind="stable")))
+    return table.take(pa.array(np.lexsort((table["tick"].to_numpy(), rank))))
 
 
 def _level(name: ChunkName) -> int:

@@ -12,12 +12,16 @@ import pyarrow.compute as pc
 
 from barograph.errors import DamagedChunk, NotARun, ObjectNotFound, StoreUnavailable
 from barograph.model.clock import Clock, SystemClock
-from barograph.runs.events import read_table
+from barograph.model.step import Mode
+from barograph.runs.events import all_rows
+from barograph.runs.gaps import beyond_last
 from barograph.runs.layout import CONTROL, FINDINGS, MANIFEST, RETENTION, WATCH, ChunkName, TensorsName, paper_name
+from barograph.runs.origin import open_published
 from barograph.runs.papers import manifest_from_bytes, removed_through_from_bytes, unsealed
 from barograph.runs.proof import proved
 from barograph.runs.roster import Roster, Standing, WorkerState
 from barograph.runs.survey import Stream, survey
+from barograph.runs.tensors import TensorsOrigin, check_tensors_origin
 from barograph.store.base import Store
 
 _TRIES = 20
@@ -84,7 +88,7 @@ def examine(store: Store, *, clock: Clock | None = None) -> Diagnosis:
 
 
 class _Span(NamedTuple):
-    """The first and the last step in some records."""
+    """The first training step and the last step of any kind in some records."""
 
     first: int
     last: int
@@ -105,6 +109,7 @@ class _Examination:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._found = survey(store)
+        self._run_id = ""
         self._records: dict[ChunkName, _Content] = {}
         self._tensors: dict[TensorsName, str] = {}
         self.diagnosis = Diagnosis(store.url)
@@ -117,6 +122,7 @@ class _Examination:
         states = roster.workers(found)
         self.diagnosis.damaged.extend(roster.damage)
         self.diagnosis.workers = len(states)
+        self._last_chunks = {(state.worker.attempt, state.worker.name): state.last_chunk for state in states}
         self._read_all()
         self._count()
         spans = {stream: self._look_at_records(stream) for stream in self._found.chunks}
@@ -138,7 +144,7 @@ class _Examination:
             self.diagnosis.missing.append(f"{MANIFEST} is not there.")
             return
         try:
-            manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
+            self._run_id = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST).run_id
         except (DamagedChunk, ObjectNotFound) as error:
             self.diagnosis.damaged.append(str(error))
 
@@ -159,14 +165,14 @@ class _Examination:
             for file in records:
                 try:
                     if file not in self._records:
-                        self._records[file] = _content(self._store, file)
+                        self._records[file] = _content(self._store, file, self._run_id)
                 except ObjectNotFound:
                     complete = False
         for tensors in self._found.tensors.values():
             for name in tensors:
                 try:
                     if name not in self._tensors:
-                        self._tensors[name] = _damage(self._store, name)
+                        self._tensors[name] = _damage(self._store, name, self._run_id)
                 except ObjectNotFound:
                     complete = False
         return complete
@@ -183,6 +189,7 @@ class _Examination:
                 self.diagnosis.damaged.append(content.damage)
             span = _Span(min(span.first, content.span.first), max(span.last, content.span.last))
             tensor_chunks |= content.tensor_chunks
+        self.diagnosis.damaged.extend(self._found.conflict_damage(stream, damaged))
         removed_through = self._removed_through(stream)
         self._note_gaps(stream, damaged, removed_through)
         there = {name.chunk for name in self._found.tensors.get(stream, ())}
@@ -196,7 +203,10 @@ class _Examination:
             what = f"Chunks up to {removed_through} of {_whose(stream)}"
             self.diagnosis.removed.append(f"{what} were removed, as the settings ask.")
         expected = removed_through + 1
+        last_chunk = self._last_chunks.get(stream)
         for file in self._found.files(stream, damaged):
+            if last_chunk is not None and file.first > last_chunk:
+                return  # it is foreign, and nothing is missing before it
             self._note_missing(stream, expected, file.first)
             expected = max(expected, file.last + 1)
 
@@ -218,6 +228,8 @@ class _Examination:
             files = self._found.files(stream)
             seen = max(files[-1].last if files else -1, self._removed_through(stream))
             self._note_missing(stream, seen + 1, state.last_chunk + 1)
+            beyond = [file for file in files if file.first > state.last_chunk]
+            self.diagnosis.foreign.extend(beyond_last(file, state.last_chunk) for file in beyond)
         else:
             self.diagnosis.unended.append(_STANDINGS[state.standing].format(whose=whose[0].upper() + whose[1:]))
         if last is not None:
@@ -243,7 +255,9 @@ class _Examination:
         # A later attempt has made the steps again that went with it, from the checkpoint it began with.
         later = [span.first for (attempt, name), span in spans.items() if attempt > worker.attempt
                  and name == worker.name]
-        resumed_at = min(later, default=0)
+        resumed_at = min(later, default=_NOTHING.first)
+        if resumed_at == _NOTHING.first:
+            return  # no later attempt has made a step yet
         if resumed_at > last_step + 1:
             which = f"Step {last_step + 1}" if resumed_at == last_step + 2 else (
                 f"Steps {last_step + 1} to {resumed_at - 1}")
@@ -284,33 +298,29 @@ def _whose(stream: Stream) -> str:
     return f"worker {stream[1]} in attempt {stream[0]}"
 
 
-def _content(store: Store, file: ChunkName) -> _Content:
+def _content(store: Store, file: ChunkName, run_id: str) -> _Content:
     try:
-        table = read_table(proved(store, str(file), file.digest), str(file))
-        _check_rows(table, file)
+        table = all_rows(open_published(store, file, run_id), str(file))
     except DamagedChunk as error:
         return _Content(damage=str(error))
     if not len(table):
         return _Content()
-    first, last = pc.min_max(table["step"]).as_py().values()
     tensor_chunks = np.unique(table.filter(table["tensor"])["chunk"].to_numpy()).tolist()
-    return _Content(_Span(first, last), frozenset(tensor_chunks))
+    span = _Span(_first_training_step(table), pc.max(table["step"]).as_py())
+    return _Content(span, frozenset(tensor_chunks))
 
 
-def _damage(store: Store, file: TensorsName) -> str:
+def _damage(store: Store, file: TensorsName, run_id: str) -> str:
     """Return why a file of tensors cannot be read; "" where it can."""
     try:
-        proved(store, str(file), file.digest)
+        data = proved(store, str(file), file.digest)
+        check_tensors_origin(data, TensorsOrigin(run_id, file.worker, file.attempt, file.chunk), str(file))
     except DamagedChunk as error:
         return str(error)
     return ""
 
 
-def _check_rows(table: pa.Table, file: ChunkName) -> None:
-    """Raise DamagedChunk where the rows of a file are not those its name speaks of."""
-    if not len(table):
-        return
-    inside = pc.and_(pc.greater_equal(table["chunk"], file.first), pc.less_equal(table["chunk"], file.last))
-    mine = pc.and_(pc.equal(table["attempt"], file.attempt), pc.equal(table["worker"].cast(pa.string()), file.worker))
-    if not pc.all(pc.and_(inside, mine)).as_py():
-        raise DamagedChunk(f"The file holds rows of another worker, attempt or chunk than its name says ({file}).")
+def _first_training_step(table: pa.Table) -> int:
+    trains = pc.and_(pc.equal(table["mode"].cast(pa.string()), Mode.TRAIN.value), table["skipped"].is_valid())
+    first = pc.min(table["step"].filter(trains)).as_py()
+    return _NOTHING.first if first is None else int(first)

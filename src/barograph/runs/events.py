@@ -79,7 +79,11 @@ def open_records(data: bytes | memoryview, name: str) -> pq.ParquetFile:
 
 def read_table(data: bytes | memoryview, name: str) -> pa.Table:
     """Return all rows of a file of records; raises as `open_records`."""
-    file = open_records(data, name)
+    return all_rows(open_records(data, name), name)
+
+
+def all_rows(file: pq.ParquetFile, name: str) -> pa.Table:
+    """Return all rows of a file of records that was opened; raises as `open_records`."""
     try:
         table = file.read(columns=SCHEMA.names, use_threads=False)
     except (pa.ArrowException, OSError) as error:

@@ -222,6 +222,7 @@ class Feed:
             if folder == WORKERS and attempt == self._attempt and (attempt, name) not in self._streams:
                 self._meet(name, attempt)
         for stream in self._streams_now():
+            stream.note_conflicts(found)
             name = stream.worker.name
             if (RETENTION, name, self._attempt) in found.papers:
                 note = self._paper(RETENTION, name, self._attempt, removed_through_from_bytes)
@@ -234,7 +235,8 @@ class Feed:
         worker = self._paper(WORKERS, name, attempt, worker_from_bytes)
         if worker is not None:
             position = self._positions.get((attempt, name), Position())
-            self._streams[attempt, name] = WorkerStream(worker, self._tables, position)
+            run_id = self._manifest.run_id if self._manifest else ""
+            self._streams[attempt, name] = WorkerStream(worker, self._tables, position, run_id)
 
     def _paper(self, folder: str, worker: str, attempt: int, read: Callable[[memoryview, str], Any]) -> Any:
         name = paper_name(folder, worker, attempt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -17,8 +18,8 @@ MERGED_KINDS = frozenset({Kind.INPUT, Kind.OUTPUT, Kind.LOSS})
 """Kinds of which each worker sees elements of its own, so that they merge. Of the others workers hold
 replicas, and the first worker speaks for all, unless a subject says that it is a shard."""
 
-_COUNT, _NAN, _POSINF, _NEGINF, _SUM = (
-    MOMENT_FIELDS.index(name) for name in ("count", "nan", "posinf", "neginf", "sum")
+_COUNT, _NAN, _POSINF, _NEGINF, _ZEROS, _SUM = (
+    MOMENT_FIELDS.index(name) for name in ("count", "nan", "posinf", "neginf", "zeros", "sum")
 )
 
 
@@ -59,7 +60,7 @@ def merge_workers(workers: Sequence[WorkerRows]) -> WorkerRows:
                 subjects[key] = len(merged)
                 merged.append(rows.table.subjects[row])
     moments = identity_rows(len(merged))
-    units: dict[int, UnitSummaries] = {}
+    units: dict[int, UnitSummaries | None] = {}
     contributions: list[tuple[WorkerRows, NDArray[np.intp], NDArray[np.intp]]] = []
     seen: set[Key] = set()
     for rows in workers:
@@ -72,9 +73,8 @@ def merge_workers(workers: Sequence[WorkerRows]) -> WorkerRows:
         merge_rows(target, rows.moments[source])
         moments[into] = target
         for row_into, row in zip(into.tolist(), source.tolist(), strict=True):
-            if row in rows.units:
-                known = units.get(row_into)
-                units[row_into] = rows.units[row] if known is None else _merge_units(known, rows.units[row])
+            mine = rows.units.get(row)
+            units[row_into] = _merge_units(units[row_into], mine) if row_into in units else mine
     # Of a split tensor of which a worker's part is missing, the merge is no figure of the tensor.
     kept = np.flatnonzero(moments[:, _COUNT] >= [subject.whole for subject in merged])
     place = {int(row): at for at, row in enumerate(kept)}
@@ -87,7 +87,7 @@ def merge_workers(workers: Sequence[WorkerRows]) -> WorkerRows:
         table=SubjectTable(tuple(merged[row] for row in kept)),
         moments=moments[kept],
         histograms=histograms,
-        units={place[row]: item for row, item in units.items() if row in place},
+        units={place[row]: item for row, item in units.items() if row in place and item is not None},
         scalars=_merge_scalars(workers, subjects, moments),
         tensors=frozenset().union(*(rows.tensors for rows in workers)),
     )
@@ -96,19 +96,35 @@ def merge_workers(workers: Sequence[WorkerRows]) -> WorkerRows:
 def _merge_histograms(
     count: int, contributions: Sequence[tuple[WorkerRows, NDArray[np.intp], NDArray[np.intp]]]
 ) -> NDArray[np.int64] | None:
+    """Return the merged histograms; a row is all zero where a worker that saw elements of it took none of them."""
     merged: NDArray[np.int64] | None = None
+    partial = np.zeros(count, bool)
     for rows, into, source in contributions:
         exponents = rows.histograms()
+        taken = np.zeros(len(into), bool) if exponents is None else exponents[source].any(axis=1)
+        partial[into] |= ~taken & _has_nonzero(rows.moments[source])
         if exponents is not None:
             if merged is None:
                 merged = np.zeros((count, EXPONENT_BINS), np.int64)
             merged[into] += exponents[source]
+    if merged is not None:
+        merged[partial] = 0
     return merged
 
 
-def _merge_units(first: UnitSummaries, second: UnitSummaries) -> UnitSummaries:
-    if first.columns.shape != second.columns.shape:
-        return first
+def _has_nonzero(moments: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return for each row whether it has an element that belongs into a bin."""
+    apart: NDArray[np.float64] = moments[:, [_NAN, _POSINF, _NEGINF, _ZEROS]].sum(axis=1)
+    return moments[:, _COUNT] > apart
+
+
+def _merge_units(first: UnitSummaries | None, second: UnitSummaries | None) -> UnitSummaries | None:
+    """Return the units of both; None where either took none, or they are not of the same units and bound."""
+    if first is None or second is None:
+        return None
+    same_bound = first.bound == second.bound or (math.isnan(first.bound) and math.isnan(second.bound))
+    if first.columns.shape != second.columns.shape or not same_bound:
+        return None
     columns = first.columns.copy()
     merge_unit_columns(columns, second.columns)
     return UnitSummaries(first.count + second.count, columns, first.bound)

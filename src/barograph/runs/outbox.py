@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from barograph.errors import UnsupportedDtype
 from barograph.model.manifest import Worker
+from barograph.model.step import Mode
 from barograph.runs.codec import ChunkNotes, encode
 from barograph.runs.layout import ChunkName, TensorsName, digest_of
 from barograph.runs.pending import POINT, CompactStep, Points
 from barograph.runs.progress import Reach, last_steps
-from barograph.runs.tensors import array_from_raw, tensor_entry, tensors_bytes
+from barograph.runs.tensors import TensorsOrigin, array_from_raw, tensor_entry, tensors_bytes
 from barograph.store.base import Store
 
 CHUNK_BYTES = 16 * 2**20
@@ -73,6 +74,8 @@ class Outbox:
         self._points: list[Points] = []
         self._sealed: deque[_Sealed] = deque()
         self._next_chunk = first_chunk
+        # Who goes on after a writer that is gone does not know how that one began.
+        self._first_steps: dict[str, int] | None = None if first_chunk else {}
         self.problems: list[str] = []
         self.open_bytes = 0
         self.open_points = 0
@@ -81,6 +84,11 @@ class Outbox:
     def next_chunk(self) -> int:
         """Sequence number of the chunk being filled."""
         return self._next_chunk
+
+    @property
+    def first_steps(self) -> Mapping[str, int] | None:
+        """Optimizer to its first training step in what was sealed; None where this writer did not begin."""
+        return self._first_steps
 
     @property
     def is_open(self) -> bool:
@@ -135,6 +143,8 @@ class Outbox:
         points = _joined(pieces)
         worker, chunk = self._worker, self._next_chunk
         tensors = self._tensors_of(steps)
+        first_steps = None if self._first_steps is None else _first_steps(steps, points, self._first_steps)
+        notes = replace(notes, run_id=worker.run_id, first_steps=first_steps)
         data = encode(steps, points, worker=worker.name, attempt=worker.attempt, chunk=chunk, notes=notes)
         name = ChunkName(worker.name, worker.attempt, chunk, chunk, digest_of(data))
         files: tuple[tuple[TensorsName, int], ...] = ()
@@ -143,6 +153,7 @@ class Outbox:
         published = Published(name, len(data), rows, files, last_steps(_reaches(steps, points)))
         self._sealed.append(_Sealed(published, data, tensors, len(steps), points_count))
         self._next_chunk += 1
+        self._first_steps = first_steps
         self._empty()
         return published.total_bytes - held_bytes
 
@@ -179,7 +190,23 @@ class Outbox:
                     arrays[tensor_entry(step.step.tick, key)] = array_from_raw(tensor)
                 except UnsupportedDtype as error:
                     self.problems.append(str(error))
-        return tensors_bytes(arrays) if arrays else None
+        worker = self._worker
+        origin = TensorsOrigin(worker.run_id, worker.name, worker.attempt, self._next_chunk)
+        return tensors_bytes(arrays, origin) if arrays else None
+
+
+def _first_steps(steps: list[CompactStep], points: Points, before: Mapping[str, int]) -> dict[str, int]:
+    """Return each optimizer's first training step; what the script logged is none, nor an evaluation."""
+    first = dict(before)
+    for step in (item.step for item in steps if item.step.mode is Mode.TRAIN):
+        first[step.optimizer] = min(step.number, first.get(step.optimizer, step.number))
+    codes = points.points["series"]
+    for code in np.unique(codes).tolist():
+        series = points.series[code]
+        if not series.logged and series.mode is Mode.TRAIN:
+            number = int(points.points["step"][codes == code].min())
+            first[series.optimizer] = min(number, first.get(series.optimizer, number))
+    return first
 
 
 def _joined(pieces: Sequence[Points]) -> Points:

@@ -120,14 +120,16 @@ def heartbeat_from_bytes(data: bytes | memoryview, name: str) -> Heartbeat:
         return _heartbeat(body)
 
 
-def ending_bytes(ending: Ending, *, last_chunk: int) -> bytes:
+def ending_bytes(ending: Ending, *, last_chunk: int, first_steps: Mapping[str, int] | None = None) -> bytes:
     """Return a worker's last word.
 
     Args:
         ending: What it says.
         last_chunk: Sequence number of its last chunk; -1 where it published none.
+        first_steps: Optimizer to the first training step it published; None where that is not known.
     """
-    return sealed({**asdict(ending), "last_chunk": last_chunk})
+    firsts = {} if first_steps is None else {"first_steps": first_steps}
+    return sealed({**asdict(ending), "last_chunk": last_chunk, **firsts})
 
 
 def ending_from_bytes(data: bytes | memoryview, name: str) -> tuple[Ending, int]:
@@ -136,6 +138,16 @@ def ending_from_bytes(data: bytes | memoryview, name: str) -> tuple[Ending, int]
     with _understood(name):
         ending = Ending(EndState(body["state"]), str(body["reason"]), _heartbeat(body["last"]))
         return ending, int(body["last_chunk"])
+
+
+def first_steps_from_bytes(data: bytes | memoryview, name: str) -> dict[str, int] | None:
+    """Return the first training steps that an ending tells; None where it does not tell them; raises as `unsealed`."""
+    body = unsealed(data, name)
+    with _understood(name):
+        if int(body["last_chunk"]) < 0:
+            return {}
+        firsts = body.get("first_steps")
+        return None if firsts is None else {str(optimizer): int(step) for optimizer, step in firsts.items()}
 
 
 def removed_through_from_bytes(data: bytes | memoryview, name: str) -> int:

@@ -154,7 +154,9 @@ class Publisher:
         try:
             # Where an earlier try came through without our hearing of it, the ending is there already.
             with contextlib.suppress(ObjectExists):
-                self._store.create(name, ending_bytes(Ending(state, reason, self._heartbeat()), last_chunk=last_chunk))
+                ending = Ending(state, reason, self._heartbeat())
+                first_steps = self._outbox.first_steps
+                self._store.create(name, ending_bytes(ending, last_chunk=last_chunk, first_steps=first_steps))
         except StoreError as error:
             self._leave_alone(error, closing=True)
             return False

@@ -17,6 +17,7 @@ from barograph.errors import (
     DamagedChunk,
     NotARun,
     ObjectNotFound,
+    SplitTensor,
     StoreUnavailable,
     UnknownKey,
     UnknownName,
@@ -32,6 +33,7 @@ from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.runs.feed import Feed
 from barograph.runs.findings import read_findings
+from barograph.runs.gaps import Gaps
 from barograph.runs.layout import MANIFEST
 from barograph.runs.moment import view_from_rows
 from barograph.runs.papers import manifest_from_bytes
@@ -41,7 +43,7 @@ from barograph.runs.records import Records
 from barograph.runs.roster import Roster, WorkerState
 from barograph.runs.schema import SCHEMA
 from barograph.runs.series import Series, series_columns, series_from_tables, statistic_named
-from barograph.runs.tensors import read_tensor, tensor_entry
+from barograph.runs.tensors import TensorsOrigin, check_tensors_origin, read_tensor, tensor_entry
 from barograph.runs.view import StepView, group_of, worker_order
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
@@ -75,7 +77,7 @@ class Run:
     """A run as it was when it was opened, or last refreshed.
 
     Where a run was resumed, a later attempt supersedes an earlier one from its first step on, so every step is
-    there once. Files that are damaged are named in `damage`, and everything else still reads.
+    there once. What is damaged or missing is named in `damage`, and everything else still reads.
 
     Args:
         store: Where it is.
@@ -89,8 +91,11 @@ class Run:
             self.manifest: Manifest = manifest_from_bytes(store.get(MANIFEST), MANIFEST)
         except ObjectNotFound:
             raise NotARun(f"There is no run here: no {MANIFEST} ({store.url}).") from None
-        self._records = Records(store)
+        self._records = Records(store, self.manifest.run_id)
         self._roster = Roster(store, self._clock)
+        self._gaps = Gaps(store)
+        # In the order in which it was met, each once.
+        self._heard: dict[str, None] = {}
 
     def __repr__(self) -> str:
         return f"Run({self.url!r})"
@@ -107,13 +112,19 @@ class Run:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What could not be read so far, one sentence each. `doctor.examine` looks at everything."""
-        return (*self._records.damage, *self._roster.damage)
+        """What could not be read so far, and which chunks are missing, one sentence each.
+
+        Files are looked at when something is asked of them; `doctor.examine` looks at everything.
+        """
+        missing = self._gaps.named(self._records.survey)
+        return tuple(dict.fromkeys((*self._records.damage, *missing, *self._roster.damage, *self._heard)))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What a watcher found, by the step it began."""
-        return read_findings(self.store).findings
+        log = read_findings(self.store)
+        self._heard.update(dict.fromkeys(log.damage))
+        return log.findings
 
     def refresh(self) -> None:
         """See what was published since."""
@@ -151,9 +162,12 @@ class Run:
             worker, optimizer: Only of this one.
 
         Raises:
+            UnknownName: There is no such mode or optimizer.
             UnknownWorker: No such worker published anything.
         """
         table = self._records.table(_query(mode=mode, optimizer=optimizer), ("step",), worker)
+        if not len(table):
+            self._check_optimizer(optimizer)
         return np.unique(table["step"].to_numpy())
 
     def series(
@@ -185,7 +199,7 @@ class Run:
 
         Raises:
             UnknownKey, UnknownWorker: The run holds no such thing.
-            UnknownName: There is no such statistic, or the key has none of that name.
+            UnknownName: There is no such statistic, mode or optimizer, or the key has no such statistic.
         """
         wanted, number = _key(key), statistic_named(statistic)
         # Of plain numbers there are no parts, so where one worker is, its rows are the series.
@@ -196,6 +210,7 @@ class Run:
         result = series_from_tables(wanted, number, _speaking(tables))
         if not len(result):
             self._check_key(wanted)
+            self._check_optimizer(optimizer)
             if any(len(table) for parts in tables.values() for table in parts):
                 usual = '"value"' if statistic != "value" else 'a statistic such as "mean_abs" or "l2"'
                 raise UnknownName(f"{wanted} has no {statistic}; ask for {usual}.")
@@ -213,13 +228,14 @@ class Run:
 
         Raises:
             UnknownKey, UnknownWorker: The run holds no such thing.
+            UnknownName: There is no such mode or optimizer.
             UnknownStep: The key was not summarised at that step.
         """
         wanted = _key(key)
         view = self._view(_query(wanted, mode, optimizer, step, step + 1), worker)
         summary = view.summary(wanted) if view else None
         if summary is None:
-            raise self._not_at(wanted, step, "summarised")
+            raise self._not_at(wanted, step, optimizer, "summarised")
         return summary
 
     def units(
@@ -231,22 +247,30 @@ class Run:
         view = self._view(_query(wanted, mode, optimizer, step, step + 1), worker)
         units = view.units(wanted) if view else None
         if units is None:
-            raise self._not_at(wanted, step, "summarised by unit")
+            raise self._not_at(wanted, step, optimizer, "summarised by unit")
         return units
 
     def at(
-        self, step: int, *, mode: Mode | str = Mode.TRAIN, worker: str | None = None, optimizer: str | None = None
+        self, step: int, *, mode: Mode | str | None = Mode.TRAIN, worker: str | None = None,
+        optimizer: str | None = None,
     ) -> StepView:
         """Return everything recorded in one step, merged over workers as rules see it.
 
+        Args:
+            step: As the user counts.
+            mode: Of this mode; None: of any, and of several the one recorded last.
+            worker, optimizer: Only of this one.
+
         Raises:
+            UnknownName: There is no such mode or optimizer.
             UnknownStep: Nothing was recorded in that step of that mode.
             UnknownWorker: No such worker published anything.
         """
         view = self._view(_query(None, mode, optimizer, step, step + 1), worker)
         if view is None:
             steps = self.steps(mode, worker=worker, optimizer=optimizer)
-            raise UnknownStep(f"Nothing was recorded in step {step} of mode {Mode(mode).value}. {_known_steps(steps)}")
+            which = "any mode" if mode is None else f"mode {mode}"
+            raise UnknownStep(f"Nothing was recorded in step {step} of {which}. {_known_steps(steps)}")
         return view
 
     def tensor(
@@ -260,21 +284,29 @@ class Run:
         Args:
             key, mode, optimizer: As for `series`.
             step: As the user counts.
-            worker: Whose; None: of the first worker that saved it.
+            worker: Whose, which of a tensor that is split over workers is this worker's part; None: of the first
+                worker that saved it.
 
         Raises:
             UnknownKey, UnknownWorker: The run holds no such thing.
             UnknownStep: It was not saved at that step.
+            SplitTensor: No worker was named, and each saved a part. A run does not say along which axis, so they
+                are yours to join: ask for the part of each.
             DamagedChunk: The file it was in is damaged or gone.
         """
         wanted = _key(key)
         query = _query(wanted, mode, optimizer, step, step + 1)
-        table = self._records.table(query, ("attempt", "worker", "chunk", "tick", "tensor"), worker)
+        table = self._records.table(query, ("attempt", "worker", "chunk", "tick", "tensor", "shard", "whole"), worker)
         rows = table.filter(table["tensor"]).to_pylist()
         if not rows:
-            raise self._not_at(wanted, step, "saved whole")
+            raise self._not_at(wanted, step, optimizer, "saved whole")
         row = min(rows, key=lambda row: (worker_order(row["worker"]), -row["attempt"], -row["tick"]))
-        return self._saved(row["attempt"], row["worker"], row["chunk"], tensor_entry(row["tick"], wanted))
+        array = self._saved(row["attempt"], row["worker"], row["chunk"], tensor_entry(row["tick"], wanted))
+        if row["shard"] and worker is None and array.size != row["whole"]:
+            parts = sorted({row["worker"] for row in rows}, key=worker_order)
+            raise SplitTensor(f"{wanted} is split over workers, and each saved a part at step {step}. Ask for the part "
+                              f'of one of them, worker="{parts[0]}"; there are: {", ".join(parts)} ({self.url}).')
+        return array
 
     def views(self) -> Iterator[StepView]:
         """Yield every complete step there is by now, in order, those of all attempts."""
@@ -282,6 +314,7 @@ class Run:
         more = True
         while more:
             result = feed.poll()
+            self._heard.update(dict.fromkeys(result.damage))
             yield from result.views
             more = result.more
 
@@ -312,6 +345,7 @@ class Run:
                     raise
                 wait(interval_secs)
                 continue
+            self._heard.update(dict.fromkeys(result.damage))
             yield from result.views
             seen_at = self._clock.monotonic()
             if result.ended:
@@ -329,29 +363,33 @@ class Run:
         optimizer: str | None = None,
         start: int | None = None,
         stop: int | None = None,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | str | None = None,
     ) -> pa.Table:
         """Return rows as an Arrow table, columns as `FORMAT.md` says, superseded rows left out.
 
         Args:
             kind, path: As for `keys`.
             mode, worker, optimizer, start, stop: As for `series`.
-            columns: Only these.
+            columns: Only these, or this one.
 
         Raises:
-            UnknownName: There is no such kind or column.
+            UnknownName: There is no such kind, mode, optimizer or column.
             UnknownWorker: No such worker published anything.
         """
+        columns = (columns,) if isinstance(columns, str) else columns
         for name in columns or ():
             if name not in SCHEMA.names:
-                raise UnknownName(f'"{name}" is no column. {nearest(name, SCHEMA.names)}')
+                raise UnknownName(f'"{name}" is no column. {nearest(str(name), SCHEMA.names)}')
         query = _query(None, mode, optimizer, start, stop)
         tests = list(query.tests)
         if kind is not None:
             tests.append(equals("kind", kind_from_name(kind).value))
         if path != "*":
             tests.append(TextTest("path", lambda text: fnmatch.fnmatchcase(text, path)))
-        return self._records.table(Query(tests, start, stop), columns or SCHEMA.names, worker)
+        table = self._records.table(Query(tests, start, stop), columns or SCHEMA.names, worker)
+        if not len(table):
+            self._check_optimizer(optimizer)
+        return table
 
     def pandas(self, kind: Kind | str | None = None, path: str = "*", **filters: Any) -> pandas.DataFrame:
         """Return what `arrow` returns, for pandas."""
@@ -367,27 +405,51 @@ class Run:
         return view_from_rows(_speaking(self._records.by_worker(query, SCHEMA.names, worker)))
 
     def _saved(self, attempt: int, worker: str, chunk: int, entry: str) -> NDArray[Any]:
+        damage = DamagedChunk(
+            f"The tensor {entry} is lost: the file of chunk {chunk} of {worker} is gone ({self.url})."
+        )
         for name in self._records.survey.tensors.get((attempt, worker), ()):
             if name.chunk == chunk:
-                array = read_tensor(proved(self.store, str(name), name.digest), entry, str(name))
+                try:
+                    data = proved(self.store, str(name), name.digest)
+                    check_tensors_origin(data, TensorsOrigin(self.manifest.run_id, worker, attempt, chunk), str(name))
+                    array = read_tensor(data, entry, str(name))
+                except ObjectNotFound:
+                    continue
+                except DamagedChunk as error:
+                    damage = error
+                    continue
                 if array is not None:
                     return array
-        raise DamagedChunk(f"The tensor {entry} is lost: the file of chunk {chunk} of {worker} is gone ({self.url}).")
+        raise damage
 
     def _check_key(self, key: Key) -> None:
         known = self._records.known_keys()
         if key not in known:
             raise UnknownKey(f"The run holds no {key}. {nearest(str(key), map(str, known))}")
 
-    def _not_at(self, key: Key, step: int, what: str) -> UnknownKey | UnknownStep:
+    def _check_optimizer(self, optimizer: str | None) -> None:
+        known = self._records.known_optimizers() if optimizer is not None else frozenset()
+        if not known or optimizer in known:
+            return
+        names = known - {""}
+        which = nearest(str(optimizer), names) if names else "The run has but one, which has no name: ask without."
+        raise UnknownName(f'No optimizer "{optimizer}" made a step. {which}')
+
+    def _not_at(
+        self, key: Key, step: int, optimizer: str | None, what: str
+    ) -> UnknownKey | UnknownName | UnknownStep:
         try:
             self._check_key(key)
-        except UnknownKey as error:
+            self._check_optimizer(optimizer)
+        except (UnknownKey, UnknownName) as error:
             return error
         return UnknownStep(f"{key} was not {what} at step {step} ({self.url}).")
 
 
 def _key(key: Key | str) -> Key:
+    if not isinstance(key, Key | str):
+        raise UnknownName(f'{key!r} is no key. Ask for a `Key`, or for its text, such as "loss:loss".')
     return key_from_text(key) if isinstance(key, str) else key
 
 
@@ -400,7 +462,7 @@ def _query(
         tests += [equals("kind", key.kind.value), equals("path", key.path)]
     if mode is not None:
         if mode not in tuple(Mode):
-            raise UnknownName(f'"{mode}" is no mode. {nearest(mode, Mode)}')
+            raise UnknownName(f'"{mode}" is no mode. {nearest(str(mode), Mode)}')
         tests.append(equals("mode", Mode(mode).value))
     if optimizer is not None:
         tests.append(equals("optimizer", optimizer))

@@ -8,10 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from barograph.errors import UnknownWorker, nearest
+from barograph.errors import DamagedChunk, ObjectNotFound, StoreUnavailable, UnknownWorker, nearest
 from barograph.model.key import Key, Kind
+from barograph.runs.beginnings import Beginning, beginning_in, supersession_from
 from barograph.runs.events import dictionary_column
-from barograph.runs.layout import ChunkName
+from barograph.runs.layout import ENDINGS, ChunkName, paper_name
+from barograph.runs.papers import first_steps_from_bytes
 from barograph.runs.query import Query
 from barograph.runs.schema import SCHEMA
 from barograph.runs.shelf import Shelf
@@ -20,21 +22,28 @@ from barograph.runs.survey import Stream, Survey
 from barograph.runs.view import worker_order
 from barograph.store.base import Store
 
+_TRIES = 5
+
 
 class Records:
     """Answers queries over all files of a run.
 
     Args:
         store: The run's.
+        run_id: Of the run.
 
     Raises:
         StoreError: The store cannot be read.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._shelf = Shelf(store)
-        self._supersession: Supersession | None = None
+    def __init__(self, store: Store, run_id: str) -> None:
+        self._store = store
+        self._shelf = Shelf(store, run_id)
+        self._supersession: tuple[Survey, Supersession] | None = None
+        self._begun: dict[ChunkName, Beginning] = {}
+        self._untold: list[str] = []
         self._keys: dict[ChunkName, frozenset[Key]] = {}
+        self._optimizers: dict[ChunkName, frozenset[str]] = {}
 
     @property
     def survey(self) -> Survey:
@@ -44,12 +53,13 @@ class Records:
     @property
     def damage(self) -> tuple[str, ...]:
         """What could not be read so far, one sentence a file."""
-        return tuple(self._shelf.damage.values())
+        shelf = self._shelf
+        conflicts = (text for name in shelf.streams() for text in shelf.survey.conflict_damage(name, shelf.damage))
+        return (*shelf.damage.values(), *conflicts, *self._untold)
 
     def refresh(self) -> None:
         """See what was published since."""
         self._shelf.refresh()
-        self._supersession = None
 
     def workers(self) -> list[str]:
         """Return the workers that published records."""
@@ -67,6 +77,14 @@ class Records:
             UnknownWorker: It published nothing.
             StoreError: The store cannot be read.
         """
+        for _ in range(_TRIES):
+            attempts = self._attempts()
+            tables = self._by_worker(query, columns, worker)
+            if self._attempts() == attempts:
+                return tables
+        raise StoreUnavailable("Attempts keep on coming while the run is read; try again.")
+
+    def _by_worker(self, query: Query, columns: Sequence[str], worker: str | None) -> dict[str, list[pa.Table]]:
         several = len(self._attempts()) > 1
         # Which rows count is told by these; where there is one attempt, nobody reads them in vain.
         read = tuple(dict.fromkeys((*columns, "step", "optimizer", "mode"))) if several else tuple(columns)
@@ -92,6 +110,12 @@ class Records:
         self._keys = dict(found)
         return frozenset().union(*self._keys.values())
 
+    def known_optimizers(self) -> frozenset[str]:
+        """Return every optimizer of which there is a row; "" is that of evaluations and of what was logged, too."""
+        found = self._shelf.look(self._shelf.streams(), lambda _, file: _optimizers_in(file), known=self._optimizers)
+        self._optimizers = dict(found)
+        return frozenset().union(*self._optimizers.values())
+
     def _streams(self, worker: str | None) -> list[Stream]:
         streams = self._shelf.streams()
         if worker is None:
@@ -102,24 +126,48 @@ class Records:
         return mine
 
     def _attempts(self) -> set[int]:
-        return {attempt for attempt, _ in self._shelf.streams()}
+        # One of which nothing is left but the last words may have superseded others all the same.
+        return {attempt for attempt, _ in {*self._shelf.streams(), *self._ended()}}
 
     def _counting(self, table: pa.Table, attempt: int) -> pa.Table:
         if attempt == max(self._attempts()) or not len(table):
             return table
         table = table.unify_dictionaries()
         optimizers, modes = dictionary_column(table, "optimizer"), dictionary_column(table, "mode")
-        if self._supersession is None:
-            self._supersession = self._first_steps()
-        counts = self._supersession.counts(attempt, optimizers, modes, table["step"].to_numpy())
+        counts = self._superseding().counts(attempt, optimizers, modes, table["step"].to_numpy())
         return table if counts.all() else table.filter(pa.array(counts))
 
-    def _first_steps(self) -> Supersession:
-        starts: dict[tuple[int, str], int] = {}
-        for name, firsts in self._shelf.look(self._shelf.streams(), lambda _, file: _first_steps_in(file)):
-            for optimizer, step in firsts.items():
-                starts[name.attempt, optimizer] = min(step, starts.get((name.attempt, optimizer), step))
-        return Supersession(starts)
+    def _superseding(self) -> Supersession:
+        # Looking into files may bring a newer survey, so what was made of one is asked for by that one alone.
+        if self._supersession is None or self._supersession[0] is not self._shelf.survey:
+            supersession, self._untold = self._first_steps()
+            self._supersession = self._shelf.survey, supersession
+        return self._supersession[1]
+
+    def _first_steps(self) -> tuple[Supersession, list[str]]:
+        first = min(self._attempts())
+        later = [stream for stream in self._shelf.streams() if stream[0] > first]
+        self._begun = dict(self._shelf.look(later, beginning_in, known=self._begun))
+        # A worker of which no paper speaks and no file can be read never was: somebody put a file there.
+        declared = {(attempt, worker) for _, worker, attempt in self._shelf.survey.papers}
+        told: dict[Stream, list[Beginning]] = {stream: [] for stream in later if stream in declared}
+        for name, beginning in self._begun.items():
+            told.setdefault((name.attempt, name.worker), []).append(beginning)
+        for attempt, worker in self._ended():
+            if attempt > first and not any(item.certain for item in told.get((attempt, worker), ())):
+                told.setdefault((attempt, worker), []).extend(self._told_at_the_end(attempt, worker))
+        return supersession_from(told)
+
+    def _ended(self) -> set[Stream]:
+        return {(attempt, worker) for folder, worker, attempt in self._shelf.survey.papers if folder == ENDINGS}
+
+    def _told_at_the_end(self, attempt: int, worker: str) -> list[Beginning]:
+        name = paper_name(ENDINGS, worker, attempt)
+        try:
+            firsts = first_steps_from_bytes(self._store.get(name), name)
+        except (ObjectNotFound, DamagedChunk):
+            return []
+        return [] if firsts is None else [Beginning(firsts, certain=True)]
 
 
 def _keys_in(file: pq.ParquetFile) -> frozenset[Key]:
@@ -130,8 +178,5 @@ def _keys_in(file: pq.ParquetFile) -> frozenset[Key]:
     return frozenset(Key(Kind(kinds.texts[pair // count]), paths.texts[pair % count]) for pair in pairs)
 
 
-def _first_steps_in(file: pq.ParquetFile) -> dict[str, int]:
-    table = file.read(columns=["step", "optimizer"], use_threads=False).unify_dictionaries()
-    optimizers, steps = dictionary_column(table, "optimizer"), table["step"].to_numpy()
-    present = np.unique(optimizers.codes).tolist()
-    return {optimizers.texts[code]: int(steps[optimizers.codes == code].min()) for code in present}
+def _optimizers_in(file: pq.ParquetFile) -> frozenset[str]:
+    return frozenset(file.read(columns=["optimizer"], use_threads=False)["optimizer"].unique().to_pylist())

@@ -26,7 +26,8 @@ class Series:
     Attributes:
         key: Of what.
         statistic: Which number.
-        steps: As the user counts; shape (n,). In the order they were made, so they go up within an optimizer.
+        steps: As the user counts; shape (n,). In the order they were made, so they go up within an optimizer. Where
+            several workers' are merged, as the first of them made them.
         values: Shape (n,). NaN and inf are what was recorded.
         times: Seconds since 1970 UTC, by the worker's clock; shape (n,).
     """
@@ -98,7 +99,8 @@ def series_columns(statistic: Statistic, *, one_worker: bool) -> tuple[str, ...]
     columns = ("step", "time", *statistic.needs)
     if one_worker:
         return columns
-    return tuple(dict.fromkeys((*columns, "attempt", "optimizer", "mode", "shard", "whole", "value", *MOMENT_FIELDS)))
+    which = ("attempt", "tick", "optimizer", "mode", "shard", "whole")
+    return tuple(dict.fromkeys((*columns, *which, "value", *MOMENT_FIELDS)))
 
 
 def _finite(columns: _Columns) -> Floats:
@@ -151,10 +153,8 @@ def _merged(key: Key, statistic: Statistic, workers: Sequence[pa.Table]) -> Seri
     table = pa.concat_tables(workers).unify_dictionaries().combine_chunks()
     worker = np.repeat(np.arange(len(workers)), [len(rows) for rows in workers])
     steps = _ints(table, "step")
-    what = (
-        steps, dictionary_column(table, "mode").codes, dictionary_column(table, "optimizer").codes,
-        _ints(table, "attempt"),
-    )
+    attempt = _ints(table, "attempt")
+    what = (steps, dictionary_column(table, "mode").codes, dictionary_column(table, "optimizer").codes, attempt)
     # Of several records of one step (two evaluations, say) the first of each worker belong together.
     nth = _running_count((*what, worker))
     order = np.lexsort((worker, nth, *what))
@@ -169,13 +169,46 @@ def _merged(key: Key, statistic: Statistic, workers: Sequence[pa.Table]) -> Seri
         value = np.add.reduceat(columns["value"] * counted, starts) / np.add.reduceat(counted, starts)
     complete = merged["count"] >= np.maximum.reduceat(_whole(table)[order], starts)
     merged["value"] = value if key.kind == Kind.LOSS else columns["value"][starts]
-    times = _times(table)[order][starts]
-    in_time = np.lexsort((times, _ints(table, "attempt")[order][starts]))
+    first = order[starts]
+    in_time = _in_time([column[first] for column in what], worker[first], _ints(table, "tick")[first])
     # A split tensor of which a worker's part is missing has no figure at that step.
     in_time = in_time[complete[in_time]]
     with np.errstate(invalid="ignore", divide="ignore"):
         values = statistic.of(merged)
-    return Series(key, statistic.name, steps[order][starts][in_time], values[in_time], times[in_time])
+    return Series(key, statistic.name, steps[first][in_time], values[in_time], _times(table)[first][in_time])
+
+
+def _in_time(
+    what: Sequence[NDArray[np.int64]], worker: NDArray[np.int64], tick: NDArray[np.int64]
+) -> NDArray[np.intp]:
+    """Return the order in which records were made: as the first worker that is there in each attempt made them.
+
+    Those that it has not stand behind its last one before their step, of their optimizer and mode, or else of
+    any. Clocks tell nothing: those of two machines differ, and one may jump back.
+
+    Args:
+        what: Step, mode, optimizer and attempt of each record, which are sorted by these, the last one first.
+        worker, tick: The first worker that has it, and its tick.
+    """
+    steps, attempt = what[0], what[-1]
+    speaker = np.minimum.reduceat(worker, _starts([attempt]))
+    known = worker == speaker[np.cumsum(np.diff(attempt, prepend=attempt[:1]) != 0)]
+    place = np.where(known, tick, _last_known(what[1:], known, tick))
+    by_step = np.lexsort((~known, steps, attempt))
+    of_any = np.empty(len(steps), np.int64)
+    of_any[by_step] = _last_known([attempt[by_step]], known[by_step], tick[by_step])
+    place = np.where(place < 0, of_any, place)
+    return np.lexsort((steps, ~known, place, attempt))
+
+
+def _last_known(
+    of_one: Sequence[NDArray[np.int64]], known: NDArray[np.bool_], tick: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the tick of the last record before each that is known, of those that are the same; -1 where none is."""
+    starts = _starts(of_one)
+    begin = np.repeat(starts, np.diff(np.append(starts, len(known))))
+    last = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))
+    return np.where(last >= begin, tick[last], -1)
 
 
 def _whole(table: pa.Table) -> NDArray[np.int64]:

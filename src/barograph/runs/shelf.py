@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from barograph.errors import DamagedChunk, ObjectNotFound, StoreUnavailable
 from barograph.runs.events import open_records
 from barograph.runs.layout import ChunkName
+from barograph.runs.origin import check_origin
 from barograph.runs.proof import proved
 from barograph.runs.survey import Stream, Survey, survey
 from barograph.store.base import Store
@@ -28,13 +29,15 @@ class Shelf:
 
     Args:
         store: The run's.
+        run_id: Of the run.
 
     Raises:
         StoreError: The store cannot be read.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, run_id: str) -> None:
         self._store = store
+        self._run_id = run_id
         self._last_chunks: dict[Stream, int] = {}
         self.survey: Survey = survey(store, self._last_chunks)
         self.damage: dict[str, str] = {}
@@ -75,6 +78,8 @@ class Shelf:
             if footer is not None and if_footer is not None and not if_footer(footer):
                 return file, None
             records = open_records(proved(self._store, str(file), file.digest), str(file))
+            if footer is None:
+                check_origin(records, file, self._run_id)
             self._footers[file] = records.metadata
             if if_footer is not None and not if_footer(records.metadata):
                 return file, None

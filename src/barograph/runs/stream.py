@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from barograph.errors import DamagedChunk
 from barograph.model.manifest import Worker
 from barograph.model.step import Mode
-from barograph.runs.events import StepEvent, SubjectTables, events_of, read_table
+from barograph.runs.events import StepEvent, SubjectTables, all_rows, events_of
+from barograph.runs.gaps import missing_chunks
 from barograph.runs.layout import ChunkName
-from barograph.runs.proof import proved
+from barograph.runs.origin import open_published
 from barograph.runs.survey import Survey
 from barograph.store.base import Store
 
@@ -34,10 +35,12 @@ class WorkerStream:
         worker: Whose.
         tables: Shared by all streams.
         position: Where to go on.
+        run_id: Of the run; "": not known.
     """
 
-    def __init__(self, worker: Worker, tables: SubjectTables, position: Position) -> None:
+    def __init__(self, worker: Worker, tables: SubjectTables, position: Position, run_id: str = "") -> None:
         self.worker = worker
+        self._run_id = run_id
         self._tables = tables
         self._queue: deque[tuple[StepEvent, Position]] = deque()
         self._next = position
@@ -47,6 +50,7 @@ class WorkerStream:
         self.damage: list[str] = []
         self._damaged: set[str] = set()
         self._is_left = False
+        self._conflicts: set[str] = set()
 
     @property
     def position(self) -> Position:
@@ -99,6 +103,13 @@ class WorkerStream:
             return None
         return found.file_from((self.worker.attempt, self.worker.name), self._next.chunk, self._damaged)
 
+    def note_conflicts(self, found: Survey) -> None:
+        """Note in `damage`, once each, the files that are passed over though no other one has all their rows."""
+        for text in found.conflict_damage((self.worker.attempt, self.worker.name), self._damaged):
+            if text not in self._conflicts:
+                self._conflicts.add(text)
+                self.damage.append(text)
+
     def read(self, store: Store, file: ChunkName) -> None:
         """Read a file that `unread` returned.
 
@@ -109,7 +120,7 @@ class WorkerStream:
             StoreError: The store cannot be read.
         """
         try:
-            table = read_table(proved(store, str(file), file.digest), str(file))
+            table = all_rows(open_published(store, file, self._run_id), str(file))
             events = events_of(table, self._tables)
         except DamagedChunk as error:
             self._damaged.add(str(file))
@@ -140,6 +151,4 @@ class WorkerStream:
     def _note_missing(self, before: int) -> None:
         first = max(self._next.chunk, self.removed_through + 1)
         if first < before:
-            which = f"chunk {first}" if first == before - 1 else f"chunks {first} to {before - 1}"
-            whose = f"worker {self.worker.name} in attempt {self.worker.attempt}"
-            self.damage.append(f"{which.capitalize()} of {whose} cannot be read.")
+            self.damage.append(missing_chunks((self.worker.attempt, self.worker.name), first, before))

@@ -81,9 +81,36 @@ class Survey:
         at = bisect_left(files, chunk, key=attrgetter("last"))
         return files[at] if at < len(files) else None
 
+    def conflicts(self, stream: Stream, damaged: Collection[str] = ()) -> list[ChunkName]:
+        """Return the files of a stream that are passed over though their rows are not all in another one.
+
+        Nobody who writes as `FORMAT.md` says leaves such files: two with the same range, or ranges of which neither
+        lies in the other. Which of them is read does not depend on who asks: see `files`.
+        """
+        kept: list[ChunkName] = []
+        beside: list[ChunkName] = []
+        for file in self.chunks.get(stream, ()):
+            if str(file) in damaged:
+                continue
+            if not kept or file.first > kept[-1].last:
+                kept.append(file)
+            elif file.last > kept[-1].last or (file.first, file.last) == (kept[-1].first, kept[-1].last):
+                beside.append(file)
+        return beside
+
+    def conflict_damage(self, stream: Stream, damaged: Collection[str] = ()) -> list[str]:
+        """Return one sentence for each of `conflicts`."""
+        return [
+            f"The file is not read: another one of this worker and attempt holds chunks of the same numbers ({file})."
+            for file in self.conflicts(stream, damaged)
+        ]
+
     def superseded(self) -> list[ChunkName]:
         """Return the files whose rows are all in another one; left by compaction."""
-        return [file for stream, files in self.chunks.items() for file in set(files) - set(self.files(stream))]
+        return [
+            file for stream, files in self.chunks.items()
+            for file in set(files) - set(self.files(stream)) - set(self.conflicts(stream))
+        ]
 
     @property
     def has_gap(self) -> bool:

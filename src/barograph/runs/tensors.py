@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -57,8 +57,17 @@ def tensor_entry(tick: int, key: Key) -> str:
     return f"{tick}/{key}".encode("utf-8", "replace").decode()
 
 
-def tensors_bytes(tensors: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return the file that holds arrays by name.
+class TensorsOrigin(NamedTuple):
+    """Whose file of tensors it is: of which run ("": not known), worker, attempt and chunk."""
+
+    run_id: str
+    worker: str
+    attempt: int
+    chunk: int
+
+
+def tensors_bytes(tensors: Mapping[str, NDArray[Any]], origin: TensorsOrigin | None = None) -> bytes:
+    """Return the file that holds arrays by name, and says whose it is.
 
     safetensors has no complex128: such an array is stored as float64 with one more axis, (real, imaginary), and
     its name is in the metadata entry `complex128`.
@@ -71,6 +80,8 @@ def tensors_bytes(tensors: Mapping[str, NDArray[Any]]) -> bytes:
             stored[name] = np.ascontiguousarray(array).view(np.float64).reshape(*array.shape, 2)
             pairs.append(name)
     metadata = {"format": "np", "complex128": json.dumps(pairs)}
+    if origin is not None:
+        metadata["barograph"] = json.dumps(origin._asdict())
     return bytes(save(stored, metadata))
 
 
@@ -98,6 +109,19 @@ def read_tensor(data: bytes | memoryview, entry: str, name: str) -> NDArray[Any]
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedChunk(f"The tensor {entry} cannot be read: {error} ({name}).") from error
     return array
+
+
+def check_tensors_origin(data: bytes | memoryview, origin: TensorsOrigin, name: str) -> None:
+    """Raise DamagedChunk where a file says that it is another's; one that does not say whose it is passes."""
+    try:
+        said = json.loads(_header(data, name)[0].get("__metadata__", {}).get("barograph", "{}"))
+        told = {word: value for word, value in said.items() if value != ""}
+        known = {word: value for word, value in origin._asdict().items() if value != ""}
+        other = [word.removesuffix("_id") for word, value in known.items() if told.get(word, value) != value]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DamagedChunk(f"The file's notes do not say what they must: {error} ({name}).") from error
+    if other:
+        raise DamagedChunk(f"The file is of another {' and '.join(other)} than its name and place say ({name}).")
 
 
 def tensor_entries(data: bytes | memoryview, name: str) -> list[str]:
