@@ -66,7 +66,10 @@ def test_a_loss_that_stays_where_it_began_does_not_fall() -> None:
     (symptom,) = said(LossNotDecreasing(), trained([2.3] * 100))[-1]
 
     assert isinstance(symptom, Symptom)
-    assert symptom.message == "The loss does not fall: 2.3 now, 2.3 about 70 steps earlier, 2.3 at the start."
+    assert symptom.message == (
+        "The loss does not fall: 2.3 now, 2.3 about 70 steps earlier (by now it should be below 2.297), 2.3 at the "
+        "start."
+    )
     assert symptom.since == 0
     assert symptom.remedy.startswith("Train on one batch alone, with learning rates 1 and 0.01 beside 0.1.")
 
@@ -134,19 +137,19 @@ def alarms(level: Callable[[int], float], noise: float, steps: Sequence[int], *,
 def test_a_loss_that_falls_slowly_beneath_its_noise_is_not_called_a_standstill(
     fall: float, noise: float, steps: Sequence[int]
 ) -> None:
-    assert alarms(lambda step: 2.0 - fall * step / steps[-1], noise, steps, seeds=12) == 0
+    assert alarms(lambda step: 2.0 - fall * step / steps[-1], noise, steps, seeds=8) == 0
 
 
 @pytest.mark.parametrize("noise", [0.2, 0.05])
 def test_a_loss_that_fell_and_rests_in_its_noise_is_well(noise: float) -> None:
-    assert alarms(lambda step: 1.8 + 0.2 * max(0.0, 1 - step / 200), noise, range(2500), seeds=5) == 0
+    assert alarms(lambda step: 1.8 + 0.2 * max(0.0, 1 - step / 200), noise, range(2000), seeds=4) == 0
 
 
 @pytest.mark.parametrize(
     ("noise", "steps"), [(0.005, range(300)), (0.02, range(650)), (0.05, range(1200)), (0.05, range(0, 4000, 7))],
 )
 def test_a_loss_that_stands_still_in_noise_is_found_in_time(noise: float, steps: Sequence[int]) -> None:
-    assert alarms(lambda _: 2.0, noise, steps, seeds=10) >= 9
+    assert alarms(lambda _: 2.0, noise, steps, seeds=6) == 6
 
 
 def test_while_the_learning_rate_warms_up_the_loss_need_not_fall() -> None:

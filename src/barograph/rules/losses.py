@@ -54,7 +54,7 @@ class LossNotDecreasing(Rule):
       comparison of medians called one in three a standstill. Labels shuffled, learning rates of 1e-6 (SGD) and 1e-8
       (Adam), chains of sigmoids, dead layers and softmax applied twice fire between steps 79 and 470.
     Source: Amazon SageMaker Debugger's LossNotDecreasing, which compares single losses, and so alarmed at noise;
-      its documented numbers hold with `window` 1, which takes single losses as if they had no noise.
+      its documented numbers hold with `window` 1, which takes the first five losses as if they had no noise.
     """
 
     code: ClassVar[str] = "L101"
@@ -141,13 +141,13 @@ class LossNotDecreasing(Rule):
 
     def _standstill(self, view: StepView, key: Key, memory: Memory) -> Iterable[Symptom | Unjudged]:
         whole, since = course_of(memory), course_of(memory, start=memory.get("peak_step", 0))
-        # How single losses scatter is not known: with `window` 1 they are taken at their word.
-        noise = noise_of(whole) if self.window > 1 else 0.0
+        noise = noise_of(whole)
         enough = self.settled_percent / 100 * abs(whole[0].value)
         if not memory.get("settled"):
             memory["settled"] = deepest_fall(whole, noise=noise, unit=enough) >= enough
         if memory["settled"]:
             return
+        # Who asks for single losses wants to hear of the first few, whose noise is not known.
         if self.window > 1 and len(since) < _LEAST_POINTS:
             yield Unjudged(f"{len(since)} medians of {self.window} losses so far since the learning rate last rose; "
                            f"it compares {_LEAST_POINTS}")
@@ -167,8 +167,9 @@ class LossNotDecreasing(Rule):
             return
         text = f"level of the last third of the losses since step {fall.since}; {number(fall.before)} in the first"
         yield Symptom(
-            message=f"The loss does not fall: {number(fall.now)} now, {number(fall.before)} about "
-                    f"{round(fall.steps)} steps earlier, {number(first)} at the start.",
+            # Three figures would show two equal numbers, or a fall where there is none to speak of.
+            message=f"The loss does not fall: {fall.now:.4g} now, {fall.before:.4g} about {round(fall.steps)} steps "
+                    f"earlier (by now it should be below {fall.before - least:.4g}), {first:.4g} at the start.",
             remedy=_against_standing_loss(view),
             evidence=(Evidence(key, view.step.number, "median_loss", fall.now, fall.before - least, text),),
             subject="does not fall", since=fall.since,
@@ -257,8 +258,9 @@ class Overfit(Rule):
         best: dict[str, Any] = memory.setdefault(path, {})
         symptom = self._compared(view, path, training, validation, best)
         if symptom is not None:
+            best["rose"] = True
             yield symptom
-        elif len(best["validations"]) <= self.patience:
+        elif len(best["validations"]) <= self.patience and "rose" not in best:
             yield Unjudged(f"{len(best['validations'])} evaluations so far; it takes {self.patience + 1} to see a rise")
 
     def _compared(

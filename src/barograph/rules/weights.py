@@ -138,7 +138,7 @@ class FrozenParameter(Rule):
     When it is wrong: a group that a schedule keeps at learning rate 0 for a while; units that are dead (see A101).
       Parameters without any gradient are not judged: frozen on purpose looks the same as forgotten.
     Tried on: silent on all 145 healthy trainings, with frozen layers, unused layers, LoRA, biases before batch
-      normalisation and bfloat16 weights among them. A layer in no optimizer fires at step 9; so do layers behind dead
+      normalisation and bfloat16 weights among them. A layer in no optimizer fires by step 10; so do layers behind dead
       units and layers begun at zero.
     Source: TrainCheck, OSDI 2025, on silent errors in training; the three causes are those users report.
     """
