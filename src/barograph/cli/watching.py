@@ -194,7 +194,7 @@ class _Watching:
 
     @property
     def _has_bottom_line(self) -> bool:
-        return self._console.is_terminal and not self._console.is_dumb_terminal and not self._options.brief
+        return self._console.is_terminal and not self._options.brief
 
     @contextmanager
     def _bottom_line(self) -> Iterator[None]:
