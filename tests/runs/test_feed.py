@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -362,6 +364,30 @@ def test_an_attempt_whose_workers_give_signs_for_ever_is_left_all_the_same(
     told = (*feed.poll().damage, *feed.poll().damage)
     assert len(told) == 1
     assert told[0].startswith("Chunk 1 of worker p0 in attempt 0 came when")
+
+
+@pytest.mark.parametrize(
+    ("settings", "secs"),
+    [({"close_timeout_secs": 60.0}, 150), ({}, 50), ({"close_timeout_secs": 1e9}, 50),
+     ({"close_timeout_secs": math.nan}, 50), ({"close_timeout_secs": "long"}, 50)],
+)
+def test_how_long_last_words_may_take_is_what_the_settings_say_within_reason(
+    workshop: Any, make_records: MakeRecords, settings: Any, secs: int
+) -> None:
+    workshop.manifest = replace(workshop.manifest, settings=settings)
+    writer = workshop.writer()
+    workshop.publish(writer, make_records(0))
+    begin_attempt(workshop.store, 1, started_unix=0.0)
+    workshop.publish(workshop.writer(workshop.worker(attempt=1)), make_records(0, 1))
+    feed = workshop.feed()
+    feed.poll()
+    polls, views = 0, ()
+    while not views:
+        workshop.clock.advance(1)
+        writer.turn()
+        views = feed.poll().views
+        polls += 1
+    assert polls == secs
 
 
 def test_a_replay_does_not_wait_where_the_next_attempt_has_lived_for_long(

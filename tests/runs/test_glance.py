@@ -167,7 +167,7 @@ def tree(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Makes a store with these objects."""
 
     def make(*names: str) -> Any:
-        store = store_from_url(f"memory://{request.node.name}" if request.param == "memory" else tmp_path)
+        store = store_from_url(f"memory://{request.node.name}" if request.param == "memory" else tmp_path / "tree")
         for name in names:
             store.put(name, b"")
         return Listed(store) if request.param == "listed whole" else store

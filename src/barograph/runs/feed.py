@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,9 @@ BATCH_BYTES = 32 * 2**20
 
 GAP_SECS = 3.0
 """A chunk that seems to be missing is looked for as long: listings of some stores lag behind a little."""
+
+LONGEST_LAST_WORDS_SECS = 300.0
+"""A run whose settings speak of a longer `close_timeout_secs` is taken to speak of none: nobody waits for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +325,9 @@ class Feed:
     def _last_words_secs(self) -> float:
         """How long at most what a killed worker handed over is still being published."""
         told = self._manifest.settings.get("close_timeout_secs") if self._manifest else None
-        secs = told if isinstance(told, int | float) else Settings().close_timeout_secs
+        secs = float(told) if isinstance(told, int | float) else math.nan
+        if not 0 <= secs <= LONGEST_LAST_WORDS_SECS:
+            secs = Settings().close_timeout_secs
         # Twice: it may have to wait for the worker's name first.
         return 2 * secs + self._dead_secs
 
