@@ -75,6 +75,13 @@ def test_a_step_is_shown_of_the_first_that_recorded_it_or_of_the_one_asked_for(c
     ]
 
 
+def test_a_step_that_the_worker_asked_for_did_not_make_is_not_shown_of_another(call: Call, both: Path) -> None:
+    said = call("show", both, "--around", "8", "--worker", "p0")
+
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("barograph: Nothing was recorded in step 8. Nearest is 5.")
+
+
 @pytest.mark.parametrize("words", [("show",), ("keys",), ("show", "--around", "3")])
 def test_a_worker_that_is_not_there_is_answered_with_those_that_are(
     call: Call, both: Path, words: tuple[str, ...]
