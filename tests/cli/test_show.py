@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import barograph
+from barograph.runs.reader import Run
 
 Call = Callable[..., Any]
 
@@ -242,7 +243,22 @@ def test_a_step_that_is_not_there_is_answered_with_the_nearest(
     assert said.err == f"barograph: Nothing was recorded in step {step}. Nearest is {nearest}. ({healthy})\n"
 
 
-def test_a_step_between_two_recorded_ones_is_answered_with_both(
+def test_where_a_passed_over_step_is_asked_for_it_says_which_one_is_shown(
+    call: Call, healthy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if step 7 had been passed over.
+    steps = Run.steps
+    monkeypatch.setattr(Run, "steps", lambda self, *args: np.setdiff1d(steps(self, *args), [7]))
+
+    said = call("show", healthy, "--around", "7")
+    data = call("show", healthy, "--around", "7", "--json").json
+
+    assert said.lines[1] == "Nothing was recorded in step 7; this is the nearest that was."
+    assert said.lines[0].startswith("step 6 of")
+    assert (data["asked"], data["step"]) == (7, 6)
+
+
+def test_a_step_without_tensors_is_shown_and_it_is_said(
     call: Call, tmp_path: Path, trained: Callable[..., Path]
 ) -> None:
     place = trained(tmp_path / "run", steps=9, budget=None, preset="free", evaluate_every=4)

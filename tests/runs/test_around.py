@@ -112,16 +112,26 @@ def test_a_step_without_tensors_names_the_nearest_that_have_some(workshop: Any, 
     assert around(workshop.run(), 4).nearest_with_tensors == ()
 
 
-@pytest.mark.parametrize(
-    ("step", "nearest"), [(5, "Nearest are 3 and 7."), (9, "Nearest is 7."), (-1, "Nearest is 3.")]
-)
-def test_a_step_that_is_not_there_is_answered_with_the_nearest(
+@pytest.mark.parametrize(("step", "nearest"), [(9, "Nearest is 7."), (-1, "Nearest is 3.")])
+def test_a_step_outside_the_run_is_answered_with_the_nearest(
     workshop: Any, make_step: MakeStep, step: int, nearest: str
 ) -> None:
     workshop.finished(make_step(3, {}, {LOSS: 1.0}), make_step(7, {}, {LOSS: 1.0}))
 
     with pytest.raises(UnknownStep, match=f"Nothing was recorded in step {step}. {nearest}"):
         around(workshop.run(), step)
+
+
+@pytest.mark.parametrize(("asked", "shown"), [(4, 3), (5, 3), (6, 7), (7, 7)])
+def test_for_a_step_that_was_passed_over_the_nearest_is_shown(
+    workshop: Any, make_step: MakeStep, asked: int, shown: int
+) -> None:
+    workshop.finished(make_step(3, {}, {LOSS: 1.0}), make_step(7, {}, {LOSS: 1.0}))
+
+    found = around(workshop.run(), asked)
+
+    assert (found.asked, found.step) == (asked, shown)
+    assert [view.step.number for view in found.views] == [3, 7]
 
 
 def test_a_run_without_steps_says_so(workshop: Any) -> None:

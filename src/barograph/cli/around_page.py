@@ -41,7 +41,7 @@ def print_around(place: str, step: int, worker: str | None = None, *, as_json: b
 
     Raises:
         UnknownWorker: There is no such worker.
-        UnknownStep: Nothing was recorded in that step; the message says the nearest.
+        UnknownStep: The step lies before all that were recorded, or after.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     run, printer = run_at(place), Printer()
@@ -65,6 +65,8 @@ def _print(
     here = next(view for view in found.views if view.step.number == found.step)
     printer.line(Text.assemble((f"step {found.step}", "bold"), f" of {shown(run.manifest.name or place)}, "
                                f"{local_time(here.step.time_unix)}"))
+    if found.asked != found.step:
+        printer.line(f"Nothing was recorded in step {found.asked}; this is the nearest that was.")
     printer.heading("Steps recorded around it", others)
     printer.table(_STEPS, [_step_row(view, found.step, near) for view in found.views])
     _print_changes(printer, found)
@@ -138,7 +140,7 @@ def _factor(factor: float) -> Text:
 
 def _to_json(run: Run, found: Surroundings, near: Sequence[Finding]) -> dict[str, object]:
     return {
-        "url": run.url, "step": found.step, "nearest_with_tensors": found.nearest_with_tensors,
+        "url": run.url, "asked": found.asked, "step": found.step, "nearest_with_tensors": found.nearest_with_tensors,
         "steps": [
             {
                 "step": view.step.number, "mode": view.step.mode, "optimizer": view.step.optimizer,

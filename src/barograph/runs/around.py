@@ -69,13 +69,15 @@ class Surroundings:
     """A step and its neighbours.
 
     Attributes:
-        step: Which.
+        asked: The step that was asked for.
+        step: The one that is shown: the nearest that was recorded, of two the earlier.
         views: The recorded steps before it, itself, and after it, in the order they happened; of several
             optimizers and modes all.
         changes: Every tensor recorded at the step and before it; the greatest change first.
         nearest_with_tensors: Where the step has no tensors, the nearest steps that have, before and after.
     """
 
+    asked: int
     step: int
     views: Sequence[StepView]
     changes: Sequence[Change]
@@ -87,15 +89,16 @@ def around(run: Run, step: int) -> Surroundings:
 
     Args:
         run: Which.
-        step: As the user counts, in any mode.
+        step: As the user counts, in any mode. One that was passed over stands for the nearest that was recorded.
 
     Raises:
-        UnknownStep: Nothing was recorded in that step; the message says the nearest that were.
+        UnknownStep: The step lies before all that were recorded, or after; the message says the nearest.
         StoreError: The store cannot be read.
     """
-    steps = run.steps(None).tolist()
-    if step not in steps:
-        raise UnknownStep(f"Nothing was recorded in step {step}. {_nearest(step, steps)} ({run.url})")
+    asked, steps = step, run.steps(None).tolist()
+    if not steps or not steps[0] <= asked <= steps[-1]:
+        raise UnknownStep(f"Nothing was recorded in step {asked}. {_nearest(asked, steps)} ({run.url})")
+    step = min(steps, key=lambda item: (abs(item - asked), item))
     at = steps.index(step)
     first, last = steps[max(0, at - BEFORE)], steps[min(len(steps) - 1, at + AFTER)]
     recorded = {kind: _steps_of(run, kind) for kind in _TENSOR_KINDS}
@@ -104,6 +107,7 @@ def around(run: Run, step: int) -> Surroundings:
     views = _views(run.arrow(start=start, stop=last + 1), step)
     with_tensors = sorted({item for found in recorded.values() for item in found})
     return Surroundings(
+        asked,
         step,
         views=[view for view in views if first <= view.step.number <= last],
         changes=_changes(step, [view for view in views if view.step.number <= step]),
@@ -205,6 +209,4 @@ def _neighbours(step: int, steps: Sequence[int]) -> list[int]:
 
 def _nearest(step: int, steps: Sequence[int]) -> str:
     near = _neighbours(step, steps)
-    if not near:
-        return "No step was."
-    return f"Nearest {'is' if len(near) == 1 else 'are'} {' and '.join(map(str, near))}."
+    return f"Nearest is {near[0]}." if near else "No step was."
