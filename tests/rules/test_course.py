@@ -83,6 +83,11 @@ def test_the_deepest_fall_is_below_where_it_began_even_if_it_came_back() -> None
     assert deepest_fall([], noise=0.0, unit=0.1) == 0.0
 
 
+def test_noise_out_of_all_proportion_to_what_matters_is_borne() -> None:
+    assert deepest_fall(points(1.0, 2.0, 1.0, 0.0), noise=1.0, unit=1e-300) == 1.0
+    assert deepest_fall(points(1.0, 2.0, 1.0, 0.5), noise=1.0, unit=0.0) == 0.5
+
+
 def test_the_least_of_many_noisy_points_is_no_fall() -> None:
     draw = random.Random(0)
     noisy = points(*(2.0 + draw.gauss(0.0, 0.08) for _ in range(100)))

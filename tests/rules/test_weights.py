@@ -263,6 +263,7 @@ def test_under_a_budget_a_run_counts_from_its_first_step_over_all_gaps() -> None
     assert isinstance(weight, Symptom)
     assert isinstance(loss, Symptom)
     assert (weight.since, loss.since) == (0, 0)
+    assert loss.message == '"loss:a" did not change over 10 recorded steps, from step 0 to 263.'
     assert "over 10 recorded steps, from step 0 to 263" in weight.message
 
 

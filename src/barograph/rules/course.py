@@ -146,8 +146,9 @@ def deepest_fall(course: Sequence[Point], *, noise: float, unit: float) -> float
     """
     if not course:
         return 0.0
-    over = math.ceil((4 * noise / unit) ** 2) if unit > 0 else 1
-    over = max(1, min(over, len(course) // 2))
+    # Limited before it is squared: beside a loss that began at almost nothing, noise is out of all proportion.
+    quarters = min(4 * noise / unit, _LONGEST) if unit > 0 else 1.0
+    over = max(1, min(math.ceil(quarters**2), len(course) // 2))
     values = [point.value for point in course]
     means = [fmean(values[at : at + over]) for at in range(len(values) - over + 1)]
     return means[0] - min(means)

@@ -46,7 +46,7 @@ class VanishingGradient(Rule):
     Tried on: silent on all 145 healthy trainings (see the list of rules): there the least ratio that lasts is 2e-2, and
       8e-4 in the first ten steps of ten layers without normalisation. Chains of 4, 6 and 8 sigmoids (ratios 6e-4,
       1e-5, 3e-7) and 20 ReLU layers at PyTorch's default initialisation fire at step 20 to 50; weights begun at 1e-3,
-      which gain a little at first, by step SEEN.
+      which gain a little at first, by step 120.
     Source: Bengio, Simard & Frasconi, "Learning long-term dependencies with gradient descent is difficult",
       1994; Amazon SageMaker Debugger's VanishingGradient, which knows `threshold` alone.
     """
@@ -118,7 +118,7 @@ def _against_vanishing(view: StepView, layers: LayerTable) -> str:
                 "there, or put a normalisation layer before each.")
     normed = any("Norm" in item for item in (*classes, *layers.classes))
     return ("Initialise the weights for their activation (kaiming_normal_ for ReLU), " +
-            ("and put residual paths around blocks of layers." if normed else
+            ("and put residual paths around blocks of layers that have none." if normed else
              "put a normalisation layer (BatchNorm, LayerNorm) after each layer, or residual paths around blocks."))
 
 

@@ -50,9 +50,11 @@ class LossNotDecreasing(Rule):
     When it is wrong: adversarial training, where no loss need fall (so runs with several optimizers are not judged);
       a model that came already trained; a curriculum that grows harder; a learning rate that is restarted; models
       that stand on a plateau for long before they learn.
-    Tried on: silent on simulated losses that fall by 4 to 15 % in 1,000 steps beneath noise of 2 to 20 %, of which the
-      comparison of medians called one in three a standstill. Labels shuffled, learning rates of 1e-6 (SGD) and 1e-8
-      (Adam), chains of sigmoids, dead layers and softmax applied twice fire between steps 79 and 470.
+    Tried on: silent on all 145 healthy trainings, batches of 4 and 5,000 steps of a converged model among them (on 105
+      of them at every seventh step, too), and on 160 simulated losses that fall by 4 to 15 % in 1,000 steps beneath
+      noise of 2 to 20 %, half of which fail a comparison of one median with the next. Labels shuffled, learning rates
+      of 1e-6 (SGD) and 1e-8 (Adam), chains of sigmoids, dead layers and softmax applied twice fire between steps 79
+      and 470; a learning rate raised 80 times fires 29 steps later.
     Source: Amazon SageMaker Debugger's LossNotDecreasing, which compares single losses, and so alarmed at noise;
       its documented numbers hold with `window` 1, which takes the first five losses as if they had no noise.
     """

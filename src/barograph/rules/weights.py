@@ -70,7 +70,7 @@ class UnchangedTensor(Rule):
             yield Unjudged("no step of training was recorded that the optimizer made")
             return
         same: list[tuple[Table, int]] = []
-        since: list[int] = []
+        since: list[tuple[int, int]] = []
         waiting = 0
         for kind in self.kinds:
             table = table_of(view, Kind(kind))
@@ -83,17 +83,18 @@ class UnchangedTensor(Rule):
             if kind in _GRADIENTS and not (_matters(table, memory) and (unchanged == counts).all()):
                 continue
             same += [(table, int(row)) for row in np.flatnonzero(unchanged)]
-            since += runs.since[unchanged].tolist()
+            since += zip(runs.since[unchanged].tolist(), runs.length[unchanged].tolist(), strict=True)
         if waiting:
             yield Unjudged(f"fewer than {self.num_steps} steps were recorded so far that could be the same")
         if same:
-            yield self._symptom(same, since=min(since), step=view.step.number)
+            began, steps = min(since)
+            yield self._symptom(same, since=began, steps=steps, step=view.step.number)
 
-    def _symptom(self, same: list[tuple[Table, int]], *, since: int, step: int) -> Symptom:
+    def _symptom(self, same: list[tuple[Table, int]], *, since: int, steps: int, step: int) -> Symptom:
         keys = [table.subjects[row].key for table, row in same]
         return Symptom(
-            message=f"{names([str(key) for key in keys])} did not change over {self.num_steps} recorded steps, from "
-                    f"step {since} to {step}.",
+            message=f"{names([str(key) for key in keys])} did not change over {steps} recorded steps, from step "
+                    f"{since} to {step}.",
             remedy=_against_standstill({key.kind for key in keys}),
             evidence=tuple(self._evidence(table, row, step) for table, row in same[:3]),
             since=since,
