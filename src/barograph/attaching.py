@@ -310,6 +310,7 @@ def _mode(mode: str | Mode | None) -> Mode | None:
 
 
 _LAST_WORDS_SECS = 15.0
+_FAREWELL_SECS = 2.0
 
 
 def _rank() -> int | None:
@@ -354,6 +355,11 @@ def _await_watcher(watcher: subprocess.Popen[bytes], patience_secs: float) -> No
         watcher.wait(patience_secs)
     except subprocess.TimeoutExpired:
         watcher.terminate()
+        try:
+            watcher.wait(_FAREWELL_SECS)
+        except subprocess.TimeoutExpired:
+            watcher.kill()
+            watcher.wait()
         try:
             watcher.wait(_LAST_WORDS_SECS)
         except subprocess.TimeoutExpired:

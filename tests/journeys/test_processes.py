@@ -155,7 +155,7 @@ def test_a_child_that_is_forked_while_the_line_is_busy_does_not_hang(tmp_path: A
 
     line = ScribeLine(
         str(tmp_path), attempt=0, rank=None, world_size=1, versions={}, settings=Settings(),
-        status=lambda: Heartbeat(0, 0.0), on_stop=print, on_problem=print,
+        status=lambda: Heartbeat(0, 0.0), on_stop=print, on_loss=print, on_trouble=print,
     )
     # At any moment a thread of ours may be in here; the child has the lock, and not the thread.
     with line._inbox._lock:

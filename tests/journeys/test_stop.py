@@ -104,6 +104,18 @@ except barograph.TrainingStopped:
     assert desk.end(process).text == "stopped\nwhat was registered for the end ran\n"
 
 
+def test_a_training_that_lets_itself_be_stopped_says_so_by_its_exit_code_though_nobody_hears_of_it(desk: Any) -> None:
+    desk.script("import barograph\n" + FALLING_ILL + '''
+with barograph.attach(model, optimizer, to="run", on_finding="stop", budget=None):
+    train()
+''')
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = desk.start("python", "train.py", stderr=writing)
+    os.close(writing)
+    assert desk.end(process).code == 79
+
+
 TOGETHER = '''
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel

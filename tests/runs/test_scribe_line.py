@@ -82,7 +82,9 @@ def status() -> Heartbeat:
 
 @contextmanager
 def line_to(far: FarEnd, **more: Any) -> Iterator[ScribeLine]:
-    told: dict[str, Any] = {"status": status, "on_stop": print, "on_problem": print, "start": far.start, **more}
+    told: dict[str, Any] = {
+        "status": status, "on_stop": print, "on_loss": print, "on_trouble": print, "start": far.start, **more
+    }
     line = ScribeLine(
         "/run", attempt=0, rank=None, world_size=1, versions={}, settings=Settings(close_timeout_secs=5.0), **told
     )
@@ -172,7 +174,7 @@ def test_what_was_not_handed_over_is_counted_when_the_writing_process_is_gone(ma
 
     far = FarEnd(gone)
     told: list[str] = []
-    with line_to(far, on_problem=told.append) as line:
+    with line_to(far, on_loss=told.append) as line:
         line.put(make_records(0))
         line.put(make_records(1))
         line.log("a", 1.0, 0, Mode.TRAIN, 0.0)
@@ -191,7 +193,7 @@ def test_what_the_writing_process_wants_told_is_told() -> None:
         told.append(text)
         heard.set()
 
-    with line_to(far, on_problem=tell):
+    with line_to(far, on_trouble=tell):
         far.to_say.append(Trouble("the run cannot be written yet"))
         assert heard.wait(PATIENCE_SECS)
     assert told == ["the run cannot be written yet"]

@@ -162,7 +162,7 @@ def test_a_rule_that_saw_nothing_says_what_would_feed_it(high: type[Rule]) -> No
 
     assert said is not None
     assert said.reason == "Nothing was recorded of what it needs: loss, every step."
-    assert said.feed == 'Call backward on one number, or log it: run.log({"loss": loss}).'
+    assert said.feed == "Call backward on one number, or say it where steps end: run.step(loss)."
 
 
 def test_a_rule_fed_in_part_says_so(high: type[Rule]) -> None:

@@ -55,7 +55,7 @@ class Recording:
             return ScribeLine(
                 self.url, attempt=attempt, rank=rank.index, world_size=rank.world_size, versions=_versions(),
                 settings=settings, status=status, on_stop=self.session.request_stop,
-                on_problem=self.session.lost_some,
+                on_loss=self.session.lost_some, on_trouble=self.session.guard.report,
             )
         return _writer_in_this_process(self.session, settings, attempt, rank, status)
 
@@ -201,7 +201,7 @@ class _End:
         if _current is not None and not _is_interactive():
             _current.failed(kind, error)
         if issubclass(kind, TrainingStopped) and not _is_interactive():
-            print(f"Barograph stopped this training: {error}", file=sys.stderr)
+            _last_words(f"Barograph stopped this training: {error}")
             # What a hook raises ends the interpreter in place of the exception, in the ordinary way: whatever
             # the script has registered for its end still runs.
             raise SystemExit(EXIT_STOPPED)
@@ -210,6 +210,16 @@ class _End:
 
 
 _end = _End()
+
+
+def _last_words(text: str) -> None:
+    """Write to standard error; where nobody reads it any more, let that not be what the process ends with."""
+    try:
+        if sys.stderr is not None:
+            print(text, file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        # Python flushes the stream once more when it ends, and would end with an error of its own.
+        sys.stderr = cast("Any", None)
 
 
 def _close_raising() -> None:

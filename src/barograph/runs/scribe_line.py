@@ -58,7 +58,8 @@ class ScribeLine:
         settings: As for `RunWriter`.
         status: Tells how training goes; called in a thread of ours.
         on_stop: Called in a thread of ours when somebody asks that training stop, with what `StopAsked` holds.
-        on_problem: Called likewise with what the person who trains is to know now.
+        on_loss: Called likewise with why some of what is recorded is lost.
+        on_trouble: Called likewise with what the person who trains is to know now, though nothing is lost yet.
         start: Starts the process, and returns it with our end of the line.
 
     Raises:
@@ -76,13 +77,14 @@ class ScribeLine:
         settings: Settings,
         status: Callable[[], Heartbeat],
         on_stop: Callable[[str, int], None],
-        on_problem: Callable[[str], None],
+        on_loss: Callable[[str], None],
+        on_trouble: Callable[[str], None],
         start: Callable[[], tuple[subprocess.Popen[bytes], Connection]] | None = None,
     ) -> None:
         self._settings = settings
         self._status = status
         self._on_stop = on_stop
-        self._on_problem = on_problem
+        self._on_loss, self._on_trouble = on_loss, on_trouble
         self._inbox = Inbox(settings.queue_bytes)
         self._problems = Problems()
         self._unsent: _Parcel | None = None
@@ -274,11 +276,11 @@ class ScribeLine:
             self._line.send(replace(self._assignment, again=True))
         except (OSError, RuntimeError) as second:
             self._problems.note("line", f"{why}, and {second}; what is recorded from now on is lost")
-            self._on_problem(f"{why}, and {second}; what is recorded from now on is lost")
+            self._on_loss(f"{why}, and {second}; what is recorded from now on is lost")
             self._inbox.shut()
             return False
         self._subjects, self._told_series, self._told_drops = None, 0, (0, 0)
-        self._on_problem(f"{why}, and another was started; of the last second before that some steps may be lost")
+        self._on_loss(f"{why}, and another was started; of the last second before that some steps may be lost")
         return True
 
     def _hear(self) -> None:
@@ -287,7 +289,7 @@ class ScribeLine:
             if isinstance(message, StopAsked):
                 self._on_stop(message.reason, message.after_steps)
             elif isinstance(message, Trouble):
-                self._on_problem(message.text)
+                self._on_trouble(message.text)
             elif isinstance(message, Closing):
                 self._answer = message
 

@@ -194,8 +194,8 @@ def _feed(unmet: list[Selection]) -> str:
     modes = frozenset().union(*(need.schedule.modes for need in unmet))
     kinds = sorted({kind.value for need in unmet for kind in need.kinds})
     if modes == {Mode.EVAL}:
-        return ("Evaluate within the run: a pass in model.eval() with torch.no_grad() whose loss is computed as in "
-                "training, or run.log in run.mode(\"eval\").")
+        return ("Evaluate within the run: a pass in model.eval() with torch.no_grad() whose loss is computed by a loss "
+                "function of torch, as in training.")
     if kinds == [Kind.LOSS.value]:
-        return "Call backward on one number, or log it: run.log({\"loss\": loss})."
+        return "Call backward on one number, or say it where steps end: run.step(loss)."
     return f'Use the preset "standard", or add a collection with kinds = {json.dumps(kinds)}.'
