@@ -230,9 +230,7 @@ for step in range(40):
 ''')
     watched = desk.run("--budget", "off", "--json", "train.py")
     assert watched.code == 0
-    told, _, summary = watched.err.partition("\n{")
-    assert told.count("cannot judge this") == 1
-    body = json.loads("{" + summary)
+    body = json.loads(watched.err)
     assert "X901" in body["rules"]
     assert sum("cannot judge this" in text for text in body["problems"]) == 1
     assert any("X901" in text for text in body["unseen"])

@@ -117,6 +117,8 @@ with barograph.attach(model, optimizer, to="run", on_finding="stop", budget=None
 
 
 TOGETHER = '''
+import os
+
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
@@ -131,7 +133,8 @@ try:
         train_step()
         step += 1
 finally:
-    print("finally", dist.get_rank(), flush=True)
+    # In one piece: both write to one pipe.
+    os.write(1, f"finally {dist.get_rank()}\\n".encode())
 '''
 
 

@@ -110,9 +110,9 @@ def test_what_is_foreign_becomes_ours(foreign: Exception, ours: type[StoreError]
 @pytest.mark.parametrize(
     ("url", "text", "ours"),
     [
-        ("/home/me/credentials/run", "put /home/me/credentials/run/x: full (os error 28)", StoreFull),
-        ("/home/me/credentials/run", "Unable to open /home/me/credentials/run/x: (os error 5)", StoreUnavailable),
-        ("/mnt/169.254.1.1/run", "Unable to open http://169.254.1.1/run/x", StoreUnavailable),
+        ("/data/credentials/run", "put /data/credentials/run/x: full (os error 28)", StoreFull),
+        ("/data/credentials/run", "Unable to open /data/credentials/run/x: (os error 5)", StoreUnavailable),
+        ("/data/169.254.1.1/run", "Unable to open http://169.254.1.1/run/x", StoreUnavailable),
         ("s3://bucket/credentials", "PUT https://s3.amazonaws.com/bucket/credentials/x: 503", StoreUnavailable),
         ("s3://bucket/credentials", "put credentials/records/x: operation timed out", StoreUnavailable),
     ],
