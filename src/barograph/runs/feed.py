@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 from barograph.errors import DamagedChunk, NotARun, ObjectNotFound
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.manifest import Manifest, Worker
-from barograph.model.settings import Settings
 from barograph.runs.claim import claimer_of
 from barograph.runs.events import SubjectTables
+from barograph.runs.last_words import LastWords
 from barograph.runs.layout import ENDINGS, HEARTBEATS, MANIFEST, RETENTION, WORKERS, paper_name
 from barograph.runs.lineup import line_up
 from barograph.runs.papers import (
@@ -34,9 +33,6 @@ BATCH_BYTES = 32 * 2**20
 
 GAP_SECS = 3.0
 """A chunk that seems to be missing is looked for as long: listings of some stores lag behind a little."""
-
-LONGEST_LAST_WORDS_SECS = 300.0
-"""A run whose settings speak of a longer `close_timeout_secs` is taken to speak of none: nobody waits for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +95,6 @@ class Feed:
         self._store = store
         self._clock = clock or SystemClock()
         self._patient = patient
-        self._dead_secs = dead_secs
         self._vitals = Vitals(store, self._clock, dead_secs)
         self._tables = SubjectTables()
         self._streams: dict[Stream, WorkerStream] = {}
@@ -117,8 +112,11 @@ class Feed:
         self._again = False
         self._manifest: Manifest | None = None
         self._found: Survey | None = None
-        self._over_since: dict[int, float] = {}
-        self._outlived: dict[int, bool] = {}
+        self._last_words = LastWords(
+            self._clock, self._vitals,
+            lambda worker, attempt: self._paper(HEARTBEATS, worker, attempt, heartbeat_from_bytes),
+            dead_secs=dead_secs, patient=patient,
+        )
 
     def poll(self) -> FeedResult:
         """Return the steps that became complete since the last poll.
@@ -132,7 +130,7 @@ class Feed:
         self._check_run(found)
         self._again = False
         self._held.clear()
-        self._outlived.clear()
+        self._last_words.look_anew()
         more = self._advance(found) or self._again
         self._name_what_came_too_late(found)
         drained = not more and self._is_drained(found)
@@ -146,6 +144,7 @@ class Feed:
             if not found.has_manifest:
                 raise NotARun(f"There is no run here: no {MANIFEST} ({self._store.url}).")
             self._manifest = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
+            self._last_words.settings = self._manifest.settings
 
     def _advance(self, found: Survey) -> bool:
         """Read and line up what there is; return whether more can be read at once."""
@@ -297,39 +296,7 @@ class Feed:
         """Return whether nothing more comes from a worker of an attempt that is over."""
         if stream.last_chunk is not None:
             return stream.is_complete
-        return not self._patient or self._vitals.has_settled(stream.worker) or self._is_outlived_now(found)
-
-    def _is_outlived_now(self, found: Survey) -> bool:
-        """Return what `_is_outlived` does, asked once a poll: many workers may wait for the answer."""
-        if self._attempt not in self._outlived:
-            self._outlived[self._attempt] = self._is_outlived(found)
-        return self._outlived[self._attempt]
-
-    def _is_outlived(self, found: Survey) -> bool:
-        """Return whether later attempts have lived for longer than anybody of this one may go on publishing.
-
-        Told by how long this feed has known of them, or by their own heartbeats, which come a second apart at
-        least: where they have beaten so often, so long have they lived, whatever anybody's clock says.
-        """
-        since = self._over_since.setdefault(self._attempt, self._clock.monotonic())
-        if self._clock.monotonic() - since >= self._last_words_secs:
-            return True
-        beats: dict[int, int] = {}
-        for folder, name, attempt in found.papers:
-            if folder == HEARTBEATS and attempt > self._attempt:
-                heartbeat = self._paper(HEARTBEATS, name, attempt, heartbeat_from_bytes)
-                beats[attempt] = max(beats.get(attempt, 0), heartbeat.beat if heartbeat else 0)
-        return sum(beats.values()) >= self._last_words_secs
-
-    @property
-    def _last_words_secs(self) -> float:
-        """How long at most what a killed worker handed over is still being published."""
-        told = self._manifest.settings.get("close_timeout_secs") if self._manifest else None
-        secs = float(told) if isinstance(told, int | float) else math.nan
-        if not 0 <= secs <= LONGEST_LAST_WORDS_SECS:
-            secs = Settings().close_timeout_secs
-        # Twice: it may have to wait for the worker's name first.
-        return 2 * secs + self._dead_secs
+        return self._last_words.are_said(stream.worker, found)
 
     def _is_out_now(self, found: Survey) -> Callable[[Worker], bool]:
         answers: dict[Stream, bool] = {}
