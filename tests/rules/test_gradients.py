@@ -165,6 +165,13 @@ def test_a_gradient_that_swings_below_what_it_was_has_vanished() -> None:
     assert judged(1e-6, 1.05e-6, 5e-7, 1e-6, 8e-7, steps=range(0, 50, 10)) == [0, 10, 20, 30, 40]
 
 
+def test_a_swing_upwards_is_no_proof_of_health() -> None:
+    shares = (1e-6, 3e-6, 1e-6, 4e-6, 1e-6, 5e-2)
+    views = [gradients({"a.weight": share, "b.weight": 1.0}, 10 * at) for at, share in enumerate(shares)]
+    kinds = [[type(item).__name__ for item in items] for items in said(VanishingGradient(), *views)]
+    assert kinds == [["Symptom"], ["Unjudged"], ["Symptom"], ["Unjudged"], ["Symptom"], []]
+
+
 def test_under_a_budget_what_was_recorded_is_judged_no_more_often_than_every_tenth_step() -> None:
     assert judged(*[1e-6] * 6, steps=[0, 7, 14, 214, 221, 228]) == [0, 14, 214, 228]
 

@@ -84,7 +84,11 @@ class VanishingGradient(Rule):
         gains = is_gaining(float(share[judged].min()), memory)
         small = (share < self.ratio) | ((layers.mean_abs_nonzero < self.threshold) & (share < 0.01))
         rows = np.flatnonzero(small & judged & (np.arange(len(layers)) != greatest))
-        if not len(rows) or gains:
+        if not len(rows):
+            return
+        if gains:
+            # Noise gains now and then, so it is no proof of health: what was found stays found meanwhile.
+            yield Unjudged("the gradient of a layer is far smaller than that of another, and grows")
             return
         worst = rows[np.argsort(share[rows], kind="stable")]
         yield Symptom(
