@@ -34,8 +34,8 @@ class VanishingGradient(Rule):
     What it sees: the gradients of each layer (all parameters of one module together), before clipping. A
       layer's gradient has vanished where its norm is less than `ratio` of that of the layer with the greatest,
       or where its mean magnitude is below `threshold` and its norm less than a hundredth of the greatest.
-      Every tenth step is judged. Where the least ratio is half more than it was three judgements ago, it recovers by
-      itself, as in layers that are begun at nearly zero on purpose (LayerScale), and is let pass.
+      Every tenth step is judged. Where the least ratio is half more than it was three judgements ago, it may recover
+      by itself, as layers do that are begun at nearly zero on purpose (LayerScale): that step is not judged.
     Why it matters: such a layer keeps its first random values, and those behind it can only work with what it
       happens to make of the input.
     What to do: replace sigmoid and tanh between layers by ReLU or GELU; put normalisation layers or residual
