@@ -193,7 +193,7 @@ class Session:
             self._writer_failed = True  # tried once: a training must not be asked again at every step
             raise
         finally:
-            self.startup_secs += time.perf_counter() - begin
+            self.add_startup(time.perf_counter() - begin)
 
     # What taps tell when something ends
 

@@ -365,8 +365,7 @@ class TorchTap:
         if loss is not None and not phase.train.losses.get(TOTAL):
             tensor = loss if isinstance(loss, torch.Tensor) else torch.tensor(float(loss), dtype=torch.float64)
             self._losses.add(TOTAL, tensor, phase.train)
-        if "" not in self.session.steps_by_optimizer:
-            self.session.start_at("", 0)
+        self.session.start_at("", 0)
         self._allowance.for_forward()
         self._parameters.models(self._allowance.whole_mask(), phase.train)
         self._publish("", "", skipped=False)

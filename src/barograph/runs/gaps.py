@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from barograph.errors import DamagedChunk, ObjectNotFound
-from barograph.runs.layout import ENDINGS, RETENTION, ChunkName, paper_name
+from barograph.runs.layout import ENDINGS, RETENTION, ChunkName
+from barograph.runs.paper_reader import PaperReader
 from barograph.runs.papers import ending_from_bytes, removed_through_from_bytes
 from barograph.runs.survey import Stream, Survey, survey
 from barograph.store.base import Store
@@ -21,7 +21,7 @@ class Gaps:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._last_chunks: dict[Stream, int] = {}
-        self._damage: dict[str, str] = {}
+        self._papers = PaperReader(store)
 
     def named(self, found: Survey) -> list[str]:
         """Return one sentence for each gap, and for each paper that would tell of one and is damaged.
@@ -34,8 +34,8 @@ class Gaps:
             StoreError: The store cannot be read.
         """
         if any(self._of_run(found)):
-            return [*self._of_run(survey(self._store)), *self._damage.values()]
-        return list(self._damage.values())
+            return [*self._of_run(survey(self._store)), *self._papers.damage]
+        return list(self._papers.damage)
 
     def _of_run(self, found: Survey) -> Iterator[str]:
         ended = {(attempt, worker) for folder, worker, attempt in found.papers if folder == ENDINGS}
@@ -56,28 +56,19 @@ class Gaps:
 
     def _last_chunk(self, stream: Stream) -> int | None:
         if stream not in self._last_chunks:
-            told = self._paper(ENDINGS, stream, lambda data, name: ending_from_bytes(data, name)[1])
+            attempt, worker = stream
+            told = self._papers.read(ENDINGS, worker, attempt, ending_from_bytes)
             if told is None:
                 return None
-            self._last_chunks[stream] = told
+            self._last_chunks[stream] = told[1]
         return self._last_chunks[stream]
 
     def _removed_through(self, found: Survey, stream: Stream) -> int:
         attempt, worker = stream
         if (RETENTION, worker, attempt) not in found.papers:
             return -1
-        told = self._paper(RETENTION, stream, removed_through_from_bytes)
+        told = self._papers.read(RETENTION, worker, attempt, removed_through_from_bytes)
         return -1 if told is None else told
-
-    def _paper(self, folder: str, stream: Stream, read: Callable[[memoryview, str], int]) -> int | None:
-        name = paper_name(folder, stream[1], stream[0])
-        try:
-            return read(self._store.get(name), name)
-        except ObjectNotFound:
-            return None
-        except DamagedChunk as error:
-            self._damage[name] = str(error)
-            return None
 
 
 def beyond_last(file: ChunkName, last_chunk: int) -> str:

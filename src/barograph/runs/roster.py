@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.model.clock import Clock
 from barograph.model.manifest import Ending, Heartbeat, Worker
-from barograph.runs.layout import ENDINGS, HEARTBEATS, WORKERS, paper_name
+from barograph.runs.layout import ENDINGS, HEARTBEATS, WORKERS
+from barograph.runs.paper_reader import PaperReader
 from barograph.runs.papers import ending_from_bytes, heartbeat_from_bytes, worker_from_bytes
 from barograph.runs.process import is_alive, process_of
 from barograph.runs.survey import Survey
@@ -65,14 +63,13 @@ class Roster:
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
         self._vitals = Vitals(store, clock)
-        self._damage: dict[str, str] = {}
+        self._papers = PaperReader(store)
 
     @property
     def damage(self) -> tuple[str, ...]:
         """What could not be read so far, one sentence a paper."""
-        return tuple(self._damage.values())
+        return self._papers.damage
 
     def workers(self, found: Survey) -> tuple[WorkerState, ...]:
         """Return every worker that declared itself, by attempt and name.
@@ -86,14 +83,14 @@ class Roster:
         declared = [(attempt, worker) for folder, worker, attempt in found.papers if folder == WORKERS]
         states = []
         for attempt, name in sorted(declared, key=lambda item: (item[0], worker_order(item[1]))):
-            worker = self._paper(WORKERS, name, attempt, worker_from_bytes)
+            worker = self._papers.read(WORKERS, name, attempt, worker_from_bytes)
             if worker is not None:
                 states.append(self._state(worker, is_over=any(other > attempt for other in found.attempts)))
         return tuple(states)
 
     def _state(self, worker: Worker, *, is_over: bool) -> WorkerState:
-        heartbeat = self._paper(HEARTBEATS, worker.name, worker.attempt, heartbeat_from_bytes)
-        told = self._paper(ENDINGS, worker.name, worker.attempt, ending_from_bytes)
+        heartbeat = self._papers.read(HEARTBEATS, worker.name, worker.attempt, heartbeat_from_bytes)
+        told = self._papers.read(ENDINGS, worker.name, worker.attempt, ending_from_bytes)
         ending, last_chunk = told or (None, None)
         standing = Standing(ending.state.value) if ending else self._standing(worker, is_over=is_over)
         return WorkerState(worker, standing, heartbeat, ending, last_chunk)
@@ -105,13 +102,3 @@ class Roster:
         if is_over or self._vitals.is_gone(worker):
             return Standing.KILLED
         return Standing.RUNNING if self._vitals.has_counted(worker) else Standing.UNKNOWN
-
-    def _paper(self, folder: str, worker: str, attempt: int, read: Callable[[memoryview, str], Any]) -> Any:
-        name = paper_name(folder, worker, attempt)
-        try:
-            return read(self._store.get(name), name)
-        except ObjectNotFound:
-            return None
-        except DamagedChunk as error:
-            self._damage[name] = str(error)
-            return None

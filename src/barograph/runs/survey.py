@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import attrgetter
+from typing import NamedTuple
 
 from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.runs.layout import (
@@ -32,6 +33,13 @@ Stream = tuple[int, str]
 """An attempt and a worker: those files of records belong together and are numbered through."""
 
 
+class _SortedOut(NamedTuple):
+    """The files of one stream: those to read, and those passed over though their rows are not all in these."""
+
+    kept: Sequence[ChunkName]
+    beside: Sequence[ChunkName]
+
+
 @dataclass(frozen=True, slots=True)
 class Survey:
     """One look at all names in a run.
@@ -55,7 +63,7 @@ class Survey:
     size_bytes: Mapping[str, int]
     has_manifest: bool
     named: Mapping[str, ChunkName] = field(repr=False)
-    _kept: dict[tuple[Stream, frozenset[str]], Sequence[ChunkName]] = field(default_factory=dict, repr=False)
+    _sorted_out: dict[tuple[Stream, frozenset[str]], _SortedOut] = field(default_factory=dict, repr=False)
 
     def files(self, stream: Stream, damaged: Collection[str] = ()) -> Sequence[ChunkName]:
         """Return the files of a stream to read, in order, none overlapping.
@@ -65,15 +73,7 @@ class Survey:
             damaged: Names that cannot be read. Where one was made of several and these are still there, they
                 stand in for it.
         """
-        asked = stream, frozenset(damaged)
-        if asked not in self._kept:
-            kept: list[ChunkName] = []
-            for file in self.chunks.get(stream, ()):
-                # Files are made one whole and side by side, so ranges lie in one another or apart.
-                if (not kept or file.first > kept[-1].last) and not (damaged and str(file) in damaged):
-                    kept.append(file)
-            self._kept[asked] = kept
-        return self._kept[asked]
+        return self._sort_out(stream, damaged).kept
 
     def file_from(self, stream: Stream, chunk: int, damaged: Collection[str] = ()) -> ChunkName | None:
         """Return the first of the files to read that holds this chunk or a later one; None where there is none."""
@@ -81,22 +81,30 @@ class Survey:
         at = bisect_left(files, chunk, key=attrgetter("last"))
         return files[at] if at < len(files) else None
 
-    def conflicts(self, stream: Stream, damaged: Collection[str] = ()) -> list[ChunkName]:
+    def conflicts(self, stream: Stream, damaged: Collection[str] = ()) -> Sequence[ChunkName]:
         """Return the files of a stream that are passed over though their rows are not all in another one.
 
         Nobody who writes as `FORMAT.md` says leaves such files: two with the same range, or ranges of which neither
         lies in the other. Which of them is read does not depend on who asks: see `files`.
         """
-        kept: list[ChunkName] = []
-        beside: list[ChunkName] = []
-        for file in self.chunks.get(stream, ()):
-            if str(file) in damaged:
-                continue
-            if not kept or file.first > kept[-1].last:
-                kept.append(file)
-            elif file.last > kept[-1].last or (file.first, file.last) == (kept[-1].first, kept[-1].last):
-                beside.append(file)
-        return beside
+        return self._sort_out(stream, damaged).beside
+
+    def _sort_out(self, stream: Stream, damaged: Collection[str]) -> _SortedOut:
+        """Return what `files` and `conflicts` do, found in one walk and once for each set of damaged names."""
+        asked = stream, frozenset(damaged)
+        if asked not in self._sorted_out:
+            kept: list[ChunkName] = []
+            beside: list[ChunkName] = []
+            for file in self.chunks.get(stream, ()):
+                if damaged and str(file) in damaged:
+                    continue
+                # Files are made one whole and side by side, so ranges lie in one another or apart.
+                if not kept or file.first > kept[-1].last:
+                    kept.append(file)
+                elif file.last > kept[-1].last or (file.first, file.last) == (kept[-1].first, kept[-1].last):
+                    beside.append(file)
+            self._sorted_out[asked] = _SortedOut(kept, beside)
+        return self._sorted_out[asked]
 
     def conflict_damage(self, stream: Stream, damaged: Collection[str] = ()) -> list[str]:
         """Return one sentence for each of `conflicts`."""
