@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from barograph.model.cause import Suspicion
 from barograph.model.key import Key, key_from_text
 from barograph.model.step import Mode
 
@@ -67,6 +68,8 @@ class Symptom:
         subject: Tells apart faults of one rule that open and close on their own; "" where a rule knows
             one fault a run.
         since: Step the fault began, where the rule knows it was before this one; None: this step.
+        causes: What may be behind it, strongest first.
+        severity: How bad, where that depends on what was seen; None: as the rule says.
     """
 
     message: str
@@ -74,6 +77,8 @@ class Symptom:
     evidence: tuple[Evidence, ...] = ()
     subject: str = ""
     since: int | None = None
+    causes: tuple[Suspicion, ...] = ()
+    severity: Severity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,7 @@ class Finding:
         closed_step: Step at which it had been gone long enough; None while open.
         opened_unix: Wall time of `opened_step` by the worker's clock.
         attempt: Which life of the run it was opened in, from 0.
+        causes: What may be behind it in this run, strongest first.
     """
 
     id: str
@@ -119,6 +125,7 @@ class Finding:
     closed_step: int | None
     opened_unix: float
     attempt: int = 0
+    causes: tuple[Suspicion, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON data; NaN thresholds become null."""
@@ -156,7 +163,8 @@ def finding_from_json(data: Mapping[str, Any]) -> Finding:
         )
         for item in data["evidence"]
     )
-    return Finding(**{**data, "evidence": evidence, "severity": Severity(data["severity"]),
+    causes = tuple(Suspicion(**item) for item in data.get("causes", ()))
+    return Finding(**{**data, "evidence": evidence, "causes": causes, "severity": Severity(data["severity"]),
                       "state": FindingState(data["state"]), "mode": Mode(data["mode"])})
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from barograph.model.finding import Evidence, Finding, FindingState, Symptom, finding_from_json
+from barograph.model.cause import Suspicion
+from barograph.model.finding import Evidence, Finding, FindingState, Severity, Symptom, finding_from_json
 from barograph.model.key import Key, key_from_text
 from barograph.model.step import Mode
 from barograph.rules.base import Rule
@@ -126,11 +127,11 @@ class Tracks:
         return Finding(
             id=finding_id(code=rule.code, worker=name.worker, attempt=view.attempt, optimizer=name.optimizer,
                           mode=name.mode, subject=name.subject, since_step=track.since_step),
-            code=rule.code, rule=rule.name, severity=rule.severity, state=FindingState.OPEN,
+            code=rule.code, rule=rule.name, severity=symptom.severity or rule.severity, state=FindingState.OPEN,
             message=symptom.message, remedy=symptom.remedy, evidence=symptom.evidence, subject=name.subject,
             worker=name.worker, optimizer=name.optimizer, mode=name.mode, since_step=track.since_step,
             opened_step=step.number, last_step=step.number, closed_step=None, opened_unix=step.time_unix,
-            attempt=view.attempt,
+            attempt=view.attempt, causes=symptom.causes,
         )
 
     def _clean(self, name: TrackName, view: StepView) -> list[Finding]:
@@ -174,5 +175,12 @@ def checked_symptom(symptom: object) -> Symptom:
         # NumPy's numbers look like numbers and are not JSON.
         evidence.append(Evidence(item.key, int(item.step), str(item.statistic), float(item.value),
                                  float(item.threshold), str(item.text)))
+    for suspicion in symptom.causes:
+        if not isinstance(suspicion, Suspicion):
+            raise TypeError(f"the causes of its symptom hold {suspicion!r}; they must hold Suspicion")
+    if not (symptom.severity is None or isinstance(symptom.severity, Severity)):
+        raise TypeError(f"the severity of its symptom is {symptom.severity!r}; it must be a Severity or None")
+    # A plain text of a cause, not a member of whatever enumeration a rule keeps: this goes into JSON.
+    causes = tuple(replace(item, cause=str(item.cause), weight=float(item.weight)) for item in symptom.causes)
     since = None if symptom.since is None else int(symptom.since)
-    return replace(symptom, evidence=tuple(evidence), since=since)
+    return replace(symptom, evidence=tuple(evidence), since=since, causes=causes)
