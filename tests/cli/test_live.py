@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import select
 import struct
 import termios
 from collections.abc import Iterator
@@ -27,6 +28,14 @@ def terminal() -> Iterator[tuple[TextIO, int]]:
     # What is left in it when nobody is there to read it fails once more at its end.
     with contextlib.suppress(OSError), open(theirs, "w", encoding="utf-8") as stream:
         yield stream, ours
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    """Return what comes from a terminal, in as many pieces as it likes, until all that is wanted is there."""
+    got = b""
+    while wanted not in got and select.select([terminal], [], [], 10)[0]:
+        got += os.read(terminal, 4096)
+    return got
 
 
 def test_findings_come_first_and_the_price_last() -> None:
@@ -59,7 +68,8 @@ def test_a_terminal_that_goes_away_ends_the_view_and_nothing_else(terminal: tupl
     view = LiveView(stream)
     view.open()
     view.draw(["2 findings open", "step 1200", "loss 0.25"])
-    assert b"\x1b[24;1H\x1b[2K\x1b[7m barograph  2 findings open \xc2\xb7 step 1200\x1b[0m" in os.read(ours, 4096)
+    line = b"\x1b[24;1H\x1b[2K\x1b[7m barograph  2 findings open \xc2\xb7 step 1200\x1b[0m"
+    assert line in read_until(ours, line)
 
     os.close(ours)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from barograph.model.cause import Suspicion
 from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity
 from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
@@ -254,3 +255,25 @@ def test_where_nothing_was_recorded_that_is_what_is_not_seen(
 
     assert summary.unseen == ("No training was recorded: no process took an optimizer step under Barograph.",)
     assert "No findings" not in summary.to_text()
+
+
+def test_what_is_most_likely_stands_first_with_its_remedy() -> None:
+    found = replace(
+        FINDING, remedy="Look.", why="It costs.",
+        causes=(Suspicion("learning-rate-too-high", 0.6, "the rate is 10", "lower it to 1"),
+                Suspicion("no-warmup", 0.4)),
+    )
+    text = replace(CLEAN, findings=(found,)).to_text()
+    assert "most likely    learning-rate-too-high: the rate is 10" in text
+    assert text.index("do: lower it to 1") < text.index(found.message)
+    assert "why it matters: It costs." in text
+    assert "likely: learning-rate-too-high: the rate is 10" in text
+    assert "or: no-warmup" in text
+    assert "Look." not in text
+
+
+def test_json_has_the_diagnosis() -> None:
+    found = replace(FINDING, causes=(Suspicion("dead-relu", 0.5, "most units are dead"),))
+    assert replace(CLEAN, findings=(found,)).to_json()["diagnosis"] == [
+        {"cause": "dead-relu", "weight": 0.5, "why": "most units are dead", "remedy": ""}
+    ]

@@ -62,7 +62,7 @@ def _print(printer: Printer, place: str, run: Run, worker: str | None, now: Glan
         printer.heading("Workers")
         printer.table(_WORKERS, [_worker(state) for state in now.workers])
     printer.heading("Findings", recall.verdict)
-    print_findings(printer, recall.summary.findings)
+    print_findings(printer, recall.summary.findings, recall.summary.diagnosis)
     if hint := _hint(place, now, recall):
         printer.line(hint, indent=2)
     summary = recall.summary
@@ -175,6 +175,7 @@ def _print_json(printer: Printer, run: Run, worker: str | None, now: Glance, rec
         "verdict": recall.verdict,
         "watched": recall.watched, "judged_all": recall.complete,
         "open_findings": sum(item.state is FindingState.OPEN for item in recall.summary.findings),
+        "diagnosis": [asdict(item) for item in recall.summary.diagnosis],
         "findings": [item.to_json() for item in recall.summary.findings],
         "not_evaluated": recall.summary.not_evaluated, "unseen": recall.summary.unseen,
         "problems": recall.summary.problems, "workers": [_worker_to_json(state) for state in now.workers],

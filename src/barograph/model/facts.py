@@ -85,7 +85,7 @@ class Fact(StrEnum):
     SAMPLES_KNOWN = "samples_known"
     """In evaluation: training samples that these were compared with."""
     TARGET_IS_INPUT = "target_is_input"
-    """Share of target elements that equal the input at the same place (`target_is_input[0]`), or one before (`[-1]`)."""
+    """Share of target elements that equal the input at that place (`target_is_input[0]`) or one before it (`[-1]`)."""
     CLASSES = "classes"
     """Classes that the model tells apart: the width of its output."""
     LABEL_MIN = "label_min"

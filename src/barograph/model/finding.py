@@ -105,6 +105,7 @@ class Finding:
         opened_unix: Wall time of `opened_step` by the worker's clock.
         attempt: Which life of the run it was opened in, from 0.
         causes: What may be behind it in this run, strongest first.
+        why: Why it matters, as the rule's page says; "" where the rule has none.
     """
 
     id: str
@@ -126,6 +127,7 @@ class Finding:
     opened_unix: float
     attempt: int = 0
     causes: tuple[Suspicion, ...] = ()
+    why: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON data; NaN thresholds become null."""

@@ -62,6 +62,20 @@ def page_from_rule(rule_class: type[Rule]) -> Page:
     return Page(fault=head.removeprefix(f"{rule_class.code}: "), sections={name: found[name] for name in order})
 
 
+def why_it_matters(rule_class: type[Rule]) -> str:
+    """Return what a rule's page says of why its fault matters, in one line; "" where it has no such page.
+
+    Example:
+        >>> from barograph.rules.numbers import NonFinite
+        >>> why_it_matters(NonFinite)[:37]
+        'One NaN in a gradient makes NaN of it'
+    """
+    try:
+        return " ".join(page_from_rule(rule_class).sections["Why it matters"].split())
+    except BadRule:
+        return ""
+
+
 def _flush_left(text: str) -> str:
     return "\n".join(line.strip() for line in text.strip().splitlines())
 

@@ -14,6 +14,7 @@ from typing import Any
 from barograph.errors import BadRule, StoreDenied, StoreError
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated
+from barograph.model.key import Kind
 from barograph.rules.base import Rule
 from barograph.runs.feed import Feed
 from barograph.runs.findings import read_findings, write_event
@@ -23,6 +24,7 @@ from barograph.watch.actions import Action
 from barograph.watch.judge import Judge, identity
 from barograph.watch.notices import Event, Notice, Notifier
 from barograph.watch.progress import Progress, progress_from_json
+from barograph.watch.pulse import Pulse
 from barograph.watch.state import read_state, write_state
 
 SAVE_SECS = 5.0
@@ -103,6 +105,8 @@ class Watcher:
         self._notices: list[Notice] = []
         self._dirty = False
         self._saved_at = self._clock.monotonic()
+        self._pulse = Pulse(store, self._clock)
+        self._feels_pulse = any(Kind.VITAL in need.kinds for judge in self._judges for need in judge.rule.needs)
         self._feed = Feed(store, cursor=self._resumed(), clock=self._clock, patient=patient)
         codes = [judge.rule.code for judge in self._judges]
         if len(set(codes)) < len(codes):
@@ -165,6 +169,8 @@ class Watcher:
         self._cursor: Any = result.cursor
         self._dirty = self._dirty or bool(result.views or result.damage)
         over = result.drained or result.ended
+        if self._feels_pulse and not result.more:
+            self._feel_pulse(over=over)
         if not result.more:
             # Only now is it known whether what was found still goes on.
             going_on = [finding for finding in self._to_act_on if self._goes_on(finding)] if not over else []
@@ -189,6 +195,7 @@ class Watcher:
             judge.load(saved)
         self._problems, self._steps = state["problems"], state["steps"]
         self._damage = state["damage"]
+        self._pulse.load(state["pulse"])
         self._progress = {group: progress_from_json(saved) for group, saved in state["progress"].items()}
         self._findings = {item.id: item for item in read_findings(self._store).findings}
         # The last watcher may have had no actions, or was killed before it came to act.
@@ -208,6 +215,26 @@ class Watcher:
             for judge in self._judges:
                 judge.new_attempt(view.group)
         progress.take(view)
+        if self._feels_pulse:
+            for sign in self._pulse.before(view):
+                self._judge(sign)
+        self._judge(view)
+
+    def _feel_pulse(self, *, over: bool) -> None:
+        """Judge the signs of life of a run from which nothing more can be read just now."""
+        try:
+            for sign in self._pulse.at_end() if over else self._pulse.now():
+                self._progress.setdefault(sign.group, Progress(sign.attempt))
+                self._judge(sign)
+                self._dirty = True
+        except StoreDenied:
+            raise
+        except StoreError as error:
+            self._away("The heartbeats cannot be read", error)
+        else:
+            self._back("The heartbeats cannot be read")
+
+    def _judge(self, view: StepView) -> None:
         for judge in self._judges:
             events, problems = judge.take(view)
             for finding in events:
@@ -305,7 +332,7 @@ class Watcher:
         state = {
             "cursor": self._cursor, "judges": [judge.to_json() for judge in self._judges],
             "progress": {group: item.to_json() for group, item in self._progress.items()},
-            "problems": self._problems, "damage": self._damage, "steps": self._steps,
+            "pulse": self._pulse.to_json(), "problems": self._problems, "damage": self._damage, "steps": self._steps,
         }
         denied = "Nothing is recorded in the run, which may not be written"
         try:

@@ -13,7 +13,7 @@ from barograph.store.base import Store
 
 STATE = f"{WATCH}/state.json"
 
-_VERSION = 2
+_VERSION = 3
 
 
 def write_state(store: Store, state: Mapping[str, Any]) -> None:

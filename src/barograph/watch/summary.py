@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from barograph.errors import DamagedChunk, ObjectNotFound
+from barograph.model.cause import Suspicion
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, NotEvaluated
 from barograph.model.manifest import Cost, Ending, EndState, Heartbeat, Worker
 from barograph.rules.base import Rule
@@ -20,10 +21,11 @@ from barograph.runs.process import is_alive, process_of
 from barograph.runs.view import group_of
 from barograph.runs.vitals import heartbeat_of
 from barograph.store.base import Store
+from barograph.watch.diagnosis import diagnose
 from barograph.watch.loop import Watcher
 from barograph.watch.plain import plain
 from barograph.watch.progress import Progress
-from barograph.watch.wording import finding_lines, indented
+from barograph.watch.wording import cause_lines, finding_lines, indented
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,11 @@ class RunSummary:
     unseen: tuple[str, ...]
 
     @property
+    def diagnosis(self) -> tuple[Suspicion, ...]:
+        """What is most likely behind the findings, the likeliest first."""
+        return diagnose(self.findings)
+
+    @property
     def verdict(self) -> str:
         """One sentence: how many findings; and "No findings" only of what was really seen."""
         if self.findings:
@@ -111,6 +118,7 @@ class RunSummary:
         """Return it as strict JSON data: NaN as None, infinities as "inf" and "-inf"."""
         data: dict[str, Any] = plain({
             "url": self.url, "attempt": self.attempt, "steps": self.steps, "verdict": self.verdict,
+            "diagnosis": [asdict(item) for item in self.diagnosis],
             "findings": [item.to_json() for item in self.findings], "rules": list(self.rules),
             "not_evaluated": [asdict(item) for item in self.not_evaluated], "problems": list(self.problems),
             "workers": [_worker_to_json(item) for item in self.workers], "unseen": list(self.unseen),
@@ -120,8 +128,9 @@ class RunSummary:
     def to_text(self) -> str:
         """Return it as lines for a terminal."""
         lines = ["", f"barograph: {self.verdict}"]
+        lines += _listed("most likely", [line.plain for line in cause_lines(self.diagnosis)])
         for finding in self.findings:
-            lines += [line.plain for line in indented(finding_lines(finding), by=2)]
+            lines += [line.plain for line in indented(finding_lines(finding, self.diagnosis), by=2)]
         lines += _listed("not seen", self.unseen)
         lines += _listed("not evaluated", [f"{item.code} {item.rule}: {item.reason} {item.feed}".rstrip()
                                            for item in self.not_evaluated])

@@ -15,6 +15,7 @@ from barograph.model.finding import Evidence, Finding, FindingState, Severity, S
 from barograph.model.key import Key, key_from_text
 from barograph.model.step import Mode
 from barograph.rules.base import Rule
+from barograph.rules.page import why_it_matters
 from barograph.runs.findings import finding_id
 from barograph.runs.view import StepView
 
@@ -71,6 +72,7 @@ class Tracks:
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
+        self._why = why_it_matters(type(rule))
         self._tracks: dict[TrackName, Track] = {}
 
     def open(self) -> list[Finding]:
@@ -131,7 +133,7 @@ class Tracks:
             message=symptom.message, remedy=symptom.remedy, evidence=symptom.evidence, subject=name.subject,
             worker=name.worker, optimizer=name.optimizer, mode=name.mode, since_step=track.since_step,
             opened_step=step.number, last_step=step.number, closed_step=None, opened_unix=step.time_unix,
-            attempt=view.attempt, causes=symptom.causes,
+            attempt=view.attempt, causes=symptom.causes, why=self._why,
         )
 
     def _clean(self, name: TrackName, view: StepView) -> list[Finding]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
+from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState, Severity
+from barograph.watch.diagnosis import causes_in_order
 
 SEVERITY_STYLES = {
     Severity.BREAKING: "bold red", Severity.COSTLY: "bold yellow", Severity.DOUBTFUL: "yellow", Severity.NOTE: "cyan",
@@ -18,10 +20,18 @@ EVIDENCE_SHOWN = 3
 _WIDTH = 10
 
 
-def finding_lines(finding: Finding) -> list[Text]:
-    """Return a finding as lines: what, where, since when; the evidence; and, while it is open, what to do.
+CAUSES_SHOWN = 3
+"""Most causes that are told of one finding."""
+
+
+def finding_lines(finding: Finding, diagnosis: Iterable[Suspicion] = ()) -> list[Text]:
+    """Return a finding as lines: what, where, since when; the evidence; and, while it is open, why and what to do.
 
     The first line says all that matters, so that a search shows it whole; the others belong below it.
+
+    Args:
+        finding: Which.
+        diagnosis: Of the whole run, where it is known: the finding's causes come in its order.
     """
     gone = finding.state is FindingState.CLOSED
     head = Text.assemble(
@@ -33,8 +43,38 @@ def finding_lines(finding: Finding) -> list[Text]:
         what = f"{item.key or 'run'} at step {item.step}: {item.text}"
         lines.append(Text(f"· {shown(what)}", "dim"))
     if not gone:
-        lines.append(Text.assemble(("do: ", "bold"), shown(finding.remedy)))
+        lines += _what_to_do(finding, diagnosis)
     return lines
+
+
+def _what_to_do(finding: Finding, diagnosis: Iterable[Suspicion]) -> list[Text]:
+    causes = causes_in_order(finding, diagnosis)
+    lines = [Text.assemble(("why it matters: ", "bold"), shown(finding.why))] if finding.why else []
+    for number, cause in enumerate(causes[:CAUSES_SHOWN]):
+        why = f": {shown(cause.why)}" if cause.why else ""
+        lines.append(Text.assemble(("likely: " if number == 0 else "or: ", "bold"), shown(cause.cause), why))
+    remedy = next((cause.remedy for cause in causes[:1] if cause.remedy), finding.remedy)
+    return [*lines, Text.assemble(("do: ", "bold"), shown(remedy))]
+
+
+def cause_lines(diagnosis: Sequence[Suspicion]) -> list[Text]:
+    """Return what is most likely behind all findings of a run: the cause, what speaks for it, what to do.
+
+    The remedy stands with the first alone; where two are about equally likely, the second has its line, too.
+    """
+    lines: list[Text] = []
+    for cause in diagnosis[:CAUSES_SHOWN]:
+        if lines and cause.weight < _WORTH_NAMING * diagnosis[0].weight:
+            break
+        why = f": {shown(cause.why)}" if cause.why else ""
+        lines.append(Text.assemble((shown(cause.cause), "" if lines else "bold"), why))
+    if diagnosis and diagnosis[0].remedy:
+        lines.insert(1, Text.assemble(("do: ", "bold"), shown(diagnosis[0].remedy)))
+    return lines
+
+
+_WORTH_NAMING = 0.5
+"""Share of the first cause's weight below which another is not named beside it."""
 
 
 def gone_line(finding: Finding) -> Text:
