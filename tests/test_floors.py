@@ -23,7 +23,7 @@ DOORS = {
     "polars": ("runs/",),
     "safetensors": ("runs/",),
     "ml_dtypes": ("measures/", "runs/"),
-    "numpy": ("model/records.py", "measures/", "runs/", "capture/", "rules/", "cli/"),
+    "numpy": ("model/records.py", "measures/", "runs/", "capture/", "rules/", "cli/", "testing/"),
     "typer": ("cli/",),
     "rich": ("cli/", "watch/"),
 }

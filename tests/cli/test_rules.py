@@ -158,3 +158,35 @@ def test_what_lies_where_one_stands_is_found_last(call: Call, mine: Callable[...
 
 def test_json_may_stand_before_the_subcommand(call: Call) -> None:
     assert call("rules", "--json", "explain", "A101").json == call("rules", "explain", "A101", "--json").json
+
+
+def test_a_new_rule_is_written_and_never_over_another(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = call("rules", "new", "loud-weights")
+    assert "barograph run --rules all,loud_weights:LoudWeights train.py" in said.out
+    written = (tmp_path / "loud_weights.py").read_text(encoding="utf-8")
+    assert "class LoudWeights(Rule):" in written
+
+    again = call("rules", "new", "loud-weights")
+    assert again.code == 2
+    assert "There is a file of that name already" in again.err
+    assert (tmp_path / "loud_weights.py").read_text(encoding="utf-8") == written
+
+
+@pytest.mark.parametrize(("arguments", "says"), [
+    (("loud", "--kind", "wait"), 'Did you mean "weight"?'),
+    (("loud", "--code", "G101"), "G101 vanishing-gradient is there already"),
+    (("overfit",), "L102 overfit is there already"),
+    (("Loud!",), "no name of a rule"),
+    (("loud", "--to", "no/such/folder/loud.py"), "No such file or directory"),
+])
+def test_what_cannot_be_a_new_rule_is_refused(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = call("rules", "new", *arguments)
+    assert said.code == 2
+    assert says in said.err
+    assert list(tmp_path.iterdir()) == []

@@ -52,3 +52,32 @@ def explain(
     from barograph.cli.rules_page import print_rule
 
     print_rule(rule, as_json=as_json or bool(context.obj))
+
+
+@GROUP.command()
+def new(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the rule, in lower case with hyphens: loud-weights.")],
+    code: Annotated[
+        str, typer.Option(help="A capital letter and three digits; ours use A, D, G, L, M, N, O, P, R, T and W.")
+    ] = "X101",
+    kind: Annotated[
+        str, typer.Option(help="Kind of record it looks at: weight, gradient, output, loss, ...")
+    ] = "weight",
+    to: Annotated[
+        str, typer.Option(metavar="FILE", help="File to write; an existing one is never overwritten. Default: the "
+                                               "rule's name with underscores, here.")
+    ] = "",
+    as_json: _Json = False,
+) -> None:
+    """Start a rule of your own: write a file with one that works as it stands, with its test at the end.
+
+    Examples:
+
+      barograph rules new loud-weights
+
+      barograph run --rules all,loud_weights:LoudWeights train.py
+    """
+    from barograph.cli.rules_page import write_new_rule
+
+    write_new_rule(name, code=code, kind=kind, to=to, as_json=as_json or bool(context.obj))

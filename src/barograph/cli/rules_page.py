@@ -5,15 +5,18 @@ from __future__ import annotations
 import inspect
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 from rich.text import Text
 
 from barograph.cli.printing import Column, Printer
 from barograph.cli.signs import severity_text
-from barograph.errors import BadRule
+from barograph.errors import BadRule, ObjectExists, StoreDenied
+from barograph.model.key import kind_from_name
 from barograph.rules.base import Parameter, Rule, limits_in_words, rule_with
 from barograph.rules.page import page_from_rule, selection_in_words
 from barograph.rules.registry import installed
+from barograph.rules.starter import class_name_of, module_name_of, starter
 
 _LIST = (Column("code"), Column("name"), Column("severity"), Column("what is wrong", prose=True))
 _PARAMETERS = (
@@ -70,6 +73,34 @@ def print_rule(name: str, *, as_json: bool) -> None:
         printer.line(need, indent=2)
     if problem:
         printer.heading("Page", problem)
+
+
+def write_new_rule(name: str, *, code: str, kind: str, to: str, as_json: bool) -> None:
+    """Write the beginning of a rule into a file.
+
+    Raises:
+        BadRule: The name or the code is none, or is taken by an installed rule.
+        UnknownName: There is no such kind; the message says the nearest.
+        StoreError: The file is there already, or cannot be written.
+    """
+    for rule_class in installed().classes:
+        if rule_class.code == code or rule_class.name == name:
+            raise BadRule(f"{rule_class.code} {rule_class.name} is there already: choose another code and name.")
+    text = starter(name, code=code, kind=kind_from_name(kind))
+    path = Path(to or f"{module_name_of(name)}.py")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ObjectExists(f"There is a file of that name already; choose another with --to ({path}).") from None
+    except OSError as error:
+        raise StoreDenied(f"The rule cannot be written: {error.strerror} ({path}).") from error
+    printer, place = Printer(), f"{path.stem}:{class_name_of(name)}"
+    if as_json:
+        printer.json({"file": str(path), "rule": place, "code": code, "name": name})
+        return
+    printer.line(f"Wrote {path}. Change what it looks for, and watch with it:")
+    printer.line(f"barograph run --rules all,{place} train.py", indent=2)
 
 
 def _brief(rule_class: type[Rule]) -> dict[str, object]:

@@ -67,8 +67,8 @@ def why_it_matters(rule_class: type[Rule]) -> str:
 
     Example:
         >>> from barograph.rules.numbers import NonFinite
-        >>> why_it_matters(NonFinite)[:37]
-        'One NaN in a gradient makes NaN of it'
+        >>> why_it_matters(NonFinite)[:11]
+        'NaN spreads'
     """
     try:
         return " ".join(page_from_rule(rule_class).sections["Why it matters"].split())

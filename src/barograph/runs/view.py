@@ -99,6 +99,15 @@ class StepView:
     def __repr__(self) -> str:
         return f"StepView({self.step!r}, group={self.group!r}, workers={self.workers!r})"
 
+    def at(self, step: Step) -> StepView:
+        """Return the same records as those of another step."""
+        return StepView(step, self._rows, group=self.group, attempt=self.attempt)
+
+    @property
+    def rows(self) -> Mapping[str, WorkerRows]:
+        """Each worker's own records, by its name. Not to be written to."""
+        return self._rows
+
     @property
     def workers(self) -> tuple[str, ...]:
         """Names of the workers that recorded something in this step."""
