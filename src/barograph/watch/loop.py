@@ -7,7 +7,7 @@ remembers that it did: killed in between it does the last part again, and every 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,9 @@ from barograph.runs.findings import read_findings, write_event
 from barograph.runs.view import StepView
 from barograph.store.base import Store
 from barograph.watch.actions import Action
-from barograph.watch.judge import Judge, identity
+from barograph.watch.judge import identity
 from barograph.watch.notices import Event, Notice, Notifier
+from barograph.watch.panel import Item, NewAttempt, Panel, one_panel
 from barograph.watch.progress import Progress, progress_from_json
 from barograph.watch.pulse import Pulse
 from barograph.watch.state import read_state, write_state
@@ -70,6 +71,10 @@ class Watcher:
         record: Write findings and state into the run, and go on from the state that is there. Without, it
             starts at the first step and leaves nothing behind: for a look with other rules.
         patient: See `Feed`.
+        panels: Says where the rules run; they are all here, in this thread, where it is not given.
+
+    Attributes:
+        rules: The rules it watches with.
 
     Raises:
         StoreError: The store cannot be read.
@@ -86,10 +91,16 @@ class Watcher:
         clock: Clock | None = None,
         record: bool = True,
         patient: bool = True,
+        panels: Callable[[Sequence[Rule], Clock], Iterable[Panel]] = one_panel,
     ) -> None:
         self._store = store
         self._clock = clock or SystemClock()
-        self._judges = [Judge(rule, self._clock) for rule in rules]
+        self.rules = tuple(rules)
+        codes = [rule.code for rule in self.rules]
+        if len(set(codes)) < len(codes):
+            raise BadRule(f"Two of the rules have one code; they are {', '.join(sorted(codes))}.")
+        self._place = {code: number for number, code in enumerate(codes)}
+        self._panels = tuple(panels(self.rules, self._clock))
         self._notifiers = list(notifiers)
         self._actions = list(actions)
         self._record = record
@@ -106,16 +117,8 @@ class Watcher:
         self._dirty = False
         self._saved_at = self._clock.monotonic()
         self._pulse = Pulse(store, self._clock)
-        self._feels_pulse = any(Kind.VITAL in need.kinds for judge in self._judges for need in judge.rule.needs)
+        self._feels_pulse = any(Kind.VITAL in need.kinds for rule in self.rules for need in rule.needs)
         self._feed = Feed(store, cursor=self._resumed(), clock=self._clock, patient=patient)
-        codes = [judge.rule.code for judge in self._judges]
-        if len(set(codes)) < len(codes):
-            raise BadRule(f"Two of the rules have one code; they are {', '.join(sorted(codes))}.")
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The rules it watches with."""
-        return tuple(judge.rule for judge in self._judges)
 
     @property
     def steps(self) -> int:
@@ -125,7 +128,7 @@ class Watcher:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings so far, as they stand now, by the step they began."""
-        now = {**self._findings, **{item.id: item for judge in self._judges for item in judge.open()}}
+        now = {**self._findings, **{item.id: item for item in self._open()}}
         return tuple(sorted(now.values(), key=lambda item: (item.since_step, item.id)))
 
     @property
@@ -144,7 +147,8 @@ class Watcher:
 
     def not_evaluated(self) -> tuple[NotEvaluated, ...]:
         """Return the rules that could not judge what they are for, so far, and what would feed them."""
-        return tuple(item for judge in self._judges if (item := judge.not_evaluated()))
+        found = [item for panel in self._panels for item in panel.not_evaluated()]
+        return tuple(sorted(found, key=lambda item: self._place[item.code]))
 
     def poll(self) -> Poll:
         """Judge every step that became complete since the last poll.
@@ -164,8 +168,7 @@ class Watcher:
             if text not in self._damage:
                 self._damage.append(text)
             self._problem(text)
-        for view in result.views:
-            self._take(view)
+        self._judge([item for view in result.views for item in self._items_of(view)])
         self._cursor: Any = result.cursor
         self._dirty = self._dirty or bool(result.views or result.damage)
         over = result.drained or result.ended
@@ -181,65 +184,75 @@ class Watcher:
         return Poll(len(result.views), tuple(self._notices), result.more, result.drained, result.ended)
 
     def close(self) -> None:
-        """Save what the next watcher goes on from; for a watcher that is let go before the run has ended."""
+        """Save what the next watcher goes on from, and let go of where the rules run."""
         self._work()
         self._save(at_once=True)
+        for panel in self._panels:
+            panel.close()
 
     def _resumed(self) -> Any:
         self._cursor = None
         state = read_state(self._store) if self._record else None
-        mine = [identity(judge.rule) for judge in self._judges]
+        mine = [identity(rule) for rule in self.rules]
         if state is None or [item["rule"] for item in state["judges"]] != mine:
             return None
-        for judge, saved in zip(self._judges, state["judges"], strict=True):
-            judge.load(saved)
+        for panel in self._panels:
+            panel.load([state["judges"][self._place[rule.code]] for rule in panel.rules])
         self._problems, self._steps = state["problems"], state["steps"]
         self._damage = state["damage"]
         self._pulse.load(state["pulse"])
         self._progress = {group: progress_from_json(saved) for group, saved in state["progress"].items()}
         self._findings = {item.id: item for item in read_findings(self._store).findings}
         # The last watcher may have had no actions, or was killed before it came to act.
-        self._to_act_on = [finding for judge in self._judges for finding in judge.open()]
+        self._to_act_on = self._open()
         self._cursor = state["cursor"]
         return self._cursor
 
     def _goes_on(self, finding: Finding) -> bool:
         # What opened in an earlier life of the run was known when it was started again.
-        is_open = any(item.id == finding.id for judge in self._judges for item in judge.open())
+        is_open = any(item.id == finding.id for item in self._open())
         return is_open and self._progress[finding.worker].attempt == finding.attempt
 
-    def _take(self, view: StepView) -> None:
+    def _open(self) -> list[Finding]:
+        return [finding for panel in self._panels for finding in panel.open()]
+
+    def _items_of(self, view: StepView) -> Iterator[Item]:
+        """Yield what is to be judged of a step: what its coming says of the time before it, and the step."""
         self._steps += 1
         progress = self._progress.setdefault(view.group, Progress(view.attempt))
         if view.attempt > progress.attempt:
-            for judge in self._judges:
-                judge.new_attempt(view.group)
+            yield NewAttempt(view.group)
         progress.take(view)
         if self._feels_pulse:
-            for sign in self._pulse.before(view):
-                self._judge(sign)
-        self._judge(view)
+            yield from self._pulse.before(view)
+        yield view
 
     def _feel_pulse(self, *, over: bool) -> None:
         """Judge the signs of life of a run from which nothing more can be read just now."""
         try:
-            for sign in self._pulse.at_end() if over else self._pulse.now():
-                self._progress.setdefault(sign.group, Progress(sign.attempt))
-                self._judge(sign)
-                self._dirty = True
+            signs = list(self._pulse.at_end() if over else self._pulse.now())
         except StoreDenied:
             raise
         except StoreError as error:
             self._away("The heartbeats cannot be read", error)
-        else:
-            self._back("The heartbeats cannot be read")
+            return
+        self._back("The heartbeats cannot be read")
+        for sign in signs:
+            self._progress.setdefault(sign.group, Progress(sign.attempt))
+        self._judge(signs)
+        self._dirty = self._dirty or bool(signs)
 
-    def _judge(self, view: StepView) -> None:
-        for judge in self._judges:
-            events, problems = judge.take(view)
-            for finding in events:
+    def _judge(self, items: Sequence[Item]) -> None:
+        if not items:
+            return
+        for panel in self._panels:
+            panel.begin(items)
+        said = [one for panel in self._panels for one in panel.finish()]
+        # As if all had sat together: by step, and then in the order of the rules.
+        for one in sorted(said, key=lambda one: (one.item, self._place[one.code])):
+            for finding in one.findings:
                 self._tell(finding)
-            for text in problems:
+            for text in one.problems:
                 self._problem(text)
 
     def _tell(self, finding: Finding) -> None:
@@ -326,11 +339,14 @@ class Watcher:
         # here acts on what is open then.
         if not (self._record and self._dirty and due) or any(task.action is None for task in self._tasks):
             return
-        for judge in self._judges:
-            if problem := judge.check():
+        judges: dict[str, dict[str, Any]] = {}
+        for panel in self._panels:
+            states, problems = panel.state()
+            judges.update({rule.code: saved for rule, saved in zip(panel.rules, states, strict=True)})
+            for problem in problems:
                 self._problem(problem)
         state = {
-            "cursor": self._cursor, "judges": [judge.to_json() for judge in self._judges],
+            "cursor": self._cursor, "judges": [judges[rule.code] for rule in self.rules],
             "progress": {group: item.to_json() for group, item in self._progress.items()},
             "pulse": self._pulse.to_json(), "problems": self._problems, "damage": self._damage, "steps": self._steps,
         }

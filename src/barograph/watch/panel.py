@@ -1,0 +1,147 @@
+"""Rules that sit together and judge the same steps: the waist between the loop and where rules run.
+
+The loop hands a panel the steps that became complete and gets back what each rule said of each. Where the
+rules run (here, in a process of their own, on another machine) is the panel's affair; what they find is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from barograph.model.clock import Clock
+from barograph.model.finding import Finding, NotEvaluated
+from barograph.rules.base import Rule
+from barograph.runs.view import StepView
+from barograph.watch.judge import Judge
+
+
+@dataclass(frozen=True, slots=True)
+class NewAttempt:
+    """A group of workers was started again: its steps may go back.
+
+    Attributes:
+        group: Which.
+    """
+
+    group: str
+
+
+Item = StepView | NewAttempt
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one rule said of one step, where it said anything.
+
+    Attributes:
+        item: Position of the step among those that were handed over.
+        code: Of the rule.
+        findings: That opened or closed, as they then stood.
+        problems: With the rule itself, a sentence each.
+    """
+
+    item: int
+    code: str
+    findings: tuple[Finding, ...]
+    problems: tuple[str, ...]
+
+
+class Panel(Protocol):
+    """Some rules at work on one run. None of these raises because of what a rule does."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules, in order."""
+        ...
+
+    def begin(self, items: Sequence[Item]) -> None:
+        """Hand over steps; returns at once where the rules run elsewhere."""
+        ...
+
+    def finish(self) -> list[Said]:
+        """Return what the rules said of the steps handed over last, by step and then in the order of the rules."""
+        ...
+
+    def open(self) -> list[Finding]:
+        """Return the findings that are open."""
+        ...
+
+    def not_evaluated(self) -> list[NotEvaluated]:
+        """Return the rules that could not judge what they are for, so far."""
+        ...
+
+    def state(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return each rule's state as plain JSON data, in the order of the rules; and problems that it met with."""
+        ...
+
+    def load(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """Take up what `state` returned."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what it runs on; later calls do nothing."""
+        ...
+
+
+class LocalPanel:
+    """Rules that judge in this thread.
+
+    Args:
+        rules: Which.
+        clock: For the time they take.
+    """
+
+    def __init__(self, rules: Iterable[Rule], clock: Clock) -> None:
+        self.judges = [Judge(rule, clock) for rule in rules]
+        self._items: Sequence[Item] = ()
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules, in order."""
+        return tuple(judge.rule for judge in self.judges)
+
+    def begin(self, items: Sequence[Item]) -> None:
+        """Keep the steps for `finish`."""
+        self._items = items
+
+    def finish(self) -> list[Said]:
+        """Judge the steps."""
+        said = []
+        items, self._items = self._items, ()
+        for number, item in enumerate(items):
+            for judge in self.judges:
+                if isinstance(item, NewAttempt):
+                    judge.new_attempt(item.group)
+                    continue
+                findings, problems = judge.take(item)
+                if findings or problems:
+                    said.append(Said(number, judge.rule.code, tuple(findings), tuple(problems)))
+        return said
+
+    def open(self) -> list[Finding]:
+        """Return the findings that are open."""
+        return [finding for judge in self.judges for finding in judge.open()]
+
+    def not_evaluated(self) -> list[NotEvaluated]:
+        """Return the rules that could not judge what they are for, so far."""
+        return [found for judge in self.judges if (found := judge.not_evaluated())]
+
+    def state(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return each rule's state, and problems with what it remembers."""
+        problems = [problem for judge in self.judges if (problem := judge.check())]
+        return [judge.to_json() for judge in self.judges], problems
+
+    def load(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """Take up what `state` returned."""
+        for judge, saved in zip(self.judges, states, strict=True):
+            judge.load(saved)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def one_panel(rules: Sequence[Rule], clock: Clock) -> tuple[Panel, ...]:
+    """Return the panel of all rules, in this thread."""
+    return (LocalPanel(rules, clock),)
