@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -44,6 +44,27 @@ class SubjectTable:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class SparseHistograms:
+    """Histograms by their filled bins: small, and fit to be sent to another process.
+
+    Attributes:
+        shape: Of the whole array, (rows, bins).
+        places: Of the filled bins, in the flattened array.
+        counts: What is in them.
+    """
+
+    shape: tuple[int, int]
+    places: NDArray[np.intp]
+    counts: NDArray[np.int64]
+
+    def __call__(self) -> NDArray[np.int64]:
+        """Return the whole array."""
+        whole = np.zeros(self.shape[0] * self.shape[1], np.int64)
+        whole[self.places] = self.counts
+        return whole.reshape(self.shape)
+
+
 def _no_histograms() -> NDArray[np.int64] | None:
     return None
 
@@ -68,3 +89,12 @@ class WorkerRows:
     units: Mapping[int, UnitSummaries] = field(default_factory=dict)
     scalars: Mapping[Key, float] = field(default_factory=dict)
     tensors: frozenset[Key] = frozenset()
+
+    def portable(self, *, histograms: bool) -> WorkerRows:
+        """Return the same as data alone, which another process can be sent; with its histograms or without."""
+        whole = self.histograms() if histograms else None
+        if whole is None:
+            return replace(self, histograms=_no_histograms)
+        places = np.flatnonzero(whole)
+        return replace(self, histograms=SparseHistograms((whole.shape[0], whole.shape[1]), places,
+                                                         whole.reshape(-1)[places]))

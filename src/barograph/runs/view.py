@@ -103,6 +103,15 @@ class StepView:
         """Return the same records as those of another step."""
         return StepView(step, self._rows, group=self.group, attempt=self.attempt)
 
+    def portable(self, *, histograms: bool) -> StepView:
+        """Return the same step as data alone, which another process can be sent.
+
+        Args:
+            histograms: Whether the histograms are wanted there.
+        """
+        rows = {name: rows.portable(histograms=histograms) for name, rows in self._rows.items()}
+        return StepView(self.step, rows, group=self.group, attempt=self.attempt)
+
     @property
     def rows(self) -> Mapping[str, WorkerRows]:
         """Each worker's own records, by its name. Not to be written to."""

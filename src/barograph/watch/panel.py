@@ -6,7 +6,7 @@ rules run (here, in a process of their own, on another machine) is the panel's a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -91,10 +91,14 @@ class LocalPanel:
     Args:
         rules: Which.
         clock: For the time they take.
+        announce: Told which rule begins, by its position, before each of its steps.
     """
 
-    def __init__(self, rules: Iterable[Rule], clock: Clock) -> None:
+    def __init__(
+        self, rules: Iterable[Rule], clock: Clock, *, announce: Callable[[int], None] | None = None
+    ) -> None:
         self.judges = [Judge(rule, clock) for rule in rules]
+        self._announce = announce
         self._items: Sequence[Item] = ()
 
     @property
@@ -111,10 +115,12 @@ class LocalPanel:
         said = []
         items, self._items = self._items, ()
         for number, item in enumerate(items):
-            for judge in self.judges:
+            for seat, judge in enumerate(self.judges):
                 if isinstance(item, NewAttempt):
                     judge.new_attempt(item.group)
                     continue
+                if self._announce is not None:
+                    self._announce(seat)
                 findings, problems = judge.take(item)
                 if findings or problems:
                     said.append(Said(number, judge.rule.code, tuple(findings), tuple(problems)))

@@ -1,0 +1,134 @@
+"""Rules in a process of their own: the same findings, and whatever one rule does, the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from barograph.errors import BadRule, SettingsError
+from barograph.measures.summary import summarize
+from barograph.model.clock import ManualClock
+from barograph.model.key import Key, Kind
+from barograph.rules.base import Rule
+from barograph.rules.gradients import VanishingGradient
+from barograph.runs.view import StepView
+from barograph.watch.panel import Item, LocalPanel, NewAttempt, Panel
+from barograph.watch.process_panel import ProcessPanel
+from barograph.watch.seats import seats
+
+from .foreign_rules import LOSS, Binned, Counting, Dying, Looping, Printing
+
+STEPS = [StepView.of(step, {LOSS: 2.0 if step >= 5 else 0.5}) for step in range(8)]
+
+
+@contextmanager
+def process(*rules: Rule, rule_timeout_secs: float = 30.0) -> Iterator[ProcessPanel]:
+    panel = ProcessPanel(rules, rule_timeout_secs=rule_timeout_secs)
+    try:
+        yield panel
+    finally:
+        panel.close()
+
+
+def told(panel: Panel, items: Sequence[Item]) -> list[str]:
+    panel.begin(items)
+    return [text for one in panel.finish() for text in (*one.problems, *(item.message for item in one.findings))]
+
+
+def test_it_finds_what_rules_in_this_thread_find() -> None:
+    here = LocalPanel([Counting()], ManualClock())
+    with process(Counting()) as there:
+        for items in (STEPS[:3], [NewAttempt("p0"), *STEPS[3:7]], STEPS[7:]):
+            assert told(there, items) == told(here, items)
+        assert there.open() == here.open()
+        assert there.not_evaluated() == here.not_evaluated()
+        assert there.state() == here.state()
+
+
+def test_what_it_remembers_is_taken_up_by_another() -> None:
+    with process(Counting()) as first:
+        told(first, STEPS[:4])
+        states, _ = first.state()
+    with process(Counting()) as second:
+        second.load(states)
+        assert told(second, STEPS[4:]) == ["High, the 6th."]
+
+
+def test_a_rule_that_loops_for_ever_is_taken_out_and_the_others_go_on_where_they_were() -> None:
+    with process(Counting(), Looping(), rule_timeout_secs=1.0) as panel:
+        assert told(panel, STEPS[:2]) == []
+        assert told(panel, STEPS[2:5]) == [
+            "The rule X912 looping is not used any more: it took longer than 1 s over one step."
+        ]
+        # The sixth that it was shown, though its process is another: it remembers the steps before.
+        assert told(panel, STEPS[5:]) == ["High, the 6th."]
+        states, _ = panel.state()
+        assert [state["broken"] for state in states] == ["", ": it took longer than 1 s over one step"]
+
+
+def test_a_rule_that_ends_its_process_is_taken_out() -> None:
+    with process(Dying(), Counting()) as panel:
+        assert told(panel, STEPS) == [
+            "High, the 6th.", "The rule X913 dying is not used any more: it ended the process that it runs in."
+        ]
+
+
+def test_where_all_were_taken_out_nothing_is_begun_any_more() -> None:
+    with process(Dying()) as panel:
+        assert told(panel, STEPS[:5]) == [
+            "The rule X913 dying is not used any more: it ended the process that it runs in."
+        ]
+        assert told(panel, STEPS[5:]) == []
+        (found,) = panel.not_evaluated()
+        assert found.reason == "The rule failed: it ended the process that it runs in"
+
+
+def test_what_a_rule_prints_goes_to_standard_error_and_it_reads_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    with process(Printing()) as panel:
+        assert told(panel, STEPS[:6]) == ["High, the 6th."]
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert "printed by a rule" in printed.err
+
+
+def test_histograms_arrive_where_they_are_needed() -> None:
+    weight = summarize(np.array([0.5, -0.25, 3.0]))
+    view = StepView.of(0, {Key(Kind.WEIGHT, "fc.weight"): weight})
+    with process(Binned()) as panel:
+        assert told(panel, [view]) == ["3 elements."]
+
+
+def test_many_steps_are_not_kept_for_ever() -> None:
+    with process(Counting()) as panel:
+        for number in range(100):
+            told(panel, [StepView.of(number, {LOSS: 0.5})])
+        assert sum(map(len, panel._since)) < 64
+
+
+def test_a_class_that_nobody_else_can_load_is_refused() -> None:
+    class Inside(Counting):
+        """X916: Inside a function."""
+
+        code = "X916"
+
+    with pytest.raises(BadRule, match="Keep its class at the top of a module"):
+        ProcessPanel([Inside()])
+
+
+def test_rules_of_others_get_a_process_and_ours_are_spread() -> None:
+    rules = [VanishingGradient(), Counting()]
+    alone = list(seats()(rules, ManualClock()))
+    assert [type(panel) for panel in alone] == [LocalPanel, ProcessPanel]
+    spread = list(seats(processes=2)([VanishingGradient(), *rules], ManualClock()))
+    assert [type(panel) for panel in spread] == [ProcessPanel, ProcessPanel, ProcessPanel]
+
+
+@pytest.mark.parametrize(("settings", "says"), [
+    ({"processes": 0}, "processes is 0"), ({"rule_timeout_secs": 0.0}, "rule_timeout_secs is 0"),
+])
+def test_impossible_seatings_are_refused(settings: dict[str, int], says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        seats(**settings)  # type: ignore[arg-type]
