@@ -1,0 +1,228 @@
+"""Many runs watched as one: every run below a root, those that are there and those that come.
+
+Each run has its own watcher, which keeps its own state in the run, so a service that is killed and begun again goes
+on where it was. A run that has ended and was judged is let go of, and costs nothing any more: what a turn costs is
+in proportion to what has come, not to all there ever was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from barograph.errors import BarographError, StoreError
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState
+from barograph.runs.claim import attempts_of
+from barograph.runs.glance import runs_below
+from barograph.store.base import Store
+from barograph.watch.loop import Watcher
+
+DISCOVER_SECS = 10.0
+"""How often the root is walked for runs that have come."""
+
+IDLE_SECS = 5.0
+"""A run from which nothing came at the last turn is asked again after so long; one that is busy at every turn."""
+
+_LOOKED_AT_AGAIN = 20
+"""Runs that were let go of and are looked at once more at each walk: a run that was killed may be resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which of the runs one of several services watches: those whose name falls to it.
+
+    Attributes:
+        number: Which, from 0.
+        of: How many there are.
+    """
+
+    number: int = 0
+    of: int = 1
+
+    def takes(self, name: str) -> bool:
+        """Return whether a run is this part's; every run is exactly one's.
+
+        Example:
+            >>> [Part(number, 3).takes("runs/first") for number in range(3)].count(True)
+            1
+        """
+        return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) % self.of == self.number
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A run that is watched.
+
+    Attributes:
+        watcher: At work on it.
+        due: When it is asked next, by the clock.
+    """
+
+    watcher: Watcher
+    due: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one turn did.
+
+    Attributes:
+        steps: Steps judged, over all runs.
+        begun: Names of the runs that are watched from now on.
+        ended: Names of those that have ended and were judged to their end.
+        problems: What could not be read or watched, a sentence each, as it was met.
+        more: There is more to judge at once.
+    """
+
+    steps: int = 0
+    begun: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunVerdict:
+    """What a service knows of one run.
+
+    Attributes:
+        name: Below the root.
+        going_on: It is still watched.
+        steps: Judged.
+        findings: All of them, open ones first, then the worst.
+    """
+
+    name: str
+    going_on: bool
+    steps: int
+    findings: tuple[Finding, ...] = field(default=())
+
+
+class Service:
+    """Watches every run below a root.
+
+    Args:
+        root: The store that the runs lie in.
+        store_of: Opens the store of the run of that name.
+        watcher_of: Makes a watcher for a run: its rules, its notifiers.
+        part: Which of the runs.
+        clock: Time.
+    """
+
+    def __init__(
+        self,
+        root: Store,
+        store_of: Callable[[str], Store],
+        watcher_of: Callable[[str, Store], Watcher],
+        *,
+        part: Part | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._root = root
+        self._store_of = store_of
+        self._watcher_of = watcher_of
+        self._part = part or Part()
+        self._clock = clock or SystemClock()
+        self._watched: dict[str, _Watched] = {}
+        self._done: dict[str, int] = {}
+        self._verdicts: dict[str, RunVerdict] = {}
+        self._walked_at: float | None = None
+        self._problems: list[str] = []
+        self._told: set[str] = set()
+
+    @property
+    def going_on(self) -> int:
+        """How many runs are watched now."""
+        return len(self._watched)
+
+    def verdicts(self) -> Iterator[RunVerdict]:
+        """Yield what is known of each run that was watched, by name."""
+        now = {name: _verdict(name, item.watcher, going_on=True) for name, item in self._watched.items()}
+        yield from (verdict for _, verdict in sorted({**self._verdicts, **now}.items()))
+
+    def poll(self) -> Turn:
+        """Look for runs that have come, and judge what has come of each.
+
+        A run that cannot be watched is named once and tried again; the others go on. Nothing is raised.
+        """
+        begun = tuple(self._discovered())
+        steps, ended, more = 0, [], False
+        for name, item in list(self._watched.items()):
+            now = self._clock.monotonic()
+            if now < item.due:
+                continue
+            try:
+                poll = item.watcher.poll()
+            except BarographError as error:
+                self._problem(name, error)
+                item.due = now + DISCOVER_SECS
+                continue
+            steps += poll.steps
+            more = more or poll.more
+            item.due = now if poll.steps else now + IDLE_SECS
+            if poll.ended:
+                self._let_go(name, item)
+                ended.append(name)
+        problems, self._problems = tuple(self._problems), []
+        return Turn(steps, begun, tuple(ended), problems, more)
+
+    def close(self) -> None:
+        """Save what the next service goes on from."""
+        for name, item in self._watched.items():
+            try:
+                item.watcher.close()
+            except BarographError as error:
+                self._problem(name, error)
+
+    def _discovered(self) -> Iterator[str]:
+        now = self._clock.monotonic()
+        if self._walked_at is not None and now - self._walked_at < DISCOVER_SECS:
+            return
+        self._walked_at = now
+        try:
+            names = [name for name in runs_below(self._root) if self._part.takes(name)]
+        except StoreError as error:
+            self._problem("", error)
+            return
+        again = list(self._done)[:_LOOKED_AT_AGAIN]
+        for name in names:
+            if name in self._watched or (name in self._done and name not in again):
+                continue
+            try:
+                if self._begin(name):
+                    yield name
+            except BarographError as error:
+                self._problem(name, error)
+
+    def _begin(self, name: str) -> bool:
+        store = self._store_of(name)
+        attempts = len(attempts_of(store))
+        if name in self._done:
+            # To the end of the line: the others are looked at before it is again.
+            known = self._done.pop(name)
+            if known == attempts:
+                self._done[name] = attempts
+                return False
+        watcher = self._watcher_of(name, store)
+        self._watched[name] = _Watched(watcher)
+        return True
+
+    def _let_go(self, name: str, item: _Watched) -> None:
+        self._verdicts[name] = _verdict(name, item.watcher, going_on=False)
+        item.watcher.close()
+        del self._watched[name]
+        self._done[name] = len(attempts_of(self._store_of(name)))
+
+    def _problem(self, name: str, error: BarographError) -> None:
+        text = f"{name}: {error}" if name else str(error)
+        if text not in self._told:
+            self._told.add(text)
+            self._problems.append(text)
+
+
+def _verdict(name: str, watcher: Watcher, *, going_on: bool) -> RunVerdict:
+    findings = sorted(watcher.findings, key=lambda item: (
+        item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
+    return RunVerdict(name, going_on, watcher.steps, tuple(findings))

@@ -1,0 +1,155 @@
+"""Many runs watched as one: they come and go, one that fails takes no other down, and what is done costs nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.errors import StoreUnavailable
+from barograph.model.clock import ManualClock
+from barograph.rules.base import Rule
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+from barograph.watch.loop import Watcher
+from barograph.watch.service import DISCOVER_SECS, IDLE_SECS, Part, Service
+
+Training = Any  # of conftest.py
+
+
+class Root:
+    """A directory with runs below it, and a list of the runs whose stores were opened."""
+
+    def __init__(self, folder: Path, new_training: type[Training], clock: ManualClock, rule: type[Rule]) -> None:
+        self.url = str(folder)
+        self.store = store_from_url(self.url)
+        self.opened: list[str] = []
+        self.away: set[str] = set()
+        self._new_training, self._clock, self._rule = new_training, clock, rule
+
+    def run(self, name: str) -> Training:
+        return self._new_training(store_from_url(f"{self.url}/{name}"), self._clock)
+
+    def service(self, part: Part | None = None) -> Service:
+        return Service(self.store, self._store_of, self._watcher_of, part=part, clock=self._clock)
+
+    def _store_of(self, name: str) -> Store:
+        self.opened.append(name)
+        if name in self.away:
+            raise StoreUnavailable("The bucket is away.")
+        return store_from_url(f"{self.url}/{name}")
+
+    def _watcher_of(self, name: str, store: Store) -> Watcher:
+        return Watcher(store, [self._rule()], clock=self._clock)
+
+
+@pytest.fixture
+def root(tmp_path: Path, new_training: type[Training], clock: ManualClock, high: type[Rule]) -> Root:
+    return Root(tmp_path, new_training, clock, high)
+
+
+def found(service: Service) -> dict[str, int]:
+    return {verdict.name: len(verdict.findings) for verdict in service.verdicts()}
+
+
+def test_runs_that_are_there_and_runs_that_come_are_watched(root: Root, clock: ManualClock) -> None:
+    root.run("team/first").steps(0.5, 2.0)
+    service = root.service()
+    turn = service.poll()
+    assert (turn.begun, turn.steps) == (("team/first",), 2)
+
+    root.run("second").steps(0.5)
+    assert service.poll().begun == ()
+    clock.advance(DISCOVER_SECS)
+    assert service.poll().begun == ("second",)
+    assert found(service) == {"second": 0, "team/first": 1}
+    assert service.going_on == 2
+
+
+def test_a_run_that_has_ended_is_let_go_of_with_its_verdict(root: Root, clock: ManualClock) -> None:
+    training = root.run("a")
+    training.steps(2.0)
+    service = root.service()
+    service.poll()
+    training.end()
+    clock.advance(IDLE_SECS)
+    assert service.poll().ended == ("a",)
+    assert service.going_on == 0
+    assert found(service) == {"a": 1}
+
+
+def test_what_is_done_is_not_read_at_every_turn(root: Root, clock: ManualClock) -> None:
+    training = root.run("a")
+    training.steps(0.5)
+    training.end()
+    service = root.service()
+    service.poll()
+    root.opened.clear()
+    for _ in range(100):
+        service.poll()
+        clock.advance(DISCOVER_SECS / 200)
+    assert root.opened == []
+
+
+def test_a_run_that_was_let_go_of_and_is_resumed_is_watched_again(
+    root: Root, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = root.run("a")
+    training.steps(0.5)
+    # It was killed, and so it may be resumed: a run that has ended may not.
+    monkeypatch.setattr("barograph.runs.vitals.is_alive", lambda *_: False)
+    monkeypatch.setattr("barograph.runs.feed.is_alive", lambda *_: False)
+    monkeypatch.setattr("barograph.runs.claim.is_alive", lambda *_: False)
+    service = root.service()
+    ended: list[str] = []
+    for _ in range(10):
+        ended += service.poll().ended
+        clock.advance(IDLE_SECS)
+    assert ended == ["a"]
+
+    root.run("a").steps(0.5, 2.0, first=1)
+    begun: list[str] = []
+    for _ in range(4):
+        begun += service.poll().begun
+        clock.advance(IDLE_SECS)
+    assert begun == ["a"]
+    assert found(service) == {"a": 1}
+
+
+def test_a_run_that_cannot_be_read_is_named_once_and_the_others_go_on(root: Root, clock: ManualClock) -> None:
+    root.run("a").steps(0.5)
+    root.run("b").steps(2.0)
+    root.away.add("a")
+    service = root.service()
+    turn = service.poll()
+    assert turn.problems == ("a: The bucket is away.",)
+    assert found(service) == {"b": 1}
+    clock.advance(DISCOVER_SECS)
+    assert service.poll().problems == ()
+    root.away.clear()
+    clock.advance(DISCOVER_SECS)
+    assert service.poll().begun == ("a",)
+
+
+def test_a_service_that_was_killed_goes_on_where_it_was(root: Root, clock: ManualClock) -> None:
+    training = root.run("a")
+    training.steps(0.5, 2.0)
+    first = root.service()
+    first.poll()
+    first.close()
+    training.steps(3.0, first=2)
+    second = root.service()
+    assert second.poll().steps == 1
+    assert found(second) == {"a": 1}
+
+
+def test_parts_share_the_runs_out(root: Root) -> None:
+    for name in "abcdefgh":
+        root.run(name).steps(0.5)
+    parts = [root.service(Part(number, 3)) for number in range(3)]
+    for part in parts:
+        part.poll()
+    names = [verdict.name for part in parts for verdict in part.verdicts()]
+    assert sorted(names) == list("abcdefgh")
+    assert max(part.going_on for part in parts) < 8
