@@ -210,7 +210,8 @@ class FactTap:
         Not under a gradient scaler: its scale makes gradients infinite from time to time, and it minds that.
         """
         gradients = [gradient for slot in slots if (gradient := slot.parameter.grad) is not None]
-        if self.scaler is not None or not gradients or any(type(item) is not torch.Tensor or item.is_sparse for item in gradients):
+        plain = all(type(item) is torch.Tensor and not item.is_sparse for item in gradients)
+        if self.scaler is not None or not gradients or not plain:
             return
         steep, self._steep = self._steep, []
         put = self._put(mask, self._phase.train)

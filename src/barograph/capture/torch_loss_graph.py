@@ -56,9 +56,10 @@ def facts_of_loss(root: Any) -> dict[Fact, float]:
             looked.at_logits(node, name, judged=seen[node])
         elif name in _OF_LOSS:
             looked.at_sizes(node, name)
-            # What stands right below a loss or a logarithm, views aside, is meant as probabilities.
-            judged = name in _LOSSES or name in _LOGARITHMS or (name in _VIEWS and seen[node])
-            for source in sources(node):
+            below = sources(node)
+            # What stands right below a loss or a logarithm, views and small numbers aside, is meant as probabilities.
+            judged = name in _LOSSES or name in _LOGARITHMS or (seen[node] and _hands_on(name, below))
+            for source in below:
                 if source not in seen:
                     seen[source] = judged
                     waiting.append(source)
@@ -112,13 +113,17 @@ def _behind_views(node: Any) -> Any:
     for _ in range(MOST_NODES):
         below = sources(node)
         if len(below) != 1:
-            # The first is what the loss is of; a weight of the classes may follow.
             return None
         node = below[0]
         name = operation(node)
-        if name not in _VIEWS and not (name in _SHIFTS and len(sources(node)) == 1):
+        if not _hands_on(name, sources(node)):
             return node
     return None
+
+
+def _hands_on(name: str, below: list[Any]) -> bool:
+    """Return whether an operation gives the values that it is given, at most with a number added."""
+    return name in _VIEWS or (name in _SHIFTS and len(below) == 1)
 
 
 def _runs_over_samples(node: Any) -> bool:

@@ -137,13 +137,13 @@ def _minds(module: nn.Module) -> bool:
     """Return whether a layer does something else in training than in evaluation."""
     match module:
         case _DropoutNd():
-            return module.p > 0
+            return float(module.p) > 0
         case _NormBase():
             return bool(module.track_running_stats) and module.running_mean is not None
         case nn.RNNBase():
             return module.dropout > 0 and module.num_layers > 1
         case nn.MultiheadAttention():
-            return module.dropout > 0
+            return bool(module.dropout > 0)
     return False
 
 
