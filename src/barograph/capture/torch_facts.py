@@ -28,11 +28,13 @@ from barograph.capture.torch_phase import Phase
 from barograph.capture.torch_resets import GradientResets
 from barograph.capture.torch_schedulers import SchedulerBook
 from barograph.model.facts import Fact, fact
+from barograph.model.key import Key
 from barograph.model.step import Mode
 
 _MODES = frozenset({Fact.LAYERS_IN_EVAL, Fact.MODEL_IN_EVAL})
 _LOSS = frozenset({Fact.SOFTMAX_TWICE, Fact.SOFTMAX_AXIS, Fact.BROADCAST})
 _SCHEDULERS = frozenset({Fact.SCHEDULER_STEPS, Fact.SCHEDULER_HORIZON})
+_KEPT, _BACKWARDS = fact(Fact.GRADIENTS_KEPT), fact(Fact.BACKWARDS)
 _FAILURES = 3
 """Losses that are not finite whose graph is searched; then the cause is known, or will not be."""
 
@@ -57,7 +59,8 @@ class FactTap:
         self._parameters = ParameterFacts(session, names, optimizers)
         self.schedulers = SchedulerBook()
         self.scaler: Any = None
-        self._told: dict[tuple[str, Fact], float] = {}
+        self._kept_told: dict[str, float] = {}
+        self._backwards_told: dict[str, float] = {}
         self._failures = 0
         self._steep: list[str] = []
         phase.before_evaluation_ends.append(self._end_evaluation)
@@ -66,7 +69,10 @@ class FactTap:
     def plan_changed(self) -> None:
         """Look anew what is ever asked for."""
         self._asked_by_mask: dict[int, frozenset[Fact]] = {0: frozenset()}
+        self._keys: dict[tuple[int, Fact, str | int], Key | None] = {}
         self._ever = self._asked(self._session.plan.everything())
+        self._kept_ever = Fact.GRADIENTS_KEPT in self._ever
+        self._backwards_ever = Fact.BACKWARDS in self._ever
 
     def _asked(self, mask: int) -> frozenset[Fact]:
         known = self._asked_by_mask.get(mask)
@@ -78,11 +84,18 @@ class FactTap:
 
     def _put(self, mask: int, buffer: StepBuffer) -> Put:
         def put(name: Fact, about: str | int, value: float) -> None:
-            key = fact(name, about)
-            if self._session.plan.taking(mask, key) is not None:
+            question = mask, name, about
+            key = self._keys[question] if question in self._keys else self._key(question)
+            if key is not None:
                 buffer.scalars[key] = float(value)
 
         return put
+
+    def _key(self, question: tuple[int, Fact, str | int]) -> Key | None:
+        mask, name, about = question
+        key = fact(name, about)
+        self._keys[question] = key if self._session.plan.taking(mask, key) is not None else None
+        return self._keys[question]
 
     # Forward passes and evaluations
 
@@ -123,7 +136,7 @@ class FactTap:
 
     def gradients_before_backward(self) -> None:
         """Look whether gradients were reset."""
-        if Fact.GRADIENTS_KEPT in self._ever:
+        if self._kept_ever:
             self._resets.backward_begins()
 
     def backward(self, tensors: Any, mask: int, *, failed: bool) -> None:
@@ -228,29 +241,31 @@ class FactTap:
         else:
             self._phase.train.deferred.append(fetch_number_later(total, use))
 
-    def step_ended(self, entry: Entry, optimizer: Any, mask: int, *, skipped: bool = False) -> None:
+    def step_ended(self, entry: Entry, mask: int, *, skipped: bool = False) -> None:
         """Record what a step as a whole has shown."""
         if not self._ever:
             return
-        asked, put = self._asked(mask), self._put(mask, self._phase.train)
-        kept = self._resets.step_ended(entry.label, entry.slots) if Fact.GRADIENTS_KEPT in self._ever else None
-        self._tell(Fact.GRADIENTS_KEPT, kept, entry, asked)
-        self._tell(Fact.BACKWARDS, float(self._phase.backwards), entry, asked)
+        label, scalars, asked = entry.label, self._phase.train.scalars, self._asked(mask)
+        if self._kept_ever:
+            kept = self._resets.step_ended(label, entry.slots)
+            if kept is not None and (self._kept_told.get(label) != kept or Fact.GRADIENTS_KEPT in asked):
+                scalars[_KEPT] = self._kept_told[label] = kept
+        if self._backwards_ever:
+            backwards = self._phase.backwards
+            if self._backwards_told.get(label) != backwards or Fact.BACKWARDS in asked:
+                scalars[_BACKWARDS] = self._backwards_told[label] = float(backwards)
+        self._parameters.end_step()
+        if asked or skipped:
+            self._end_asked_step(entry, mask, asked, skipped=skipped)
+
+    def _end_asked_step(self, entry: Entry, mask: int, asked: frozenset[Fact], *, skipped: bool) -> None:
+        put = self._put(mask, self._phase.train)
         if asked & _MODES:
             for name, value in self._modes.end_step(entry).items():
                 put(name, "", value)
         if Fact.LOSS_SCALE in asked or (skipped and Fact.LOSS_SCALE in self._ever):
             self._of_scale(self._session.plan.everything())
         self.scaler = None
-        self._parameters.end_step()
-
-    def _tell(self, name: Fact, value: float | None, entry: Entry, asked: frozenset[Fact]) -> None:
-        """Record a number where it is asked for, and in a step of plain numbers where it has changed."""
-        if value is None or name not in self._ever:
-            return
-        if name in asked or self._told.get((entry.label, name)) != value:
-            self._told[entry.label, name] = value
-            self._phase.train.scalars[fact(name)] = value
 
     def _of_scale(self, mask: int) -> None:
         scale = getattr(self.scaler, "_scale", None)

@@ -297,7 +297,7 @@ class TorchTap:
         if not self._only or self._is_watched(optimizer):
             self._settle_names()
             # Its gradients are not judged and its weights have not moved: what was due is due at the next step.
-            self._facts.step_ended(self.optimizers.entry(optimizer), optimizer, 0, skipped=True)
+            self._facts.step_ended(self.optimizers.entry(optimizer), 0, skipped=True)
             self._end(self.optimizers.entry(optimizer), skipped=True, took=False)
 
     @entry_point("counting a scheduler's step")
@@ -368,7 +368,7 @@ class TorchTap:
                     self._parameters.gradients(entry, optimizer, mask, phase.train)
                     self._facts.parameters(entry, optimizer, mask)
                 self._parameters.weights(entry, optimizer, mask, phase.train)
-            self._facts.step_ended(entry, optimizer, mask)
+            self._facts.step_ended(entry, mask)
         finally:
             # A step of which something could not be read is a step all the same.
             self._end(entry, skipped=_was_skipped(optimizer))
