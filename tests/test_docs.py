@@ -28,6 +28,7 @@ from barograph import errors
 from barograph.capture.presets import PRESETS
 from barograph.capture.torch_wrappers import LOSS_FUNCTIONS
 from barograph.cli.main import application
+from barograph.model.facts import Fact
 from barograph.model.key import Kind
 from barograph.model.selection import Histogram
 from barograph.model.settings import Settings, settings_from_mapping
@@ -257,12 +258,18 @@ def test_every_statistic_of_a_series_is_documented(name: str) -> None:
     assert f"`{name}`" in section(DOCS / "analysis.md", "One number a step")
 
 
+@pytest.mark.parametrize("name", list(Fact))
+def test_every_fact_is_documented(name: Fact) -> None:
+    assert f"| `{name.value}` |" in section(DOCS / "concepts.md", "Facts")
+
+
 def test_every_wrapper_is_documented() -> None:
     source = (ROOT / "src/barograph/capture/torch_wrappers.py").read_text(encoding="utf-8")
     wrapped = re.findall(r"self\._wrap\(([\w.]+), \"(\w+)\"", source)
     text = section(DOCS / "pytorch.md", "The wrappers")
     assert len(wrapped) >= 6
     assert [name for _, name in wrapped if f".{name}`" not in text] == []
+    assert "`torch.optim.lr_scheduler.LRScheduler.step`" in text
     assert "the loss functions of `torch.nn.functional`" in text
     assert LOSS_FUNCTIONS
 

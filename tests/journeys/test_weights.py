@@ -107,12 +107,24 @@ def with_a_closure() -> nn.Module:
     return model
 
 
+def with_gradients_that_are_never_reset() -> nn.Module:
+    """Gradients are looked into, a square root at zero is found, and a softmax is taken twice."""
+    model, x, y = images()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for _ in range(STEPS):
+        answer = model(x)
+        (F.cross_entropy(answer.softmax(1), y) + (answer * 0).relu().sqrt().mean()).backward()
+        optimizer.step()
+    return model
+
+
 TRAININGS: dict[str, Callable[[], nn.Module]] = {
     "sgd": functools.partial(plainly, torch.optim.SGD, lr=0.05, momentum=0.9, weight_decay=1e-3),
     "adam": functools.partial(plainly, torch.optim.Adam, lr=1e-2, foreach=False),
     "adamw foreach": functools.partial(plainly, torch.optim.AdamW, lr=1e-2, foreach=True),
     "adamw fused": functools.partial(plainly, torch.optim.AdamW, lr=1e-2, fused=True, amsgrad=True),
     "loader": with_a_loader, "amp": in_mixed_precision, "parts": in_parts_and_again, "closure": with_a_closure,
+    "kept": with_gradients_that_are_never_reset,
 }
 
 
@@ -141,6 +153,7 @@ def test_weights_and_chance_are_the_same_to_the_bit(name: str, preset: str) -> N
     assert [path for path in weights if recorded_weights[path] != weights[path]] == []
     # It was recorded indeed.
     assert len(barograph.open(url).series("loss:total")) >= 4
+    assert preset != "everything" or len(barograph.open(url).keys(kind="fact")) >= 10
 
 
 def test_other_chance_gives_other_weights() -> None:

@@ -202,12 +202,16 @@ class ModelNames:
             if name.leaf and name.module() is not None:
                 yield name
 
-    def trainable(self) -> Iterator[tuple[torch.Tensor, ParameterName]]:
-        """Yield every parameter of every model that wants a gradient."""
+    def parameters(self) -> Iterator[tuple[torch.Tensor, ParameterName]]:
+        """Yield every parameter of every model."""
         for reference, name in self._parameters.values():
             parameter = reference()
-            if parameter is not None and parameter.requires_grad:
+            if parameter is not None:
                 yield parameter, name
+
+    def trainable(self) -> Iterator[tuple[torch.Tensor, ParameterName]]:
+        """Yield every parameter of every model that wants a gradient."""
+        return (item for item in self.parameters() if item[0].requires_grad)
 
 
 def is_compiled(module: nn.Module) -> bool:

@@ -36,17 +36,23 @@ class Entry:
         optimizer: Weakly.
         label: "" where the script has one.
         slots: Its parameters, by path; refreshed when the groups change.
+        roots: The models they are in.
         signature: Identities of the parameters the slots were made from.
         next_label: Which optimizer stepped after it the last time.
         learning_rates: Of its parameter groups, as they were recorded last.
+        made: Which optimizer for these parameters it is, from 1: above where the script makes its optimizer anew.
+        superseded_by: One that was made for the same parameters after it, until it steps again beside that.
     """
 
     optimizer: weakref.ref[Any]
     label: str
     slots: tuple[Slot, ...] = ()
+    roots: tuple[Root, ...] = ()
     signature: tuple[int, ...] = ()
     next_label: str = field(default="")
     learning_rates: tuple[float, ...] = ()
+    made: int = 1
+    superseded_by: Entry | None = None
 
 
 class OptimizerBook:
@@ -76,9 +82,12 @@ class OptimizerBook:
         known = self._entries.get(id(optimizer))
         if known is None or known.optimizer() is not optimizer:
             self._name_parameters(optimizer)
+            before = self._predecessor(optimizer)
             known = Entry(weakref.ref(optimizer, self._gone), self._find_label(optimizer))
             known.next_label = known.label
             self._entries[id(optimizer)] = known
+            if before is not None:
+                known.made, before.superseded_by = before.made + 1, known
         if refresh or not known.slots:
             self._refresh(known, optimizer)
         return known
@@ -113,8 +122,18 @@ class OptimizerBook:
         previous = next((item for item in self if item.label == self._last_label), None)
         if previous is not None:
             previous.next_label = entry.label
+        if entry.superseded_by is not None:
+            # Both step: neither was made in place of the other.
+            entry.superseded_by.made -= entry.made
+            entry.superseded_by = None
         self._last_label = entry.label
         return entry.next_label
+
+    def _predecessor(self, optimizer: torch.optim.Optimizer) -> Entry | None:
+        """Return the entry of the last optimizer before this one that held any of its parameters."""
+        mine = {id(parameter) for parameter in _parameters(optimizer)}
+        sharing = [known for known in self._entries.values() if not mine.isdisjoint(known.signature)]
+        return max(sharing, key=lambda known: known.made, default=None)
 
     def alone(self) -> Entry | None:
         """Return the one optimizer that has stepped; None if there are several or none."""
@@ -201,12 +220,14 @@ class OptimizerBook:
         entry.signature = signature
         prefix = f"{entry.label}." if entry.label else ""
         slots: list[Slot] = []
+        roots: dict[int, Root] = {}
         for number, parameter in enumerate(parameters):
             name = self._names.parameter(parameter) or ParameterName(None, f"{prefix}parameter{number}", "")
             if name.root is not None:
                 name.root.trained = True
+                roots[id(name.root)] = name.root
             slots.append(Slot(parameter, self._names.path(name.root, name.path), name.layer))
-        entry.slots = tuple(slots)
+        entry.slots, entry.roots = tuple(slots), tuple(roots.values())
         self._held = None
 
 

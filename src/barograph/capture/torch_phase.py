@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -29,6 +30,7 @@ class Phase:
         evaluation: What the evaluation under way has shown.
         evaluation_mask: What is taken of this evaluation; None: no forward of it was seen.
         last_forward: What the last forward pass that was seen was for; None: unknown.
+        before_evaluation_ends: Called with the buffer and the mode of an evaluation that is about to be published.
     """
 
     session: Session
@@ -38,6 +40,7 @@ class Phase:
     evaluation: StepBuffer = field(default_factory=StepBuffer)
     evaluation_mask: int | None = None
     last_forward: Mode | None = None
+    before_evaluation_ends: list[Callable[[StepBuffer, Mode], None]] = field(default_factory=list)
     _evaluation_mode: Mode = Mode.EVAL
     _provisional: Root | None = None
     _metrics_in_training: bool = False
@@ -116,9 +119,21 @@ class Phase:
             return False
         mask = self.evaluation_mask or 0
         buffer, self.evaluation, self.evaluation_mask = self.evaluation, StepBuffer(), None
+        for tell in self.before_evaluation_ends:
+            tell(buffer, self._evaluation_mode)
         if not buffer.empty:
             self.session.end_evaluation(buffer, self._evaluation_mode, mask)
         return True
+
+    @property
+    def backwards(self) -> int:
+        """Backward passes of the step under way."""
+        return self._backwards
+
+    @property
+    def is_provisional(self) -> bool:
+        """Whether the last forward pass, held to be an evaluation, may yet turn out to be training."""
+        return self._provisional is not None
 
     def buffer_of(self, mode: Mode) -> StepBuffer:
         """Return where what is shown in this mode is gathered."""

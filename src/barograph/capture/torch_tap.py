@@ -20,6 +20,7 @@ from torch.optim import optimizer as optimizer_hooks
 from barograph.capture.allowance import Allowance
 from barograph.capture.session import Session
 from barograph.capture.torch_door import Door, entry_point
+from barograph.capture.torch_facts import FactTap
 from barograph.capture.torch_losses import TOTAL, LossTap
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.capture.torch_optimizers import Entry, OptimizerBook, steps_loaded
@@ -64,6 +65,7 @@ class TorchTap:
         self._outputs.always = self._outputs.always or only
         self._parameters = ParameterTap(session, self.names, self.optimizers, reader)
         self._losses = LossTap(session, self._phase)
+        self._facts = FactTap(session, self.names, self.optimizers, self._phase)
         self._wrappers = Wrappers(self)
         self._module_handles: list[Any] = []
         self._optimizer_handles: list[Any] = []
@@ -124,6 +126,7 @@ class TorchTap:
         self.session.plan.add(selections)
         self._outputs.plan_changed()
         self._losses.plan_changed()
+        self._facts.plan_changed()
 
     def watch_optimizer(self, optimizer: torch.optim.Optimizer, label: str = "") -> None:
         """Name an optimizer that the user hands over."""
@@ -150,6 +153,7 @@ class TorchTap:
             # Perhaps a known model is inside, as in a wrapper of one that was handed over.
             place.root = None
             return
+        self._facts.called(root)
         if not self._is_trained(root) or _in_transform():
             return
         place.mode = phase.of_forward(module, root)
@@ -161,6 +165,7 @@ class TorchTap:
             mask = self._allowance.for_forward()
         else:
             mask = phase.evaluation_mask_for(place.mode)
+        self._facts.forward(root, place.mode, mask)
         place.mask = mask if mask and self._outputs.asked(mask) else 0
 
     def _root_of(self, module: nn.Module) -> Root | None:
@@ -219,13 +224,16 @@ class TorchTap:
 
     def backward_begins(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""
-        if not self._allowance.dormant:
+        if self._allowance.dormant:
+            self._facts.miss_backward()
+        else:
             self._read_roots(tensors)
 
     @entry_point("reading the loss")
     def _read_roots(self, tensors: Any) -> None:
         if in_backward():
             return
+        self._facts.gradients_before_backward()
         if self._only and not self._forward_seen:
             return  # of a model that was not handed over
         self._forward_seen = False
@@ -234,6 +242,8 @@ class TorchTap:
         if self._phase.backward_begins():
             self.session.price.forget_step()
         self._losses.roots(tensors)
+        self._allowance.for_forward()
+        self._facts.backward(tensors, self._allowance.whole_mask(), failed=self._allowance.alarmed)
 
     def loss_returned(self, name: str, loss: Any) -> None:
         """Record what a loss function of torch returned; in evaluation always, since that is rare."""
@@ -248,6 +258,8 @@ class TorchTap:
             return
         mode = self._phase.of_loss(loss, forward_seen=bool(self._module_handles))
         self._losses.add(name, loss, self._phase.buffer_of(mode))
+        if mode is not Mode.TRAIN:
+            self._facts.evaluated(mode)
 
     def loss_scaled(self, outputs: Any, scaled: Any) -> None:
         """Remember what a scaled loss was before."""
@@ -271,6 +283,7 @@ class TorchTap:
 
     def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None:
         """Note that the optimizer steps through a gradient scaler."""
+        self._facts.scaler = scaler
         self._stepping.scaler_begins(optimizer)
 
     def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None:
@@ -284,7 +297,13 @@ class TorchTap:
         if not self._only or self._is_watched(optimizer):
             self._settle_names()
             # Its gradients are not judged and its weights have not moved: what was due is due at the next step.
+            self._facts.step_ended(self.optimizers.entry(optimizer), 0, skipped=True)
             self._end(self.optimizers.entry(optimizer), skipped=True, took=False)
+
+    @entry_point("counting a scheduler's step")
+    def scheduler_stepped(self, scheduler: Any) -> None:
+        """Count a step of a learning-rate scheduler."""
+        self._facts.schedulers.stepped(scheduler)
 
     # The step
 
@@ -312,6 +331,7 @@ class TorchTap:
         if mask:
             if not _has_closure(args, kwargs):
                 self._parameters.gradients(entry, optimizer, mask, phase.train)
+                self._facts.parameters(entry, optimizer, mask)
             self._parameters.keep_weights(entry, mask)
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -346,7 +366,9 @@ class TorchTap:
             if mask:
                 if _has_closure(args, kwargs):
                     self._parameters.gradients(entry, optimizer, mask, phase.train)
+                    self._facts.parameters(entry, optimizer, mask)
                 self._parameters.weights(entry, optimizer, mask, phase.train)
+            self._facts.step_ended(entry, mask)
         finally:
             # A step of which something could not be read is a step all the same.
             self._end(entry, skipped=_was_skipped(optimizer))

@@ -8,6 +8,8 @@ Everything else rests on torch's official global hooks. There is no hook for the
 - `torch.nn.utils.clip_grad_value_`, and the same in `clip_grad`: likewise, for clipping by value.
 - `torch.amp.GradScaler.scale`: the loss before it was scaled.
 - `torch.amp.GradScaler.step`: a step that the scaler skips fires no optimizer hook.
+- `torch.optim.lr_scheduler.LRScheduler.step`, and those of the schedulers of torch that have a `step` of their own:
+  how often a scheduler is stepped.
 - the loss functions of `torch.nn.functional`: the loss in evaluation, where nothing calls `backward`. They stay
   the objects they are, since models hold them and pickle them; it is their code that passes through ours.
 
@@ -24,6 +26,7 @@ from typing import Any, Protocol
 
 import torch
 from torch.nn.utils import clip_grad
+from torch.optim import lr_scheduler
 
 LOSS_FUNCTIONS = (
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
@@ -32,6 +35,13 @@ LOSS_FUNCTIONS = (
     "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 )
 
+
+SCHEDULERS = tuple(
+    kind for kind in vars(lr_scheduler).values()
+    if isinstance(kind, type) and issubclass(kind, lr_scheduler.LRScheduler) and "step" in vars(kind)
+    and kind is not lr_scheduler.LRScheduler
+)
+"""Those of torch that have a `step` of their own."""
 
 _passages: dict[str, Callable[[Any, Any], Any]] = {}
 
@@ -45,6 +55,7 @@ class Listener(Protocol):
     def loss_scaled(self, outputs: Any, scaled: Any) -> None: ...
     def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None: ...
     def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None: ...
+    def scheduler_stepped(self, scheduler: Any) -> None: ...
     def loss_returned(self, name: str, loss: Any) -> None: ...
 
 
@@ -54,6 +65,7 @@ class Wrappers:
     def __init__(self, listener: Listener) -> None:
         self._listener: Listener | None = listener
         self._undo: list[Callable[[], None]] = []
+        self._in_scheduler = False
 
     def install(self) -> None:
         """Wrap everything in the list above."""
@@ -63,6 +75,9 @@ class Wrappers:
         self._wrap(torch.nn.utils, "clip_grad_value_", self._clip_value)
         self._wrap(torch.amp.GradScaler, "scale", self._scale)
         self._wrap(torch.amp.GradScaler, "step", self._scaler_step)
+        self._wrap(lr_scheduler.LRScheduler, "step", self._scheduler_step)
+        for scheduler in SCHEDULERS:
+            self._wrap(scheduler, "step", self._scheduler_step)
         for name in LOSS_FUNCTIONS:
             function = getattr(torch.nn.functional, name, None)
             if isinstance(function, FunctionType):
@@ -166,4 +181,15 @@ class Wrappers:
         listener.scaler_step_begins(scaler, optimizer)
         result = original(*args, **kwargs)
         listener.scaler_step_ended(scaler, optimizer)
+        return result
+
+    def _scheduler_step(self, original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        if self._in_scheduler:
+            return original(*args, **kwargs)  # one scheduler that steps others is one
+        self._in_scheduler = True
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            self._in_scheduler = False
+        listener.scheduler_stepped(args[0])
         return result

@@ -31,7 +31,7 @@ class Fact(StrEnum):
     PARAMETERS = "parameters"
     """Parameters of the models that are trained, tensors and not elements."""
     FROZEN = "frozen"
-    """Those that do not ask for a gradient."""
+    """Those that do not ask for a gradient. Some are named."""
     OUTSIDE_OPTIMIZER = "outside_optimizer"
     """Those that ask for a gradient, get one, and are in no optimizer. Some are named: `outside_optimizer[PATH]`."""
     WITHOUT_GRADIENT = "without_gradient"
@@ -39,7 +39,7 @@ class Fact(StrEnum):
     UNREACHED = "unreached"
     """Those in this optimizer that the graph of the loss does not reach. Some are named."""
     FOREIGN = "foreign"
-    """Parameters in this optimizer that are in no model that was called."""
+    """Parameters in this optimizer that are in no model that was called, and have no gradient. Some are named."""
     OPTIMIZERS_MADE = "optimizers_made"
     """Optimizer objects that have stepped for these parameters so far: above 1 where it is made anew."""
     WEIGHT_DECAY = "weight_decay"
@@ -49,9 +49,10 @@ class Fact(StrEnum):
     DECOUPLED = "decoupled"
     """1: this optimizer applies weight decay to the weights (AdamW), 0: to the gradient."""
     SCHEDULER_STEPS = "scheduler_steps"
-    """Steps of learning-rate schedulers so far. `scheduler_steps[StepLR]` names the class."""
+    """Steps of the schedulers of this optimizer so far. `scheduler_steps[StepLR]` names the class."""
     SCHEDULER_HORIZON = "scheduler_horizon"
-    """Scheduler steps it was made for (T_max, total_steps, the last milestone, ten times step_size)."""
+    """Scheduler steps it was made for: T_max, total_steps, the last milestone, ten times step_size, or those in which
+    an exponential decay comes to a thousandth. The least of several; `scheduler_horizon[StepLR]` names the class."""
     LOSS_SCALE = "loss_scale"
     """Scale of the gradient scaler."""
     DETERMINISTIC = "deterministic"
@@ -71,7 +72,9 @@ class Fact(StrEnum):
     CLASS_NUMBERS_REGRESSED = "class_numbers_regressed"
     """1: a loss of squares or distances whose targets are small whole numbers that repeat, as class numbers do."""
     BAD_OPERATION = "bad_operation"
-    """1 beside the operation that made the loss not finite: `bad_operation[log]`, `[exp]`, `[div]`, `[sqrt]`."""
+    """1 beside the operation that made the loss, or a gradient, not finite: `bad_operation[log]`, `[exp]`, `[div]`,
+    `[sqrt]`, `[addmm]`. 0.5 where the weights are not finite any more, and this one's derivative can be infinite.
+    0, with nothing in brackets: the loss was finite when it was looked at."""
 
     # What was fed
     BATCH_SIZE = "batch_size"

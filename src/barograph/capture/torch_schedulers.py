@@ -1,0 +1,71 @@
+"""Counts the steps of learning-rate schedulers, and knows how many each was made for."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from torch.optim import lr_scheduler
+
+_STEPS_SIZES = 10
+_DECAYED = 1e-3
+
+
+class SchedulerBook:
+    """The schedulers that have stepped."""
+
+    def __init__(self) -> None:
+        self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    def stepped(self, scheduler: Any) -> None:
+        """Note one step of a scheduler; the one that it makes when it is made is none."""
+        if getattr(scheduler, "_is_initial", False):
+            return
+        if scheduler not in self._steps:
+            # Of one that came with a checkpoint: the steps before.
+            epoch = getattr(scheduler, "last_epoch", 1)
+            self._steps[scheduler] = max(0, int(epoch) - 1) if isinstance(epoch, int) else 0
+        self._steps[scheduler] += 1
+
+    def of(self, optimizer: Any) -> Iterator[tuple[str, int, float | None]]:
+        """Yield class, steps and horizon of each scheduler of an optimizer."""
+        for scheduler, steps in list(self._steps.items()):
+            if getattr(scheduler, "optimizer", None) is optimizer:
+                yield type(scheduler).__name__, steps, horizon(scheduler)
+
+
+def horizon(scheduler: Any) -> float | None:
+    """Return how many steps a scheduler was made for; None where it goes on for ever or does not say.
+
+    That is the length of a schedule that has one, the last milestone, ten times `step_size`, or the steps in
+    which an exponential decay comes down to a thousandth.
+
+    Example:
+        >>> import torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1)], 0.1)
+        >>> horizon(lr_scheduler.StepLR(optimizer, step_size=30))
+        300.0
+    """
+    match scheduler:
+        case lr_scheduler.CosineAnnealingLR():
+            return float(scheduler.T_max)
+        case lr_scheduler.OneCycleLR():
+            return float(scheduler.total_steps)
+        case lr_scheduler.MultiStepLR():
+            return float(max(scheduler.milestones, default=0)) or None
+        case lr_scheduler.StepLR():
+            return float(_STEPS_SIZES * scheduler.step_size)
+        case lr_scheduler.ExponentialLR():
+            return math.log(_DECAYED) / math.log(scheduler.gamma) if 0 < scheduler.gamma < 1 else None
+        case lr_scheduler.PolynomialLR():
+            return float(scheduler.total_iters)
+        case lr_scheduler.SequentialLR():
+            # What comes last may go on for ever.
+            last = horizon(scheduler._schedulers[-1])
+            return None if last is None else scheduler._milestones[-1] + last
+        case lr_scheduler.ChainedScheduler():
+            known = [known for part in scheduler._schedulers if (known := horizon(part)) is not None]
+            return max(known, default=None)
+    return None

@@ -1,0 +1,304 @@
+"""What the graph of a loss tells of how it was made, and which operation made it not finite."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from barograph.capture.torch_bad_operation import bad_operations, steep_operations
+from barograph.capture.torch_graph import Walk, operation, saved
+from barograph.capture.torch_loss_graph import facts_of_loss
+from barograph.model.facts import Fact, fact
+from barograph.model.key import Kind
+from barograph.model.selection import Selection, every
+
+N, C = 12, 5
+FACTS = Selection(kinds=frozenset({Kind.FACT}))
+X = torch.randn(N, 4, generator=torch.Generator().manual_seed(1))
+LABELS = torch.arange(N) % C
+CHANCES = torch.rand(N, C, generator=torch.Generator().manual_seed(2))
+Y = torch.rand(N, generator=torch.Generator().manual_seed(3))
+
+
+@pytest.fixture
+def out() -> torch.Tensor:
+    """What a model with one layer answers: (N, C)."""
+    torch.manual_seed(0)
+    return nn.Linear(4, C)(X)
+
+
+def of(loss):
+    return facts_of_loss(loss.grad_fn)
+
+
+TWICE = {
+    "softmax into cross entropy": lambda out: F.cross_entropy(out.softmax(1), LABELS),
+    "softmax, indexed and clamped": lambda out: F.cross_entropy(out.softmax(1)[:, :C].clamp(1e-7), LABELS),
+    "softmax and a small number": lambda out: F.cross_entropy(F.softmax(out, -1) + 1e-8, LABELS),
+    "sigmoid into cross entropy": lambda out: F.cross_entropy(out.sigmoid(), LABELS),
+    "softmax with label smoothing": lambda out: F.cross_entropy(out.softmax(1), LABELS, label_smoothing=0.1),
+    "softmax into soft labels": lambda out: F.cross_entropy(out.softmax(1), CHANCES),
+    "sigmoid into bce with logits": lambda out: F.binary_cross_entropy_with_logits(out.sigmoid(), CHANCES),
+    "sigmoid, squeezed": lambda out: F.binary_cross_entropy_with_logits(out[:, :1].sigmoid().squeeze(1), Y),
+    "sigmoid of a sigmoid": lambda out: F.binary_cross_entropy(out.sigmoid().sigmoid(), CHANCES),
+    "softmax by hand": lambda out: -(out.softmax(1).log_softmax(1) * CHANCES).sum(1).mean(),
+    "multi-label": lambda out: F.multilabel_soft_margin_loss(out.sigmoid(), CHANCES.round()),
+    "one of two losses": lambda out: 0.3 * out.square().mean() + F.cross_entropy(out.softmax(1), LABELS),
+    "segmentation": lambda out: F.cross_entropy(
+        out.T.reshape(1, C, 3, 4).softmax(1), LABELS.reshape(1, 3, 4)),
+    "focal": lambda out: ((1 - (-(b := F.binary_cross_entropy_with_logits(
+        out.sigmoid(), CHANCES, reduction="none"))).exp()) ** 2 * b).mean(),
+}
+ONCE = {
+    "cross entropy": lambda out: F.cross_entropy(out, LABELS),
+    "log-softmax into nll": lambda out: F.nll_loss(out.log_softmax(1), LABELS),
+    "log of softmax into nll": lambda out: F.nll_loss(out.softmax(1).log(), LABELS),
+    "log of softmax into cross entropy, which is the same": lambda out: F.cross_entropy(out.softmax(1).log(), LABELS),
+    "log-softmax into cross entropy, which is the same": lambda out: F.cross_entropy(out.log_softmax(1), LABELS),
+    "sigmoid into bce": lambda out: F.binary_cross_entropy(out.sigmoid(), CHANCES),
+    "sigmoid into squares": lambda out: F.mse_loss(out.sigmoid(), CHANCES),
+    "softmax into squares": lambda out: F.mse_loss(out.softmax(1), CHANCES),
+    "attention": lambda out: F.cross_entropy((out @ out.T).softmax(1) @ out, LABELS),
+    "gate": lambda out: F.cross_entropy(out * out.sigmoid(), LABELS),
+    "silu": lambda out: F.cross_entropy(F.silu(out), LABELS),
+    "residual of a gate": lambda out: F.cross_entropy(out + out.sigmoid(), LABELS),
+    "entropy": lambda out: F.cross_entropy(out, LABELS) + (out.softmax(1) * out.log_softmax(1)).sum(1).mean(),
+    "distillation": lambda out: F.kl_div((out / 3).log_softmax(1), CHANCES.softmax(1), reduction="batchmean"),
+    "layer after a softmax": lambda out: F.cross_entropy(nn.Linear(C, C)(out.softmax(1)), LABELS),
+    "contrast": lambda out: F.cross_entropy(out @ out.T / 0.1, torch.arange(N)),
+    "scaled chances": lambda out: F.cross_entropy(10 * out.sigmoid(), LABELS),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_softmax_of_a_softmax_is_seen(out, name):
+    assert of(TWICE[name](out))[Fact.SOFTMAX_TWICE] == 1.0
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_a_loss_with_one_softmax_is_well(out, name):
+    assert of(ONCE[name](out)) == {Fact.SOFTMAX_TWICE: 0.0, Fact.SOFTMAX_AXIS: 0.0, Fact.BROADCAST: 1.0}
+
+
+@pytest.mark.parametrize("loss", [
+    lambda out: F.nll_loss(out.log_softmax(0), LABELS),
+    lambda out: F.nll_loss(out.softmax(0).log(), LABELS),
+    lambda out: F.nll_loss((out.softmax(-2) + 1e-9).log(), LABELS),
+    lambda out: -out.log_softmax(0)[torch.arange(N), LABELS].mean(),
+    lambda out: F.mse_loss(out.softmax(0), CHANCES),
+    lambda out: F.cross_entropy(out.softmax(0), LABELS),
+])
+def test_a_softmax_over_the_samples_is_seen(out, loss):
+    found = of(loss(out))
+    assert found[Fact.SOFTMAX_AXIS] == 1.0 or found[Fact.SOFTMAX_TWICE] == 1.0
+
+
+@pytest.mark.parametrize("loss", [
+    lambda out: (out[:, :1].softmax(0) * out).sum(0).square().mean(),  # attention over instances
+    lambda out: -out[:, :1].log_softmax(0)[3].mean(),  # one of N candidates
+    lambda out: -out[:, 0].log_softmax(0)[3],
+    lambda out: F.nll_loss(out.T.reshape(1, C, N).log_softmax(1), LABELS[None]),
+])
+def test_a_softmax_over_candidates_or_instances_is_none_over_samples(out, loss):
+    assert of(loss(out))[Fact.SOFTMAX_AXIS] == 0.0
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+@pytest.mark.parametrize("loss", [
+    lambda out: F.mse_loss(out[:, :1], Y),
+    lambda out: F.mse_loss(out[:, 0], Y[:, None]),
+    lambda out: F.l1_loss(out[:, :1], Y),
+    lambda out: F.smooth_l1_loss(out[:, :1], Y),
+    lambda out: F.huber_loss(out[:, :1], Y),
+    lambda out: ((out[:, :1] - Y) ** 2).mean(),
+    lambda out: (Y[:, None] - out[:, 0]).abs().mean(),
+    lambda out: (Y - out[:, :1]).square().sum().sqrt(),
+    lambda out: -(Y * torch.log(out[:, :1].sigmoid() + 1e-8)).mean(),
+])
+def test_targets_that_are_broadcast_against_outputs_make_n_times_n(out, loss):
+    assert of(loss(out))[Fact.BROADCAST] == N
+
+
+@pytest.mark.parametrize("loss", [
+    lambda out: F.mse_loss(out[:, 0], Y),
+    lambda out: F.mse_loss(out[:, :1], Y[:, None]),
+    lambda out: (out[:, 0].unsqueeze(0) - out[:, 0].unsqueeze(1)).relu().mean(),  # ranking by pairs
+    lambda out: (out[:, 0].unsqueeze(1) - Y).abs().mean(),  # pairs on purpose
+    lambda out: (torch.cdist(out, out) - torch.eye(N)).square().mean(),
+    lambda out: (out @ out.T - torch.eye(N)).square().mean(),
+    lambda out: ((out - out.mean(0)) ** 2).mean(),
+    lambda out: F.mse_loss(out, Y.reshape(N, 1).expand(N, C)),
+    lambda out: ((torch.ones(4, 4) * nn.Parameter(torch.ones(4))).sum(1) - torch.ones(4)).square().mean() + out.mean(),
+])
+def test_pairs_that_are_made_on_purpose_are_no_broadcast(out, loss):
+    assert of(loss(out))[Fact.BROADCAST] == 1.0
+
+
+def test_a_loss_hidden_in_a_function_of_the_scripts_own_says_nothing(out):
+    class Own(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, value):
+            return value.sum()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient.expand(N, C)
+
+    assert of(Own.apply(out)) == {}
+
+
+def test_a_compiled_model_hides_its_softmax_and_not_the_size_of_the_loss():
+    model = torch.compile(nn.Sequential(nn.Linear(4, C), nn.Softmax(1)), backend="aot_eager")
+    assert of(F.cross_entropy(model(X), LABELS)) == {Fact.BROADCAST: 1.0}
+
+
+BAD = {
+    "log": lambda out: (out.softmax(1) * 0).log().mean(),
+    "div": lambda out: (out / (out.detach() * 0)).mean(),
+    "exp": lambda out: (torch.exp(out * 1e4) / torch.exp(out * 1e4).sum()).log().mean(),
+    "sqrt": lambda out: (-out.abs() - 1).sqrt().mean(),
+    "mean": lambda out: out[LABELS > C].mean(),
+    "pow": lambda out: ((-out.abs() - 1) ** 0.5).mean(),
+    "mul": lambda out: (out * 1e38 * 1e38).log_softmax(1).sum(),
+    "acos": lambda out: (out.abs() + 2).acos().mean(),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_the_operation_that_made_the_loss_not_finite_is_named(out, name):
+    loss = BAD[name](out)
+    assert not math.isfinite(loss.item())
+    assert bad_operations([loss.grad_fn]) == {name: 1.0}
+
+
+def test_of_several_operations_that_give_nan_the_nearest_to_the_data_is_named(out):
+    loss = ((out.relu() * 0).log().exp() / (out * 0)).sqrt().sum()
+    assert bad_operations([loss.grad_fn]) == {"log": 1.0}
+
+
+def test_data_that_is_not_finite_is_no_operations_fault():
+    torch.manual_seed(0)
+    layer = nn.Linear(4, C)
+    bad = X.clone()
+    bad[0, 0] = math.nan
+    assert bad_operations([layer(bad).square().mean().grad_fn]) == {}
+    assert bad_operations([nn.Sequential(nn.Conv1d(4, 4, 1), nn.ReLU())(bad.T[None]).mean().grad_fn]) == {}
+
+
+def test_of_weights_that_are_not_finite_only_what_may_have_made_them_so_is_suspected():
+    layer = nn.Linear(4, C)
+    nn.init.constant_(layer.weight, math.nan)
+    assert bad_operations([layer(X).square().mean().grad_fn]) == {}
+    assert bad_operations([layer(X).abs().sum(1).sqrt().mean().grad_fn]) == {"sqrt": 0.5}
+
+
+def test_a_square_root_of_zero_is_steep_and_one_of_more_is_not(out):
+    def steep(loss):
+        return steep_operations([loss.grad_fn], most_nodes=99, most_secs=1)
+
+    assert steep((out * 0).square().sum(1).sqrt().mean()) == ["sqrt"]
+    assert steep(((out * 0).abs() ** 0.5).mean()) == ["pow"]
+    assert steep((out * 0).square().sum(1).mean()) == []
+    assert steep(out.square().sum(1).sqrt().mean()) == []
+
+
+def test_tensors_that_a_checkpoint_has_packed_away_are_left_there():
+    runs = []
+
+    def block(value):
+        runs.append(1)
+        return value.exp().log()
+
+    value = (X.clone().requires_grad_() * 1e4)
+    loss = checkpoint(block, value, use_reentrant=False).mean()
+    bad_operations([loss.grad_fn])
+    steep_operations([loss.grad_fn], most_nodes=99, most_secs=1)
+    assert runs == [1]
+
+
+def test_tensors_that_a_backward_pass_has_freed_are_none(out):
+    loss = out.exp().mean()
+    node = loss.grad_fn.next_functions[0][0]
+    assert saved(node, "result") is not None
+    loss.backward()
+    assert saved(node, "result") is None
+    assert bad_operations([loss.grad_fn]) == {}
+
+
+def test_a_walk_is_bounded_and_says_so(out):
+    for _ in range(50):
+        out = out + 1
+    walk = Walk([out.grad_fn], most_nodes=20, most_secs=1)
+    assert 0 < len(list(walk)) <= 21
+    assert not walk.whole
+    whole = Walk([out.grad_fn], most_nodes=1000, most_secs=1)
+    assert {operation(node) for node in whole} == {"Add", "Addmm", "AccumulateGrad", "T"}
+    assert whole.whole
+
+
+# In a training
+
+
+def train(model, optimizer, loss):
+    optimizer.zero_grad()
+    loss(model(X)).backward()
+    optimizer.step()
+
+
+def told(tape, at=-1):
+    return {key.path: value for key, value in tape.steps()[at].scalars.items() if key.kind is Kind.FACT}
+
+
+def test_a_loss_that_turns_not_finite_names_the_operation_off_schedule(record):
+    rare = Selection(kinds=frozenset({Kind.FACT}), schedule=every(100))
+    tape = record(preset="free", collections=(rare,))
+    model = nn.Linear(4, C)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for loss in [ONCE["cross entropy"]] * 3 + [BAD["log"]]:
+        train(model, optimizer, loss)
+    assert told(tape, 0)["bad_operation"] == 0.0
+    assert "bad_operation" not in told(tape, 2)
+    assert told(tape, 3)["bad_operation[log]"] == 1.0
+
+
+def test_a_gradient_that_is_not_finite_under_a_finite_loss_names_the_operation(record):
+    tape = record(preset="free", collections=(FACTS,))
+    model = nn.Linear(4, C)
+    nn.init.zeros_(model.weight)
+    nn.init.zeros_(model.bias)
+    train(model, torch.optim.SGD(model.parameters(), 0.1), lambda out: out.square().sum(1).sqrt().mean())
+    assert math.isfinite(tape.scalar("loss:total"))
+    assert told(tape)["bad_operation[sqrt]"] == 1.0
+
+
+def test_a_steep_operation_whose_gradient_is_stopped_is_well(record):
+    tape = record(preset="free", collections=(FACTS,))
+    model = nn.Linear(4, C)
+    train(model, torch.optim.SGD(model.parameters(), 0.1), lambda out: (out - 99).relu().sqrt().mean() + out.mean())
+    assert told(tape)["bad_operation"] == 0.0
+    assert "bad_operation[sqrt]" not in told(tape)
+
+
+def test_under_a_gradient_scaler_the_loss_is_looked_at_all_the_same(record):
+    tape = record(preset="free", collections=(FACTS,))
+    model = nn.Linear(4, C)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    scaler.scale(TWICE["softmax into cross entropy"](model(X))).backward()
+    scaler.step(optimizer)
+    assert tape.scalar("fact:softmax_twice") == 1.0
+
+
+def test_of_several_losses_of_one_step_the_worst_counts(record):
+    tape = record(preset="free", collections=(FACTS,))
+    model = nn.Linear(4, C)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for loss in (ONCE["cross entropy"], TWICE["softmax into cross entropy"], ONCE["cross entropy"]):
+        loss(model(X)).backward()
+    optimizer.step()
+    assert tape.steps()[0].scalars[fact(Fact.SOFTMAX_TWICE)] == 1.0
