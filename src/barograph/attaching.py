@@ -149,6 +149,24 @@ class AttachedRun:
         self._check_open()
         self._recording.tap.save(name, tensor)
 
+    def save_predictions(self, targets: Any, predictions: Any, name: str = "predictions") -> None:
+        """Count labels and answers, for scripts whose loss is no loss function of torch.
+
+        They are added up over the step, or the evaluation, that is under way. What is kept is how often each class
+        was the truth and each pair of truth and answer occurred, never what was handed over. Tensors on a device
+        are waited for. What does not fit together is warned of once, and training goes on.
+
+        Args:
+            targets: The true class of each sample, whole numbers from 0: a tensor, an array or a list.
+            predictions: The answered class of each, likewise, or one row of scores each, whose greatest counts.
+            name: Under which they are recorded, as in `label:NAME[3]` and `confusion:NAME[3,5]`.
+
+        Raises:
+            SessionClosed: The run has been closed.
+        """
+        self._check_open()
+        self._recording.tap.save_predictions(targets, predictions, name)
+
     def mode(self, mode: str | Mode | None) -> _ModeSet:
         """Say what the script does from now on: "train", "eval", "predict"; None: let Barograph see.
 

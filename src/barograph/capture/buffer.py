@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -58,6 +58,13 @@ class _Units:
     columns: NDArray[float64]
 
 
+class Gathered(Protocol):
+    """What comes bit by bit while a step or an evaluation is under way, and tells numbers when it ends."""
+
+    def settle(self, buffer: StepBuffer, *, training: bool) -> None:
+        """Put the numbers into `buffer`, or a function that will into its `deferred`."""
+
+
 @dataclass(slots=True)
 class StepBuffer:
     """What one step gathers while it is under way; rows are made when the first is asked for.
@@ -69,6 +76,7 @@ class StepBuffer:
         losses: Path to the sum of the values that a loss took in the micro-batches of this step, and how many.
         deferred: What is still on its way from a device: called once each, in the writer's thread, with
             this buffer, to merge it in.
+        gathered: What tells its numbers when the step ends.
     """
 
     exponents: NDArray[int64] | None = None
@@ -76,6 +84,7 @@ class StepBuffer:
     tensors: dict[Key, RawTensor] = field(default_factory=dict)
     losses: dict[str, tuple[float, int]] = field(default_factory=dict)
     deferred: list[Callable[[StepBuffer], None]] = field(default_factory=list)
+    gathered: dict[str, Gathered] = field(default_factory=dict)
     _moments: NDArray[float64] | None = None
     _units: dict[int, _Units] = field(default_factory=dict)
 
@@ -114,10 +123,16 @@ class StepBuffer:
         known.count += count
         return known.columns
 
+    def settle(self, *, training: bool) -> None:
+        """Have everything that comes bit by bit tell its numbers: nothing more will come."""
+        gathered, self.gathered = self.gathered, {}
+        for item in gathered.values():
+            item.settle(self, training=training)
+
     @property
     def empty(self) -> bool:
         """Whether nothing was gathered."""
-        return self.light and not (self.scalars or self.losses)
+        return self.light and not (self.scalars or self.losses or self.gathered)
 
     @property
     def light(self) -> bool:

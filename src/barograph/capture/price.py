@@ -45,6 +45,7 @@ class Price:
         self.interval_steps = 1
         self._start: float | None = None
         self._estimates: dict[int, float] = {}
+        self._evaluations: dict[int, float] = {}
         self._step_secs = 0.0
         self._numbers_secs = 0.0
         self._steps = 0
@@ -74,8 +75,11 @@ class Price:
         self._steps += 1
         if mask == 0:
             self._numbers_secs += secs
-        before = self._estimates.get(mask)
-        self._estimates[mask] = secs if before is None else before + _SMOOTHING * (secs - before)
+        _smooth(self._estimates, mask, secs)
+
+    def end_evaluation(self, mask: int) -> None:
+        """Note that an evaluation took `mask`, to foresee from its cost that of the next."""
+        _smooth(self._evaluations, mask, self._step_secs)
 
     def pass_step(self) -> None:
         """Note that a step was made of which not even its numbers were taken."""
@@ -91,9 +95,15 @@ class Price:
             self._credits -= 1
             return True
         foreseen, allowed = self._foreseen(mask), self._tensors_secs(now)
-        left = (1 - _NUMBERS_SHARE) * GRACE_SECS + allowed - (self.spent_secs - self._numbers_secs)
+        left = self._tensors_left_secs(allowed)
         self.interval_steps = min(self._interval(foreseen, allowed, left), _thinned_interval(step))
         return step % self.interval_steps == 0 and left >= foreseen
+
+    def affords_evaluation(self, mask: int, now: float) -> bool:
+        """Return whether an evaluation may take `mask`: it has no grid to keep, since it comes when it comes."""
+        if self.budget is None or mask == 0:
+            return True
+        return self._tensors_left_secs(self._tensors_secs(now)) >= self._evaluations.get(mask, 0.0)
 
     def affords_numbers(self, now: float) -> bool:
         """Return whether a step of plain numbers (the loss) keeps the promise; very short steps do not."""
@@ -116,6 +126,9 @@ class Price:
         """Return what all but plain numbers may cost by now: what those of every step leave, and at least a half."""
         allowed = self._allowed_secs(now)
         return allowed - min(_NUMBERS_SHARE * allowed, self._foreseen(0) * self._steps)
+
+    def _tensors_left_secs(self, allowed: float) -> float:
+        return (1 - _NUMBERS_SHARE) * GRACE_SECS + allowed - (self.spent_secs - self._numbers_secs)
 
     def _numbers_left_secs(self, now: float) -> float:
         allowed = self._allowed_secs(now)
@@ -144,6 +157,11 @@ class Price:
     def budget_or_nan(self) -> float:
         """The budget; NaN where there is none."""
         return math.nan if self.budget is None else self.budget
+
+
+def _smooth(estimates: dict[int, float], mask: int, secs: float) -> None:
+    before = estimates.get(mask)
+    estimates[mask] = secs if before is None else before + _SMOOTHING * (secs - before)
 
 
 def _thinned_interval(step: int) -> int:

@@ -109,8 +109,8 @@ def fetch_later(
     """
     reduce = reduce_many if torch_triton.unavailable_reason(tensors[0].device) else torch_triton.reduce_many
     reduced, counted = reduce(tensors, histograms)
-    moments = _Fetch(reduced)
-    exponents = None if counted is None else _Fetch(counted)
+    moments = FetchedTensor(reduced)
+    exponents = None if counted is None else FetchedTensor(counted)
 
     def merge_in(buffer: StepBuffer) -> None:
         buffer.reserve(max(rows) + 1, histogram=exponents is not None)
@@ -153,7 +153,7 @@ def reduce_units(tensor: torch.Tensor, bound: float) -> torch.Tensor:
 def fetch_units_later(tensor: torch.Tensor, row: int, bound: float) -> Callable[[StepBuffer], None]:
     """Reduce the units of a tensor of shape (outer, units, inner) now, and return what merges them in later."""
     outer, units, inner = tensor.shape
-    fetch = _Fetch(reduce_units(tensor, bound))
+    fetch = FetchedTensor(reduce_units(tensor, bound))
 
     def merge_in(buffer: StepBuffer) -> None:
         merge_unit_columns(buffer.unit_columns(row, units, outer * inner, bound), fetch.numbers())
@@ -163,7 +163,7 @@ def fetch_units_later(tensor: torch.Tensor, row: int, bound: float) -> Callable[
 
 def fetch_number_later(number: torch.Tensor, use: Callable[[float], None]) -> Callable[[StepBuffer], None]:
     """Copy one number from its device behind the step's work, and return what hands it to `use` later."""
-    fetch = _Fetch(number.detach().reshape(1).to(torch.float32 if number.device.type == "mps" else torch.float64))
+    fetch = FetchedTensor(number.detach().reshape(1).to(torch.float32 if number.device.type == "mps" else torch.float64))
 
     def hand_over(buffer: StepBuffer) -> None:
         use(float(fetch.numbers()[0]))
@@ -171,7 +171,7 @@ def fetch_number_later(number: torch.Tensor, use: Callable[[float], None]) -> Ca
     return hand_over
 
 
-class _Fetch:
+class FetchedTensor:
     """A copy to the host that is on its way."""
 
     def __init__(self, source: torch.Tensor) -> None:

@@ -26,12 +26,14 @@ class Place(threading.local):
         root: The model whose forward pass runs.
         mode: What that is for; None: it is not recorded.
         mask: What is taken of it.
+        fed_mask: What is taken of what the model is called with; 0 once it was.
         busy: Code of ours runs, so what is called now is our own doing.
     """
 
     root: nn.Module | None = None
     mode: Mode | None = None
     mask: int = 0
+    fed_mask: int = 0
     busy: bool = False
 
 

@@ -89,6 +89,23 @@ class Phase:
         self._provisional = next((root for root in self.names.roots if root.seems_evaluated), None)
         return Mode.TRAIN if self._provisional is None else Mode.EVAL
 
+    def of_predictions(self) -> Mode:
+        """Return what labels and answers are of that the script names now."""
+        if self.session.mode is not None:
+            mode = self.session.mode
+        elif not torch.is_grad_enabled() or self.last_forward not in (None, Mode.TRAIN):
+            mode = Mode.EVAL
+        else:
+            mode = Mode.EVAL if any(root.seems_evaluated for root in self.names.roots) else Mode.TRAIN
+        if mode is not Mode.TRAIN:
+            self._evaluation_mode = mode
+        return mode
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether an evaluation may be under way."""
+        return self.evaluation_mask is not None or bool(self.evaluation.losses)
+
     def evaluation_mask_for(self, mode: Mode) -> int:
         """Return what is taken of the evaluation under way, or of the one that begins now."""
         if self.evaluation_mask is None:
@@ -115,12 +132,13 @@ class Phase:
 
     def end_evaluation(self) -> bool:
         """Publish the evaluation that was under way; return whether there was one."""
-        if self.evaluation_mask is None and not self.evaluation.losses:
+        if not self.evaluates:
             return False
         mask = self.evaluation_mask or 0
         buffer, self.evaluation, self.evaluation_mask = self.evaluation, StepBuffer(), None
         for tell in self.before_evaluation_ends:
             tell(buffer, self._evaluation_mode)
+        buffer.settle(training=False)
         if not buffer.empty:
             self.session.end_evaluation(buffer, self._evaluation_mode, mask)
         return True
@@ -142,4 +160,5 @@ class Phase:
     def take_step(self) -> StepBuffer:
         """Return what the step that ends has shown, and begin the next."""
         ended, self.train, self._backwards = self.train, StepBuffer(), 0
+        ended.settle(training=True)
         return ended

@@ -19,6 +19,7 @@ from torch.optim import optimizer as optimizer_hooks
 
 from barograph.capture.allowance import Allowance
 from barograph.capture.session import Session
+from barograph.capture.torch_data import DataTap
 from barograph.capture.torch_door import Door, entry_point
 from barograph.capture.torch_facts import FactTap
 from barograph.capture.torch_losses import TOTAL, LossTap
@@ -66,6 +67,7 @@ class TorchTap:
         self._parameters = ParameterTap(session, self.names, self.optimizers, reader)
         self._losses = LossTap(session, self._phase)
         self._facts = FactTap(session, self.names, self.optimizers, self._phase)
+        self._data = DataTap(session, self.names, reader)
         self._wrappers = Wrappers(self)
         self._module_handles: list[Any] = []
         self._optimizer_handles: list[Any] = []
@@ -105,7 +107,7 @@ class TorchTap:
         if wanted and not self._module_handles:
             self._module_handles = [
                 module_hooks.register_module_forward_pre_hook(self._forward_begins),
-                module_hooks.register_module_forward_hook(self._forward_ended),
+                module_hooks.register_module_forward_hook(self._forward_ended, with_kwargs=True),
             ]
         elif not wanted:
             for handle in self._module_handles:
@@ -127,6 +129,7 @@ class TorchTap:
         self._outputs.plan_changed()
         self._losses.plan_changed()
         self._facts.plan_changed()
+        self._data.plan_changed()
 
     def watch_optimizer(self, optimizer: torch.optim.Optimizer, label: str = "") -> None:
         """Name an optimizer that the user hands over."""
@@ -140,10 +143,10 @@ class TorchTap:
         place = self._place
         # The model that is in its forward pass begins one: the one before has raised, and no hook told its end.
         if (place.root is None or place.root is module) and not place.busy:
-            self._enter(module)
+            self._enter(module, args)
 
     @entry_point("at the start of a forward pass")
-    def _enter(self, module: nn.Module) -> None:
+    def _enter(self, module: nn.Module, args: Any) -> None:
         if in_backward():
             return
         place, phase = self._place, self._phase
@@ -167,6 +170,16 @@ class TorchTap:
             mask = phase.evaluation_mask_for(place.mode)
         self._facts.forward(root, place.mode, mask)
         place.mask = mask if mask and self._outputs.asked(mask) else 0
+        place.fed_mask = mask if self._data.asked(mask) else 0
+        if args and place.fed_mask:
+            self._feed(module, args, {}, place.mode)
+
+    def _feed(self, module: nn.Module, args: Any, kwargs: Any, mode: Mode) -> None:
+        """Record what a model is called with: by position before it runs, which may change it, else after."""
+        name, mask, self._place.fed_mask = self.names.module(module), self._place.fed_mask, 0
+        if name is not None:
+            buffer = self._phase.buffer_of(mode)
+            self._data.fed(module, name.root, args, kwargs, mask, buffer, training=mode is Mode.TRAIN)
 
     def _root_of(self, module: nn.Module) -> Root | None:
         """Return the model that a module is or belongs to; None where it is not to be recorded."""
@@ -197,24 +210,26 @@ class TorchTap:
         module = root.module()
         return not trained or module is None or any(id(item) in trained for item in module.parameters())
 
-    def _forward_ended(self, module: nn.Module, args: Any, output: Any) -> None:
+    def _forward_ended(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         if torch.compiler.is_compiling():
             return
         place = self._place
         if place.root is None or place.busy:
             return
         if place.mode is not None and (place.mask or module is place.root):
-            self._take_outputs(module, args, output, place.mask)
+            self._take_outputs(module, args, kwargs, output, place.mask)
         if module is place.root:
             place.root = place.mode = None
 
     @entry_point("reading a layer's output")
-    def _take_outputs(self, module: nn.Module, args: Any, output: Any, mask: int) -> None:
+    def _take_outputs(self, module: nn.Module, args: Any, kwargs: Any, output: Any, mask: int) -> None:
         mode = self._place.mode
         if in_backward() or mode is None:
             return
         buffer = self._phase.buffer_of(mode)
         if module is self._place.root:
+            if self._place.fed_mask:
+                self._feed(module, (), kwargs, mode)
             for path, loss in self._outputs.losses_of(module, output):
                 self._losses.add(path, loss, buffer)
         if mask:
@@ -245,21 +260,48 @@ class TorchTap:
         self._allowance.for_forward()
         self._facts.backward(tensors, self._allowance.whole_mask(), failed=self._allowance.alarmed)
 
-    def loss_returned(self, name: str, loss: Any) -> None:
+    def loss_returned(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
         """Record what a loss function of torch returned; in evaluation always, since that is rare."""
         if not (self._allowance.dormant and torch.is_grad_enabled()):
-            self._read_loss(name, loss)
+            self._read_loss(name, loss, args, kwargs)
 
     @entry_point("reading what a loss function returned")
-    def _read_loss(self, name: str, loss: Any) -> None:
+    def _read_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
         if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point():
             return
         if self._only and not self._forward_seen:
             return
         mode = self._phase.of_loss(loss, forward_seen=bool(self._module_handles))
-        self._losses.add(name, loss, self._phase.buffer_of(mode))
         if mode is not Mode.TRAIN:
             self._facts.evaluated(mode)
+        buffer = self._phase.buffer_of(mode)
+        self._losses.add(name, loss, buffer)
+        mask = self._allowance.for_forward() if mode is Mode.TRAIN else self._phase.evaluation_mask_for(mode)
+        if mask and not _in_transform():
+            self._data.handed(name, args, kwargs, mask, buffer)
+
+    def mode_set(self, training: bool) -> None:
+        """Listen to the forward passes of the evaluation that begins, where something is asked of them."""
+        if not (training or self._module_handles or self._place.busy):
+            self._await_evaluation(Mode.EVAL)
+
+    @entry_point("at the start of an evaluation")
+    def _await_evaluation(self, mode: Mode) -> None:
+        self._hear_evaluation(mode)
+
+    def _hear_evaluation(self, mode: Mode) -> None:
+        if self._data.asked_in_evaluations and self._data.asked(self._phase.evaluation_mask_for(mode)):
+            self._listen(True)
+
+    @entry_point("at the start of a pass over the data")
+    def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None:
+        """Note that a data loader begins a pass."""
+        self._data.loaders.begins(loader, iterator, secs)
+
+    @entry_point("waiting for a batch")
+    def loader_gave(self, iterator: Any, secs: float) -> None:
+        """Note how long a batch was waited for."""
+        self._data.loaders.gave(iterator, secs)
 
     def loss_scaled(self, outputs: Any, scaled: Any) -> None:
         """Remember what a scaled loss was before."""
@@ -337,7 +379,7 @@ class TorchTap:
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling() or not self._stepping.ended(optimizer) or self.explicit_steps:
             return
-        if not self._phase.evaluation.losses and self._allowance.sleeps_on(optimizer):
+        if not self._phase.evaluates and self._allowance.sleeps_on(optimizer):
             self.session.pass_step(self._allowance.label)
         elif self._allowance.dormant:
             self._pass(optimizer)
@@ -396,7 +438,9 @@ class TorchTap:
         self._publish(entry.label, self.optimizers.note_step(entry), skipped=skipped, took=took)
 
     def _publish(self, label: str, next_label: str, *, skipped: bool, took: bool = True) -> None:
-        buffer, mask = self._phase.take_step(), self._allowance.close_step()
+        mask = self._allowance.close_step()
+        self._data.end_step(mask if took else 0, self._phase.train)
+        buffer = self._phase.take_step()
         self._parameters.forget_step()
         self._outputs.forget_step()
         self.session.end_step(buffer, optimizer=label, mask=mask if took else 0, skipped=skipped)
@@ -405,7 +449,8 @@ class TorchTap:
     def _prepare(self, next_label: str) -> None:
         alone = self.optimizers.alone()
         self._allowance.prepare(next_label, alone.optimizer if alone else None)
-        self._listen(self._outputs.asked(self._allowance.mask or 0) or self._outputs.always)
+        mask = self._allowance.mask or 0
+        self._listen(self._outputs.asked(mask) or self._data.asked(mask) or self._outputs.always)
 
     def _end_evaluation(self) -> None:
         if self._phase.end_evaluation():
@@ -417,6 +462,8 @@ class TorchTap:
         if mode is not self.session.mode:
             self._end_evaluation()
             self.session.set_mode(mode)
+            if mode is not None and mode is not Mode.TRAIN and not self._module_handles:
+                self._hear_evaluation(mode)
 
     # Small things
 
@@ -431,6 +478,17 @@ class TorchTap:
         self._allowance.wake()
         self.session.began()
         self._parameters.save(name, tensor, self._phase.train)
+
+    @entry_point("saving predictions")
+    def save_predictions(self, targets: Any, predictions: Any, name: str) -> None:
+        """Count labels and answers that the script names, with the step or the evaluation that is under way."""
+        self.session.began()
+        mode = self._phase.of_predictions()
+        if mode is Mode.TRAIN:
+            self._allowance.wake()
+        else:
+            self._phase.evaluation_mask_for(mode)
+        self._data.named(name, targets, predictions, self._phase.buffer_of(mode))
 
     @entry_point("publishing what was pending")
     def _flush(self) -> None:

@@ -15,7 +15,7 @@ _THROUGH = ("MaxPool", "AvgPool", "AdaptiveAvgPool", "Reshape", "View", "Unsafe"
 _ACTIVATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
 _LOOK_BACK = 3
 
-_SPATIAL = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "BatchNorm1d",
+CHANNELS_FIRST = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "BatchNorm1d",
             "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "GroupNorm")
 
 
@@ -87,7 +87,7 @@ def unit_axis(tensor: torch.Tensor, layer: str) -> int | None:
     """
     if tensor.dim() < 2:
         return None
-    return 1 if layer in _SPATIAL or tensor.dim() >= 4 else -1
+    return 1 if layer in CHANNELS_FIRST or tensor.dim() >= 4 else -1
 
 
 def is_scalar_float(tensor: torch.Tensor) -> bool:

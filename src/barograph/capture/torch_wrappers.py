@@ -10,8 +10,12 @@ Everything else rests on torch's official global hooks. There is no hook for the
 - `torch.amp.GradScaler.step`: a step that the scaler skips fires no optimizer hook.
 - `torch.optim.lr_scheduler.LRScheduler.step`, and those of the schedulers of torch that have a `step` of their own:
   how often a scheduler is stepped.
-- the loss functions of `torch.nn.functional`: the loss in evaluation, where nothing calls `backward`. They stay
-  the objects they are, since models hold them and pickle them; it is their code that passes through ours.
+- the loss functions of `torch.nn.functional`: the loss in evaluation, where nothing calls `backward`, and what
+  they are handed: labels, answers, targets. They stay the objects they are, since models hold them and pickle
+  them; it is their code that passes through ours.
+- `torch.nn.Module.train`: `eval()` calls it. An evaluation begins, whose forward passes may have to be heard.
+- `torch.utils.data.DataLoader.__iter__` and `_BaseDataLoaderIter.__next__` of `torch.utils.data.dataloader`: a
+  pass over the data begins, and how long training waits for a batch. What the batch holds is not looked at here.
 
 Each calls the original with the arguments it got and returns what it returned. `undo` puts the originals
 back, unless someone has wrapped ours in the meantime: then ours stays, as a plain passage.
@@ -20,6 +24,7 @@ back, unless someone has wrapped ours in the meantime: then ours stays, as a pla
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Protocol
@@ -27,6 +32,8 @@ from typing import Any, Protocol
 import torch
 from torch.nn.utils import clip_grad
 from torch.optim import lr_scheduler
+from torch.utils.data import DataLoader
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 LOSS_FUNCTIONS = (
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
@@ -56,7 +63,10 @@ class Listener(Protocol):
     def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None: ...
     def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None: ...
     def scheduler_stepped(self, scheduler: Any) -> None: ...
-    def loss_returned(self, name: str, loss: Any) -> None: ...
+    def loss_returned(self, name: str, loss: Any, args: Any, kwargs: Any) -> None: ...
+    def mode_set(self, training: bool) -> None: ...
+    def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None: ...
+    def loader_gave(self, iterator: Any, secs: float) -> None: ...
 
 
 class Wrappers:
@@ -78,6 +88,9 @@ class Wrappers:
         self._wrap(lr_scheduler.LRScheduler, "step", self._scheduler_step)
         for scheduler in SCHEDULERS:
             self._wrap(scheduler, "step", self._scheduler_step)
+        self._wrap(torch.nn.Module, "train", self._train)
+        self._wrap(DataLoader, "__iter__", self._loader_iter)
+        self._wrap(_BaseDataLoaderIter, "__next__", self._loader_next)
         for name in LOSS_FUNCTIONS:
             function = getattr(torch.nn.functional, name, None)
             if isinstance(function, FunctionType):
@@ -121,7 +134,7 @@ class Wrappers:
         def call(args: Any, kwargs: Any) -> Any:
             result = plain(*args, **kwargs)
             if self._listener is not None and not torch.compiler.is_compiling():
-                self._listener.loss_returned(name, result)
+                self._listener.loss_returned(name, result, args, kwargs)
             return result
 
         _passages[name] = call
@@ -151,6 +164,26 @@ class Wrappers:
     def _backward(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
         listener.backward_begins(args[0] if args else kwargs.get("tensors"))
         return original(*args, **kwargs)
+
+    @staticmethod
+    def _train(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        listener.mode_set(bool(args[1] if len(args) > 1 else kwargs.get("mode", True)))
+        return original(*args, **kwargs)
+
+    @staticmethod
+    def _loader_iter(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        begin = time.perf_counter()
+        iterator = original(*args, **kwargs)
+        listener.loader_begins(args[0], iterator, time.perf_counter() - begin)
+        return iterator
+
+    @staticmethod
+    def _loader_next(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        begin = time.perf_counter()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            listener.loader_gave(args[0], time.perf_counter() - begin)
 
     @staticmethod
     def _clip_with_norm(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:

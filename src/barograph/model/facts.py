@@ -84,7 +84,12 @@ class Fact(StrEnum):
     FULL_BATCH = "full_batch"
     """1: the loader hands out the whole data set as one batch."""
     SEEN_IN_TRAINING = "seen_in_training"
-    """In evaluation: share of its samples that are, to the last bit, samples of a training step."""
+    """In evaluation: share of its samples that are, to the last bit, samples of a training step, beyond chance.
+
+    Where an evaluation goes over several sets (training and validation), `seen_in_training[part0]` and so on tell
+    of each."""
+    SEEN_BEFORE = "seen_before"
+    """In training: share of the samples of this step that an earlier step was fed: a second pass, or a repeated batch."""
     SAMPLES_KNOWN = "samples_known"
     """In evaluation: training samples that these were compared with."""
     TARGET_IS_INPUT = "target_is_input"

@@ -1,0 +1,59 @@
+"""Whether the targets of a regression are the numbers of classes: told from the values alone, and so with care."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
+_MOST_CLASSES = 100
+_LEAST_CLASSES = 3
+_LEAST_TIMES = 10
+_LEAST_BALANCE = 0.2
+
+
+class ClassNumbers:
+    """Gathers the targets of one loss over the steps of a training, and judges.
+
+    Class numbers are whole, begin with 0, leave none out, and each comes up often and about as often as the
+    others. Ages and years do not begin with 0; counts (of bicycles, of clicks) have values that are rare; ratings
+    begin with 1. Where classes are unequal this sees nothing: it shall not cry wolf.
+    """
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(_MOST_CLASSES, np.int64)
+        self._other = False
+        self._lock = threading.Lock()
+
+    def note(self, targets: NDArray[float64]) -> None:
+        """Take in the targets of a step."""
+        if self._other or not len(targets):
+            return
+        if not bool(np.all((targets >= 0) & (targets < _MOST_CLASSES) & (targets == np.floor(targets)))):
+            self._other = True
+            return
+        with self._lock:
+            self._counts += np.bincount(targets.astype(np.int64), minlength=_MOST_CLASSES)
+
+    @property
+    def verdict(self) -> bool | None:
+        """Whether they look like class numbers; None: too few have been seen to tell.
+
+        Example:
+            >>> numbers = ClassNumbers()
+            >>> numbers.note(np.tile(np.arange(4.0), 50))
+            >>> numbers.verdict
+            True
+        """
+        if self._other:
+            return False
+        seen = np.flatnonzero(self._counts)
+        if not len(seen) or self._counts.sum() < _LEAST_TIMES * max(len(seen), _LEAST_CLASSES):
+            return None
+        counts = self._counts[: seen[-1] + 1]
+        return len(seen) >= _LEAST_CLASSES and bool(counts.min() >= _LEAST_BALANCE * counts.max())

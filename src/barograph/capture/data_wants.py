@@ -1,0 +1,100 @@
+"""Which of the facts of labels, predictions and data a step is to tell: asked of the plan once a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from barograph.capture.plan import Plan
+from barograph.model.facts import Fact
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
+
+_SAMPLES = (Fact.SEEN_IN_TRAINING, Fact.SAMPLES_KNOWN, Fact.SEEN_BEFORE)
+_LABELS = (Fact.CLASSES, Fact.LABEL_MIN, Fact.LABEL_MAX)
+_LOADER = (Fact.EPOCH, Fact.EPOCH_STEPS, Fact.LOADER_WORKERS, Fact.FULL_BATCH)
+_DATA = frozenset({Kind.BATCH, Kind.TARGET, Kind.LABEL, Kind.CONFUSION, Kind.FACT})
+_TENSORS = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.OUTPUT})
+_ROWS = (Fact.PROBABILITIES_AS_LOGITS, Fact.LOGITS_AS_PROBABILITIES)
+
+
+@dataclass(frozen=True, slots=True)
+class DataWants:
+    """What is asked of a step.
+
+    Attributes:
+        batch: Statistics of what the model was fed.
+        size: How many samples that were.
+        digest: What its content was.
+        samples: Whether its samples were met before.
+        padding: The shares of frequent values among whole numbers.
+        target_in_input: Whether what is to be learned stands in the input.
+        labels: Labels and answers, counted.
+        label_range: The least and the greatest label, and how many classes there are.
+        rows: Whether logits were taken for probabilities, or the reverse.
+        targets: Statistics of what a distance is taken to.
+        class_numbers: Whether that is numbers of classes.
+        loader: What the loader tells.
+    """
+
+    batch: bool = False
+    size: bool = False
+    digest: bool = False
+    samples: bool = False
+    padding: bool = False
+    target_in_input: bool = False
+    labels: bool = False
+    label_range: bool = False
+    rows: bool = False
+    targets: bool = False
+    class_numbers: bool = False
+    loader: bool = False
+
+    @property
+    def of_input(self) -> bool:
+        """Whether the forward pass of a model has to be listened to."""
+        return self.batch or self.size or self.digest or self.samples or self.padding or self.target_in_input
+
+    @property
+    def of_loss(self) -> bool:
+        """Whether what a loss function is handed has to be looked at."""
+        return (
+            self.labels or self.label_range or self.rows or self.targets or self.class_numbers
+            or self.target_in_input or self.samples
+        )
+
+
+NOTHING = DataWants()
+
+
+def data_wants(plan: Plan, mask: int) -> DataWants:
+    """Return what the masked Selections of a plan want to know of labels, predictions and data."""
+    kinds = plan.kinds(mask)
+    if not kinds & (_DATA | _TENSORS):
+        return NOTHING
+
+    def any_of(facts: Iterable[Fact]) -> bool:
+        return Kind.FACT in kinds and any(_asks(plan, mask, item) for item in facts)
+
+    # Which samples training was fed must be known before an evaluation can be compared with them, and the more
+    # of them the better: so they are looked at in every step that is recorded.
+    samples = any_of(_SAMPLES) or any(_asks(plan, plan.everything(Mode.EVAL), item) for item in _SAMPLES)
+    return DataWants(
+        batch=Kind.BATCH in kinds,
+        size=any_of((Fact.BATCH_SIZE,)),
+        digest=any_of((Fact.BATCH_DIGEST,)),
+        samples=samples,
+        padding=any_of((Fact.PADDING,)),
+        target_in_input=any_of((Fact.TARGET_IS_INPUT,)),
+        labels=bool(kinds & {Kind.LABEL, Kind.CONFUSION}),
+        label_range=any_of(_LABELS),
+        rows=any_of(_ROWS),
+        targets=Kind.TARGET in kinds,
+        class_numbers=any_of((Fact.CLASS_NUMBERS_REGRESSED,)),
+        loader=any_of(_LOADER),
+    )
+
+
+def _asks(plan: Plan, mask: int, fact: Fact) -> bool:
+    # A pattern may ask for what stands in brackets behind the name.
+    return any(plan.taking(mask, Key(Kind.FACT, path)) is not None for path in (fact.value, f"{fact.value}[0]"))

@@ -1,0 +1,103 @@
+"""How often each class was the truth, and each pair of truth and answer: counted, never kept one by one."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from barograph.model.facts import Fact, fact
+from barograph.model.key import Key, Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from barograph.capture.buffer import StepBuffer
+
+MOST_CLASSES = 1000
+"""Of more classes, only the least and the greatest label is told."""
+
+MOST_PAIRS = 4096
+"""Pairs of truth and answer that are told of one step or evaluation: the most frequent."""
+
+LEFT_OUT = -1
+"""Code of what counts for nothing: labels to be ignored."""
+
+_DENSE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCounts:
+    """Counts the labels and answers of one loss.
+
+    Attributes:
+        name: The loss function, or the script's own name.
+        classes: How many there are.
+        answered: A code is label * classes + answer; otherwise it is the label alone.
+        counted: Labels and pairs are told.
+        ranged: The least and the greatest label are told.
+    """
+
+    name: str
+    classes: int
+    answered: bool
+    counted: bool
+    ranged: bool
+
+    def tell(self, buffer: StepBuffer, codes: NDArray[Any], training: bool) -> None:
+        """Put the counts into a buffer; codes below 0 count for nothing."""
+        values, times = _count(codes[codes > LEFT_OUT], self.classes**2 if self.answered else self.classes)
+        labels = values // self.classes if self.answered else values
+        if self.ranged:
+            tell_range(buffer, labels, self.classes)
+        if not self.counted or self.classes > MOST_CLASSES:
+            return
+        if self.answered:
+            self._tell_pairs(buffer, values, times)
+            labels, places = np.unique(labels, return_inverse=True)
+            times = np.bincount(places, weights=times, minlength=len(labels))
+        for label, number in zip(labels.tolist(), times.tolist(), strict=True):
+            _add(buffer, _label_key(self.name, label), number)
+
+    def _tell_pairs(self, buffer: StepBuffer, values: NDArray[Any], times: NDArray[Any]) -> None:
+        if len(values) > MOST_PAIRS:
+            most = np.argsort(-times, kind="stable")[:MOST_PAIRS]
+            values, times = values[most], times[most]
+        for value, number in zip(values.tolist(), times.tolist(), strict=True):
+            _add(buffer, _pair_key(self.name, *divmod(value, self.classes)), number)
+
+
+def tell_range(buffer: StepBuffer, labels: NDArray[Any], classes: int) -> None:
+    """Put the least and the greatest label into a buffer that may hold those of another loss already."""
+    key = fact(Fact.CLASSES)
+    buffer.scalars[key] = max(float(classes), buffer.scalars.get(key, 0.0))
+    if not len(labels):
+        return
+    low, high = fact(Fact.LABEL_MIN), fact(Fact.LABEL_MAX)
+    buffer.scalars[low] = min(float(labels.min()), buffer.scalars.get(low, np.inf))
+    buffer.scalars[high] = max(float(labels.max()), buffer.scalars.get(high, -np.inf))
+
+
+def _add(buffer: StepBuffer, key: Key, number: float) -> None:
+    buffer.scalars[key] = buffer.scalars.get(key, 0.0) + number
+
+
+@functools.lru_cache(maxsize=4096)
+def _label_key(name: str, label: int) -> Key:
+    return Key(Kind.LABEL, f"{name}[{label}]")
+
+
+@functools.lru_cache(maxsize=16384)
+def _pair_key(name: str, label: int, answer: int) -> Key:
+    return Key(Kind.CONFUSION, f"{name}[{label},{answer}]")
+
+
+def _count(codes: NDArray[Any], width: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return which codes there are, in order, and how often each."""
+    if len(codes) and width <= _DENSE and codes.max() < width:
+        counts = np.bincount(codes, minlength=width)
+        values = np.flatnonzero(counts)
+        return values, counts[values]
+    return np.unique(codes, return_counts=True)

@@ -1,0 +1,72 @@
+"""Which samples a training was fed: a bounded memory of their digests, to know them again in an evaluation."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy import int64
+    from numpy.typing import NDArray
+
+MOST_SAMPLES = 65_536
+
+
+class SampleMemory:
+    """Remembers the digests of training samples, the first of a great many.
+
+    Asked from the thread that trains and, where samples lie on a device, from the writer's.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def learn(self, digests: NDArray[int64]) -> float:
+        """Remember the samples of a training step.
+
+        Args:
+            digests: Of its samples.
+
+        Returns:
+            The share of them that were known before; 0.0 where there are none.
+        """
+        with self._lock:
+            before = self._count(digests.tolist())
+            if len(self._known) < MOST_SAMPLES:
+                self._known.update(digests[: MOST_SAMPLES - len(self._known)].tolist())
+        return before / len(digests) if len(digests) else 0.0
+
+    def share_known(self, digests: NDArray[int64]) -> float:
+        """Return the share of an evaluation's samples that training was fed, beyond what chance explains.
+
+        Where samples repeat within the evaluation itself, as rows of few small numbers do, some are equal to
+        training samples without being them: those that occur more than once are not counted, and as many more
+        are taken off as the repetition lets expect.
+
+        Args:
+            digests: Of its samples.
+
+        Returns:
+            From 0.0 to 1.0; 0.0 where there are none.
+        """
+        if not len(digests):
+            return 0.0
+        values, times = np.unique(digests, return_counts=True)
+        once = values[times == 1]
+        with self._lock:
+            known = self._count(once.tolist())
+            memory = len(self._known)
+        pairs = len(digests) * (len(digests) - 1) / 2
+        equal_pairs = float((times * (times - 1)).sum()) / 2
+        by_chance = min(1.0, memory * equal_pairs / pairs) if equal_pairs else 0.0
+        return max(0.0, known / len(digests) - by_chance)
+
+    def _count(self, digests: list[int]) -> int:
+        known = self._known
+        return sum(1 for digest in digests if digest in known)

@@ -1,0 +1,127 @@
+"""Knows the loader that feeds training: which pass it is on, how long it is, and how long training waits for it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.session import Session
+from barograph.model.facts import Fact, fact
+
+
+@dataclass(slots=True, eq=False)
+class _Loader:
+    """What is known of one loader.
+
+    Attributes:
+        loader: Weakly.
+        passes: Passes over it that fed training.
+        waited_secs: Spent on waiting for it before it was known to feed training.
+        trains: It feeds training.
+    """
+
+    loader: weakref.ref[DataLoader[Any]]
+    passes: int = 0
+    waited_secs: float = 0.0
+    trains: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Pass:
+    """One pass over a loader.
+
+    Attributes:
+        of: The loader.
+        steps: Optimizer steps that had been made when its first batch came; None: none has come.
+        counted: It is known to feed training.
+    """
+
+    of: _Loader
+    steps: int | None = None
+    counted: bool = False
+
+
+class LoaderTap:
+    """Hears of the passes over data loaders, in the process that trains.
+
+    A pass feeds training when an optimizer has stepped since its first batch: passes of an evaluation, and those
+    of a script that only looks at a batch, do not.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._loaders: weakref.WeakKeyDictionary[Any, _Loader] = weakref.WeakKeyDictionary()
+        self._passes: weakref.WeakKeyDictionary[Any, _Pass] = weakref.WeakKeyDictionary()
+        self._last: weakref.ref[Any] | None = None
+        self._serial = 0
+
+    def begins(self, loader: DataLoader[Any], iterator: Any, secs: float) -> None:
+        """Note that a pass begins, and how long it took to begin it."""
+        known = self._loaders.get(loader)
+        if known is None:
+            known = self._loaders[loader] = _Loader(weakref.ref(loader))
+        self._passes[iterator] = _Pass(known)
+        self._serial += 1
+        self._wait(known, secs)
+
+    def gave(self, iterator: Any, secs: float) -> None:
+        """Note that a batch was waited for, or the end of the pass."""
+        current = self._passes.get(iterator)
+        if current is None:
+            return
+        steps = sum(self._session.steps_by_optimizer.values())
+        if current.steps is None:
+            current.steps = steps
+        elif steps > current.steps:
+            self._count(current)
+        self._last = weakref.ref(iterator)
+        self._wait(current.of, secs)
+
+    @property
+    def part(self) -> str:
+        """The pass that is under way, as a name; "" where no loader was seen."""
+        return str(self._serial) if self._last is not None else ""
+
+    def step_facts(self, buffer: StepBuffer) -> None:
+        """Record what the loader tells that feeds the step that ends."""
+        iterator = self._last() if self._last is not None else None
+        current = self._passes.get(iterator) if iterator is not None else None
+        loader = current.of.loader() if current is not None else None
+        if current is None or loader is None:
+            return
+        self._count(current)
+        buffer.scalars[fact(Fact.EPOCH)] = float(current.of.passes)
+        buffer.scalars[fact(Fact.LOADER_WORKERS)] = float(loader.num_workers)
+        length = _length(loader)
+        if length is not None:
+            buffer.scalars[fact(Fact.EPOCH_STEPS)] = float(length)
+            buffer.scalars[fact(Fact.FULL_BATCH)] = float(length == 1)
+
+    def _count(self, current: _Pass) -> None:
+        if not current.counted:
+            current.counted = True
+            current.of.passes += 1
+        if not current.of.trains:
+            current.of.trains = True
+            self._session.data_wait_secs += current.of.waited_secs
+
+    def _wait(self, loader: _Loader, secs: float) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # a thread that fetches ahead: it is not training that waits
+        if loader.trains:
+            self._session.data_wait_secs += secs
+        else:
+            loader.waited_secs += secs
+
+
+def _length(loader: DataLoader[Any]) -> int | None:
+    """Return how many batches a pass has; None where that is not known."""
+    try:
+        return len(loader)
+    except (TypeError, NotImplementedError):
+        return None  # a stream

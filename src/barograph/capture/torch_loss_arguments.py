@@ -1,0 +1,52 @@
+"""What the loss functions of torch are handed: outputs, targets, and how these are to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss", "multi_margin_loss"})
+"""Their targets are numbers of classes (or, for cross-entropy, the probabilities of classes)."""
+
+BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
+"""Their targets are 0, 1, or between."""
+
+DISTANCE_LOSSES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
+"""They measure how far outputs are from targets."""
+
+VALUE_LOSSES = DISTANCE_LOSSES | {"gaussian_nll_loss", "poisson_nll_loss"}
+"""Their targets are values and no classes."""
+
+_IGNORED = -100
+
+
+@dataclass(frozen=True, slots=True)
+class LossArguments:
+    """Attributes:
+    outputs: What the model answered.
+    target: The truth, of the shape that the loss function asks for.
+    ignored: The class number that counts for nothing.
+    """
+
+    outputs: torch.Tensor
+    target: torch.Tensor
+    ignored: int = _IGNORED
+
+
+def loss_arguments(args: Any, kwargs: Mapping[str, Any]) -> LossArguments | None:
+    """Return the outputs and targets that a loss function was called with; None where these are no two tensors.
+
+    Example:
+        >>> found = loss_arguments((torch.zeros(2, 3),), {"target": torch.ones(2), "ignore_index": 0})
+        >>> found.target.tolist(), found.ignored
+        ([1.0, 1.0], 0)
+    """
+    outputs = args[0] if args else kwargs.get("input")
+    target = args[1] if len(args) > 1 else kwargs.get("target")
+    if not isinstance(outputs, torch.Tensor) or not isinstance(target, torch.Tensor):
+        return None
+    ignored = kwargs.get("ignore_index", args[4] if len(args) > 4 else _IGNORED)
+    return LossArguments(outputs.detach(), target.detach(), ignored if isinstance(ignored, int) else _IGNORED)
