@@ -61,7 +61,9 @@ class AttentionCollapse(Rule):
     one_place: float = parameter(0.99, "Mean of Σp² above which attention looks at one place.", above=0.0, below=1.0)
     uniform: float = parameter(1e-4, "How near, as a share, Σp² must be to 1 / places to count as alike everywhere.",
                                at_least=0.0, below=1.0)
-    max_logit: float = parameter(100.0, "Spread of the logits, told from queries and keys, that is too large.", above=0.0)
+    max_logit: float = parameter(
+        100.0, "Spread of the logits, told from queries and keys, that is too large.", above=0.0,
+    )
     patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
@@ -101,8 +103,9 @@ class AttentionCollapse(Rule):
                            ("collisions", collisions, (1 + self.uniform) / places), one_place=False)
 
     def _of_logits(self, view: StepView, key: Key, logit: float) -> Symptom:
-        return _symptom(view, key, "looks at one place only", f"queries and keys are so large that its logits spread by "
-                        f"about {number(logit)}", ("logit_spread", logit, self.max_logit), one_place=True)
+        why = f"queries and keys are so large that its logits spread by about {number(logit)}"
+        return _symptom(view, key, "looks at one place only", why, ("logit_spread", logit, self.max_logit),
+                        one_place=True)
 
 
 _ONCE_SHARP = 2.0

@@ -86,6 +86,16 @@ class Table:
         """Path of each row."""
         return _paths(self.subjects)
 
+    @property
+    def dtypes(self) -> NDArray[np.str_]:
+        """Type of each row's elements."""
+        return _dtypes(self.subjects)
+
+    @property
+    def classes(self) -> NDArray[np.str_]:
+        """Class of the module of each row."""
+        return _classes(self.subjects)
+
     @cached_property
     def layers(self) -> LayerTable:
         """The rows gathered by module, where they are parameters; see `layers_of`."""
@@ -157,18 +167,19 @@ def layers_of(table: Table) -> LayerTable:
 
 
 Made = TypeVar("Made")
+Item = TypeVar("Item")
 
 
-def _once(make: Callable[[tuple[Subject, ...]], Made]) -> Callable[[tuple[Subject, ...]], Made]:
-    """Remember what was made of the last few tuples of subjects.
+def once(make: Callable[[tuple[Item, ...]], Made]) -> Callable[[tuple[Item, ...]], Made]:
+    """Remember what was made of the last few tuples of subjects, or of their names.
 
     By identity: steps of one plan share the very tuple, and to walk, or hash, thousands of names at each step
     would be most of the work.
     """
-    known: dict[int, tuple[tuple[Subject, ...], Made]] = {}
+    known: dict[int, tuple[tuple[Item, ...], Made]] = {}
 
     @functools.wraps(make)
-    def remembered(subjects: tuple[Subject, ...]) -> Made:
+    def remembered(subjects: tuple[Item, ...]) -> Made:
         found = known.get(id(subjects))
         if found is None or found[0] is not subjects:
             if len(known) >= _MOST_REMEMBERED:
@@ -182,15 +193,25 @@ def _once(make: Callable[[tuple[Subject, ...]], Made]) -> Callable[[tuple[Subjec
 _MOST_REMEMBERED = 64
 
 
-@_once
+@once
 def _paths(subjects: tuple[Subject, ...]) -> tuple[str, ...]:
     return tuple(subject.key.path for subject in subjects)
+
+
+@once
+def _dtypes(subjects: tuple[Subject, ...]) -> NDArray[np.str_]:
+    return np.array([subject.dtype for subject in subjects], np.str_)
+
+
+@once
+def _classes(subjects: tuple[Subject, ...]) -> NDArray[np.str_]:
+    return np.array([subject.layer for subject in subjects], np.str_)
 
 
 _Grouping = tuple[tuple[str, ...], tuple[str, ...], tuple[Key, ...], NDArray[np.intp] | None, NDArray[np.intp]]
 
 
-@_once
+@once
 def _grouping(subjects: tuple[Subject, ...]) -> _Grouping:
     """Return the modules' paths, classes and keys, the rows by module (None: they stand so), and where each begins."""
     first: dict[str, int] = {}

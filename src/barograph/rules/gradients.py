@@ -17,7 +17,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import LayerTable, Table, layers_of, learning_rate, stated_loss, table_of
+from barograph.rules.columns import LayerTable, Table, layers_of, learning_rate, once, stated_loss, table_of
 from barograph.rules.recovery import is_gaining
 from barograph.rules.suspects import ranked, recurrent
 from barograph.rules.words import joined, lower_rate, number, sentence
@@ -113,6 +113,11 @@ class VanishingGradient(Rule):
         )
 
 
+@once
+def _exempt(classes: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.array(["Norm" in item or item.startswith("Embedding") for item in classes], bool)
+
+
 def growth_backwards(layers: LayerTable) -> float:
     """Return how much greater the gradients of the first third of the layers are than those of the last third.
 
@@ -130,8 +135,7 @@ _LEAST_DEPTH, _MOST = 4, 0.7
 
 def carrying(layers: LayerTable) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return which layers should pass a gradient on, and have one."""
-    exempt = np.array(["Norm" in item or item.startswith("Embedding") for item in layers.classes], bool)
-    return np.asarray(~exempt & layers.whole & (layers.column("sum_sq") > 0), bool)
+    return np.asarray(~_exempt(layers.classes) & layers.whole & (layers.column("sum_sq") > 0), bool)
 
 
 def _why_vanishing(view: StepView, layers: LayerTable, share: float) -> tuple[Suspicion, ...]:
