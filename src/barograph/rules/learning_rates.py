@@ -126,8 +126,8 @@ class LearningRate(Rule):
             return None
         if memory["rate"] < _SEEN_AGAIN * memory["peak"]:
             return None
-        return (f"CosineAnnealingLR was made for {horizon:.0f} steps and stepped {steps:.0f} times: the learning rate is "
-                f"up again, from {number(memory['least'])} to {number(memory['rate'])}", memory["least_step"], 0.9,
+        return (f"CosineAnnealingLR was made for {horizon:.0f} steps and stepped {steps:.0f} times: the learning rate "
+                f"is up again, from {number(memory['least'])} to {number(memory['rate'])}", memory["least_step"], 0.9,
                 "Make it for as many steps as it is stepped in all (T_max), or step it once an epoch; for restarts "
                 "take CosineAnnealingWarmRestarts.")
 
@@ -144,8 +144,8 @@ class LearningRate(Rule):
                 return (f"{name or 'a scheduler'} was made and never stepped in {step + 1} steps", 0, 0.7,
                         "Call scheduler.step() once an epoch, behind the loop over batches.")
             if steps >= horizon:
-                return (f"{name or 'a scheduler'} was stepped {steps:.0f} times, of {horizon:.0f} that it was made for, "
-                        f"and the learning rate is {number(memory['rate'])} as at first", 0, 0.6,
+                return (f"{name or 'a scheduler'} was stepped {steps:.0f} times, made for {horizon:.0f}, and the "
+                        f"learning rate is {number(memory['rate'])} as at first", 0, 0.6,
                         "Make the scheduler with the optimizer that steps, and set no rate by hand.")
         return None
 
