@@ -89,8 +89,8 @@ def test_the_first_module_whose_output_is_not_finite_is_the_origin() -> None:
         "before it was finite."
     )
     assert where.evidence == found.evidence[:1]
-    assert found.message == ("NaN or infinite values: 2 of 3 outputs, 1 of 1 losses, 2 of 2 gradients and 2 of 2 weights "
-                             "are not finite.")
+    assert found.message == ("NaN or infinite values: 2 of 3 outputs, 1 of 1 losses, 2 of 2 gradients and 2 of 2 "
+                             "weights are not finite.")
     assert found.evidence[0].key == Key(Kind.OUTPUT, "relu")
     assert found.evidence[0].value == 2
     assert [item.text for item in found.evidence[1:]] == [
@@ -262,7 +262,9 @@ def test_after_finite_steps_the_origin_is_asked_for_again() -> None:
 
 
 def test_a_finite_step_without_outputs_says_nothing_of_origins() -> None:
-    assert judged(view(), rule=NonFiniteOrigin()) == [[Unjudged("no step was recorded with the outputs of its modules")]]
+    (found,) = judged(view(), rule=NonFiniteOrigin())
+
+    assert found == [Unjudged("no step was recorded with the outputs of its modules")]
 
 
 @pytest.mark.parametrize(("operation", "cause"), [
