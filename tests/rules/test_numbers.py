@@ -1,4 +1,4 @@
-"""NonFinite: where NaN and infinite values arose, and what is no fault."""
+"""NonFinite and NonFiniteOrigin: what is hit, where it arose, why, and what is no fault."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from barograph.model.cause import Cause
+from barograph.model.facts import Fact, fact
 from barograph.model.finding import Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
-from barograph.rules.base import Memory, Unjudged
+from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.nonfinite_origin import NonFiniteOrigin
 from barograph.rules.numbers import NonFinite
 from barograph.runs.view import StepView
 
@@ -55,12 +58,12 @@ def one(value: float) -> Summary:
     return Summary(count=1, min=value, max=value, sum=value, sum_sq=value * value, sum_abs=abs(value))
 
 
-def judged(*views: StepView, rule: NonFinite = NonFinite()) -> list[list[Symptom | Unjudged]]:  # noqa: B008 - frozen
+def judged(*views: StepView, rule: Rule = NonFinite()) -> list[list[Symptom | Unjudged]]:  # noqa: B008 - frozen
     memory: Memory = {}
     return [list(rule.judge(item, memory)) for item in views]
 
 
-def only(*views: StepView, rule: NonFinite = NonFinite()) -> Symptom:  # noqa: B008 - frozen
+def only(*views: StepView, rule: Rule = NonFinite()) -> Symptom:  # noqa: B008 - frozen
     (symptom,) = judged(*views, rule=rule)[-1]
     assert isinstance(symptom, Symptom)
     return symptom
@@ -78,12 +81,16 @@ def test_nan_at_steps_0_and_2_of_three_fires_from_0_and_from_1(first: int, fires
 
 
 def test_the_first_module_whose_output_is_not_finite_is_the_origin() -> None:
-    found = only(view(3, outputs=[FINE, POSINF, NAN], loss=NAN, gradients=[NAN, NAN], weights=[NAN, NAN]))
+    hit = view(3, outputs=[FINE, POSINF, NAN], loss=NAN, gradients=[NAN, NAN], weights=[NAN, NAN])
+    where, found = only(hit, rule=NonFiniteOrigin()), only(hit)
 
-    assert found.message == (
+    assert where.message == (
         'NaN or infinite values arose in "relu" (ReLU): its output holds 2 infinite of 10 values, while what ran '
         "before it was finite."
     )
+    assert where.evidence == found.evidence[:1]
+    assert found.message == ("NaN or infinite values: 2 of 3 outputs, 1 of 1 losses, 2 of 2 gradients and 2 of 2 "
+                             "weights are not finite.")
     assert found.evidence[0].key == Key(Kind.OUTPUT, "relu")
     assert found.evidence[0].value == 2
     assert [item.text for item in found.evidence[1:]] == [
@@ -92,8 +99,8 @@ def test_the_first_module_whose_output_is_not_finite_is_the_origin() -> None:
 
 
 def test_inputs_where_recorded_clear_or_charge_the_module() -> None:
-    cleared = only(view(outputs=[FINE, NAN, NAN], inputs=[FINE, FINE, NAN], loss=NAN))
-    between = only(view(outputs=[FINE, NAN, NAN], inputs=[FINE, NAN, NAN], loss=NAN))
+    cleared = only(view(outputs=[FINE, NAN, NAN], inputs=[FINE, FINE, NAN], loss=NAN), rule=NonFiniteOrigin())
+    between = only(view(outputs=[FINE, NAN, NAN], inputs=[FINE, NAN, NAN], loss=NAN), rule=NonFiniteOrigin())
 
     assert "its output holds 4 NaN of 10 values, while its inputs were finite." in cleared.message
     assert 'arose between "conv" (Conv2d) and "relu" (ReLU)' in between.message
@@ -189,7 +196,10 @@ def test_an_attention_mask_is_not_mistaken_for_the_origin() -> None:
 
 
 def test_nan_in_activations_alone_is_a_fault() -> None:
-    assert 'arose in "relu"' in only(view(outputs=[FINE, NAN, FINE])).message
+    alone = view(outputs=[FINE, NAN, FINE])
+
+    assert only(alone).message == "NaN or infinite values: 1 of 3 outputs are not finite."
+    assert 'arose in "relu"' in only(alone, rule=NonFiniteOrigin()).message
 
 
 def test_gradients_of_a_step_that_the_scaler_skipped_are_no_fault() -> None:
@@ -221,3 +231,96 @@ def test_only_the_chosen_kinds_are_looked_at_and_asked_for() -> None:
 
     assert judged(view(gradients=[NAN, NAN]), rule=rule) == [[]]
     assert [need.kinds for need in rule.needs] == [frozenset({Kind.WEIGHT})]
+
+
+# Where it arose (N102)
+
+
+@pytest.mark.parametrize("outputs", [[NAN, NAN, NAN], []])
+def test_where_no_module_can_be_named_the_origin_is_not_judged(outputs: list[Summary]) -> None:
+    (found,) = judged(view(outputs=outputs, loss=NAN), rule=NonFiniteOrigin())[0]
+
+    assert found == Unjudged("the first step that was not finite does not show in which module it became so")
+
+
+def test_only_the_first_step_is_asked_for_the_origin() -> None:
+    hit = view(outputs=[FINE, NAN, NAN], loss=NAN, weights=[NAN, NAN])
+    later = view(1, outputs=[NAN, NAN, NAN], loss=NAN, weights=[NAN, NAN])
+
+    first, second = judged(hit, later, rule=NonFiniteOrigin())
+
+    assert isinstance(first[0], Symptom)
+    assert second == [Unjudged("what was struck first spoilt everything since")]
+
+
+def test_after_finite_steps_the_origin_is_asked_for_again() -> None:
+    hit = view(outputs=[FINE, NAN, NAN], loss=NAN)
+
+    found = judged(hit, view(1, outputs=[FINE, FINE, FINE]), hit, rule=NonFiniteOrigin())
+
+    assert [[type(item) for item in items] for items in found] == [[Symptom], [], [Symptom]]
+
+
+def test_a_finite_step_without_outputs_says_nothing_of_origins() -> None:
+    (found,) = judged(view(), rule=NonFiniteOrigin())
+
+    assert found == [Unjudged("no step was recorded with the outputs of its modules")]
+
+
+@pytest.mark.parametrize(("operation", "cause"), [
+    ("log", Cause.LOG_OF_ZERO), ("exp", Cause.EXP_OVERFLOW), ("div", Cause.DIVISION_BY_ZERO),
+    ("sqrt", Cause.SQRT_OF_ZERO),
+])
+def test_the_operation_that_broke_the_loss_is_named(operation: str, cause: Cause) -> None:
+    bad = StepView.of(0, {LOSS: math.inf, Key(Kind.OUTPUT, "fc"): FINE, fact(Fact.BAD_OPERATION, operation): 1.0})
+    where, found = only(bad, rule=NonFiniteOrigin()), only(bad)
+
+    assert where.message == f"The loss became not finite in an operation of its own: {operation}."
+    assert (where.causes[0].cause, where.causes[0].weight) == (cause, 0.9)
+    assert found.causes[0].cause == cause
+
+
+def test_infinities_of_float16_are_overflow() -> None:
+    found = only(view(outputs=[FINE, POSINF, NAN], loss=NAN, dtype="float16"), rule=NonFiniteOrigin())
+
+    assert (found.causes[0].cause, found.causes[0].weight) == (Cause.FP16_OVERFLOW, 0.8)
+
+
+# Why (N101)
+
+
+def causes(*views: StepView) -> list[str]:
+    return [str(item.cause) for item in only(*views).causes]
+
+
+def test_a_loss_that_grew_before_speaks_for_the_learning_rate() -> None:
+    grown = [view(0, loss=one(2.0)), view(1, loss=one(9.0)), view(2, loss=one(8e4))]
+
+    found = only(*grown, view(3, loss=NAN)).causes[0]
+
+    assert (found.cause, found.weight) == (Cause.LEARNING_RATE_TOO_HIGH, 0.6)
+    assert found.why == "the loss had grown from 2 to 8e+04 before"
+    assert found.remedy == "Lower the learning rate from 0.5 to 0.05."
+
+
+def test_gradients_that_grew_in_a_recurrent_model_speak_for_clipping() -> None:
+    def gradient(step: int, norm: float, loss: Summary = FINE) -> StepView:
+        key = Key(Kind.GRADIENT, "rnn.weight_hh")
+        return StepView.of(step, {key: replace(FINE, sum_sq=norm**2), LOSS: loss}, layers={key: "LSTM"})
+
+    assert Cause.NO_GRADIENT_CLIPPING in causes(gradient(0, 1.0), gradient(1, 50.0), gradient(2, 1.0, NAN))
+    assert Cause.NO_GRADIENT_CLIPPING not in causes(gradient(0, 1.0), gradient(1, 5.0), gradient(2, 1.0, NAN))
+
+
+def test_a_bad_batch_speaks_for_itself() -> None:
+    batch = Key(Kind.BATCH, "model[0]")
+
+    assert causes(StepView.of(0, {LOSS: math.nan, batch: NAN}))[0] == Cause.NON_FINITE_INPUT
+    assert causes(StepView.of(0, {LOSS: math.nan, batch: FINE}))[0] != Cause.NON_FINITE_INPUT
+    assert causes(StepView.of(0, {LOSS: math.nan, batch: MASK}))[0] != Cause.NON_FINITE_INPUT
+
+
+def test_the_place_speaks_where_nothing_else_does() -> None:
+    assert causes(view(outputs=[FINE, FINE, FINE], loss=POSINF))[0] == Cause.LOG_OF_ZERO
+    assert causes(view(outputs=[FINE, FINE, FINE], gradients=[NAN, FINE]))[0] == Cause.SQRT_OF_ZERO
+    assert causes(view(outputs=[FINE, FINE, FINE], weights=[FINE, NAN]))[0] == Cause.LEARNING_RATE_TOO_HIGH

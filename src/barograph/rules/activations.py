@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.records import Subject, UnitSummaries
@@ -16,7 +17,8 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import Numbers, learning_rate
+from barograph.rules.columns import Numbers, learning_rate, table_of
+from barograph.rules.suspects import ranked
 from barograph.rules.words import lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
 
@@ -84,7 +86,9 @@ class DeadRelu(Rule):
             active = 1.0 - zeros / count
             dead = active < self.threshold_inactivity
             if dead.mean() > self.threshold_layer:
-                yield self._symptom(view, subject, dead, count, since)
+                yield self._symptom(view, subject, dead, count, since, memory)
+            else:
+                memory.setdefault("was_alive", {})[subject.key.path] = view.step.number
         if waiting:
             yield Unjudged("outputs of ReLU units were recorded, but fewer than it takes to call one dead")
         elif early:
@@ -93,7 +97,7 @@ class DeadRelu(Rule):
             yield Unjudged(_why_none(view, ("ReLU", "ReLU6"), "relu"))
 
     def _symptom(
-        self, view: StepView, subject: Subject, dead: NDArray[np.bool_], count: int, since: int
+        self, view: StepView, subject: Subject, dead: NDArray[np.bool_], count: int, since: int, memory: Memory
     ) -> Symptom:
         share = float(dead.mean())
         slower = sentence(lower_rate(learning_rate(view), 10))
@@ -105,6 +109,7 @@ class DeadRelu(Rule):
             evidence=(Evidence(subject.key, view.step.number, "dead_share", share, self.threshold_layer,
                                f"{percent(share)} of units dead"),),
             subject=subject.key.path, since=since,
+            causes=_why_dead(view, subject, share, memory.get("was_alive", {}).get(subject.key.path)),
         )
 
 
@@ -157,12 +162,16 @@ class SaturatedActivation(Rule):
             derivative = _mean_derivative(subject.layer, units)
             saturated = derivative < self.threshold_derivative
             if saturated.mean() > self.threshold_layer:
-                yield self._symptom(view, subject, derivative, saturated)
+                yield self._symptom(view, subject, derivative, saturated, memory)
+            else:
+                memory.setdefault("was_open", {})[subject.key.path] = view.step.number
         if not judged:
             yield Unjudged("only the model's last activation is a tanh or sigmoid" if found else
                            _why_none(view, ("Tanh", "Sigmoid"), "tanh", "sigmoid"))
 
-    def _symptom(self, view: StepView, subject: Subject, derivative: Numbers, saturated: NDArray[np.bool_]) -> Symptom:
+    def _symptom(
+        self, view: StepView, subject: Subject, derivative: Numbers, saturated: NDArray[np.bool_], memory: Memory
+    ) -> Symptom:
         share, middle = float(saturated.mean()), float(np.median(derivative))
         slower = lower_rate(learning_rate(view), 10)
         return Symptom(
@@ -173,7 +182,73 @@ class SaturatedActivation(Rule):
             evidence=(Evidence(subject.key, view.step.number, "saturated_share", share, self.threshold_layer,
                                f"{percent(share)} of units saturated"),),
             subject=subject.key.path,
+            causes=_why_saturated(view, subject, share, memory.get("was_open", {}).get(subject.key.path)),
         )
+
+
+def _why_dead(view: StepView, subject: Subject, share: float, alive: int | None) -> tuple[Suspicion, ...]:
+    """Return why units are dead: by how the layer before stands now, and whether they ever were alive."""
+    rate = learning_rate(view)
+    bias = _parameter_before(view, subject, "bias")
+    mean, mean_square = (float("nan"), float("nan")) if bias is None else bias
+    low = mean < -_LOW_BIAS and mean_square < 2 * mean * mean
+    died = f"{percent(share)} of the units are dead"
+    return ranked(
+        Suspicion(Cause.DEAD_RELU, 0.9 if low else 0.6,
+                  f"{died}; the biases before them are {number(mean)} on average" if low else died,
+                  "Begin biases at 0 (nn.init.zeros_), or use LeakyReLU." if low else ""),
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"{died}, which were alive in step {alive}",
+                  f"{sentence(lower_rate(rate, 10))}.") if alive is not None else
+        Suspicion(Cause.INITIALIZATION_SCALE, 0.2, f"{died} since they were first looked at"),
+    )
+
+
+def _why_saturated(view: StepView, subject: Subject, share: float, was_open: int | None) -> tuple[Suspicion, ...]:
+    """Return why units are saturated: by the weights before them, the batch, and whether they ever were open."""
+    shut = f"{percent(share)} of the units are saturated"
+    batch = table_of(view, Kind.BATCH)
+    level = np.sqrt(batch.column("sum_sq") / np.maximum(batch.finite, 1.0)) if len(batch) else np.zeros(0)
+    large = float(level.max(initial=0.0))
+    gain = _gain_before(view, subject)
+    return ranked(
+        Suspicion(Cause.SATURATED_ACTIVATION, 0.5, shut),
+        Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.6, f"the inputs of the model are {number(large)} in size",
+                  "Scale the inputs to zero mean and unit variance.") if large > _LARGE_INPUT else None,
+        Suspicion(Cause.INITIALIZATION_SCALE, 0.6, f"{shut} since step {view.step.number} or before, and the weights "
+                  f"that feed one unit make up {number(gain)} in squares, 1 is usual",
+                  "Initialise with xavier_uniform_.") if was_open is None and gain > _LARGE_GAIN else None,
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"{shut}, which were open in step {was_open}",
+                  f"{sentence(lower_rate(learning_rate(view), 10))}.") if was_open is not None else None,
+    )
+
+
+_LOW_BIAS = 0.5
+_LARGE_INPUT = 10.0
+_LARGE_GAIN = 4.0
+
+
+def _module_before(view: StepView, subject: Subject) -> str:
+    """Return the path of the module that ran before an activation; of one called as a function, likewise."""
+    order = table_of(view, Kind.OUTPUT)
+    rows = [row for row, path in enumerate(order.paths) if path == subject.key.path]
+    row = (rows[0] if rows else 0) - 1
+    while row >= 0 and (order.subjects[row].layer.startswith(_PASSING) or "Norm" in order.subjects[row].layer):
+        row -= 1
+    return order.paths[row] if row >= 0 else ""
+
+
+def _parameter_before(view: StepView, subject: Subject, name: str) -> tuple[float, float] | None:
+    """Return mean and mean square of a parameter of the module before an activation; None where it is not known."""
+    weight = view.summary(Key(Kind.WEIGHT, f"{_module_before(view, subject)}.{name}"))
+    if weight is None or not weight.finite:
+        return None
+    return weight.mean, weight.sum_sq / weight.finite
+
+
+def _gain_before(view: StepView, subject: Subject) -> float:
+    """Return the squares of the weights that feed one unit before an activation, added up; 0 where not known."""
+    units, weight = view.units(subject.key), view.summary(Key(Kind.WEIGHT, f"{_module_before(view, subject)}.weight"))
+    return weight.sum_sq / len(units.columns) if units is not None and weight is not None else 0.0
 
 
 def _mean_derivative(layer: str, units: UnitSummaries) -> Numbers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -21,9 +22,11 @@ _AT = {name: index for index, name in enumerate(MOMENT_FIELDS)}
 Numbers = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """The tensors of one kind that were seen in one step, a row each, with what can be said of them.
+
+    What is made of its columns is made once: many rules ask for the same few things of one step.
 
     Attributes:
         subjects: What each row is about.
@@ -40,51 +43,69 @@ class Table:
         """Return one column of `MOMENT_FIELDS`."""
         return self.moments[:, _AT[name]]
 
-    @property
+    @cached_property
     def infinite(self) -> Numbers:
         """Elements that are +inf or -inf."""
         return self.column("posinf") + self.column("neginf")
 
-    @property
+    @cached_property
     def finite(self) -> Numbers:
         """Elements that are neither NaN nor infinite."""
         return self.column("count") - self.column("nan") - self.infinite
 
-    @property
+    @cached_property
     def whole(self) -> NDArray[np.bool_]:
         """Which rows hold neither NaN nor infinities."""
         return np.asarray(self.column("nan") + self.infinite == 0, bool)
 
-    @property
+    @cached_property
     def mean_abs(self) -> Numbers:
         """Mean magnitude of the finite elements; NaN where there is none."""
         return _divided(self.column("sum_abs"), self.finite)
 
-    @property
+    @cached_property
     def l2(self) -> Numbers:
         """Euclidean norm of the finite elements."""
         return np.sqrt(self.column("sum_sq"))
 
-    @property
+    @cached_property
     def variance(self) -> Numbers:
         """Population variance of the finite elements; NaN where there is none. See `Summary.variance`."""
         mean_square = _divided(self.column("sum_sq"), self.finite)
         mean = _divided(self.column("sum"), self.finite)
         return np.maximum(0.0, mean_square - mean**2)
 
-    @property
+    @cached_property
     def max_abs(self) -> Numbers:
         """Largest magnitude among the finite elements; NaN where there is none."""
         largest = np.maximum(np.abs(self.column("min")), np.abs(self.column("max")))
         return np.where(self.finite > 0, largest, np.nan)
 
-    @property
+    @cached_property
     def paths(self) -> tuple[str, ...]:
         """Path of each row."""
         return _paths(self.subjects)
 
+    @property
+    def dtypes(self) -> NDArray[np.str_]:
+        """Type of each row's elements."""
+        return _dtypes(self.subjects)
 
-@dataclass(frozen=True, slots=True)
+    @property
+    def classes(self) -> NDArray[np.str_]:
+        """Class of the module of each row."""
+        return _classes(self.subjects)
+
+    @cached_property
+    def layers(self) -> LayerTable:
+        """The rows gathered by module, where they are parameters; see `layers_of`."""
+        paths, classes, keys, order, starts = _grouping(self.subjects)
+        rows = self.moments if order is None else self.moments[order]
+        sums = np.add.reduceat(rows, starts, axis=0) if len(starts) else np.zeros((0, len(MOMENT_FIELDS)))
+        return LayerTable(paths, classes, keys, sums)
+
+
+@dataclass(frozen=True)
 class LayerTable:
     """The parameters of one kind gathered by the module they belong to, in order of first appearance.
 
@@ -107,17 +128,17 @@ class LayerTable:
         """Return one column of `MOMENT_FIELDS`, added over each module's parameters."""
         return self.sums[:, _AT[name]]
 
-    @property
+    @cached_property
     def whole(self) -> NDArray[np.bool_]:
         """Which modules hold neither NaN nor infinities."""
         return np.asarray(self.column("nan") + self.column("posinf") + self.column("neginf") == 0, bool)
 
-    @property
+    @cached_property
     def l2(self) -> Numbers:
         """Euclidean norm of all parameters of a module."""
         return np.sqrt(self.column("sum_sq"))
 
-    @property
+    @cached_property
     def mean_abs_nonzero(self) -> Numbers:
         """Mean magnitude of the elements that are not zero; 0 where all are.
 
@@ -142,25 +163,23 @@ def layers_of(table: Table) -> LayerTable:
         >>> layers.paths, layers.l2.tolist()
         (('fc',), [3.0])
     """
-    paths, classes, keys, owner = _grouping(table.subjects)
-    sums = np.zeros((len(paths), len(MOMENT_FIELDS)))
-    np.add.at(sums, owner, table.moments)
-    return LayerTable(paths, classes, keys, sums)
+    return table.layers
 
 
 Made = TypeVar("Made")
+Item = TypeVar("Item")
 
 
-def _once(make: Callable[[tuple[Subject, ...]], Made]) -> Callable[[tuple[Subject, ...]], Made]:
-    """Remember what was made of the last few tuples of subjects.
+def once(make: Callable[[tuple[Item, ...]], Made]) -> Callable[[tuple[Item, ...]], Made]:
+    """Remember what was made of the last few tuples of subjects, or of their names.
 
     By identity: steps of one plan share the very tuple, and to walk, or hash, thousands of names at each step
     would be most of the work.
     """
-    known: dict[int, tuple[tuple[Subject, ...], Made]] = {}
+    known: dict[int, tuple[tuple[Item, ...], Made]] = {}
 
     @functools.wraps(make)
-    def remembered(subjects: tuple[Subject, ...]) -> Made:
+    def remembered(subjects: tuple[Item, ...]) -> Made:
         found = known.get(id(subjects))
         if found is None or found[0] is not subjects:
             if len(known) >= _MOST_REMEMBERED:
@@ -174,16 +193,27 @@ def _once(make: Callable[[tuple[Subject, ...]], Made]) -> Callable[[tuple[Subjec
 _MOST_REMEMBERED = 64
 
 
-@_once
+@once
 def _paths(subjects: tuple[Subject, ...]) -> tuple[str, ...]:
     return tuple(subject.key.path for subject in subjects)
 
 
-_Grouping = tuple[tuple[str, ...], tuple[str, ...], tuple[Key, ...], NDArray[np.intp]]
+@once
+def _dtypes(subjects: tuple[Subject, ...]) -> NDArray[np.str_]:
+    return np.array([subject.dtype for subject in subjects], np.str_)
 
 
-@_once
+@once
+def _classes(subjects: tuple[Subject, ...]) -> NDArray[np.str_]:
+    return np.array([subject.layer for subject in subjects], np.str_)
+
+
+_Grouping = tuple[tuple[str, ...], tuple[str, ...], tuple[Key, ...], NDArray[np.intp] | None, NDArray[np.intp]]
+
+
+@once
 def _grouping(subjects: tuple[Subject, ...]) -> _Grouping:
+    """Return the modules' paths, classes and keys, the rows by module (None: they stand so), and where each begins."""
     first: dict[str, int] = {}
     owner = np.empty(len(subjects), np.intp)
     for row, subject in enumerate(subjects):
@@ -192,7 +222,11 @@ def _grouping(subjects: tuple[Subject, ...]) -> _Grouping:
     for row, subject in enumerate(subjects):
         if subject.key.path.endswith(".weight"):
             heads[owner[row]] = subject
-    return tuple(first), tuple(item.layer for item in heads), tuple(item.key for item in heads), owner
+    order = np.argsort(owner, kind="stable")
+    starts = np.searchsorted(owner[order], np.arange(len(first)))
+    in_order = bool((np.diff(owner) >= 0).all())
+    return (tuple(first), tuple(item.layer for item in heads), tuple(item.key for item in heads),
+            None if in_order else order, starts)
 
 
 def table_of(view: StepView, kind: Kind) -> Table:
@@ -200,6 +234,21 @@ def table_of(view: StepView, kind: Kind) -> Table:
 
     Plain numbers of the kind (losses, say) are tensors of one element.
     """
+    global _held
+    held = _held
+    if held is None or held[0] is not view:
+        # One tuple, put in place at once: another thread sees its own view's tables or none.
+        held = _held = (view, {})
+    if kind not in held[1]:
+        held[1][kind] = _table_of(view, kind)
+    return held[1][kind]
+
+
+_held: tuple[StepView, dict[Kind, Table]] | None = None
+"""The tables of the view that was looked at last: every rule looks at the same one."""
+
+
+def _table_of(view: StepView, kind: Kind) -> Table:
     columns = view.columns(kind, histograms=False)
     subjects, moments = columns.subjects, columns.moments
     if not moments[:, _AT["count"]].all():

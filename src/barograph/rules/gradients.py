@@ -11,14 +11,16 @@ from typing import ClassVar
 import numpy as np
 
 from barograph.measures.robust import SIGMA_PER_MAD
+from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import LayerTable, layers_of, learning_rate, stated_loss, table_of
+from barograph.rules.columns import LayerTable, Table, layers_of, learning_rate, once, stated_loss, table_of
 from barograph.rules.recovery import is_gaining
-from barograph.rules.words import lower_rate, number, sentence
+from barograph.rules.suspects import ranked, recurrent
+from barograph.rules.words import joined, lower_rate, number, sentence
 from barograph.runs.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -41,8 +43,9 @@ class VanishingGradient(Rule):
     What to do: replace sigmoid and tanh between layers by ReLU or GELU; put normalisation layers or residual
       paths in; initialise for the activation (He for ReLU, Xavier for tanh); make the network shallower.
     When it is wrong: a layer whose gradient is exactly zero is not judged here (frozen and unused parameters,
-      units that are dead; see A101 and W104), nor are embeddings and normalisation layers, whose gradients are
-      small by their make. With Adam a small gradient still moves its weight; look at W101 beside it.
+      units that are dead; see A101 and W104), nor one near the loss that is small beside those before it, where the
+      gradient grows on its way back all along (see G103), nor are embeddings and normalisation layers, whose
+      gradients are small by their make. With Adam a small gradient still moves its weight; look at W101 beside it.
     Tried on: silent on all 145 healthy trainings (see the list of rules): there the least ratio that lasts is 2e-2, and
       8e-4 in the first ten steps of ten layers without normalisation. Chains of 4, 6 and 8 sigmoids (ratios 6e-4,
       1e-5, 3e-7) and 20 ReLU layers at PyTorch's default initialisation fire at step 20 to 50; weights begun at 1e-3,
@@ -70,7 +73,7 @@ class VanishingGradient(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         layers = layers_of(table_of(view, Kind.GRADIENT))
-        judged = _carrying(layers)
+        judged = carrying(layers)
         if view.step.skipped or judged.sum() < 2:
             yield Unjudged("fewer than two layers with gradients were recorded")
             return
@@ -86,6 +89,9 @@ class VanishingGradient(Rule):
         rows = np.flatnonzero(small & judged & (np.arange(len(layers)) != greatest))
         if not len(rows):
             return
+        if growth_backwards(layers) >= 1 / self.ratio:
+            yield Unjudged("the gradient grows on its way back: that is for G103 to say")
+            return
         if gains:
             # Noise gains now and then, so it is no proof of health: what was found stays found meanwhile.
             yield Unjudged("the gradient of a layer is far smaller than that of another, and grows")
@@ -97,7 +103,7 @@ class VanishingGradient(Rule):
                 f"its norm is {number(float(norms[worst[0]]))}, {number(float(share[worst[0]]))} of that at "
                 f"{layers.named(greatest)}."
             ),
-            remedy=_against_vanishing(view, layers),
+            remedy=_against_vanishing(view, layers), causes=_why_vanishing(view, layers, float(share[worst[0]])),
             evidence=tuple(
                 Evidence(layers.keys[row], view.step.number, "l2_ratio", float(share[row]), self.ratio,
                          f"norm {number(float(norms[row]))}, mean magnitude "
@@ -107,15 +113,74 @@ class VanishingGradient(Rule):
         )
 
 
-def _carrying(layers: LayerTable) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+@once
+def _exempt(classes: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.array(["Norm" in item or item.startswith("Embedding") for item in classes], bool)
+
+
+def growth_backwards(layers: LayerTable) -> float:
+    """Return how much greater the gradients of the first third of the layers are than those of the last third.
+
+    Medians of their norms; 0 where fewer than four layers have one, or where it does not grow in most of them.
+    """
+    norms = layers.l2[carrying(layers)]
+    third = max(1, len(norms) // 3)
+    if len(norms) < _LEAST_DEPTH or (np.diff(norms) < 0).mean() < _MOST:
+        return 0.0
+    return float(np.median(norms[:third]) / np.median(norms[-third:]))
+
+
+_LEAST_DEPTH, _MOST = 4, 0.7
+
+
+def carrying(layers: LayerTable) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return which layers should pass a gradient on, and have one."""
-    exempt = np.array(["Norm" in item or item.startswith("Embedding") for item in layers.classes], bool)
-    return np.asarray(~exempt & layers.whole & (layers.column("sum_sq") > 0), bool)
+    return np.asarray(~_exempt(layers.classes) & layers.whole & (layers.column("sum_sq") > 0), bool)
+
+
+def _why_vanishing(view: StepView, layers: LayerTable, share: float) -> tuple[Suspicion, ...]:
+    """Return why: what squashes between the layers, weights too small for their width, or depth alone."""
+    squashing = _squashing(view)
+    small = small_weights(view)
+    why = f"one layer's gradient is {number(share)} of another's"
+    made_of = joined([f"{count} {name}" for name, count in squashing.items()])
+    return ranked(
+        Suspicion(Cause.VANISHING_GRADIENT, 0.7 if squashing else 0.5,
+                  f"{why}, with {made_of} between the layers" if squashing else why),
+        Suspicion(Cause.INITIALIZATION_SCALE, 0.7 if small else 0.2,
+                  f"{why}; the weights of {small} are far too small for their width" if small else why,
+                  "Initialise with kaiming_normal_ (ReLU) or xavier_uniform_ (tanh)."),
+    )
+
+
+def small_weights(view: StepView) -> str:
+    """Return the path of the layer whose weights are smallest beside what kaiming_normal_ makes, if they are far below.
+
+    The square of a weight is then 2 / inputs on average, and so is that of the weights of a square layer of this size.
+    """
+    weights = table_of(view, Kind.WEIGHT)
+    count = weights.column("count")
+    usual = 1.0 / np.sqrt(np.maximum(count, 1.0))
+    squares = weights.column("sum_sq")
+    # What is exactly zero was begun so on purpose.
+    mean_square = np.where((count > _FEW_WEIGHTS) & (squares > 0), squares / np.maximum(count, 1.0), np.inf)
+    share = mean_square / usual
+    if not len(share) or share.min() > _FAR_BELOW:
+        return ""
+    return f'"{weights.paths[int(share.argmin())]}"'
+
+
+_FEW_WEIGHTS, _FAR_BELOW = 256, 1e-3
+
+
+def _squashing(view: StepView) -> dict[str, int]:
+    classes = Counter(subject.layer for subject in table_of(view, Kind.OUTPUT).subjects)
+    return {name: classes[name] for name in _SQUASHING if classes[name]}
 
 
 def _against_vanishing(view: StepView, layers: LayerTable) -> str:
     classes = Counter(subject.layer for subject in view.columns(Kind.OUTPUT, histograms=False).subjects)
-    squashing = {name: classes[name] for name in _SQUASHING if classes[name]}
+    squashing = _squashing(view)
     if squashing:
         found = " and ".join(f"{count} {name}" for name, count in squashing.items())
         return (f"The model has {found} between its layers, each of which shrinks the gradient: use ReLU or GELU "
@@ -184,7 +249,7 @@ class GradientNormSpike(Rule):
         rows = np.argsort(-table.l2, kind="stable")[:3]
         yield Symptom(
             message=f"The gradient norm is {number(norm)}, {number(norm / usual)} times its level of {number(usual)}.",
-            remedy=_against_spike(view, usual),
+            remedy=_against_spike(view, usual), causes=_why_spike(view, table, norm / usual),
             evidence=(
                 Evidence(None, view.step.number, "gradient_norm", norm, self.factor * usual,
                          f"{number(z)} spreads above the level of the last {seen} recorded steps"),
@@ -227,6 +292,24 @@ def _level_and_z(value: float, history: list[float], least_spread: float) -> tup
     level = float(np.median(past))
     spread = max(SIGMA_PER_MAD * float(np.median(np.abs(past - level))), least_spread)
     return level, (value - level) / spread
+
+
+def _why_spike(view: StepView, gradients: Table, times: float) -> tuple[Suspicion, ...]:
+    why = f"the gradient norm is {number(times)} times its level"
+    batch = table_of(view, Kind.BATCH)
+    largest = float(batch.max_abs.max()) if len(batch) and (batch.finite > 0).all() else math.nan
+    clipped = len(table_of(view, Kind.GRADIENT_CLIPPED)) > 0
+    slower = f"{sentence(lower_rate(learning_rate(view), 3))}."
+    return ranked(
+        Suspicion(Cause.BAD_SAMPLE, 0.3, why if math.isnan(largest) else
+                  f"{why}; the greatest value of its batch is {number(largest)}",
+                  f"Look at the batch of step {view.step.number}."),
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.3, why, slower),
+        None if clipped else Suspicion(
+            Cause.NO_GRADIENT_CLIPPING, 0.4 if recurrent(gradients.layers.classes) else 0.2,
+            f"{why}, and nothing clips it",
+            "Clip gradients: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)."),
+    )
 
 
 def _against_spike(view: StepView, usual: float) -> str:

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from barograph.measures.histogram import quantile
+from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Kind
 from barograph.model.records import Subject
@@ -19,7 +20,9 @@ from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import layer_path, learning_rate, stated_loss, table_of
+from barograph.rules.gradients import small_weights
 from barograph.rules.recovery import is_gaining
+from barograph.rules.suspects import ranked
 from barograph.rules.words import names, number
 from barograph.runs.view import StepView
 
@@ -140,6 +143,8 @@ class PoorWeightInitialization(Rule):
             evidence=(Evidence(last.key, view.step.number, "variance_growth", growth, self.threshold,
                                f"variance grows {number(growth)} times a layer"),),
             subject="growing outputs",
+            causes=(Suspicion(Cause.INITIALIZATION_SCALE, 0.8,
+                              f"the variance of outputs grows {number(growth)} times a layer"),),
         )
 
     def _narrow(self, view: StepView, losses: list[float], memory: Memory) -> Symptom | None:
@@ -164,8 +169,18 @@ class PoorWeightInitialization(Rule):
                    "tanh and sigmoid) with zero biases, or put a normalisation layer after each layer.",
             evidence=tuple(Evidence(key, view.step.number, "spread", spread, limit,
                                     f"95th − 5th percentile {number(spread)}") for spread, key in narrow[:3]),
-            subject=_NARROW,
+            subject=_NARROW, causes=_why_narrow(view, narrow[0][0] / widest),
         )
+
+
+def _why_narrow(view: StepView, share: float) -> tuple[Suspicion, ...]:
+    small = small_weights(view)
+    why = f"gradients of one layer spread {number(share)} of those of another from the start"
+    return ranked(
+        Suspicion(Cause.VANISHING_GRADIENT, 0.4, why),
+        Suspicion(Cause.INITIALIZATION_SCALE, 0.7 if small else 0.3,
+                  f"{why}; the weights of {small} are far too small for their width" if small else why),
+    )
 
 
 _SYMMETRY_FROM = 3
@@ -219,4 +234,6 @@ def _symmetric(view: StepView) -> Symptom | None:
         evidence=tuple(Evidence(key, view.step.number, "equal_units", float(count), float(count),
                                 f"all {count} units have equal statistics") for key, count in same[:3]),
         subject="equal units",
+        causes=(Suspicion(Cause.CONSTANT_INITIALIZATION, 0.9,
+                          f"all {same[0][1]} units of \"{same[0][0].path}\" give the very same"),),
     )

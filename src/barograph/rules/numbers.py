@@ -1,7 +1,8 @@
-"""Rules about the numbers themselves, whatever they mean."""
+"""Rules about numbers that are no numbers: that there are any, and where they came from."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,12 +15,11 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import Table, layer_path, learning_rate, stated_loss, table_of
-from barograph.rules.origin import ORDER, Flags, Origin, bad_rows, evidence_of, origin_of, plural
-from barograph.rules.words import lower_rate, number, sentence
+from barograph.rules.nonfinite_causes import GREW, causes_of
+from barograph.rules.origin import MODULES, ORDER, Flags, Origin, bad_rows, evidence_of, origin_of, plural
+from barograph.rules.suspects import recurrent
+from barograph.rules.words import joined, lower_rate, number, sentence
 from barograph.runs.view import StepView
-
-_GREW = 10.0
-"""A loss this many times above its least was on its way out before; it was not struck by one bad batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,21 +27,19 @@ class NonFinite(Rule):
     """N101: A tensor holds NaN or infinite values.
 
     What it sees: the counts of NaN, +inf and −inf in every loss, layer output, gradient and weight. It says
-      which of these was hit first in the step (a step computes outputs, then losses, gradients and weights),
-      and names the first module, in the order in which modules ran, whose output is not finite although what
-      came before is. Where layer inputs are recorded too, it tells a module from the code between two modules.
+      which of these was hit first in the step (a step computes outputs, then losses, gradients and weights). Where
+      it is a module in the midst of others, N102 says which, and this rule says what else is hit.
     Why it matters: NaN spreads. After one update every weight is NaN, and all training from there on is lost.
-    What to do: the finding names the origin and says which. Usual cures: a lower learning rate, warm-up,
-      clipping; bfloat16 or float32 in place of float16; a loss that takes logits; an epsilon inside log, sqrt
-      and division; taking the bad sample out of the batch.
+    What to do: the finding says what was hit first, and what by the history of this run is behind it. Usual cures:
+      a lower learning rate, warm-up, clipping; bfloat16 or float32 in place of float16; a loss that takes logits;
+      an epsilon inside log, sqrt and division; taking the bad sample out of the batch.
     When it is wrong: infinities alone in layer inputs and outputs are no fault while loss, gradients and
       weights stay finite (attention masks are −inf on purpose), nor are gradients in a step that a gradient
       scaler skipped. Where outputs are not recorded in every step, the origin is that of the first recorded
       step; the finding says how many steps lie unseen before it.
     Tried on: silent on all 145 healthy trainings, with masked attention and bfloat16 among them. A batch of NaN is
       named in its step.
-    Source: Amazon SageMaker Debugger's ExplodingTensor; the search for the origin is as in PyTorch's
-      `detect_anomaly`, from recorded statistics alone.
+    Source: Amazon SageMaker Debugger's ExplodingTensor.
     """
 
     code: ClassVar[str] = "N101"
@@ -77,18 +75,26 @@ class NonFinite(Rule):
             tables[Kind.INPUT] = table_of(view, Kind.INPUT)
             bad[Kind.INPUT] = tables[Kind.INPUT].column("nan") + tables[Kind.INPUT].infinite > 0
         origin = origin_of(tables, bad)
+        what = origin.text if origin.place not in MODULES else _hit_in_words(tables, bad)
         yield Symptom(
-            message=f"{origin.text}{_unseen_before(view, memory)}.",
+            message=f"{what}{_unseen_before(view, memory)}.",
             remedy=_remedy(origin, view, memory),
             evidence=(origin.evidence(view.step.number), *_others_hit(origin, tables, bad, view.step.number)),
+            causes=causes_of(origin, view, memory),
         )
 
 
 def _remember(view: StepView, memory: Memory) -> None:
     if view.step.mode is Mode.TRAIN:
         memory["training_is_hit"] = False
-    if len(table_of(view, Kind.OUTPUT)) or len(table_of(view, Kind.GRADIENT)):
+    gradients = table_of(view, Kind.GRADIENT)
+    if len(table_of(view, Kind.OUTPUT)) or len(gradients):
         memory["finite_step"] = view.step.number
+    if len(gradients) and view.step.mode is Mode.TRAIN:
+        norm = math.sqrt(float(gradients.column("sum_sq").sum()))
+        # What training begins with may be large; what it came down to says whether it grew since.
+        memory["last_norm"], memory["least_norm"] = norm, min(norm, memory.get("least_norm", norm))
+        memory["recurrent"] = memory.get("recurrent", False) or recurrent(gradients.layers.classes)
     found = stated_loss(view)
     if found is not None and view.step.mode is Mode.TRAIN:
         memory["last_loss"], memory["last_loss_step"] = found[1], view.step.number
@@ -102,10 +108,16 @@ def _unseen_before(view: StepView, memory: Memory) -> str:
     return f" (steps {last + 1} to {view.step.number - 1} were not recorded; it may have begun there)"
 
 
+def _hit_in_words(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> str:
+    hit = [f"{int(bad[kind].sum())} of {len(tables[kind])} {plural(kind)}" for kind in ORDER
+           if kind in bad and bad[kind].any()]
+    return f"NaN or infinite values: {joined(hit)} are not finite"
+
+
 def _remedy(origin: Origin, view: StepView, memory: Memory) -> str:
     slower = lower_rate(learning_rate(view), 10)
     least, last = memory.get("least_loss"), memory.get("last_loss")
-    if least is not None and last is not None and last > _GREW * max(least, 0.0) > 0:
+    if least is not None and last is not None and last > GREW * max(least, 0.0) > 0:
         return (f"The loss had grown from {number(least)} to {number(last)} by step {memory['last_loss_step']}: "
                 f"training diverged. {sentence(slower)}, warm it up, or clip gradients to a norm of 1.")
     subject = origin.table.subjects[origin.row]
@@ -139,3 +151,4 @@ def _others_hit(
             text = f"{len(rows)} of {len(tables[kind])} {plural(kind)} are not finite"
             found.append(evidence_of(tables[kind], int(rows[0]), step, text))
     return found
+

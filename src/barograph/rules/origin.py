@@ -23,6 +23,9 @@ ORDER = (
 )
 """The order in which a step computes them."""
 
+MODULES = ("output", "between")
+"""Places that name a module in the midst of others."""
+
 _ACTIVATIONS = (Kind.INPUT, Kind.OUTPUT)
 _GRADIENTS = (Kind.GRADIENT, Kind.GRADIENT_CLIPPED)
 
@@ -135,7 +138,7 @@ def plural(kind: Kind) -> str:
 
 
 def _nonfinite(table: Table, only_nan: bool) -> Flags:
-    return table.column("nan") > 0 if only_nan else table.column("nan") + table.infinite > 0
+    return table.column("nan") > 0 if only_nan else ~table.whole
 
 
 def _counts(table: Table, row: int) -> str:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Key, Kind, key_from_text
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import LayerTable, Table, layers_of, learning_rate, stated_loss, table_of
+from barograph.rules.columns import LayerTable, Table, learning_rate, stated_loss, table_of
+from barograph.rules.suspects import about, ranked, remember_facts
 from barograph.rules.words import lower_rate, number, raise_rate, sentence
 from barograph.runs.view import StepView
 
@@ -71,47 +75,40 @@ class WeightUpdateRatio(Rule):
         if view.step.mode is not Mode.TRAIN:
             yield Unjudged("only evaluations were recorded")
             return
+        remember_facts(view, memory, Fact.MOMENTUM)
         yield from self._settled(view, memory)
         measured = self._measured(view, memory)
         if measured is None:
             yield Unjudged("no step was recorded with finite updates and weights")
             return
-        ratio, rate, worst = measured
+        ratio, rate, layers = measured
         if ratio > self.large_threshold:
             found = stated_loss(view)
             memory["large"] = {"step": view.step.number, "ratio": ratio, "rate": rate, "loss": found and found[1],
-                               "worst": [[str(key), value] for value, key in reversed(worst[-3:])]}
+                               "worst": [[str(key), value] for value, key in reversed(layers.sorted()[-3:])]}
             if found is None:
                 yield from self._settled(view, memory)
             else:
                 yield Unjudged("a step was very large, and the loss after it is not known yet")
         elif memory["small"] >= self.small_steps:
-            yield self._small(view, memory, ratio, rate, worst[:3])
+            yield self._small(view, memory, ratio, rate, layers.sorted()[:3])
         elif memory["small"]:
             yield Unjudged(f"steps are small, {memory['small']} judged so far; it waits for {self.small_steps}")
 
-    def _measured(
-        self, view: StepView, memory: Memory
-    ) -> tuple[float, float | None, list[tuple[float, Key]]] | None:
-        """Return the ratio of the step, the learning rate, and the ratio of each layer, rising."""
+    def _measured(self, view: StepView, memory: Memory) -> tuple[float, float | None, Ratios] | None:
+        """Return the ratio of the step, the learning rate, and the ratio of each layer."""
         rate = learning_rate(view)
         memory["peak_rate"] = max(rate or 0.0, memory.get("peak_rate", 0.0))
-        updates, weights = layers_of(table_of(view, Kind.UPDATE)), layers_of(table_of(view, Kind.WEIGHT))
-        now = dict(zip(weights.paths, weights.column("sum_sq").tolist(), strict=True))
-        before = memory.get("before")
-        if now:
-            memory["before"] = [view.step.number, now]
+        updates, weights = table_of(view, Kind.UPDATE), table_of(view, Kind.WEIGHT)
+        before = _before(view, weights, memory)
         if view.step.skipped or not len(updates) or not (updates.whole.all() and weights.whole.all()):
             return None
         # Of what the optimizer changes, and before it did where that was recorded.
-        squares = before[1] if before is not None and before[0] == view.step.number - 1 else now
-        ratio = _norm(updates) / (math.sqrt(sum(squares.get(path, 0.0) for path in updates.paths)) + self.epsilon)
-        worst = sorted(
-            (change / (math.sqrt(squares.get(path, 0.0)) + self.epsilon), key)
-            for path, change, key in zip(updates.paths, updates.l2.tolist(), updates.keys, strict=True)
-        )
+        squares = before if before is not None else _squares_of(updates.layers, weights.layers)
+        layers = Ratios(updates.layers, np.sqrt(squares), self.epsilon)
+        ratio = _norm(updates) / (math.sqrt(float(squares.sum())) + self.epsilon)
         self._count_small(view, memory, ratio, rate or 0.0)
-        return ratio, rate, worst
+        return ratio, rate, layers
 
     def _count_small(self, view: StepView, memory: Memory, ratio: float, rate: float) -> None:
         gradient = _norm(table_of(view, Kind.GRADIENT))
@@ -140,7 +137,7 @@ class WeightUpdateRatio(Rule):
             remedy=f"{sentence(lower_rate(large['rate'], factor))}, or warm it up over the first hundred steps.",
             evidence=self._evidence(large["step"], large["ratio"], self.large_threshold,
                                     [(value, key_from_text(text)) for text, value in large["worst"]]),
-            subject="large", since=large["step"],
+            subject="large", since=large["step"], causes=_too_large(large, factor, memory),
         )
 
     def _small(
@@ -152,7 +149,7 @@ class WeightUpdateRatio(Rule):
                     "at first: the model hardly changes; 0.001 is usual.",
             remedy=f"{sentence(raise_rate(rate, factor))}; see that no scheduler sets it to nearly nothing.",
             evidence=self._evidence(view.step.number, ratio, self.small_threshold, worst),
-            subject="small", since=memory["small_since"],
+            subject="small", since=memory["small_since"], causes=_too_small(ratio, rate, factor, memory),
         )
 
     @staticmethod
@@ -161,6 +158,89 @@ class WeightUpdateRatio(Rule):
             Evidence(None, step, "update_ratio", ratio, limit, f"ratio {number(ratio)} over the whole model"),
             *(Evidence(key, step, "update_ratio", value, limit, f"ratio {number(value)}") for value, key in worst),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """Of each layer the norm of its update beside that of its weights.
+
+    Attributes:
+        updates: The layers that were changed.
+        norms: Of their weights, in the same order.
+        epsilon: Added to the norms.
+    """
+
+    updates: LayerTable
+    norms: NDArray[np.float64]
+    epsilon: float
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """One ratio a layer."""
+        return np.asarray(self.updates.l2 / (self.norms + self.epsilon))
+
+    def sorted(self) -> list[tuple[float, Key]]:
+        """Return ratio and key of each layer, rising."""
+        return sorted(zip(self.values.tolist(), self.updates.keys, strict=True))
+
+
+def _before(view: StepView, weights: Table, memory: Memory) -> NDArray[np.float64] | None:
+    """Return the squared norm of each updated layer before this step, where the step before recorded it; remember
+    those of now."""
+    kept, updates = memory.get("before"), table_of(view, Kind.UPDATE).layers
+    if len(weights):
+        paths = weights.layers.paths
+        if kept is None or kept[1] != list(paths):
+            # The names only where they changed: they are most of the memory.
+            memory["before"] = [view.step.number, list(paths), weights.layers.column("sum_sq").tolist()]
+        else:
+            memory["before"] = [view.step.number, kept[1], weights.layers.column("sum_sq").tolist()]
+    if kept is None or kept[0] != view.step.number - 1:
+        return None
+    if len(kept[1]) == len(updates) and kept[1] == list(updates.paths):
+        return np.array(kept[2])
+    at = dict(zip(kept[1], kept[2], strict=True))
+    return np.array([at.get(path, 0.0) for path in updates.paths])
+
+
+def _squares_of(updates: LayerTable, weights: LayerTable) -> NDArray[np.float64]:
+    if updates.paths == weights.paths:
+        return weights.column("sum_sq")
+    at = dict(zip(weights.paths, weights.column("sum_sq").tolist(), strict=True))
+    return np.array([at.get(path, 0.0) for path in updates.paths])
+
+
+def _too_large(large: dict[str, Any], factor: float, memory: Memory) -> tuple[Suspicion, ...]:
+    momentum = max(about(memory.get("facts", {}), Fact.MOMENTUM).values(), default=0.0)
+    rate = "" if large["rate"] is None else f" at a learning rate of {number(large['rate'])}"
+    why = f"a step of {number(large['ratio'])} times the weights' norm{rate}"
+    first = large["step"] < _FIRST_STEPS
+    return ranked(
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6, why, f"{sentence(lower_rate(large['rate'], factor))}."),
+        Suspicion(Cause.MOMENTUM_WRONG, 0.5, f"{why}, with a momentum of {number(momentum)}",
+                  "Lower the momentum to 0.9.") if momentum >= _HIGH_MOMENTUM and not first else None,
+        Suspicion(Cause.NO_WARMUP, 0.2, f"{why}, in step {large['step']}",
+                  "Raise the learning rate from 0 over the first hundred steps.") if first else None,
+        None if first else Suspicion(Cause.EXPLODING_GRADIENT, 0.2, why,
+                                     "Clip gradients to a norm of 1 (torch.nn.utils.clip_grad_norm_)."),
+    )
+
+
+def _too_small(ratio: float, rate: float | None, factor: float, memory: Memory) -> tuple[Suspicion, ...]:
+    why = f"steps of {number(ratio)} of the weights' norm" + (
+        "" if rate is None else f" at a learning rate of {number(rate)}")
+    peak = memory["peak_rate"]
+    fell = rate is not None and peak > _FELL * rate > 0
+    return ranked(
+        Suspicion(Cause.LEARNING_RATE_TOO_LOW, 0.6, why, f"{sentence(raise_rate(rate, factor))}."),
+        Suspicion(Cause.SCHEDULER_MISPLACED, 0.4, f"the learning rate fell from {number(peak)} to {number(rate)}",
+                  "See where scheduler.step() is called.") if fell and rate is not None else None,
+    )
+
+
+_FIRST_STEPS = 10
+_HIGH_MOMENTUM = 0.98
+_FELL = 5.0
 
 
 def _norm(table: Table | LayerTable) -> float:

@@ -10,6 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
@@ -17,6 +19,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import Table, learning_rate, table_of
 from barograph.rules.standstill import aligned, runs_of
+from barograph.rules.suspects import about, ranked, remember_facts, said_to_be
 from barograph.rules.words import names, number
 from barograph.runs.view import StepView
 
@@ -98,6 +101,7 @@ class UnchangedTensor(Rule):
             remedy=_against_standstill({key.kind for key in keys}),
             evidence=tuple(self._evidence(table, row, step) for table, row in same[:3]),
             since=since,
+            causes=_why_still({key.kind for key in keys}, f"{names([str(key) for key in keys])} stood still"),
         )
 
     def _evidence(self, table: Table, row: int, step: int) -> Evidence:
@@ -114,6 +118,15 @@ def _matters(gradients: Table, memory: Memory) -> bool:
     norm = math.sqrt(float(gradients.column("sum_sq").sum()))
     memory["peak"] = max(norm, memory.get("peak", 0.0))
     return norm >= _FAINT_SHARE * float(memory["peak"])
+
+
+def _why_still(kinds: set[Kind], why: str) -> tuple[Suspicion, ...]:
+    if Kind.LOSS in kinds:
+        return (Suspicion(Cause.DETACHED_GRAPH, 0.3, why), Suspicion(Cause.WRONG_LOSS, 0.3, why),
+                Suspicion(Cause.DEAD_RELU, 0.1, why), Suspicion(Cause.LEARNING_RATE_TOO_LOW, 0.1, why))
+    if Kind.GRADIENT in kinds or Kind.GRADIENT_CLIPPED in kinds:
+        return Suspicion(Cause.REPEATED_BATCH, 0.4, why), Suspicion(Cause.PARAMETER_NOT_IN_OPTIMIZER, 0.3, why)
+    return ()
 
 
 def _against_standstill(kinds: set[Kind]) -> str:
@@ -158,6 +171,7 @@ class FrozenParameter(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         weights, gradients = table_of(view, Kind.WEIGHT), table_of(view, Kind.GRADIENT)
         rate = learning_rate(view)
+        facts = remember_facts(view, memory, *_FACTS)
         if view.step.skipped or view.step.mode is not Mode.TRAIN or not len(weights) or not len(gradients):
             yield Unjudged("no step was recorded with both weights and gradients")
             return
@@ -175,9 +189,12 @@ class FrozenParameter(Rule):
         for subject, level in (("not moved", _PUSHED), ("gradient zero", _NO_PUSH)):
             rows = np.flatnonzero((runs.length >= self.num_steps) & (push == level)).tolist()
             if rows:
-                yield self._symptom(subject, pairs, rows, since=int(runs.since[rows].min()), step=view.step.number)
+                since = int(runs.since[rows].min())
+                yield self._symptom(subject, pairs, rows, facts, since=since, step=view.step.number)
 
-    def _symptom(self, subject: str, pairs: _Pairs, rows: list[int], *, since: int, step: int) -> Symptom:
+    def _symptom(
+        self, subject: str, pairs: _Pairs, rows: list[int], facts: dict[str, float], *, since: int, step: int
+    ) -> Symptom:
         weights, gradients = pairs.weights, pairs.gradients
         if subject == "not moved":
             why, remedy = "although gradients reach them", _against_not_moving(pairs, rows)
@@ -190,6 +207,8 @@ class FrozenParameter(Rule):
             message=f"Of {len(weights)} parameters {names([weights.paths[row] for row in rows])} did not change at all "
                     f"over {self.num_steps} recorded steps, from step {since} to {step}, {why}.",
             remedy=remedy, subject=subject, since=since,
+            causes=_why_frozen(subject, facts, _narrow_format(pairs, rows),
+                               f"{names([weights.paths[row] for row in rows])} never changed"),
             evidence=tuple(
                 Evidence(weights.subjects[row].key, step, "l2", float(weights.l2[row]), math.nan,
                          f"norm {number(float(weights.l2[row]))} unchanged, gradient norm "
@@ -245,10 +264,41 @@ def _push_since(pairs: _Pairs, runs: NDArray[np.int64], memory: Memory) -> NDArr
     return push
 
 
+_FACTS = (Fact.OUTSIDE_OPTIMIZER, Fact.FOREIGN, Fact.UNREACHED, Fact.WITHOUT_GRADIENT, Fact.FROZEN)
+
+
+def _why_frozen(subject: str, facts: dict[str, float], narrow: str, why: str) -> tuple[Suspicion, ...]:
+    """Return why weights stay: by what is known of their optimizer and of the graph, else the usual."""
+    outside, foreign = about(facts, Fact.OUTSIDE_OPTIMIZER).get("", 0.0), about(facts, Fact.FOREIGN).get("", 0.0)
+    unreached = about(facts, Fact.UNREACHED).get("", 0.0)
+    if subject == "not moved":
+        return ranked(
+            Suspicion(Cause.FP16_UNDERFLOW, 0.6, f"{why}, and is {narrow}") if narrow else None,
+            Suspicion(Cause.STALE_OPTIMIZER, 0.9, f"{why}, and the optimizer holds {foreign:.0f} parameters that no "
+                      "model has") if foreign else Suspicion(Cause.STALE_OPTIMIZER, 0.2, why),
+            Suspicion(Cause.PARAMETER_NOT_IN_OPTIMIZER, 0.9 if outside and not foreign else 0.5,
+                      f"{why}; {outside:.0f} parameters with a gradient are in no optimizer" if outside else
+                      f"{why}, although a gradient reaches it"),
+        )
+    return ranked(
+        Suspicion(Cause.DETACHED_GRAPH, 0.9 if unreached else 0.3,
+                  f"{why}; the graph of the loss does not reach {unreached:.0f} parameters" if unreached else
+                  f"{why}, and its gradient is exactly zero"),
+        Suspicion(Cause.DEAD_RELU, 0.2, f"{why}, and its gradient is exactly zero"),
+        Suspicion(Cause.CONSTANT_INITIALIZATION, 0.2, f"{why}, and its gradient is exactly zero"),
+        Suspicion(Cause.FROZEN_PARAMETER, 0.2, f"{why}; {about(facts, Fact.FROZEN)['']:.0f} parameters are frozen")
+        if said_to_be(facts, Fact.FROZEN) else None,
+    )
+
+
+def _narrow_format(pairs: _Pairs, rows: list[int]) -> str:
+    return next((dtype for row in rows if (dtype := pairs.weights.subjects[row].dtype) in ("bfloat16", "float16")), "")
+
+
 def _against_not_moving(pairs: _Pairs, rows: list[int]) -> str:
-    narrow = {pairs.weights.subjects[row].dtype for row in rows} & {"bfloat16", "float16"}
+    narrow = _narrow_format(pairs, rows)
     if narrow:
-        return (f"These weights are {narrow.pop()}, whose spacing swallows small updates: keep the weights in float32 "
+        return (f"These weights are {narrow}, whose spacing swallows small updates: keep the weights in float32 "
                 "and use autocast, or raise the learning rate.")
     return ("Hand them to an optimizer, made after the model got its final layers and place "
             "(SGD(model.parameters(), …)), and see that the learning rate of their group is not 0.")

@@ -1,0 +1,182 @@
+"""The rule about attention that looks at one place only, whatever it is shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.records import UnitSummaries
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.model.summary import UNIT_FIELDS
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.columns import learning_rate, table_of
+from barograph.rules.suspects import ranked
+from barograph.rules.words import lower_rate, number, sentence
+from barograph.runs.view import StepView
+
+_NONFINITE, _SUM, _SUM_SQ = (UNIT_FIELDS.index(name) for name in ("nonfinite", "sum", "sum_sq"))
+
+_QUERIES, _KEYS = ("q_proj", "query", "to_q", "wq", "q_lin"), ("k_proj", "key", "to_k", "wk", "k_lin")
+_PACKED = ("qkv", "c_attn", "in_proj", "qkv_proj", "to_qkv", "wqkv")
+_NAMES = tuple(f"*{name}" for name in (*_QUERIES, *_KEYS, *_PACKED))
+_PROBABILITIES = ("*softmax*", "*attn*", "*attend*")
+_LEAST_PLACES = 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionCollapse(Rule):
+    """A104: Attention looks at one place only, or everywhere alike.
+
+    What it sees: (1) what modules of class Softmax inside attention return (modules or paths named "softmax", "attn",
+      "attend"). Rows that sum to one tell, from their sum and sum of squares alone, at how many places attention looks
+      on average: 1 / Σp², between one and all of them. Sick is a layer where Σp² is above `one_place` over at least
+      four places. Everywhere alike counts where Σp² is within `uniform` of 1 / places, after it once was twice that.
+      (2) Where attention runs fused (scaled_dot_product_attention) no probabilities exist to be seen; there the outputs
+      of the query and key projections are taken, told by their usual names (q_proj, query, to_q, wq, …; qkv and c_attn
+      where the thirds are queries, keys, values): the spread of the logits is about the root mean square of the queries
+      times the spread of the keys over places. Sick from `max_logit` on, where a softmax passes no gradient.
+    Why it matters: attention that is one-hot lets no gradient through to queries and keys; its layer is a fixed wiring,
+      and logits that grow so end in divergence.
+    What to do: a lower learning rate or a longer warm-up; normalise queries and keys (QK-norm); the scale 1/√d; weight
+      decay on the query and key projections.
+    When it is wrong: a layer that is meant to copy from one place (hard attention, a pointer network). Nothing is known
+      of nn.MultiheadAttention, whose projections are no modules, nor of projections by other names: there this rule
+      says that it was not evaluated. Heads of one layer are seen together, so a single head may collapse unseen.
+    Source: Zhai et al., "Stabilizing transformer training by preventing attention entropy collapse", 2023; Dehghani et
+      al., "Scaling vision transformers to 22 billion parameters", 2023, section 3, on the growth of attention logits.
+    """
+
+    code: ClassVar[str] = "A104"
+    name: ClassVar[str] = "attention-collapse"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    one_place: float = parameter(0.99, "Mean of Σp² above which attention looks at one place.", above=0.0, below=1.0)
+    uniform: float = parameter(1e-4, "How near, as a share, Σp² must be to 1 / places to count as alike everywhere.",
+                               at_least=0.0, below=1.0)
+    max_logit: float = parameter(
+        100.0, "Spread of the logits, told from queries and keys, that is too large.", above=0.0,
+    )
+    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        schedule = Schedule(every=50, steps=frozenset({10, 20, 30, 40}), modes=frozenset({Mode.TRAIN}))
+        # One Selection for both ways to see attention: either will do.
+        return (Selection(kinds=frozenset({Kind.OUTPUT}), include=(*_NAMES, *_PROBABILITIES),
+                          layers=frozenset({"Softmax", "Linear", "Conv1D"}), schedule=schedule, units=True),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        if view.step.mode is not Mode.TRAIN:
+            yield Unjudged("only evaluations were recorded")
+            return
+        judged = 0
+        for key, collisions, places in _probabilities(view):
+            judged += 1
+            yield from self._of_probabilities(view, key, collisions, places, memory)
+        for key, logit in _logits(view):
+            judged += 1
+            if logit > self.max_logit:
+                yield self._of_logits(view, key, logit)
+        if not judged:
+            yield Unjudged("no attention was seen: neither a Softmax that returns probabilities over four places or "
+                           "more, nor query and key projections by their usual names, unit by unit")
+
+    def _of_probabilities(
+        self, view: StepView, key: Key, collisions: float, places: float, memory: Memory
+    ) -> Iterable[Symptom]:
+        sharp: dict[str, float] = memory.setdefault("sharpest", {})
+        sharp[key.path] = max(collisions * places, sharp.get(key.path, 0.0))
+        if collisions > self.one_place:
+            yield _symptom(view, key, "looks at one place only", f"Σp² is {number(collisions)} on average over "
+                           f"{number(places)} places", ("collisions", collisions, self.one_place), one_place=True)
+        elif collisions * places < 1 + self.uniform and sharp[key.path] > _ONCE_SHARP:
+            yield _symptom(view, key, "looks everywhere alike", f"Σp² is {number(collisions)} on average, as of "
+                           f"{number(places)} places that weigh the same",
+                           ("collisions", collisions, (1 + self.uniform) / places), one_place=False)
+
+    def _of_logits(self, view: StepView, key: Key, logit: float) -> Symptom:
+        why = f"queries and keys are so large that its logits spread by about {number(logit)}"
+        return _symptom(view, key, "looks at one place only", why, ("logit_spread", logit, self.max_logit),
+                        one_place=True)
+
+
+_ONCE_SHARP = 2.0
+
+
+def _symptom(
+    view: StepView, key: Key, what: str, why: str, measured: tuple[str, float, float], *, one_place: bool
+) -> Symptom:
+    statistic, value, limit = measured
+    slower = sentence(lower_rate(learning_rate(view), 3))
+    return Symptom(
+        message=f'The attention of "{key.path}" {what}: {why}.',
+        remedy=f"{slower} or lengthen the warm-up; normalise queries and keys before their product (QK-norm), and see "
+               "that logits are scaled by 1/√d.",
+        evidence=(Evidence(key, view.step.number, statistic, value, limit, why),),
+        subject=key.path,
+        causes=ranked(
+            Suspicion(Cause.ATTENTION_COLLAPSE, 0.7, f'the attention of "{key.path}" {what}: {why}'),
+            Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, why, f"{slower}."),
+            Suspicion(Cause.NO_WARMUP, 0.2, why) if one_place else None,
+        ),
+    )
+
+
+def _probabilities(view: StepView) -> Iterator[tuple[Key, float, float]]:
+    """Yield each recorded softmax of an attention with its mean Σp² and the number of places it looks over."""
+    table = table_of(view, Kind.OUTPUT)
+    for row in _softmaxes(table.subjects, table.paths):
+        total, squares = float(table.column("sum")[row]), float(table.column("sum_sq")[row])
+        if not table.whole[row] or total <= 0 or float(table.column("min")[row]) < 0:
+            continue
+        # Each row sums to one: the sum is how many rows there are.
+        places = float(table.column("count")[row]) / total
+        if places >= _LEAST_PLACES and abs(total - round(total)) < _OFF_BY * total:
+            yield table.subjects[row].key, squares / total, places
+
+
+_OFF_BY = 1e-3
+
+
+def _softmaxes(subjects: tuple[object, ...], paths: tuple[str, ...]) -> list[int]:
+    return [row for row, subject in enumerate(subjects)
+            if getattr(subject, "layer", "") == "Softmax"
+            and any(word in paths[row].lower() for word in ("attn", "attention", "attend"))]
+
+
+def _logits(view: StepView) -> Iterator[tuple[Key, float]]:
+    """Yield each attention whose projections were recorded with about how far its logits spread."""
+    queries: dict[str, UnitSummaries] = {}
+    keys: dict[str, tuple[Key, UnitSummaries]] = {}
+    for subject, units in view.unit_summaries(Kind.OUTPUT):
+        block, _, name = subject.key.path.rpartition(".")
+        if name in _QUERIES:
+            queries[block] = units
+        elif name in _KEYS:
+            keys[block] = subject.key, units
+        elif name in _PACKED and len(units.columns) % 3 == 0:
+            third = len(units.columns) // 3
+            yield subject.key, _spread(UnitSummaries(units.count, units.columns[:third]),
+                                       UnitSummaries(units.count, units.columns[third : 2 * third]))
+    for block, (key, units) in keys.items():
+        if block in queries:
+            yield key, _spread(queries[block], units)
+
+
+def _spread(queries: UnitSummaries, keys: UnitSummaries) -> float:
+    """Return how far logits spread over places, for queries and keys in directions of their own.
+
+    A part of the keys that is the same at all places moves all logits alike, and a softmax does not see it.
+    """
+    finite = np.maximum(keys.count - keys.columns[:, _NONFINITE], 1.0)
+    squares = keys.columns[:, _SUM_SQ] / finite
+    variance = np.maximum(squares - (keys.columns[:, _SUM] / finite) ** 2, 0.0)
+    return math.sqrt(float(np.mean(queries.columns[:, _SUM_SQ]) / max(queries.count, 1)) * float(np.mean(variance)))

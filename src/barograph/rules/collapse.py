@@ -1,0 +1,141 @@
+"""The rule about layers that answer the same to different inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Kind
+from barograph.model.records import Subject, UnitSummaries
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.model.summary import UNIT_FIELDS
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.columns import learning_rate
+from barograph.rules.recovery import is_gaining
+from barograph.rules.suspects import ranked
+from barograph.rules.words import lower_rate, names, number, percent, sentence
+from barograph.runs.view import StepView
+
+_NONFINITE, _ZEROS, _SUM, _SUM_SQ = (UNIT_FIELDS.index(name) for name in ("nonfinite", "zeros", "sum", "sum_sq"))
+_LAYERS = frozenset({"Linear", "Conv1d", "Conv2d", "Conv3d", "ReLU", "Tanh", "Sigmoid", "LayerNorm"})
+_LEAST_UNITS, _LEAST_COUNT = 4, 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationCollapse(Rule):
+    """A103: Different inputs come out of a layer the same.
+
+    What it sees: for each unit of a layer how much its outputs vary over the samples (and places) of a batch. Of the
+      squares of all outputs that share is left which is variance within the units: 0 where every sample is answered
+      alike. A layer has collapsed where that share is below `threshold`, three judgements in a row, while it is a
+      hundred times more in the first layer that was recorded, and where it is not growing.
+    Why it matters: what comes after can no longer tell one sample from another; whatever the loss says, the model has
+      but one answer.
+    What to do: where the units before it are dead, see A101; a lower learning rate; a normalisation layer before it;
+      in learning without labels: what keeps the representation apart (a stopped gradient, negatives, a term on the
+      variance).
+    When it is wrong: layers whose biases are hundreds of times as large as what varies. Layers of fewer than four units
+      are not judged, nor are units seen in fewer than eight outputs, nor a model whose batch is one sample many
+      times. Deep networks begin so and come alive: the first twenty steps are not judged. Variance below 1e-5 of the
+      squares is lost in rounding, and taken for none. Only layers of the classes below are seen.
+    Source: Hua et al., "On feature decorrelation in self-supervised learning", 2021; Jing et al., "Understanding
+      dimensional collapse in contrastive self-supervised learning", 2022.
+    """
+
+    code: ClassVar[str] = "A103"
+    name: ClassVar[str] = "activation-collapse"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    threshold: float = parameter(
+        1e-5, "Share of the squares of a layer's outputs that is variance over samples, below which it has collapsed.",
+        above=0.0, below=1.0,
+    )
+    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        schedule = Schedule(every=50, steps=frozenset({20, 30, 40}), modes=frozenset({Mode.TRAIN}))
+        return (Selection(kinds=frozenset({Kind.OUTPUT}), layers=_LAYERS, schedule=schedule, units=True),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        if view.step.mode is not Mode.TRAIN or view.step.number < memory.get("next", _FIRST_STEP):
+            yield Unjudged(f"layers are judged every {_APART_STEPS} steps, from step {_FIRST_STEP} on")
+            return
+        found = [(subject, units) for subject, units in view.unit_summaries(Kind.OUTPUT, _LAYERS)
+                 if len(units.columns) >= _LEAST_UNITS and units.count >= _LEAST_COUNT]
+        if len(found) < _LEAST_LAYERS:
+            yield Unjudged("fewer than two layers were recorded unit by unit")
+            return
+        memory["next"] = view.step.number + _APART_STEPS
+        shares = np.array([varying_share(units) for _, units in found])
+        known = shares[~np.isnan(shares)]
+        if not len(known) or np.nanmin(shares) >= self.threshold:
+            memory["was_well"] = view.step.number
+            return
+        if known[0] < _ABOVE * self.threshold:
+            yield Unjudged("the first layer answers all samples alike: the batch may be one sample many times")
+            return
+        rows = np.flatnonzero(shares < self.threshold)
+        if is_gaining(float(shares[rows].min()) + _ROUNDING, memory):
+            yield Unjudged("a layer answers all samples nearly alike, but less and less so")
+            return
+        yield self._symptom(view, found, shares, rows.tolist(), memory)
+
+    def _symptom(
+        self, view: StepView, found: list[tuple[Subject, UnitSummaries]], shares: np.ndarray[Any, Any], rows: list[int],
+        memory: Memory,
+    ) -> Symptom:
+        worst = sorted(rows, key=lambda row: float(shares[row]))
+        which = names([found[row][0].key.path for row in rows])
+        why = f"only {number(float(shares[worst[0]]))} of the squares of {which} is variance over samples"
+        dead = float(np.mean([_dead(found[row][1]) for row in rows]))
+        slower = sentence(lower_rate(learning_rate(view), 10))
+        return Symptom(
+            message=f"Different inputs come out the same: {why}.",
+            remedy=f"{slower}; put a normalisation layer before {which}, or He initialisation; without labels, keep "
+                   "representations apart (a stopped gradient, negatives, a term on their variance).",
+            evidence=tuple(Evidence(found[row][0].key, view.step.number, "varying_share", float(shares[row]),
+                                    self.threshold, f"{number(float(shares[row]))} of its squares varies")
+                           for row in worst[:3]),
+            causes=ranked(
+                Suspicion(Cause.REPRESENTATION_COLLAPSE, 0.6, why),
+                Suspicion(Cause.DEAD_RELU, 0.5, f"{why}; {percent(dead)} of their units are dead") if dead > _MANY_DEAD
+                else None,
+                Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"{why}; it was well in step {memory['was_well']}",
+                          f"{slower}.") if "was_well" in memory else
+                Suspicion(Cause.INITIALIZATION_SCALE, 0.4, f"{why}, from the start"),
+            ),
+        )
+
+
+_FIRST_STEP, _APART_STEPS, _LEAST_LAYERS = 20, 10, 2
+_ABOVE = 100.0
+_ROUNDING = 1e-7
+"""Below this one share is as good as another: it must not look as if it grew."""
+_MANY_DEAD = 0.5
+
+
+def varying_share(units: UnitSummaries) -> float:
+    """Return which share of the squares of a layer's outputs is variance within its units; NaN where all are zero.
+
+    Example:
+        >>> columns = np.array([[0, 0, 0, 1.0, 3.0, 4.0, 10.0], [0, 0, 0, 2.0, 2.0, 4.0, 8.0]])  # 1, 3 and 2, 2
+        >>> round(varying_share(UnitSummaries(2, columns)), 3)
+        0.111
+    """
+    columns = units.columns
+    finite = np.maximum(units.count - columns[:, _NONFINITE], 1.0)
+    squares = columns[:, _SUM_SQ] / finite
+    total = float(squares.sum())
+    variance = np.maximum(squares - (columns[:, _SUM] / finite) ** 2, 0.0)
+    return float(variance.sum()) / total if total > 0 else float("nan")
+
+
+def _dead(units: UnitSummaries) -> float:
+    return float((units.columns[:, _ZEROS] >= units.count).mean())

@@ -1,0 +1,124 @@
+"""The rule about weight decay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+from typing import ClassVar
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.columns import Table, learning_rate, stated_loss, table_of
+from barograph.rules.suspects import about, remember_facts
+from barograph.rules.words import number, percent
+from barograph.runs.view import StepView
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightDecay(Rule):
+    """O104: Weight decay pulls the weights to zero faster than the gradient can hold them.
+
+    What it sees: the weight decay of the optimizer's groups, the learning rate, and the norms of all weights,
+      gradients and updates. Sick is a run whose weights have shrunk to `shrunk` of their first norm or less, and still
+      shrink from one judgement to the next; in which the decay is `pull` or more of what moves the weights (λ‖w‖
+      beside ‖g‖ where the decay is part of the gradient, as in SGD and Adam; ηλ‖w‖ beside ‖update‖ where it is applied
+      to the weights, as in AdamW); and whose loss is not a tenth below where it began.
+    Why it matters: the model forgets as fast as it learns, and ends with weights of zero and one answer to everything.
+    What to do: lower the weight decay; 1e-4 to 5e-4 is usual for SGD, 0.01 to 0.1 for AdamW. Adam with a weight_decay
+      of AdamW's size is nearly always a mistake: take AdamW.
+    When it is wrong: ridge regression and the like, where a strong penalty is the task, if its weights begin larger
+      than they should end.
+    Source: Loshchilov & Hutter, "Decoupled weight decay regularization", 2019.
+    """
+
+    code: ClassVar[str] = "O104"
+    name: ClassVar[str] = "weight-decay"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    shrunk: float = parameter(0.5, "Share of their first norm to which weights must have shrunk.", above=0.0, below=1.0)
+    pull: float = parameter(0.5, "Share of what moves the weights that decay must be.", above=0.0)
+    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        training = frozenset({Mode.TRAIN})
+        schedule = Schedule(every=10, steps=frozenset(range(5)), modes=training)
+        return (
+            *(Selection(kinds=frozenset({kind}), schedule=schedule)
+              for kind in (Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE)),
+            # With the loss: decay is said once, and where it changes.
+            Selection(kinds=frozenset({Kind.LOSS, Kind.FACT}), schedule=Schedule(every=10, modes=training),
+                      include=("total", f"{Fact.WEIGHT_DECAY}*", Fact.DECOUPLED.value)),
+        )
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        facts = remember_facts(view, memory, Fact.WEIGHT_DECAY, Fact.DECOUPLED)
+        loss, rate = stated_loss(view), learning_rate(view)
+        if view.step.mode is Mode.TRAIN and loss is not None and math.isfinite(loss[1]):
+            losses: list[float] = memory.setdefault("losses", [])
+            memory.setdefault("first_losses", []).extend([loss[1]] * (len(memory.get("first_losses", [])) < _FEW))
+            losses.append(loss[1])
+            del losses[:-_FEW]
+        if rate is not None:
+            memory["rate"] = rate
+        weights = table_of(view, Kind.WEIGHT)
+        if view.step.mode is not Mode.TRAIN or view.step.skipped or not len(weights) or not weights.whole.all():
+            yield Unjudged("no step was recorded with finite weights")
+            return
+        norm = _norm(weights)
+        first, last = memory.setdefault("first_norm", norm), memory.get("norm", norm)
+        memory["norm"] = norm
+        decay = max(about(facts, Fact.WEIGHT_DECAY).values(), default=None)
+        if decay is None:
+            yield Unjudged("the weight decay of the optimizer is not known")
+            return
+        if norm >= last or norm > self.shrunk * first or not decay or not self._is_lost(memory):
+            return
+        share = self._share(view, decay, norm, facts, memory)
+        if share is not None and share >= self.pull:
+            yield self._symptom(view, memory, decay, norm, share)
+
+    @staticmethod
+    def _is_lost(memory: Memory) -> bool:
+        """Return whether the loss is where it began, but for a tenth."""
+        first, now = memory.get("first_losses"), memory.get("losses")
+        if not first or not now:
+            return True
+        began = median(first)
+        return bool(median(now) > began - _GAINED * abs(began))
+
+    @staticmethod
+    def _share(view: StepView, decay: float, norm: float, facts: dict[str, float], memory: Memory) -> float | None:
+        """Return how large decay is beside what moves the weights; None where that was not recorded."""
+        if facts.get(Fact.DECOUPLED.value):
+            update = _norm(table_of(view, Kind.UPDATE))
+            return memory["rate"] * decay * norm / update if update and "rate" in memory else None
+        gradient = _norm(table_of(view, Kind.GRADIENT))
+        return decay * norm / gradient if gradient else None
+
+    @staticmethod
+    def _symptom(view: StepView, memory: Memory, decay: float, norm: float, share: float) -> Symptom:
+        first = memory["first_norm"]
+        why = (f"weights have shrunk to {percent(norm / first)} of their first norm, and a weight decay of "
+               f"{number(decay)} is {number(share)} times what else moves them")
+        remedy = f"Lower weight_decay from {number(decay)} to {number(decay / 100)}, and start again."
+        return Symptom(
+            message=f"{why[:1].upper()}{why[1:]}, while the loss is not below where it began.", remedy=remedy,
+            evidence=(Evidence(None, view.step.number, "weight_norm", norm, first,
+                               f"norm of all weights {number(norm)}, {number(first)} at first"),),
+            causes=(Suspicion(Cause.WEIGHT_DECAY_TOO_LARGE, 0.9, why, remedy),),
+        )
+
+
+_FEW, _GAINED = 5, 0.1
+
+
+def _norm(table: Table) -> float:
+    return math.sqrt(float(table.column("sum_sq").sum()))

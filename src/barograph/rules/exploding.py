@@ -1,0 +1,159 @@
+"""The rule about gradients that grow: towards the first layers, or from step to step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, ClassVar
+
+import numpy as np
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.columns import LayerTable, learning_rate, stated_loss, table_of
+from barograph.rules.gradients import carrying, growth_backwards
+from barograph.rules.suspects import about, ranked, recurrent, remember_facts
+from barograph.rules.words import lower_rate, number, sentence
+from barograph.runs.view import StepView
+
+_APART_STEPS = 10
+_AT_LEAST_RISES = 3
+_LEVEL_OF = 10
+"""Recorded norms whose median is one level."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplodingGradient(Rule):
+    """G103: The gradient grows by orders of magnitude, from the last layer to the first or from step to step.
+
+    What it sees: two things, before clipping, short of infinity. (1) The gradient norms of the layers, in every tenth
+      step: the median of the first third of them beside that of the last third, where four layers or more have a
+      gradient and it grows in most of them on its way back. Sick from `ratio` on, three judgements in a row. (2) The
+      norm of all gradients together: it has risen in four recorded steps one after another, or in four medians of ten
+      each, to `growth` times what it was, while the loss rose by a tenth or more.
+    Why it matters: the first layers take steps far too large for what they learn, and a step later all do. The next
+      stop is NaN.
+    What to do: (1) smaller initial weights (kaiming_normal_, xavier_uniform_, orthogonal_ for recurrent layers),
+      normalisation layers, residual paths. (2) A lower learning rate, warm-up, clipping.
+    When it is wrong: embeddings and normalisation layers are not judged. A gradient that grows while the loss falls,
+      as where a model leaves a plateau, is let pass; so is one that grows within what `growth` allows, as with weights
+      that shrink before a normalisation layer. A loss that is meant to rise.
+    Source: Pascanu, Mikolov & Bengio, "On the difficulty of training recurrent neural networks", 2013.
+    """
+
+    code: ClassVar[str] = "G103"
+    name: ClassVar[str] = "exploding-gradient"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    ratio: float = parameter(1e3, "Times that the first layers' gradients may exceed the last ones'.", above=1.0)
+    growth: float = parameter(100.0, "Times that the norm may grow while the loss rises.", above=1.0)
+    recovery: int = parameter(20, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        schedule = Schedule(every=5, steps=frozenset(range(10)), modes=frozenset({Mode.TRAIN}))
+        return (Selection(kinds=frozenset({Kind.GRADIENT}), schedule=schedule),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        table = table_of(view, Kind.GRADIENT)
+        if view.step.skipped or view.step.mode is not Mode.TRAIN or not len(table) or not table.whole.all():
+            yield Unjudged("no finite gradient was recorded")
+            return
+        facts = remember_facts(view, memory, Fact.MOMENTUM, Fact.GRADIENTS_KEPT)
+        yield from self._by_depth(view, table.layers, memory)
+        norm = math.sqrt(float(table.column("sum_sq").sum()))
+        found = stated_loss(view)
+        rise = _rise(memory, view.step.number, norm, None if found is None else found[1])
+        if rise is not None and norm > 0 and rise["growth"] >= self.growth:
+            yield self._by_time(view, table.layers, norm, rise, facts)
+
+    def _by_depth(self, view: StepView, layers: LayerTable, memory: Memory) -> Iterable[Symptom]:
+        if view.step.number >= memory.get("next", 0):
+            memory["next"] = view.step.number + _APART_STEPS
+            growth = growth_backwards(layers)
+            memory["in_a_row"] = memory.get("in_a_row", 0) + 1 if growth >= self.ratio else 0
+            memory["depth"] = growth
+        if memory["in_a_row"] < _AT_LEAST_RISES:
+            return
+        rows = np.flatnonzero(carrying(layers))
+        if not len(rows):
+            return
+        first, last = int(rows[0]), int(rows[-1])
+        why = (f"the gradient norm grows from {number(float(layers.l2[last]))} at {layers.named(last)} to "
+               f"{number(float(layers.l2[first]))} at {layers.named(first)}")
+        yield Symptom(
+            message=f"The gradient explodes on its way back: {why}.",
+            remedy="Begin with smaller weights (kaiming_normal_ for ReLU, xavier_uniform_ for tanh, orthogonal_ for "
+                   "recurrent layers), or put a normalisation layer after each layer.",
+            evidence=tuple(Evidence(layers.keys[row], view.step.number, "l2", float(layers.l2[row]), math.nan,
+                                    f"norm {number(float(layers.l2[row]))}") for row in (first, last)),
+            subject="depth",
+            causes=(Suspicion(Cause.EXPLODING_GRADIENT, 0.6, why), Suspicion(Cause.INITIALIZATION_SCALE, 0.5, why)),
+        )
+
+    def _by_time(
+        self, view: StepView, layers: LayerTable, norm: float, rise: dict[str, Any], facts: dict[str, float]
+    ) -> Symptom:
+        why = (f"the gradient norm rose from {number(rise['norm'])} in step {rise['step']} to {number(norm)}, and the "
+               f"loss from {number(rise['loss'])} to {number(rise['loss_now'])}")
+        slower = sentence(lower_rate(learning_rate(view), 10))
+        momentum = max(about(facts, Fact.MOMENTUM).values(), default=0.0)
+        clipped = len(table_of(view, Kind.GRADIENT_CLIPPED)) > 0
+        again = recurrent(layers.classes)
+        return Symptom(
+            message=f"The gradient explodes: {why}.",
+            remedy=f"{slower}, warm it up, or clip gradients to a norm of {number(2 * rise['norm'])} "
+                   "(torch.nn.utils.clip_grad_norm_ before optimizer.step).",
+            evidence=(Evidence(None, view.step.number, "gradient_norm", norm, self.growth * rise["norm"],
+                               f"{number(norm / rise['norm'])} times that of step {rise['step']}"),),
+            subject="time", since=rise["step"],
+            causes=ranked(
+                Suspicion(Cause.GRADIENTS_NOT_RESET, 0.9, f"{why}, and gradients are kept from step to step",
+                          "Call optimizer.zero_grad() in every step.")
+                if about(facts, Fact.GRADIENTS_KEPT).get("", 0.0) else None,
+                Suspicion(Cause.MOMENTUM_WRONG, 0.7, f"{why}, with a momentum of {number(momentum)}",
+                          "Lower the momentum to 0.9.") if momentum >= _HIGH_MOMENTUM else None,
+                Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4 if again else 0.6, why, f"{slower}."),
+                Suspicion(Cause.EXPLODING_GRADIENT, 0.5 if again else 0.3, why),
+                None if clipped else Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.5 if again else 0.2,
+                                               f"{why}, and nothing clips it"),
+            ),
+        )
+
+
+_HIGH_MOMENTUM = 0.98
+_RISEN = 0.1
+
+
+def _rise(memory: Memory, step: int, norm: float, loss: float | None) -> dict[str, Any] | None:
+    """Take in a norm and its loss; return the longest rise that ends here, of single steps or of medians."""
+    if loss is None or not math.isfinite(loss):
+        return None
+    found = _streak(memory.setdefault("single", {}), step, norm, loss)
+    gathered: list[list[float]] = memory.setdefault("gathered", [])
+    gathered.append([step, norm, loss])
+    if len(gathered) < _LEVEL_OF:
+        return found
+    level = _streak(memory.setdefault("levels", {}), int(gathered[0][0]), median(item[1] for item in gathered),
+                    median(item[2] for item in gathered))
+    gathered.clear()
+    return found or level
+
+
+def _streak(memory: dict[str, Any], step: int, norm: float, loss: float) -> dict[str, Any] | None:
+    """Take in one more value; return where the present rise began, if it is long enough and the loss rose with it."""
+    if norm > memory.get("last", math.inf):
+        memory["rises"] += 1
+    else:
+        memory.update(rises=0, norm=norm, step=step, loss=loss)
+    memory["last"] = norm
+    if memory["rises"] < _AT_LEAST_RISES or loss < memory["loss"] + _RISEN * abs(memory["loss"]) or not memory["norm"]:
+        return None
+    return {**memory, "growth": norm / memory["norm"], "loss_now": loss}

@@ -1,0 +1,146 @@
+"""The rule about what the model was fed: values that are no numbers, and samples far out of range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+from typing import ClassVar
+
+import numpy as np
+
+from barograph.measures.robust import level
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.columns import Table, stated_loss, table_of
+from barograph.rules.words import number
+from barograph.runs.view import StepView
+
+
+@dataclass(frozen=True, kw_only=True)
+class NonFiniteInput(Rule):
+    """N104: The batch or its targets hold NaN or infinite values, or a value far out of the range of all others.
+
+    What it sees: the counts of NaN and infinite values in each batch and in targets that are no class numbers, and
+      the greatest magnitude in a batch beside the median of the last `window` recorded ones. A value is out of range
+      where it is `factor` times that median and, where the loss of the step was recorded, the loss stands three
+      spreads above its level, too.
+    Why it matters: one NaN in one sample makes the loss NaN, and one update later every weight. One value a thousand
+      times too large undoes the training of many steps.
+    What to do: find the sample in the batch of that step, and repair or drop it where data is loaded; see that no
+      scaling divides by a standard deviation of zero; clip features to the range they have on the whole.
+    When it is wrong: NaN that marks what is missing, for a model that minds it: where such a batch leaves the loss
+      finite the finding is doubtful, and −inf beside other inputs is taken for a mask. A feature with a tail so long
+      that a thousand times its usual greatest value is nothing odd, in a step with a high loss. Under a budget only
+      some batches are recorded: a single bad sample may pass unseen, and N101 or G102 see what it did.
+    Source: none.
+    """
+
+    code: ClassVar[str] = "N104"
+    name: ClassVar[str] = "non-finite-input"
+    severity: ClassVar[Severity] = Severity.BREAKING
+
+    factor: float = parameter(1000.0, "Times above the usual greatest magnitude at which a value is out of range.",
+                              above=1.0)
+    window: int = parameter(50, "Recorded batches the usual is taken over; judging begins after 10.", at_least=10)
+    recovery: int = parameter(20, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        schedule = Schedule(every=10, steps=frozenset(range(10)), modes=frozenset({Mode.TRAIN}))
+        return (Selection(kinds=frozenset({Kind.BATCH, Kind.TARGET}), schedule=schedule),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        batch, target = table_of(view, Kind.BATCH), table_of(view, Kind.TARGET)
+        if not (len(batch) or len(target)):
+            yield Unjudged("no batch was recorded")
+            return
+        loss = stated_loss(view)
+        loss_is_finite = loss is not None and math.isfinite(loss[1])
+        found = False
+        for table in (batch, target):
+            rows = np.flatnonzero(_bad(table))
+            if len(rows):
+                found = True
+                yield _not_finite(table, int(rows[0]), view.step.number, harmless=loss_is_finite)
+        if not found and len(batch) and view.step.mode is Mode.TRAIN:
+            yield from self._out_of_range(view, batch, None if loss is None else loss[1], memory)
+
+    def _out_of_range(
+        self, view: StepView, batch: Table, loss: float | None, memory: Memory
+    ) -> Iterable[Symptom | Unjudged]:
+        """Take in how far the batch reaches; yield where that is far beyond all others."""
+        reaches: dict[str, list[float]] = memory.setdefault("reaches", {})
+        losses: list[float] = memory.setdefault("losses", [])
+        high = _is_high(loss, losses)
+        for row, path in enumerate(batch.paths):
+            # A model has a few inputs, of which whole numbers are names and no quantities.
+            if "int" in batch.subjects[row].dtype or batch.subjects[row].dtype == "bool":
+                continue
+            now, past = float(batch.max_abs[row]), reaches.setdefault(path, [])
+            usual = median(past) if past else 0.0
+            if len(past) < _LEAST_BATCHES:
+                yield Unjudged(f"{len(past) + 1} batches were recorded so far; it compares with {_LEAST_BATCHES}")
+            elif usual > 0 and now >= self.factor * usual and high:
+                yield _far_out(batch, row, view.step.number, now=now, usual=usual, limit=self.factor * usual)
+            past.append(now)
+            del past[: -self.window]
+        if loss is not None and math.isfinite(loss):
+            losses.append(loss)
+            del losses[: -self.window]
+
+
+_LEAST_BATCHES, _SPREADS = 10, 3.0
+
+
+def _bad(table: Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which rows hold NaN or infinities that are no mask."""
+    first = np.array([index == 0 or path.endswith("[0]") for index, path in enumerate(table.paths)], bool)
+    infinite = table.column("posinf") + np.where(first, table.column("neginf"), 0.0)
+    return np.asarray(table.column("nan") + infinite > 0, bool)
+
+
+def _is_high(loss: float | None, past: list[float]) -> bool:
+    """Return whether the loss stands above its level, or cannot be told to."""
+    if loss is None or not math.isfinite(loss) or len(past) < _LEAST_BATCHES:
+        return True
+    center, spread = level(past)
+    return loss >= center + _SPREADS * max(spread, 0.01 * abs(center))
+
+
+def _not_finite(table: Table, row: int, step: int, *, harmless: bool) -> Symptom:
+    key = table.subjects[row].key
+    nan, infinite = int(table.column("nan")[row]), int(table.infinite[row])
+    count = int(table.column("count")[row])
+    counts = " and ".join(f"{many} {word}" for many, word in ((nan, "NaN"), (infinite, "infinite")) if many)
+    what = "batch" if key.kind is Kind.BATCH else "targets"
+    held = f"The {what} of step {step} held {counts} of {count} values (\"{key.path}\")"
+    return Symptom(
+        message=f"{held}, and yet the loss was finite." if harmless else f"{held}.",
+        remedy="If they mark what is missing, and the model minds that, all is well; else drop or repair these samples "
+               "where they are loaded (torch.nan_to_num)." if harmless else
+               f"Find these samples in the batch of step {step}; drop or repair them where they are loaded, and see "
+               "that no scaling divides by a standard deviation of 0.",
+        evidence=(Evidence(key, step, "nonfinite", float(nan + infinite), 0.0, f"holds {counts} of {count} values"),),
+        subject=what, severity=Severity.DOUBTFUL if harmless else None,
+        causes=(Suspicion(Cause.NON_FINITE_INPUT, 0.5 if harmless else 0.9, f"{counts} values in the {what}"),),
+    )
+
+
+def _far_out(batch: Table, row: int, step: int, *, now: float, usual: float, limit: float) -> Symptom:
+    why = f"a value of {number(now)} in the batch of step {step}, where {number(usual)} is the usual greatest"
+    return Symptom(
+        message=f"One value of the batch is far out of range: {number(now)}, {number(now / usual)} times the usual "
+                "greatest.",
+        remedy=f"Find this sample in the batch of step {step}: drop or repair it, or clip features to about "
+               f"±{number(3 * usual)} where they are loaded.",
+        evidence=(Evidence(batch.subjects[row].key, step, "max_abs", now, limit,
+                           f"greatest magnitude {number(now)}, usually {number(usual)}"),),
+        subject="out of range", severity=Severity.DOUBTFUL,
+        causes=(Suspicion(Cause.BAD_SAMPLE, 0.8, why), Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.2, why)),
+    )

@@ -1,0 +1,191 @@
+"""The rule about the learning rate and the scheduler that should move it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.columns import learning_rate
+from barograph.rules.suspects import about, remember_facts
+from barograph.rules.words import number
+from barograph.runs.view import StepView
+
+_BY_EPOCH = ("StepLR", "MultiStepLR", "ExponentialLR", "CosineAnnealingLR", "PolynomialLR", "LinearLR")
+"""Schedulers of torch that scripts step once an epoch, as a rule; OneCycleLR and LambdaLR are stepped each batch."""
+_WAITS = ("ReduceLROnPlateau", "LambdaLR", "MultiplicativeLR", "ConstantLR")
+"""Schedulers that may well leave a rate as it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningRate(Rule):
+    """O102: The learning rate is zero, gone too early, or not moved as its scheduler was meant to.
+
+    What it sees: the greatest learning rate of the optimizer's groups at every change, and what is known of its
+      scheduler: how often it was stepped, for how many steps it was made, how many batches an epoch has. Sick is one of
+      five. *zero*: the rate is exactly 0 for ten steps and a twentieth of the run so far. *gone*: it is below
+      `gone_share` of its peak for as long. *stepped each batch*: it fell below `early_share` of its peak within the
+      first three epochs, by a scheduler that counts epochs as a rule (StepLR, MultiStepLR, ExponentialLR,
+      CosineAnnealingLR …) and is stepped as often as the optimizer, and training goes on. *rises again*: a
+      CosineAnnealingLR was stepped beyond its T_max, and goes up again. *does not move*: a scheduler was never stepped
+      in two epochs, or was stepped through its whole plan and the rate is where it was.
+    Why it matters: a training at a rate of nearly nothing costs as much as one that learns.
+    What to do: step schedulers that count epochs once an epoch, behind the loop over batches; or tell them the number
+      of batches (T_max = epochs · batches). Hand the scheduler the optimizer that steps.
+    When it is wrong: a run that is meant to go on at almost no rate. One group at a rate of 0 beside others is let
+      pass. Whether a rate is too high or too low for a model W101 sees, from the steps it makes. Where no scheduler is
+      seen (a rate set by hand) only *zero* and *gone* are judged.
+    Source: PyTorch's documentation of torch.optim.lr_scheduler, "How to adjust learning rate".
+    """
+
+    code: ClassVar[str] = "O102"
+    name: ClassVar[str] = "learning-rate"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    gone_share: float = parameter(1e-5, "Share of its peak below which the rate is as good as zero.", at_least=0.0,
+                                  below=1.0)
+    early_share: float = parameter(0.01, "Share of its peak below which a rate has fallen early.", above=0.0, below=1.0)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        training = frozenset({Mode.TRAIN})
+        return (
+            Selection(kinds=frozenset({Kind.LEARNING_RATE}), schedule=Schedule(modes=training)),
+            # With the loss: many scripts have no scheduler, and miss nothing.
+            Selection(kinds=frozenset({Kind.LOSS, Kind.FACT}), schedule=Schedule(every=10, modes=training),
+                      include=("total", f"{Fact.SCHEDULER_STEPS}*", f"{Fact.SCHEDULER_HORIZON}*",
+                               Fact.EPOCH_STEPS.value)),
+        )
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        if view.step.mode is not Mode.TRAIN:
+            yield Unjudged("only evaluations were recorded")
+            return
+        facts = remember_facts(view, memory, Fact.SCHEDULER_STEPS, Fact.SCHEDULER_HORIZON, Fact.EPOCH_STEPS)
+        rate, step = learning_rate(view), view.step.number
+        if any(key.path.startswith(Fact.SCHEDULER_STEPS) for key in view.scalars(Kind.FACT)):
+            memory["facts_step"] = step
+        if rate is not None:
+            _take_in(memory, rate, step, self)
+        if "rate" not in memory:
+            yield Unjudged("no learning rate was recorded")
+            return
+        for subject, found in (("zero", self._zero(memory, step)), ("gone", self._gone(memory, step)),
+                               ("stepped each batch", self._early(memory, step, facts)),
+                               ("rises again", self._rises(memory, facts)),
+                               ("does not move", self._stands(memory, step, facts))):
+            if found is not None:
+                yield self._symptom(view, memory, subject, *found)
+                return
+
+    @staticmethod
+    def _zero(memory: Memory, step: int) -> _Found | None:
+        since = memory.get("zero_since")
+        if since is None or not _for_long(since, step):
+            return None
+        fell = f" after a peak of {number(memory['peak'])}" if memory["peak"] else ""
+        remedy = _ONCE_AN_EPOCH if memory["peak"] else "See that no warm-up begins at 0 and is never stepped."
+        return f"the learning rate is 0 since step {since}{fell}", since, 0.6, remedy
+
+    @staticmethod
+    def _gone(memory: Memory, step: int) -> _Found | None:
+        since = memory.get("gone_since")
+        if since is None or not _for_long(since, step):
+            return None
+        return (f"the learning rate fell from {number(memory['peak'])} to {number(memory['rate'])} by step {since}, "
+                "and training goes on", since, 0.6, _ONCE_AN_EPOCH)
+
+    @staticmethod
+    def _early(memory: Memory, step: int, facts: dict[str, float]) -> _Found | None:
+        since = memory.get("early_since")
+        if not since or step < _GOES_ON * since or step < since + _LEAST_STEPS:
+            return None
+        for name, steps in about(facts, Fact.SCHEDULER_STEPS).items():
+            each_batch = steps >= _NEARLY * memory["facts_step"] and memory["facts_step"] >= _LEAST_STEPS
+            epoch = facts.get(Fact.EPOCH_STEPS.value, 0.0)
+            soon = since < _EPOCHS * epoch if epoch > 1 else since < _EARLY_STEPS and step > 2 * since
+            if name in _BY_EPOCH and each_batch and soon:
+                of = f", within {since / epoch:.2g} epochs of {epoch:.0f} batches" if epoch > 1 else ""
+                return (f"{name} is stepped with each batch ({steps:.0f} times by step {memory['facts_step']}): the "
+                        f"learning rate fell from {number(memory['peak'])} to {number(memory['rate'])} by step "
+                        f"{since}{of}", since, 0.9, _ONCE_AN_EPOCH)
+        return None
+
+    @staticmethod
+    def _rises(memory: Memory, facts: dict[str, float]) -> _Found | None:
+        name = "CosineAnnealingLR"
+        steps, horizon = about(facts, Fact.SCHEDULER_STEPS).get(name, 0.0), _horizon(facts, name)
+        if not horizon or steps < _BEYOND * horizon or memory["rate"] < 2 * memory["least"]:
+            return None
+        if memory["rate"] < _SEEN_AGAIN * memory["peak"]:
+            return None
+        return (f"CosineAnnealingLR was made for {horizon:.0f} steps and stepped {steps:.0f} times: the learning rate "
+                f"is up again, from {number(memory['least'])} to {number(memory['rate'])}", memory["least_step"], 0.9,
+                "Make it for as many steps as it is stepped in all (T_max), or step it once an epoch; for restarts "
+                "take CosineAnnealingWarmRestarts.")
+
+    @staticmethod
+    def _stands(memory: Memory, step: int, facts: dict[str, float]) -> _Found | None:
+        if memory["least"] < memory["peak"]:
+            return None
+        epoch = facts.get(Fact.EPOCH_STEPS.value, 0.0)
+        for name, steps in about(facts, Fact.SCHEDULER_STEPS).items():
+            horizon = _horizon(facts, name)
+            if name in _WAITS or not horizon:
+                continue
+            if steps == 0 and epoch and step >= _UNSTEPPED_EPOCHS * epoch:
+                return (f"{name or 'a scheduler'} was made and never stepped in {step + 1} steps", 0, 0.7,
+                        "Call scheduler.step() once an epoch, behind the loop over batches.")
+            if steps >= horizon:
+                return (f"{name or 'a scheduler'} was stepped {steps:.0f} times, made for {horizon:.0f}, and the "
+                        f"learning rate is {number(memory['rate'])} as at first", 0, 0.6,
+                        "Make the scheduler with the optimizer that steps, and set no rate by hand.")
+        return None
+
+    @staticmethod
+    def _symptom(
+        view: StepView, memory: Memory, subject: str, why: str, since: int, weight: float, remedy: str
+    ) -> Symptom:
+        key = max(view.scalars(Kind.LEARNING_RATE), default=Key(Kind.LEARNING_RATE, "group0"))
+        return Symptom(
+            message=f"{why[:1].upper()}{why[1:]}.", remedy=remedy, subject=subject, since=since,
+            # Without a key: rates are recorded where they change, and this one may never change again.
+            evidence=(Evidence(None, view.step.number, "learning_rate", memory["rate"], memory["peak"],
+                               f"{key}: {number(memory['rate'])}, at most {number(memory['peak'])} before"),),
+            causes=(Suspicion(Cause.SCHEDULER_MISPLACED, weight, why, remedy),
+                    Suspicion(Cause.LEARNING_RATE_TOO_LOW, 0.3, why)),
+        )
+
+
+_Found = tuple[str, int, float, str]
+"""Why, since which step, how sure, and what to do."""
+_ONCE_AN_EPOCH = ("Call scheduler.step() once an epoch, behind the loop over batches; or make the scheduler for the "
+                  "number of batches in all (epochs * len(loader)).")
+_LEAST_STEPS, _SHARE_OF_RUN = 10, 0.05
+_GOES_ON, _NEARLY, _EPOCHS, _EARLY_STEPS = 1.25, 0.9, 3.0, 1000
+_BEYOND, _SEEN_AGAIN, _UNSTEPPED_EPOCHS = 1.05, 0.02, 2.0
+
+
+def _take_in(memory: Memory, rate: float, step: int, rule: LearningRate) -> None:
+    memory["rate"], memory["peak"] = rate, max(rate, memory.get("peak", rate))
+    if rate <= memory.get("least", rate):
+        memory["least"], memory["least_step"] = rate, step
+    for name, low in (("zero_since", rate == 0), ("gone_since", rate < rule.gone_share * memory["peak"]),
+                      ("early_since", rate < rule.early_share * memory["peak"])):
+        memory[name] = (memory.get(name) if memory.get(name) is not None else step) if low else None
+
+
+def _for_long(since: int, step: int) -> bool:
+    return step - since >= max(_LEAST_STEPS, _SHARE_OF_RUN * step)
+
+
+def _horizon(facts: dict[str, float], name: str) -> float:
+    known = about(facts, Fact.SCHEDULER_HORIZON)
+    return known.get(name, known.get("", 0.0))

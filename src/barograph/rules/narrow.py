@@ -1,0 +1,215 @@
+"""The rule about number formats that are too narrow for what is computed in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.measures.formats import FORMATS, FP16, NumberFormat, format_from_name
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Kind
+from barograph.model.records import Subject
+from barograph.model.selection import Histogram, Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.columns import Numbers, Table, once, table_of
+from barograph.rules.suspects import about, ranked, remember_facts
+from barograph.rules.words import names, number, percent
+from barograph.runs.view import StepView
+
+_OF_DTYPE = {"float16": "fp16", "float8_e4m3fn": "fp8_e4m3", "float8_e5m2": "fp8_e5m2", "bfloat16": "bf16"}
+_BIAS = 127
+_FEW_BITS = 4
+"""Below so many doublings above the smallest number of a format, less than four bits of a value are left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnderflowOverflow(Rule):
+    """N103: Values are too small or too large for the number format they are computed in.
+
+    What it sees: the exponent histograms of gradients and the greatest magnitudes of outputs, against the range of the
+      format that the run really computes in: that of the tensor itself (float16, bfloat16, float8), or of the outputs
+      where autocast computes in one. Gradients underflow where more than `threshold` of the elements that are not zero
+      keep fewer than four bits (they lie within 16 times the smallest number there is), where the loss scale has
+      been taken into account; or where a float16 gradient is exactly zero but for `alive` of its elements, in most
+      layers at once. Outputs overflow where they reach `headroom` of the greatest number. With `format` every run is
+      held against that format, to see before a change whether it would bear it.
+    Why it matters: what is flushed to zero teaches nothing, and nobody is told; what overflows is infinite, and one
+      operation later NaN.
+    What to do: against underflow scale the loss (torch.amp.GradScaler), or train in bfloat16, which has float32's
+      range; against overflow bfloat16, normalisation layers, or float32 for this layer.
+    When it is wrong: gradients that are sparse by make (embeddings) are not judged by their zeros. What was flushed
+      before it was recorded cannot be counted: the elements next to the flushed ones stand for them. Without
+      histograms (preset "standard" takes them in every tenth step) small values are not seen.
+    Source: Micikevicius et al., "Mixed precision training", 2018; Micikevicius et al., "FP8 formats for deep
+      learning", 2022.
+    """
+
+    code: ClassVar[str] = "N103"
+    name: ClassVar[str] = "underflow-overflow"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    format: str = parameter("", "Format that every run is held against; \"\": the one it computes in.",
+                            choices=("", *FORMATS))
+    threshold: float = parameter(
+        0.5, "Share of a gradient's elements, of those not zero, that may be too small.", above=0.0, below=1.0,
+    )
+    alive: float = parameter(0.01, "Share of a float16 gradient that must not be zero.", above=0.0, below=1.0)
+    headroom: float = parameter(0.5, "Share of the greatest number that outputs may reach.", above=0.0, at_most=1.0)
+    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        schedule = Schedule(every=10, steps=frozenset({1, 2, 3}), modes=frozenset({Mode.TRAIN}))
+        return (
+            Selection(kinds=frozenset({Kind.GRADIENT}), schedule=schedule, histogram=Histogram.SAMPLED),
+            Selection(kinds=frozenset({Kind.OUTPUT}), schedule=schedule),
+        )
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        gradients, outputs = table_of(view, Kind.GRADIENT), table_of(view, Kind.OUTPUT)
+        facts = remember_facts(view, memory, Fact.LOSS_SCALE)
+        scale = about(facts, Fact.LOSS_SCALE).get("", 1.0)
+        # Autocast computes some layers narrowly; gradients pass through the same formats on their way back.
+        narrowest = {*_formats(outputs.subjects)} - {"bf16"}
+        if narrowest:
+            memory["computes_in"] = min(narrowest)
+        narrow = self.format or memory.get("computes_in", "")
+        if not narrow and Fact.LOSS_SCALE in facts:
+            narrow = FP16.name
+        if not (narrow or _formats(gradients.subjects) or _formats(outputs.subjects)):
+            yield Unjudged("nothing is computed in a narrow format here, or none was recorded")
+            return
+        if view.step.mode is not Mode.TRAIN:
+            yield Unjudged("only evaluations were recorded")
+            return
+        yield from self._underflow(view, gradients, narrow, scale)
+        yield from self._overflow(view, outputs)
+
+    def _underflow(self, view: StepView, gradients: Table, narrow: str, scale: float) -> Iterable[Symptom]:
+        histograms = view.columns(Kind.GRADIENT).exponents
+        if histograms is not None and len(histograms) == len(gradients):
+            shares = np.full(len(gradients), np.nan)
+            for fmt, held in _by_format(gradients, narrow, self.format):
+                if fmt.name != "bf16":
+                    shares[held] = _too_small(histograms[held], fmt, scale)
+            rows = np.flatnonzero(shares > self.threshold)
+            if len(rows):
+                yield self._symptom(view, gradients, rows, shares, scale)
+                return
+        half = (gradients.dtypes == "float16") & ~np.char.startswith(gradients.classes, "Embedding")
+        zeros = gradients.column("zeros") / np.maximum(gradients.column("count"), 1.0)
+        starved = half & (zeros > 1 - self.alive)
+        if half.sum() >= _LEAST_LAYERS and starved.sum() > 0.5 * half.sum() and not view.step.skipped:
+            yield self._starved(view, gradients, np.flatnonzero(starved), zeros, scale)
+
+    def _overflow(self, view: StepView, outputs: Table) -> Iterable[Symptom]:
+        if not len(outputs):
+            return
+        limits = np.full(len(outputs), np.inf)
+        for fmt, held in _by_format(outputs, self.format, self.format):
+            limits[held] = self.headroom * fmt.largest
+        with np.errstate(invalid="ignore"):
+            rows = np.flatnonzero(outputs.max_abs >= limits)
+        if not len(rows):
+            return
+        which = names([outputs.paths[row] for row in rows.tolist()])
+        worst = int(rows[np.argmax(outputs.max_abs[rows] / limits[rows])])
+        most = float(outputs.max_abs[worst])
+        why = f'the outputs of "{outputs.paths[worst]}" reach {number(most)}'
+        yield Symptom(
+            message=f"Outputs come near the end of their number format: {why}, of at most "
+                    f"{number(float(limits[worst]) / self.headroom)} ({which}).",
+            remedy="Train in bfloat16 (torch.autocast with dtype=torch.bfloat16), keep this layer in float32, or put a "
+                   "normalisation layer before it.",
+            evidence=(Evidence(outputs.subjects[worst].key, view.step.number, "max_abs", most, float(limits[worst]),
+                               f"reaches {number(most)}"),),
+            subject="overflow", causes=(Suspicion(Cause.FP16_OVERFLOW, 0.8, why),),
+        )
+
+    def _symptom(
+        self, view: StepView, gradients: Table, rows: NDArray[np.intp], shares: Numbers, scale: float
+    ) -> Symptom:
+        worst = rows[np.argsort(-shares[rows], kind="stable")].tolist()
+        which = names([gradients.paths[row] for row in worst])
+        share = percent(float(shares[worst[0]]))
+        why = f'{share} of the gradient of "{gradients.paths[worst[0]]}" is as good as zero'
+        return Symptom(
+            message=f"Gradients underflow in {len(rows)} of {len(gradients)} tensors ({which}): {why} in the format it "
+                    "is computed in.",
+            remedy=_against_underflow(scale),
+            evidence=tuple(Evidence(gradients.subjects[row].key, view.step.number, "share_too_small",
+                                    float(shares[row]), self.threshold, f"{percent(float(shares[row]))} too small")
+                           for row in worst[:3]),
+            subject="underflow",
+            causes=ranked(Suspicion(Cause.FP16_UNDERFLOW, 0.8, why, _against_underflow(scale)),
+                          Suspicion(Cause.VANISHING_GRADIENT, 0.2, why)),
+        )
+
+    def _starved(
+        self, view: StepView, gradients: Table, rows: NDArray[np.intp], zeros: Numbers, scale: float
+    ) -> Symptom:
+        which = names([gradients.paths[row] for row in rows.tolist()])
+        why = f"{percent(float(zeros[rows].mean()))} of the float16 gradients of {which} is exactly zero"
+        return Symptom(
+            message=f"Gradients underflow: {why}.", remedy=_against_underflow(scale),
+            evidence=tuple(Evidence(gradients.subjects[row].key, view.step.number, "sparsity", float(zeros[row]),
+                                    1 - self.alive, f"{percent(float(zeros[row]))} is exactly zero")
+                           for row in rows[:3].tolist()),
+            subject="underflow",
+            causes=(Suspicion(Cause.FP16_UNDERFLOW, 0.7, why, _against_underflow(scale)),
+                    Suspicion(Cause.DEAD_RELU, 0.2, why)),
+        )
+
+
+_LEAST_LAYERS = 2
+
+
+@once
+def _formats(subjects: tuple[Subject, ...]) -> tuple[str, ...]:
+    """Return the narrow formats that tensors of these have by their dtype."""
+    return tuple(sorted({_OF_DTYPE[subject.dtype] for subject in subjects if subject.dtype in _OF_DTYPE}))
+
+
+def _by_format(table: Table, narrow: str, asked: str) -> Iterator[tuple[NumberFormat, NDArray[np.bool_]]]:
+    """Yield each format that tensors of a table are held against, with their rows.
+
+    Args:
+        table: The tensors.
+        narrow: Format of those that are in a wide one by their dtype; "": they are held against none.
+        asked: Format that all are held against, whatever their dtype; "": none.
+    """
+    if asked:
+        yield format_from_name(asked), np.ones(len(table), bool)
+        return
+    own = np.zeros(len(table), bool)
+    for dtype, name in _OF_DTYPE.items():
+        rows = table.dtypes == dtype
+        own |= rows
+        if name != narrow and rows.any():
+            yield format_from_name(name), rows
+    if narrow:
+        named = {name: dtype for dtype, name in _OF_DTYPE.items()}[narrow]
+        yield format_from_name(narrow), ~own | (table.dtypes == named)
+
+
+def _too_small(histograms: NDArray[np.int64], fmt: NumberFormat, scale: float) -> Numbers:
+    """Return of each row the share of the elements that are not zero which keep fewer than four bits in a format."""
+    both = histograms[:, :256] + histograms[:, 256:]
+    exponent = round(math.log2(fmt.smallest_subnormal / scale)) + _FEW_BITS + _BIAS
+    below = both[:, : min(max(exponent, 0), 256)].sum(axis=1)
+    total = both.sum(axis=1)
+    return np.asarray(np.where(total > 0, below / np.maximum(total, 1), np.nan))
+
+
+def _against_underflow(scale: float) -> str:
+    scaled = "" if scale == 1.0 else f" (its scale is {number(scale)} now)"
+    return (f"Scale the loss with torch.amp.GradScaler{scaled}, or train in bfloat16 (torch.autocast with "
+            "dtype=torch.bfloat16), which has float32's range.")

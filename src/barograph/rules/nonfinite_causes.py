@@ -1,0 +1,88 @@
+"""What is behind NaN and infinite values: what was seen to go wrong, what grew before, and the usual of the place."""
+
+from __future__ import annotations
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
+from barograph.model.key import Kind
+from barograph.rules.base import Memory
+from barograph.rules.columns import learning_rate, table_of
+from barograph.rules.origin import Origin
+from barograph.rules.suspects import about, ranked
+from barograph.rules.words import lower_rate, number, sentence
+from barograph.runs.view import StepView
+
+GREW = 10.0
+"""A loss this many times above its least was on its way out before; it was not struck by one bad batch."""
+
+OPERATIONS = {"exp": Cause.EXP_OVERFLOW, "log": Cause.LOG_OF_ZERO, "div": Cause.DIVISION_BY_ZERO,
+               "sqrt": Cause.SQRT_OF_ZERO}
+USUAL_BY_PLACE: dict[str, tuple[tuple[Cause, float], ...]] = {
+    "batch": ((Cause.NON_FINITE_INPUT, 0.7),),
+    "first output": ((Cause.NON_FINITE_INPUT, 0.5), (Cause.LEARNING_RATE_TOO_HIGH, 0.2)),
+    "output": ((Cause.LEARNING_RATE_TOO_HIGH, 0.2), (Cause.BAD_SAMPLE, 0.1)),
+    "between": ((Cause.EXP_OVERFLOW, 0.3), (Cause.DIVISION_BY_ZERO, 0.3), (Cause.LOG_OF_ZERO, 0.2)),
+    "gradient": ((Cause.SQRT_OF_ZERO, 0.4), (Cause.DIVISION_BY_ZERO, 0.2)),
+    "weight": ((Cause.LEARNING_RATE_TOO_HIGH, 0.3),),
+}
+
+
+def causes_of(origin: Origin, view: StepView, memory: Memory) -> tuple[Suspicion, ...]:
+    """Return what may be behind it: what was seen to go wrong, what grew before, and the usual of such a place."""
+    usual = [Suspicion(cause, weight, f"it arose in the {origin.place}") for cause, weight in _usual_of(origin)]
+    return ranked(*operation_suspicions(view), *_batch_suspicions(view), *_growth_suspicions(view, memory),
+                  narrow_suspicion(origin), *usual)
+
+
+def _usual_of(origin: Origin) -> tuple[tuple[Cause, float], ...]:
+    if origin.place != "loss":
+        return USUAL_BY_PLACE.get(origin.place, ())
+    # A loss of its own, with all outputs seen and finite, is to blame; else it only shows what happened elsewhere.
+    if "outputs" not in origin.text:
+        return ((Cause.LEARNING_RATE_TOO_HIGH, 0.2), (Cause.LOG_OF_ZERO, 0.2), (Cause.DIVISION_BY_ZERO, 0.1),
+                (Cause.NON_FINITE_INPUT, 0.2))
+    return (Cause.LOG_OF_ZERO, 0.4), (Cause.DIVISION_BY_ZERO, 0.3), (Cause.EXP_OVERFLOW, 0.2)
+
+
+def operation_suspicions(view: StepView) -> list[Suspicion]:
+    """Return what the operation that made the loss not finite says, where capture found it."""
+    told = {key.path: value for key, value in view.scalars(Kind.FACT).items()}
+    operations = [name for name, value in about(told, Fact.BAD_OPERATION).items() if value]
+    return [Suspicion(OPERATIONS[name], 0.9, f"the loss became not finite in the operation {name}")
+            for name in operations if name in OPERATIONS]
+
+
+def _batch_suspicions(view: StepView) -> list[Suspicion]:
+    batch = table_of(view, Kind.BATCH)
+    # −inf in a batch may be a mask.
+    count = int((batch.column("nan") + batch.column("posinf")).sum())
+    return [Suspicion(Cause.NON_FINITE_INPUT, 0.9, f"{count} values of the batch are NaN or infinite")] if count else []
+
+
+def _growth_suspicions(view: StepView, memory: Memory) -> list[Suspicion]:
+    found = []
+    least, last = memory.get("least_loss"), memory.get("last_loss")
+    rate = learning_rate(view)
+    if least is not None and last is not None and last > GREW * max(least, 0.0) > 0:
+        found.append(Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6, f"the loss had grown from {number(least)} to "
+                               f"{number(last)} before", sentence(lower_rate(rate, 10)) + "."))
+    least, last = memory.get("least_norm"), memory.get("last_norm")
+    if least is not None and last is not None and last > GREW * least > 0:
+        why = f"the gradient norm had grown from {number(least)} to {number(last)} before"
+        found += [Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.5, why, sentence(lower_rate(rate, 10)) + "."),
+                  Suspicion(Cause.EXPLODING_GRADIENT, 0.4, why)]
+        if memory.get("recurrent"):
+            found.append(Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.5, f"{why}, in a model with recurrent layers",
+                                   "Clip gradients: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)."))
+    return found
+
+
+def narrow_suspicion(origin: Origin) -> Suspicion | None:
+    subject = origin.table.subjects[origin.row]
+    if subject.dtype != "float16":
+        return None
+    infinite = bool(origin.table.infinite[origin.row])
+    return Suspicion(Cause.FP16_OVERFLOW, 0.8 if infinite else 0.6,
+                     f'"{subject.key.path}" is float16, which ends at 65504',
+                     "Use bfloat16, or keep this layer in float32.")
+

@@ -1,0 +1,117 @@
+"""The rule that names where NaN and infinite values came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact, fact
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.columns import table_of
+from barograph.rules.nonfinite_causes import OPERATIONS, USUAL_BY_PLACE, narrow_suspicion, operation_suspicions
+from barograph.rules.origin import MODULES, ORDER, Origin, bad_rows, origin_of
+from barograph.rules.suspects import ranked
+from barograph.rules.words import joined
+from barograph.runs.view import StepView
+
+
+@dataclass(frozen=True, kw_only=True)
+class NonFiniteOrigin(Rule):
+    """N102: NaN or infinite values arose in one module, or in one operation of the loss.
+
+    What it sees: the outputs of modules in the order in which they ran, in the first step that holds anything that
+      is not finite. It names the first module whose output is not finite although what ran before is; where layer
+      inputs are recorded too, it tells a module from the code between two modules. Where all modules are finite and
+      the loss is not, it names the operation (log, exp, division, sqrt) that made it so, if that was looked for.
+    Why it matters: N101 says that a run is lost. This says where to look.
+    What to do: look at that module: an exponential, a logarithm, a root or a division in it; weights that grew; a
+      format too narrow for its values. Clamp what goes in, or add an epsilon inside.
+    When it is wrong: infinities that stand in outputs on purpose (attention masks) are passed over, as in N101. Only
+      the first step is judged, since afterwards everything is hit; where that step was not recorded with its outputs,
+      or the first module is hit already (the batch, or weights that were spoilt before), it says nothing.
+    Source: as PyTorch's `detect_anomaly`, which looks at the backward pass alone, from recorded statistics.
+    """
+
+    code: ClassVar[str] = "N102"
+    name: ClassVar[str] = "non-finite-origin"
+    severity: ClassVar[Severity] = Severity.BREAKING
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        training = frozenset({Mode.TRAIN})
+        return (
+            Selection(kinds=frozenset({Kind.OUTPUT}), schedule=Schedule(every=5, modes=training)),
+            # Together with the loss: operations are named only where there is something to name.
+            Selection(kinds=frozenset({Kind.LOSS, Kind.FACT}), include=("total", f"{Fact.BAD_OPERATION}*"),
+                      schedule=Schedule(modes=training)),
+        )
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        tables = {kind: table_of(view, kind) for kind in ORDER}
+        bad = bad_rows(view, tables, only_nan=False)
+        operations = operation_suspicions(view)
+        if not operations and not any(rows.any() for rows in bad.values()):
+            memory["hit"] = False
+            if not len(tables[Kind.OUTPUT]):
+                yield Unjudged("no step was recorded with the outputs of its modules")
+            return
+        if memory.get("hit"):
+            yield Unjudged("what was struck first spoilt everything since")
+            return
+        memory["hit"] = True
+        origin = origin_of(tables, bad) if any(rows.any() for rows in bad.values()) else None
+        if origin is not None and origin.place in MODULES:
+            yield Symptom(
+                message=f"{origin.text}.", remedy=self._remedy(origin),
+                evidence=(origin.evidence(view.step.number),),
+                causes=ranked(*operations, narrow_suspicion(origin), *_module_suspicions(origin)),
+            )
+        elif operations:
+            names = [name for name, cause in OPERATIONS.items() if cause in {item.cause for item in operations}]
+            yield Symptom(
+                message=f"The loss became not finite in an operation of its own: {joined(names)}.",
+                remedy=_AGAINST_OPERATION[names[0]], causes=ranked(*operations),
+                evidence=tuple(Evidence(fact(Fact.BAD_OPERATION, name), view.step.number, "operation", 1.0, 0.0,
+                                        f"the operation {name} made it") for name in names),
+            )
+        else:
+            yield Unjudged("the first step that was not finite does not show in which module it became so")
+
+    @staticmethod
+    def _remedy(origin: Origin) -> str:
+        subject = origin.table.subjects[origin.row]
+        if subject.dtype == "float16":
+            return f'"{subject.key.path}" is float16, which ends at 65504: use bfloat16, or keep this layer in float32.'
+        if origin.place == "between":
+            return ("Look at the code between these two modules for log, sqrt, exp or a division; add an epsilon "
+                    "inside, or clamp what goes in.")
+        return (f'Look at "{subject.key.path}": what it was fed in that step, and whether its weights have grown; an '
+                "exponential, root or division in it wants a clamp or an epsilon.")
+
+
+_AGAINST_OPERATION = {
+    "exp": "Take torch.softmax, torch.logsumexp or the loss that works on logits, which subtract the maximum first, in "
+           "place of torch.exp.",
+    "log": "Take the loss that works on logits (cross_entropy, binary_cross_entropy_with_logits), or clamp what goes "
+           "into the logarithm: x.clamp(min=1e-8).log().",
+    "div": "Add an epsilon to what is divided by (x / (y + 1e-8)), or clamp it from below.",
+    "sqrt": "Add an epsilon inside the root: (x + 1e-12).sqrt(); the derivative of the root is infinite at 0.",
+}
+
+
+def _module_suspicions(origin: Origin) -> list[Suspicion]:
+    layer = origin.table.subjects[origin.row].layer
+    if origin.place == "between":
+        return [Suspicion(cause, weight, "it arose in the code between two modules")
+                for cause, weight in USUAL_BY_PLACE["between"]]
+    if layer == "Softmax":
+        return [Suspicion(Cause.EXP_OVERFLOW, 0.3, f"it arose in a {layer}")]
+    if origin.table.column("nan")[origin.row] == 0:
+        return [Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.2, "its outputs are infinite, not NaN: they grew too large")]
+    return []

@@ -1,0 +1,231 @@
+"""The rule about what an optimizer remembers of the gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.records import Subject
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.columns import Table, learning_rate, once, table_of
+from barograph.rules.standstill import runs_of
+from barograph.rules.suspects import ranked
+from barograph.rules.words import names, number
+from barograph.runs.view import StepView
+
+_SQUARES = ("exp_avg_sq", "square_avg", "sum")
+_MEANS = ("momentum_buffer", "exp_avg")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerState(Rule):
+    """O101: What the optimizer remembers is spoilt, forgotten, or does not follow the gradients.
+
+    What it sees: the tensors an optimizer keeps for each parameter (momentum, Adam's two moments), beside gradients and
+      weights. Sick is one of four: (1) a state that is not finite while its weight is: an infinite second moment makes
+      every further step zero, and nobody is told. (2) A second moment that is exactly zero where the gradient is not:
+      its squares underflow. (3) States that are the same to the last bit over `num_steps` recorded steps while
+      gradients reach their parameters. (4) States that are as after a first step, again and again: a momentum equal to
+      the gradient, a second moment that is one and the same small share of the gradient's square, in `num_steps`
+      recorded steps from the tenth on. Also (5): a second moment thrown up `factor` times by one step, whose gradient
+      is long back at its level; until it has decayed the steps are that much too small.
+    Why it matters: the optimizer decides how far each weight goes. With a wrong memory it goes nowhere, or astray, at
+      losses that look merely slow.
+    What to do: (1, 2) keep optimizer state in float32; (3) see that optimizer.step() is called on the optimizer that
+      holds these parameters; (4) make the optimizer once, before the loop; (5) clip gradients, and look at that batch.
+    When it is wrong: momentum 0 keeps no state. Full-batch training on a constant gradient keeps constant states; what
+      is exactly zero throughout is passed over.
+    Source: Kingma & Ba, "Adam: a method for stochastic optimization", 2015, algorithm 1.
+    """
+
+    code: ClassVar[str] = "O101"
+    name: ClassVar[str] = "optimizer-state"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    num_steps: int = parameter(3, "Recorded steps over which states must be the same, or as new.", at_least=2)
+    factor: float = parameter(100.0, "Times that one step may throw the root of a second moment up.", above=1.0)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        # Seldom: there are two tensors of state for each weight.
+        schedule = Schedule(every=100, steps=frozenset({5, 12, 14, 16, 50}), modes=frozenset({Mode.TRAIN}))
+        return tuple(Selection(kinds=frozenset({kind}), schedule=schedule)
+                     for kind in (Kind.OPTIMIZER_STATE, Kind.GRADIENT, Kind.WEIGHT))
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        states, gradients = table_of(view, Kind.OPTIMIZER_STATE), _used(view)
+        if view.step.skipped or view.step.mode is not Mode.TRAIN or not len(states) or not len(gradients):
+            yield Unjudged("no step was recorded with the optimizer's state and gradients; plain SGD keeps none")
+            return
+        owner = _rows_of(states, gradients)
+        pushed = np.where(owner >= 0, gradients.column("sum_sq")[owner], 0.0)
+        if not states.whole.all():
+            yield from _spoilt(view, states)
+            return
+        yield from self._squares_lost(view, states, pushed)
+        yield from self._standing(view, states, pushed, memory)
+        yield from self._as_new(view, states, pushed, memory)
+        yield from self._thrown_up(view, states, pushed, memory)
+
+    def _squares_lost(self, view: StepView, states: Table, pushed: NDArray[np.float64]) -> Iterable[Symptom]:
+        lost = _named(states.subjects, _SQUARES) & (states.column("sum_sq") == 0) & (pushed > 0)
+        rows = np.flatnonzero(lost)
+        if not len(rows):
+            return
+        dtype = states.subjects[int(rows[0])].dtype
+        why = f"the second moment of {names([states.paths[row] for row in rows.tolist()])} ({dtype}) is exactly zero"
+        yield _symptom(view, states, rows.tolist(), "squares lost", f"{why} where the gradient is not: its squares "
+                       "underflow", "Keep optimizer state in float32, and raise eps of the optimizer to 1e-6.",
+                       ranked(Suspicion(Cause.FP16_UNDERFLOW, 0.7, why)))
+
+    def _standing(
+        self, view: StepView, states: Table, pushed: NDArray[np.float64], memory: Memory
+    ) -> Iterable[Symptom]:
+        runs = runs_of(states, memory.setdefault("runs", {}), step=view.step.number)
+        rate = learning_rate(view)
+        still = (runs.length >= self.num_steps) & (pushed > 0) & (states.column("sum_sq") > 0)
+        rows = np.flatnonzero(still)
+        if not len(rows):
+            return
+        why = (f"{names([states.paths[row] for row in rows.tolist()])} did not change from step "
+               f"{int(runs.since[rows].min())} to {view.step.number}, although gradients came")
+        yield _symptom(view, states, rows.tolist(), "stale", why,
+                       "See that optimizer.step() is called on the optimizer that holds these parameters"
+                       + (", and that its learning rate is not 0." if rate == 0 else "."),
+                       ranked(Suspicion(Cause.STALE_OPTIMIZER, 0.5, why)))
+
+    def _as_new(self, view: StepView, states: Table, pushed: NDArray[np.float64], memory: Memory) -> Iterable[Symptom]:
+        """Yield where every state is, beside the gradient of its step, as an optimizer has it after its first step."""
+        if view.step.number < _SETTLED:
+            return
+        share = {
+            "momentum_buffer": _share(states, _named(states.subjects, ("momentum_buffer",)), "sum_sq", pushed),
+            "exp_avg": _share(states, _named(states.subjects, ("exp_avg",)), "sum_sq", pushed),
+            "squares": _share(states, _named(states.subjects, _SQUARES), "sum", pushed),
+        }
+        kept: list[dict[str, float | None]] = memory.setdefault("shares", [])
+        kept.append(share)
+        del kept[: -self.num_steps]
+        if len(kept) < self.num_steps:
+            return
+        found = [name for name in share if _is_of_a_first_step(name, [item[name] for item in kept])]
+        if not found:
+            return
+        why = (f"in {self.num_steps} recorded steps what the optimizer remembers was made of the gradient of that very "
+               "step alone")
+        rows = np.flatnonzero(_named(states.subjects, _SQUARES if "squares" in found else _MEANS))[:3].tolist()
+        yield _symptom(view, states, rows, "forgotten", why,
+                       "Make the optimizer once, before the loop; do not clear optimizer.state.",
+                       ranked(Suspicion(Cause.OPTIMIZER_STATE_LOST, 0.8, why)))
+
+    def _thrown_up(
+        self, view: StepView, states: Table, pushed: NDArray[np.float64], memory: Memory
+    ) -> Iterable[Symptom]:
+        squares = _named(states.subjects, _SQUARES)
+        if not squares.any():
+            return
+        # The sum of a second moment is about the square of the gradient's norm.
+        level, gradient = float(states.column("sum")[squares].sum()), float(pushed[squares].sum())
+        before = memory.get("level")
+        thrown = memory.get("thrown")
+        late = view.step.number > _LATE
+        if late and before is not None and thrown is None and level > self.factor**2 * before[0] > 0:
+            thrown = memory["thrown"] = [view.step.number, before[0], before[1]]
+        memory["level"] = [level, gradient]
+        if thrown is None:
+            return
+        if level < self.factor**2 * thrown[1]:
+            memory["thrown"] = None
+        elif gradient < _BACK * thrown[2]:
+            why = (f"the second moment rose {number((level / thrown[1]) ** 0.5)} times (root) by step {thrown[0]}, and "
+                   "the gradient is back at its level")
+            rows = np.flatnonzero(squares)
+            worst = rows[np.argsort(-states.column("sum")[rows], kind="stable")][:3].tolist()
+            yield _symptom(view, states, worst, "thrown up", f"{why}: steps are that much too small",
+                           "Clip gradients (torch.nn.utils.clip_grad_norm_), and look at the batches before that step.",
+                           (Suspicion(Cause.BAD_SAMPLE, 0.4, why), Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.3, why),
+                            Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.2, why)))
+
+
+_SETTLED, _LATE = 10, 50
+_BACK = 9.0
+"""Three times its level, squared."""
+_EXACTLY, _SMALL = 1e-4, 0.3
+
+
+def _used(view: StepView) -> Table:
+    """Return the gradients that the optimizer used: clipped where the script clips."""
+    clipped = table_of(view, Kind.GRADIENT_CLIPPED)
+    return clipped if len(clipped) else table_of(view, Kind.GRADIENT)
+
+
+@once
+def _parts(subjects: tuple[Subject, ...]) -> tuple[tuple[str, str], ...]:
+    """Return parameter and name of each state, as in `fc.weight[exp_avg]`."""
+    pairs = (subject.key.path.rpartition("[") for subject in subjects)
+    return tuple((head, name.removesuffix("]")) for head, _, name in pairs)
+
+
+def _named(subjects: tuple[Subject, ...], wanted: tuple[str, ...]) -> NDArray[np.bool_]:
+    return np.array([name in wanted for _, name in _parts(subjects)], bool)
+
+
+def _rows_of(states: Table, gradients: Table) -> NDArray[np.intp]:
+    """Return the row of each state's gradient; -1 where it has none that is finite."""
+    at = {path: row for row, path in enumerate(gradients.paths)}
+    return np.array([at.get(head, -1) for head, _ in _parts(states.subjects)], np.intp)
+
+
+def _share(states: Table, rows: NDArray[np.bool_], column: str, pushed: NDArray[np.float64]) -> float | None:
+    """Return what the states hold beside the squares of their gradients; None where there is nothing to compare."""
+    below = float(pushed[rows].sum())
+    return float(states.column(column)[rows].sum()) / below if below > 0 else None
+
+
+def _is_of_a_first_step(name: str, shares: list[float | None]) -> bool:
+    """Return whether the shares are one number, and one that a first step leaves.
+
+    That is 1 for SGD's momentum, which then is the gradient itself. Of Adam's moments it is (1 − beta)² and
+    (1 − beta); where a gradient is the same for long, they go to 1 instead.
+    """
+    known = [share for share in shares if share]
+    if len(known) < len(shares) or max(abs(share - known[0]) for share in known) > _EXACTLY * known[0]:
+        return False
+    return abs(known[0] - 1) < _EXACTLY if name == "momentum_buffer" else known[0] < _SMALL
+
+
+def _spoilt(view: StepView, states: Table) -> Iterable[Symptom | Unjudged]:
+    weights = table_of(view, Kind.WEIGHT)
+    if len(weights) and not weights.whole.all():
+        # N101 has it: a state is spoilt with its weight.
+        yield Unjudged("weights are not finite, and the optimizer's state with them")
+        return
+    rows = np.flatnonzero(~states.whole).tolist()
+    why = f"{names([states.paths[row] for row in rows])} is not finite, while the weights are"
+    yield _symptom(view, states, rows, "not finite", f"{why}: the steps of these weights are zero or soon NaN",
+                   "Keep optimizer state in float32; clip gradients before they are squared; restore the optimizer "
+                   "from a checkpoint before this step.",
+                   ranked(Suspicion(Cause.FP16_OVERFLOW, 0.6, why) if states.subjects[rows[0]].dtype == "float16" else
+                          Suspicion(Cause.EXPLODING_GRADIENT, 0.5, why)), severity=Severity.BREAKING)
+
+
+def _symptom(
+    view: StepView, states: Table, rows: list[int], subject: str, why: str, remedy: str,
+    causes: tuple[Suspicion, ...], *, severity: Severity | None = None,
+) -> Symptom:
+    def evidence(row: int) -> Evidence:
+        key: Key = states.subjects[row].key
+        value: Any = float(states.l2[row])
+        return Evidence(key, view.step.number, "l2", value, float("nan"), f"norm {number(value)}")
+
+    return Symptom(message=f"{why[:1].upper()}{why[1:]}.", remedy=remedy, subject=subject, causes=causes,
+                   evidence=tuple(evidence(row) for row in rows[:3]), severity=severity)

@@ -1,0 +1,63 @@
+"""What a rule says of causes, put in order, and the facts of a run that speak for one or another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from barograph.model.cause import Suspicion
+from barograph.model.facts import Fact
+from barograph.model.key import Kind
+from barograph.rules.base import Memory
+from barograph.runs.view import StepView
+
+
+def ranked(*suspicions: Suspicion | None) -> tuple[Suspicion, ...]:
+    """Return the suspicions, strongest first, each cause once (with its strongest evidence); None is passed over.
+
+    Example:
+        >>> [item.cause for item in ranked(Suspicion("a", 0.2), None, Suspicion("b", 0.9), Suspicion("a", 0.5))]
+        ['b', 'a']
+    """
+    best: dict[str, Suspicion] = {}
+    for item in suspicions:
+        if item is not None and (item.cause not in best or item.weight > best[item.cause].weight):
+            best[item.cause] = item
+    return tuple(sorted(best.values(), key=lambda item: -item.weight))
+
+
+def remember_facts(view: StepView, memory: Memory, *names: Fact) -> dict[str, float]:
+    """Take in the step's facts of these names; return all that were seen so far, by path.
+
+    Facts are recorded seldom, so what a fact said last holds until it is said again. What is remembered is as much
+    as is named: a fact about parameters names a few of them.
+    """
+    known: dict[str, float] = memory.setdefault("facts", {})
+    for key, value in view.scalars(Kind.FACT).items():
+        if key.path.partition("[")[0] in names:
+            known[key.path] = value
+    return known
+
+
+def about(known: dict[str, float], name: Fact) -> dict[str, float]:
+    """Return what the facts of one name are about, and their values; "" is the fact as a whole.
+
+    Example:
+        >>> about({"outside_optimizer": 2.0, "outside_optimizer[fc.bias]": 1.0}, Fact.OUTSIDE_OPTIMIZER)
+        {'': 2.0, 'fc.bias': 1.0}
+    """
+    found = {}
+    for path, value in known.items():
+        head, _, rest = path.partition("[")
+        if head == name:
+            found[rest.removesuffix("]")] = value
+    return found
+
+
+def said_to_be(known: dict[str, float], name: Fact) -> bool:
+    """Return whether a fact was recorded and is not 0."""
+    return any(about(known, name).values())
+
+
+def recurrent(classes: Iterable[str]) -> bool:
+    """Return whether any of these classes of modules is a recurrent one."""
+    return any(item.startswith(("LSTM", "GRU", "RNN")) for item in classes)

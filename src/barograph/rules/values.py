@@ -1,0 +1,204 @@
+"""Rules about the values in a tensor, whatever the tensor is: all zero, or spread too far or too little."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Kind
+from barograph.model.records import Subject
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.columns import Table, table_of
+from barograph.rules.kept import keep, recall
+from barograph.rules.suspects import ranked
+from barograph.rules.words import names, number, percent
+from barograph.runs.view import StepView
+
+Rows = NDArray[np.intp]
+"""Which rows of a table."""
+
+_EVERY = Schedule(every=10, modes=frozenset({Mode.TRAIN}))
+_TENSORS = (Kind.WEIGHT, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind.INPUT, Kind.OUTPUT, Kind.BATCH,
+            Kind.TARGET)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllZero(Rule):
+    """W105: A tensor has become all zero, or the batch has always been.
+
+    What it sees: the share of zeros in each tensor of the chosen `kinds`. Sick is a tensor of which `threshold` or
+      more is zero in `num_steps` recorded steps in a row, after it had been something else: weights that were pulled
+      to zero, a layer whose outputs died. A batch is sick from the start, since nobody means to feed zeros.
+    Why it matters: what is zero passes nothing on, and mostly no gradient back.
+    What to do: of weights: lower the weight decay; of outputs: see A101, and lower the learning rate; of the batch:
+      see that whole numbers are not divided as such (image // 255), and that the loader finds its files.
+    When it is wrong: layers that are switched off on purpose in the midst of training, weights that are pruned. What
+      begins at zero (biases, adapters, LayerScale, a head) is passed over until it has moved, and gradients are
+      left to W104, ReLU layers to A101.
+    Source: Amazon SageMaker Debugger's AllZero, which judged a single step.
+    """
+
+    code: ClassVar[str] = "W105"
+    name: ClassVar[str] = "all-zero"
+    severity: ClassVar[Severity] = Severity.DOUBTFUL
+
+    kinds: tuple[str, ...] = parameter(
+        ("weight", "output", "batch"), "Kinds of record that are looked at.", choices=(kind.value for kind in _TENSORS),
+    )
+    threshold: float = parameter(1.0, "Share of zeros from which a tensor counts as zero.", above=0.0, at_most=1.0)
+    num_steps: int = parameter(10, "Recorded steps in a row that it must be zero.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (Selection(kinds=frozenset(Kind(kind) for kind in self.kinds), schedule=_EVERY),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        if view.step.skipped or view.step.mode is not Mode.TRAIN:
+            yield Unjudged("no step that trained was recorded")
+            return
+        seen = 0
+        for kind in self.kinds:
+            table = table_of(view, Kind(kind))
+            if not len(table):
+                continue
+            seen += 1
+            rows = self._zero_for_long(table, memory.setdefault(kind, {}), always=kind == Kind.BATCH)
+            if len(rows):
+                yield self._symptom(table, rows, view.step.number)
+        if not seen:
+            yield Unjudged(f"no {' or '.join(self.kinds)} was recorded")
+
+    def _zero_for_long(self, table: Table, memory: Memory, *, always: bool) -> Rows:
+        zero = table.column("zeros") >= self.threshold * table.column("count")
+        if not zero.any() and not memory.get("any"):
+            # All alive, as in nearly every step: only who they are is kept, and when that changes.
+            if memory.get("alive_paths") != list(table.paths):
+                keep(memory, table.paths, length=np.zeros(len(table)), alive=np.ones(len(table)))
+                memory["alive_paths"] = list(table.paths)
+            return np.zeros(0, np.intp)
+        kept = recall(memory, table.paths, length=0.0, alive=0.0)
+        length = np.where(zero, kept["length"] + 1, 0.0)
+        alive = np.where(zero, kept["alive"], 1.0)
+        memory["any"] = bool((length > 0).any())
+        keep(memory, table.paths, length=length, alive=alive)
+        left_to_others = np.array(["ReLU" in subject.layer or _is_no_quantity(subject) for subject in table.subjects],
+                                  bool)
+        return np.flatnonzero((length >= self.num_steps) & ((alive > 0) | always) & ~left_to_others)
+
+    def _symptom(self, table: Table, rows: Rows, step: int) -> Symptom:
+        kind = table.subjects[0].key.kind
+        share = float(self.threshold)
+        which = names([table.paths[row] for row in rows.tolist()])
+        all_zero = "zero" if self.threshold == 1.0 else f"zero by {percent(share)} and more"
+        return Symptom(
+            message=f"{len(rows)} of {len(table)} {kind.value} tensors are all {all_zero} over {self.num_steps} "
+                    f"recorded steps: {which}.",
+            remedy=_AGAINST_ZERO.get(kind, "See what makes it, and with what it is called."),
+            evidence=tuple(
+                Evidence(table.subjects[row].key, step, "sparsity",
+                         float(table.column("zeros")[row] / table.column("count")[row]), share,
+                         f"{int(table.column('zeros')[row])} of {int(table.column('count')[row])} values are zero")
+                for row in rows[:3].tolist()
+            ),
+            subject=kind.value, causes=_why_zero(kind, f"{which} became all zero"),
+            severity=Severity.COSTLY if kind is Kind.BATCH else None,
+        )
+
+
+def _is_no_quantity(subject: Subject) -> bool:
+    """Return whether zeros in it are no wonder: padding, or what stands beside the first input of a model."""
+    return subject.key.kind is Kind.BATCH and (
+        "int" in subject.dtype or subject.dtype == "bool" or
+        ("[" in subject.key.path and not subject.key.path.endswith("[0]")))
+
+
+_AGAINST_ZERO = {
+    Kind.WEIGHT: "Lower the weight decay 10 times, and see that nothing sets these weights.",
+    Kind.OUTPUT: "Lower the learning rate 10 times and start again; see that what comes before is not switched off.",
+    Kind.BATCH: "See that whole numbers are not divided as such (image // 255), that images are found and decoded, and "
+                "that nothing multiplies the batch with a mask of zeros.",
+}
+
+
+def _why_zero(kind: Kind, why: str) -> tuple[Suspicion, ...]:
+    if kind is Kind.WEIGHT:
+        return (Suspicion(Cause.WEIGHT_DECAY_TOO_LARGE, 0.5, why),)
+    if kind is Kind.OUTPUT:
+        return Suspicion(Cause.DEAD_RELU, 0.4, why), Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.3, why)
+    if kind is Kind.BATCH:
+        return (Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.5, "every value of the batch is zero"),)
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorVariance(Rule):
+    """W106: The variance of a tensor is above or below what you set.
+
+    What it sees: the variance of the elements of each tensor of the chosen `kinds`, where it has more than one and all
+      are finite, against `max_threshold` and `min_threshold`.
+    Why it matters: weights that spread ever further end in infinities; those that do not spread at all are one number.
+    What to do: set the two thresholds for the layers that you know; then: initialisation for the activation that
+      follows, weight decay, normalisation layers.
+    When it is wrong: how far a tensor may spread is a matter of its task: the weights of a regression on raw numbers
+      spread by millions. So the defaults are such that it practically never speaks: set them where you mean it. What
+      goes wrong in general W102, W105 and N101 see.
+    Source: Amazon SageMaker Debugger's TensorVariance.
+    """
+
+    code: ClassVar[str] = "W106"
+    name: ClassVar[str] = "tensor-variance"
+    severity: ClassVar[Severity] = Severity.NOTE
+
+    kinds: tuple[str, ...] = parameter(
+        ("weight",), "Kinds of record that are looked at.", choices=(kind.value for kind in _TENSORS),
+    )
+    max_threshold: float = parameter(1e12, "Variance above which a tensor spreads too far.", above=0.0)
+    min_threshold: float = parameter(0.0, "Variance below which it spreads too little; 0: never.", at_least=0.0)
+    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (Selection(kinds=frozenset(Kind(kind) for kind in self.kinds), schedule=_EVERY),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        judged = 0
+        for kind in self.kinds:
+            table = table_of(view, Kind(kind))
+            several = table.whole & (table.column("count") > 1)
+            judged += int(several.sum())
+            for far, limit, subject in ((table.variance > self.max_threshold, self.max_threshold, "too far"),
+                                        (table.variance < self.min_threshold, self.min_threshold, "too little")):
+                rows = np.flatnonzero(far & several)
+                if len(rows):
+                    yield self._symptom(table, rows, limit, subject, view.step.number)
+        if not judged:
+            yield Unjudged("no finite tensor of more than one element was recorded")
+
+    @staticmethod
+    def _symptom(
+        table: Table, rows: Rows, limit: float, subject: str, step: int
+    ) -> Symptom:
+        order = rows[np.argsort(table.variance[rows], kind="stable")]
+        worst = order[::-1] if subject == "too far" else order
+        values = [(int(row), float(table.variance[row])) for row in worst[:3]]
+        kind = table.subjects[0].key.kind.value
+        why = f'the variance of "{table.paths[values[0][0]]}" is {number(values[0][1])}'
+        return Symptom(
+            message=f"{len(rows)} {kind} tensors spread {subject}: {why}.",
+            remedy="Initialise for the activation that follows (kaiming_normal_, xavier_uniform_), and lower the "
+                   "learning rate if it was well at first.",
+            evidence=tuple(Evidence(table.subjects[row].key, step, "variance", value, limit if limit else math.nan,
+                                    f"variance {number(value)}") for row, value in values),
+            subject=f"{kind} {subject}",
+            causes=ranked(Suspicion(Cause.INITIALIZATION_SCALE, 0.3, why),
+                          Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.2, why) if subject == "too far" else None),
+        )
