@@ -92,6 +92,8 @@ class Rule(ABC):
         code: A capital letter and three digits, "G101"; unique among the installed rules.
         name: Short, in lower case with hyphens, "vanishing-gradient".
         severity: How much the user loses.
+        across_attempts: The rule compares a run that was started again with what it was before: its memory lives
+            on. Of other rules it is forgotten, since steps may go back.
         needs: What must have been recorded. Each Selection must have met something for the rule to count
             as evaluated in full; alternatives stand within one Selection.
     """
@@ -99,6 +101,7 @@ class Rule(ABC):
     code: ClassVar[str]
     name: ClassVar[str]
     severity: ClassVar[Severity]
+    across_attempts: ClassVar[bool] = False
 
     patience: int = parameter(1, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
     recovery: int = parameter(3, "Judged steps in a row without the fault before a finding closes.", at_least=1)

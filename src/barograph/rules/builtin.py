@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 from barograph.rules.activations import DeadRelu, SaturatedActivation
+from barograph.rules.again import NonDeterminism
 from barograph.rules.attention import AttentionCollapse
 from barograph.rules.base import Rule
+from barograph.rules.batches import LeakyValidation, RepeatedBatch, UnshuffledData
+from barograph.rules.chance import Plateau, Underfit, WrongChance
 from barograph.rules.collapse import ActivationCollapse
+from barograph.rules.confusion import Confusion
 from barograph.rules.decay import WeightDecay
+from barograph.rules.divergence import Divergence
 from barograph.rules.exploding import ExplodingGradient
 from barograph.rules.fed import NonFiniteInput
 from barograph.rules.gradients import GradientNormSpike, VanishingGradient
-from barograph.rules.imbalance import LayerImbalance
+from barograph.rules.imbalance import ClassImbalance
 from barograph.rules.initialization import PoorWeightInitialization
+from barograph.rules.inputs import NLPSequenceRatio, NotNormalizedInput, TargetInInput
+from barograph.rules.label_range import LabelRange
+from barograph.rules.layer_imbalance import LayerImbalance
 from barograph.rules.learning_rates import LearningRate
+from barograph.rules.loop import GradientsNotReset, TrainEvalMode
 from barograph.rules.loss_scale import AmpScale
 from barograph.rules.losses import LossNotDecreasing, Overfit
+from barograph.rules.mismatch import LossMismatch
 from barograph.rules.narrow import UnderflowOverflow
 from barograph.rules.nonfinite_origin import NonFiniteOrigin
 from barograph.rules.numbers import NonFinite
 from barograph.rules.optimizer_state import OptimizerState
+from barograph.rules.overtraining import Overtraining
+from barograph.rules.parameters import ParametersAndOptimizer
+from barograph.rules.replicas import ReplicasDiverge, SameDataOnAllWorkers
+from barograph.rules.spikes import LossSpike
+from barograph.rules.trees import FeatureImportanceOverweight, TreeDepth
 from barograph.rules.updates import WeightUpdateRatio
 from barograph.rules.values import AllZero, TensorVariance
+from barograph.rules.vitals import ScriptError, StalledTraining
 from barograph.rules.weights import FrozenParameter, UnchangedTensor
 
 RULES: tuple[type[Rule], ...] = (
@@ -28,11 +44,27 @@ RULES: tuple[type[Rule], ...] = (
     SaturatedActivation,
     ActivationCollapse,
     AttentionCollapse,
+    ClassImbalance,
+    Confusion,
+    NotNormalizedInput,
+    NLPSequenceRatio,
+    RepeatedBatch,
+    UnshuffledData,
+    LabelRange,
+    LossMismatch,
+    LeakyValidation,
+    TargetInInput,
     VanishingGradient,
     GradientNormSpike,
     ExplodingGradient,
     LossNotDecreasing,
     Overfit,
+    Overtraining,
+    LossSpike,
+    Divergence,
+    Plateau,
+    WrongChance,
+    Underfit,
     NonFinite,
     NonFiniteOrigin,
     UnderflowOverflow,
@@ -41,6 +73,16 @@ RULES: tuple[type[Rule], ...] = (
     LearningRate,
     AmpScale,
     WeightDecay,
+    GradientsNotReset,
+    TrainEvalMode,
+    ReplicasDiverge,
+    SameDataOnAllWorkers,
+    NonDeterminism,
+    StalledTraining,
+    ScriptError,
+    ParametersAndOptimizer,
+    TreeDepth,
+    FeatureImportanceOverweight,
     WeightUpdateRatio,
     PoorWeightInitialization,
     UnchangedTensor,

@@ -19,6 +19,9 @@ from barograph.runs.view import StepView
 
 _AT = {name: index for index, name in enumerate(MOMENT_FIELDS)}
 
+TOTAL_LOSS = Key(Kind.LOSS, "total")
+"""The loss that `backward` starts from."""
+
 Numbers = NDArray[np.float64]
 
 
@@ -283,8 +286,7 @@ def stated_loss(view: StepView) -> tuple[Key, float] | None:
     losses = view.scalars(Kind.LOSS)
     if not losses:
         return None
-    total = Key(Kind.LOSS, "total")
-    key = total if total in losses else min(losses)
+    key = TOTAL_LOSS if TOTAL_LOSS in losses else min(losses)
     return key, losses[key]
 
 

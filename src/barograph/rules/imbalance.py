@@ -1,128 +1,189 @@
-"""The rule about layers that learn at speeds of their own."""
+"""The rule about classes that are too rare to be learnt."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
-
-import numpy as np
+from typing import Any, ClassVar
 
 from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
 from barograph.model.finding import Evidence, Severity, Symptom
-from barograph.model.key import Kind
+from barograph.model.key import Key, Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import LayerTable, table_of
-from barograph.rules.gradients import carrying, small_weights
-from barograph.rules.recovery import is_gaining
-from barograph.rules.suspects import ranked
-from barograph.rules.words import number
+from barograph.rules.clues import MOST_CLASSES, confusions_of, counts_of, labels_stand_alone
+from barograph.rules.words import number, percent
 from barograph.runs.view import StepView
-
-_APART_STEPS = 20
-"""Steps between two judgements, and before the first: at the start layers find their scales."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerImbalance(Rule):
-    """W107: Some layers are changed by orders of magnitude faster than others.
+class ClassImbalance(Rule):
+    """D101: Some classes are so rare that the model ignores them.
 
-    What it sees: the norm of each layer's update beside that of its weights, in every twentieth step. Sick is a step in
-      which the fastest layer changes `threshold` times faster than the slowest, by more than the learning rates of
-      their groups explain, while the slowest moves by less than `slow` of its norm and the fastest by more than a
-      hundred times `slow`; not where that gap is closing.
-    Why it matters: one learning rate cannot serve both: what suits the fast layers leaves the slow ones as they began.
-    What to do: normalisation layers; initialisation for the width of each layer; Adam or LAMB in place of plain SGD;
-      a parameter group of its own for the slow layers.
-    When it is wrong: layers that learn slowly on purpose. Frozen layers, layers begun at zero, embeddings and
-      normalisation layers are not judged.
-    Source: You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", 2020, on the trust
-      ratio of a layer.
+    What it sees: how often each class was the truth, added up over the recorded training steps, from `samples` labels
+      on; and what was answered, of the newest evaluation, else added up over the newest steps. Classes are out of
+      balance where the most frequent comes more than `threshold_imbalance` times as often as the rarest. That is a
+      fault where a class that rare is answered wrongly more than `threshold_misprediction` of the time while the
+      others are told well (70 %). Where no answers are recorded it is one if a single class holds half of all labels.
+      Without any imbalance, a class that is answered wrongly so often in an evaluation while the others are right to
+      90 % is a fault as well.
+    Why it matters: accuracy looks fine, because the model does well to ignore what is rare. Often the rare class is
+      what it is for.
+    What to do: weigh the loss by class (`weight=` of cross_entropy, inversely to the frequency), or draw the rare
+      classes more often (WeightedRandomSampler); judge by recall of each class, not by accuracy.
+    When it is wrong: data whose rare class does not matter. Many labels for each sample (words of a text, pixels) and
+      more than 200 classes are not judged: there some classes are always rare.
+    Source: Amazon SageMaker Debugger's ClassImbalance, which takes either condition alone, and so alarms at any
+      imbalance that the model copes with; He & Garcia, "Learning from Imbalanced Data", 2009.
     """
 
-    code: ClassVar[str] = "W107"
-    name: ClassVar[str] = "layer-imbalance"
+    code: ClassVar[str] = "D101"
+    name: ClassVar[str] = "class-imbalance"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    threshold: float = parameter(1e4, "Times that the fastest layer may be faster than the slowest.", above=1.0)
-    slow: float = parameter(1e-5, "Change by step, beside its norm, below which a layer is slow.", above=0.0)
+    samples: int = parameter(500, "Labels that must have been seen before it is judged.", at_least=1)
+    threshold_imbalance: float = parameter(
+        10.0, "How many times as often as the rarest class the most frequent one may come.", above=1.0,
+    )
+    threshold_misprediction: float = parameter(
+        0.7, "Share of a class's samples above which wrong answers are a fault.", above=0.0, below=1.0,
+    )
     patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        schedule = Schedule(every=_APART_STEPS, modes=frozenset({Mode.TRAIN}))
-        return tuple(Selection(kinds=frozenset({kind}), schedule=schedule) for kind in (Kind.UPDATE, Kind.WEIGHT))
+        return (Selection(kinds=frozenset({Kind.LABEL, Kind.CONFUSION}),
+                          schedule=Schedule(every=10, steps=frozenset(range(10)))),
+                Selection(kinds=frozenset({Kind.FACT}), include=(f"{Fact.BATCH_SIZE.value}*",),
+                          schedule=Schedule(every=0, steps=frozenset(range(3)))))
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        updates, weights = table_of(view, Kind.UPDATE).layers, table_of(view, Kind.WEIGHT).layers
-        if view.step.skipped or view.step.number < memory.get("next", _APART_STEPS):
-            yield Unjudged(f"layers are compared every {_APART_STEPS} steps, from step {_APART_STEPS} on")
+        counts, answers = counts_of(view), confusions_of(view)
+        loss = min(counts, default="")
+        if not counts or len(counts[loss]) > MOST_CLASSES:
+            yield Unjudged("no labels of a few classes were recorded")
             return
-        if updates.paths != weights.paths:
-            weights = _those_of(weights, updates.paths)
-        judged = carrying(updates) & weights.whole & (weights.column("sum_sq") > 0)
-        if judged.sum() < _LEAST_LAYERS:
-            yield Unjudged("fewer than two layers were recorded that are changed")
+        alone = labels_stand_alone(view, memory, sum(counts[loss].values()))
+        known: dict[str, Any] = memory.setdefault(loss, {"labels": {}, "answers": {}, "of": ""})
+        if view.step.mode is Mode.TRAIN:
+            _add(known["labels"], {str(name): count for name, count in counts[loss].items()})
+        elif view.step.mode is Mode.EVAL and loss in answers:
+            known.update(answers=_told(answers[loss]), of="evaluation")
+        if view.step.mode is Mode.TRAIN and loss in answers and known["of"] != "evaluation":
+            _fade(known["answers"])
+            for name, (right, of) in _told(answers[loss]).items():
+                before = known["answers"].get(name, [0.0, 0.0])
+                known["answers"][name] = [before[0] + right, before[1] + of]
+        if not alone:
+            yield Unjudged("there are many labels for each sample, whose classes come in any frequency")
             return
-        memory["next"] = view.step.number + _APART_STEPS
-        ratios = np.where(judged, updates.l2 / np.where(judged, weights.l2, 1.0), np.nan)
-        slowest, fastest = int(np.nanargmin(ratios)), int(np.nanargmax(ratios))
-        least, most = float(ratios[slowest]), float(ratios[fastest])
-        gains = is_gaining(least / most, memory)
-        if most < self.threshold * _spread_of_rates(view) * least or least > self.slow or most < _FAST * self.slow:
+        if len(known["labels"]) > MOST_CLASSES:
+            yield Unjudged(f"there are more than {MOST_CLASSES} classes, of which some are always rare")
             return
-        if gains:
-            yield Unjudged("the slowest layer is catching up")
+        total = sum(known["labels"].values())
+        if total < self.samples:
+            yield Unjudged(f"{int(total)} labels so far; it takes {self.samples}")
             return
-        why = (f"{updates.named(fastest)} changes by {number(most)} of its norm in a step, {updates.named(slowest)} by "
-               f"{number(least)}")
-        yield Symptom(
-            message=f"Layers learn at speeds far apart: {why}.",
-            remedy="Put normalisation layers in, or initialise each layer for its width; or give the slow layer a "
-                   "parameter group with a higher learning rate.",
-            evidence=(
-                Evidence(updates.keys[slowest], view.step.number, "update_ratio", least, most / self.threshold,
-                         f"changes by {number(least)} of its norm"),
-                Evidence(updates.keys[fastest], view.step.number, "update_ratio", most, least * self.threshold,
-                         f"changes by {number(most)} of its norm"),
-            ),
-            causes=_why_apart(view, slowest, fastest, updates, why),
+        yield from self._judged(view, loss, known)
+
+    def _judged(self, view: StepView, loss: str, known: Mapping[str, Any]) -> Iterable[Symptom | Unjudged]:
+        labels: dict[str, float] = known["labels"]
+        seen = {name: count for name, count in labels.items() if count > 0}
+        total = sum(seen.values())
+        most, least = max(seen, key=lambda name: seen[name]), min(seen, key=lambda name: seen[name])
+        ratio = seen[most] / seen[least]
+        ignored = self._ignored(known["answers"])
+        key = Key(Kind.LABEL, f"{loss}[{least}]")
+        if ratio > self.threshold_imbalance:
+            rare = {name for name, count in seen.items() if count * self.threshold_imbalance < seen[most]}
+            if known["answers"]:
+                missed = sorted(rare & ignored.keys(), key=lambda name: seen[name])
+                if missed:
+                    yield self._out_of_balance(view, key, seen, most, missed, ignored, ratio)
+                elif not self._are_told(known["answers"], rare):
+                    yield Unjudged("the frequent classes are not told well yet")
+            elif seen[most] >= total / 2:
+                yield self._out_of_balance(view, key, seen, most, [least], ignored, ratio)
+        elif known["of"] == "evaluation" and ignored:
+            worst = max(ignored, key=lambda name: ignored[name])
+            rest = {name: told for name, told in known["answers"].items() if name not in ignored}
+            if _recall(rest) >= _WELL:
+                yield self._mispredicted(view, loss, worst, ignored[worst], _recall(rest))
+
+    def _are_told(self, answers: Mapping[str, list[float]], rare: set[str]) -> bool:
+        return _recall({name: told for name, told in answers.items() if name not in rare}) >= _FAIRLY
+
+    def _ignored(self, answers: Mapping[str, list[float]]) -> dict[str, float]:
+        """Return the classes that are answered wrongly while the others are told, to the share of wrong answers."""
+        wrong = {name: 1 - right / of for name, (right, of) in answers.items()
+                 if of >= _LEAST_OF_A_CLASS and 1 - right / of > self.threshold_misprediction}
+        rest = {name: told for name, told in answers.items() if name not in wrong}
+        return wrong if rest and _recall(rest) >= _FAIRLY else {}
+
+    def _out_of_balance(
+        self, view: StepView, key: Key, seen: Mapping[str, float], most: str, missed: list[str],
+        ignored: Mapping[str, float], ratio: float,
+    ) -> Symptom:
+        total = sum(seen.values())
+        wrong = (f", and it is answered wrongly in {percent(ignored[missed[0]])} of its samples"
+                 if missed[0] in ignored else "")
+        weight = total / (len(seen) * seen[missed[0]])
+        return Symptom(
+            message=f"Class {missed[0]} is {percent(seen[missed[0]] / total)} of {int(total)} labels, class {most} is "
+                    f"{percent(seen[most] / total)}{wrong}.",
+            remedy=f"Weigh the loss by class: weight=total / (classes × count), which is {number(weight)} for class "
+                   f"{missed[0]} and {number(total / (len(seen) * seen[most]))} for class {most}; or draw rare classes "
+                   "more often (WeightedRandomSampler). Look at the recall of each class, not at accuracy.",
+            evidence=(Evidence(key, view.step.number, "imbalance", ratio, self.threshold_imbalance,
+                               f"the most frequent class comes {number(ratio)} times as often as the rarest"),),
+            subject="imbalance",
+            causes=(Suspicion(Cause.CLASS_IMBALANCE, 0.85 if missed[0] in ignored else 0.6,
+                              f"class {most} comes {number(ratio)} times as often as the rarest class{wrong}"),),
+        )
+
+    def _mispredicted(self, view: StepView, loss: str, name: str, wrong: float, rest: float) -> Symptom:
+        return Symptom(
+            message=f"Class {name} is answered wrongly in {percent(wrong)} of its samples, while the others are right "
+                    f"in {percent(rest)}.",
+            remedy=f"Look at the samples of class {name}, in training and in evaluation: are they labelled alike, and "
+                   "are there enough in training?",
+            evidence=(Evidence(Key(Kind.LABEL, f"{loss}[{name}]"), view.step.number, "misprediction", wrong,
+                               self.threshold_misprediction, f"{percent(wrong)} of its samples in the evaluation"),),
+            subject=f"class {name}",
+            causes=(Suspicion(Cause.LABELS_UNRELATED, 0.3, f"class {name} alone is not learnt"),
+                    Suspicion(Cause.CLASS_IMBALANCE, 0.2, "a usual suspect")),
         )
 
 
-_LEAST_LAYERS = 2
-_FAST = 100.0
+_FAIRLY, _WELL = 0.7, 0.9
+_LEAST_OF_A_CLASS = 5
+_FADES = 0.9
+"""Answers of older steps count less and less: the model learns."""
 
 
-def _those_of(weights: LayerTable, paths: tuple[str, ...]) -> LayerTable:
-    at = {path: row for row, path in enumerate(weights.paths)}
-    rows = [at.get(path, -1) for path in paths]
-    sums = np.concatenate([weights.sums, np.zeros((1, weights.sums.shape[1]))])[rows]
-    return LayerTable(paths, ("",) * len(paths), (), sums)
+def _add(into: dict[str, float], counts: Mapping[str, float]) -> None:
+    for name, count in counts.items():
+        into[name] = into.get(name, 0.0) + count
 
 
-def _spread_of_rates(view: StepView) -> float:
-    rates = [rate for rate in view.scalars(Kind.LEARNING_RATE).values() if rate > 0]
-    return max(rates) / min(rates) if rates else 1.0
+def _fade(answers: dict[str, list[float]]) -> None:
+    for told in answers.values():
+        told[0] *= _FADES
+        told[1] *= _FADES
 
 
-def _why_apart(
-    view: StepView, slowest: int, fastest: int, updates: LayerTable, why: str
-) -> tuple[Suspicion, ...]:
-    gradients = table_of(view, Kind.GRADIENT).layers
-    norms = dict(zip(gradients.paths, gradients.l2.tolist(), strict=True))
-    slow, fast = norms.get(updates.paths[slowest]), norms.get(updates.paths[fastest])
-    lost = slow is not None and fast is not None and slow < _LOST * fast
-    small = small_weights(view)
-    return ranked(
-        Suspicion(Cause.VANISHING_GRADIENT, 0.5 if lost else 0.2,
-                  f"{why}; their gradients are {number(slow)} and {number(fast)}"
-                  if lost and slow is not None and fast is not None else why),
-        Suspicion(Cause.INITIALIZATION_SCALE, 0.5 if small else 0.3,
-                  f"{why}; the weights of {small} are far too small for their width" if small else why),
-    )
+def _told(pairs: Mapping[tuple[int, int], float]) -> dict[str, list[float]]:
+    """Return for each true class how many answers were right, and of how many."""
+    told: dict[str, list[float]] = {}
+    for (truth, answer), count in pairs.items():
+        row = told.setdefault(str(truth), [0.0, 0.0])
+        row[0] += count if truth == answer else 0.0
+        row[1] += count
+    return {name: row for name, row in told.items() if row[1] > 0}
 
 
-_LOST = 1e-2
+def _recall(answers: Mapping[str, list[float]]) -> float:
+    of = sum(told[1] for told in answers.values())
+    return sum(told[0] for told in answers.values()) / of if of else 0.0

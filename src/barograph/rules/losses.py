@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, ClassVar
 
+from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.baseline import CLASS_LOSSES, baseline_of, note_truth, plain_loss, targets_stand
+from barograph.rules.clues import by_weight, goes_at_a_usual_pace, note_pace, pace_suspicions
 from barograph.rules.columns import learning_rate, stated_loss
 from barograph.rules.course import (
     Fall,
@@ -43,7 +46,9 @@ class LossNotDecreasing(Rule):
       of noise from batch to batch after some 400 steps, at 5 % after 1,200), and a slow fall beneath its noise is
       not called one. The steps in which the learning rate still rises do not count. At any time the loss should
       not be more than `increase_threshold_percent` above the best median so far (a percentage of that, or of all
-      that was gained, whichever is more, and six times what its noise explains).
+      that was gained, whichever is more, and six times what its noise explains). A rise is a fault only where a loss
+      function of torch stands alone in what is minimised: over classes, or over distances from targets that have not
+      grown. A loss of the script's own making (a policy gradient, say) may be meant to rise.
     Why it matters: a model that does not learn from its data costs as much as one that does.
     What to do: overfit one batch first. If that works, change the learning rate; if not, look at labels, at the
       loss, at what reaches the optimizer. If the loss rises after it had fallen, lower the learning rate.
@@ -94,16 +99,21 @@ class LossNotDecreasing(Rule):
             memory.clear()
             memory.update(key=str(key), losses=[], points=[])
         _follow_rate(view, memory)
+        clues = memory.setdefault("clues", {})
+        note_truth(view, clues)
+        note_pace(view, clues)
         point = self._taken(view.step.number, loss, memory)
         points: list[Any] = memory["points"]
         if point is None or view.step.number - points[0][_LAST] < self.num_steps:
             yield Unjudged(f"the losses recorded do not span {self.num_steps} steps and {self.window} more yet")
             return
-        symptom = self._rise(view, key, point, points)
-        if symptom is not None:
-            yield symptom
-        else:
+        symptom = self._rise(view, key, point, points, clues)
+        if symptom is None:
             yield from self._standstill(view, key, memory)
+        elif _may_rise(view, clues):
+            yield Unjudged("the loss is put together by the script, and may be meant to rise")
+        else:
+            yield symptom
 
     def _taken(self, step: int, loss: float, memory: Memory) -> Point | None:
         """Take the loss in; return the median it completes, None as long as it completes none."""
@@ -122,7 +132,9 @@ class LossNotDecreasing(Rule):
             del points[2 if best == 1 else 1]
         return point
 
-    def _rise(self, view: StepView, key: Key, now: Point, points: list[Any]) -> Symptom | None:
+    def _rise(
+        self, view: StepView, key: Key, now: Point, points: list[Any], clues: Mapping[str, Any]
+    ) -> Symptom | None:
         past = [item for item in points if item[_LAST] <= view.step.number - self.num_steps]
         least = min(past, key=lambda item: float(item[_VALUE]))
         step, best = int(least[_LAST]), float(least[_VALUE])
@@ -139,6 +151,12 @@ class LossNotDecreasing(Rule):
                    f"weights of step {step} if a checkpoint holds them.",
             evidence=(Evidence(key, view.step.number, "median_loss", now.value, limit, text),),
             subject="rises", since=now.first,
+            causes=by_weight([
+                Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"the loss rose from {number(best)} to "
+                          f"{number(now.value)} after it had fallen"),
+                Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.1, "a usual suspect"),
+                *(item for item in pace_suspicions(clues) if item.cause == Cause.LEARNING_RATE_TOO_HIGH),
+            ]),
         )
 
     def _standstill(self, view: StepView, key: Key, memory: Memory) -> Iterable[Symptom | Unjudged]:
@@ -154,9 +172,15 @@ class LossNotDecreasing(Rule):
             yield Unjudged(f"{len(since)} medians of {self.window} losses so far since the learning rate last rose; "
                            f"it compares {_LEAST_POINTS}")
             return
-        yield from self._compared(view, key, fall_of(since, noise=noise), whole[0].value)
+        fall = fall_of(since, noise=noise)
+        if fall is not None and fall.now - fall.before > _NOISES_OF_FALL * fall.noise > 0 and plain_loss(view) is None:
+            yield Unjudged("the loss is put together by the script, and may be meant to rise")
+            return
+        yield from self._compared(view, key, fall, whole[0].value, memory["clues"])
 
-    def _compared(self, view: StepView, key: Key, fall: Fall | None, first: float) -> Iterable[Symptom | Unjudged]:
+    def _compared(
+        self, view: StepView, key: Key, fall: Fall | None, first: float, clues: Mapping[str, Any]
+    ) -> Iterable[Symptom | Unjudged]:
         if fall is None:
             yield Unjudged("the learning rate is rising, or rose until lately")
             return
@@ -174,7 +198,7 @@ class LossNotDecreasing(Rule):
                     f"earlier (by now it should be below {fall.before - least:.4g}), {first:.4g} at the start.",
             remedy=_against_standing_loss(view),
             evidence=(Evidence(key, view.step.number, "median_loss", fall.now, fall.before - least, text),),
-            subject="does not fall", since=fall.since,
+            subject="does not fall", since=fall.since, causes=_behind_standstill(view, fall, clues),
         )
 
 
@@ -192,6 +216,36 @@ def _follow_rate(view: StepView, memory: Memory) -> None:
     rate = learning_rate(view)
     if rate is not None and rate > memory.get("peak_rate", 0.0):
         memory["peak_rate"], memory["peak_step"] = rate, view.step.number
+
+
+def _may_rise(view: StepView, clues: Mapping[str, Any]) -> bool:
+    found = plain_loss(view)
+    return found is None or not (found[0].path in CLASS_LOSSES or targets_stand(found[0].path, clues))
+
+
+def _behind_standstill(view: StepView, fall: Fall, clues: Mapping[str, Any]) -> tuple[Suspicion, ...]:
+    found = plain_loss(view)
+    loss = found[0].path if found else ""
+    baseline = baseline_of(loss, clues)
+    usual = [Suspicion(cause, 0.1, "a usual suspect")
+             for cause in (Cause.LABELS_UNRELATED, Cause.DETACHED_GRAPH, Cause.SOFTMAX_TWICE)]
+    seen = pace_suspicions(clues)
+    if baseline is not None and abs(fall.now - baseline) < _AT_BASELINE * baseline:
+        learns = goes_at_a_usual_pace(clues)
+        seen.append(Suspicion(
+            Cause.LABELS_UNRELATED, 0.45 if learns else 0.25,
+            f"the loss stands at {fall.now:.4g}, what one answer for all inputs would lose ({baseline:.4g})"
+            + (", although the weights move at a usual pace" if learns else ""),
+            "See that each label belongs to its input: shuffle both with one permutation, and look at a few pairs.",
+        ))
+    if fall.noise > _WILD * abs(fall.now):
+        seen.append(Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.3, "the loss swings wildly and does not come down"))
+    if clues.get("frozen", 0.0) >= _MOSTLY_FROZEN:
+        seen.append(Suspicion(Cause.FROZEN_PARAMETER, 0.3, f"{percent(clues['frozen'])} of the parameters are frozen"))
+    return by_weight([*seen, *usual])
+
+
+_AT_BASELINE, _WILD, _MOSTLY_FROZEN = 0.03, 0.1, 0.5
 
 
 def _against_standing_loss(view: StepView) -> str:
@@ -243,6 +297,7 @@ class Overfit(Rule):
         )
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        note_truth(view, memory.setdefault("clues", {}))
         losses = {key.path: value for key, value in view.scalars(Kind.LOSS).items() if math.isfinite(value)}
         trained: dict[str, list[float]] = memory.setdefault("trained", {})
         if view.step.mode is Mode.TRAIN:
@@ -258,7 +313,7 @@ class Overfit(Rule):
         training, validation = float(median(trained[path])), losses[path]
         trained.clear()
         best: dict[str, Any] = memory.setdefault(path, {})
-        symptom = self._compared(view, path, training, validation, best)
+        symptom = self._compared(view, path, training, validation, best, baseline_of(path, memory["clues"]))
         if symptom is not None:
             best["rose"] = True
             yield symptom
@@ -266,7 +321,8 @@ class Overfit(Rule):
             yield Unjudged(f"{len(best['validations'])} evaluations so far; it takes {self.patience + 1} to see a rise")
 
     def _compared(
-        self, view: StepView, path: str, training: float, validation: float, best: dict[str, Any]
+        self, view: StepView, path: str, training: float, validation: float, best: dict[str, Any],
+        baseline: float | None,
     ) -> Symptom | None:
         history: list[float] = best.setdefault("validations", [])
         history.append(validation)
@@ -293,7 +349,21 @@ class Overfit(Rule):
                 Evidence(Key(Kind.LOSS, path), view.step.number, "ratio", gap, self.ratio_threshold,
                          f"(validation − training) / training = {number(gap)}"),
             ),
+            causes=_behind_overfitting(was, training, baseline),
         )
+
+
+def _behind_overfitting(best: float, training: float, baseline: float | None) -> tuple[Suspicion, ...]:
+    by_heart = Suspicion(Cause.OVERFITTING, 0.6, f"validation rises while training has fallen to {number(training)}")
+    if baseline is None or best < (1 - _AT_BASELINE) * baseline:
+        return (by_heart, Suspicion(Cause.LABELS_UNRELATED, 0.05, "a usual suspect"))
+    unrelated = Suspicion(
+        Cause.LABELS_UNRELATED, 0.7,
+        f"validation was never better than one answer for all inputs ({number(baseline)}), so what was learnt holds "
+        "for the training samples alone",
+        "See that each label belongs to its input, in training and in validation: look at a few pairs.",
+    )
+    return (unrelated, by_heart)
 
 
 _MOST_TRAINED = 200

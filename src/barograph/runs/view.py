@@ -47,7 +47,7 @@ class StepView:
         attempt: How often the run had been started before; steps may go back where this goes up.
     """
 
-    __slots__ = ("_merged", "_moments", "_rows", "attempt", "group", "step")
+    __slots__ = ("_kinds", "_merged", "_moments", "_rows", "_scalars", "attempt", "group", "step")
 
     def __init__(self, step: Step, rows: Mapping[str, WorkerRows], *, group: str, attempt: int = 0) -> None:
         self.step = step
@@ -56,6 +56,8 @@ class StepView:
         self._rows = rows
         self._merged: WorkerRows | None = None
         self._moments: dict[Kind, Columns] = {}
+        self._scalars: dict[Kind, dict[Key, float]] | None = None
+        self._kinds: frozenset[Kind] | None = None
 
     @classmethod
     def of(
@@ -125,8 +127,9 @@ class StepView:
     @property
     def kinds(self) -> frozenset[Kind]:
         """Kinds of which anything was recorded in this step."""
-        merged = self._merge()
-        return frozenset(merged.table.rows_of_kind) | {key.kind for key in merged.scalars}
+        if self._kinds is None:
+            self._kinds = frozenset(self._merge().table.rows_of_kind) | self._scalars_by_kind().keys()
+        return self._kinds
 
     def columns(self, kind: Kind, *, histograms: bool = True) -> Columns:
         """Return all subjects of that kind as columns; empty ones where there is none.
@@ -173,8 +176,8 @@ class StepView:
         return self._merge().scalars.get(key)
 
     def scalars(self, kind: Kind) -> dict[Key, float]:
-        """Return the plain numbers of that kind, the means of losses among them."""
-        return {key: value for key, value in self._merge().scalars.items() if key.kind == kind}
+        """Return the plain numbers of that kind, the means of losses among them. Not to be written to."""
+        return self._scalars_by_kind().get(kind) or {}
 
     def units(self, key: Key) -> UnitSummaries | None:
         """Return the per-unit summaries of a key, merged over workers; None where none were taken."""
@@ -206,6 +209,15 @@ class StepView:
             for key in sorted(rows.tensors):
                 found[key] = (*found.get(key, ()), name)
         return found
+
+    def _scalars_by_kind(self) -> dict[Kind, dict[Key, float]]:
+        """Sort the plain numbers out once: every rule asks every step for its own few kinds."""
+        if self._scalars is None:
+            found: dict[Kind, dict[Key, float]] = {}
+            for key, value in self._merge().scalars.items():
+                found.setdefault(key.kind, {})[key] = value
+            self._scalars = found
+        return self._scalars
 
     def _merge(self) -> WorkerRows:
         if self._merged is None:

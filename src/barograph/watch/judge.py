@@ -74,8 +74,9 @@ class Judge:
 
     def new_attempt(self, worker: str) -> None:
         """Begin afresh with a worker that was started again: its steps may go back."""
-        for name in [name for name in self._memories if name.partition("|")[0] == worker]:
-            del self._memories[name]
+        if not self.rule.across_attempts:
+            for name in [name for name in self._memories if name.partition("|")[0] == worker]:
+                del self._memories[name]
         self._tracks.new_attempt(worker)
 
     def open(self) -> list[Finding]:

@@ -1,0 +1,132 @@
+"""What a model loses that gives the same answer to every input: the entropy of the labels, the variance of the targets.
+
+A model at that level has learnt nothing from its inputs, whatever its loss was at first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from barograph.model.key import Key, Kind
+from barograph.rules.clues import counts_of
+from barograph.rules.columns import TOTAL_LOSS
+from barograph.runs.view import StepView
+
+CLASS_LOSSES = frozenset(
+    {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"}
+)
+"""Names of losses over classes, in nats, whose level can be told from the labels alone."""
+
+DISTANCES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
+"""Names of losses that grow with the distance of an answer from its target."""
+
+NEVER_NEGATIVE = (CLASS_LOSSES - {"nll_loss"}) | DISTANCES
+"""Names of losses that cannot be below zero where labels and targets are what they must be."""
+
+_MOST_CLASSES = 1000
+_LEAST_LABELS = 200
+_LEAST_TARGETS = 50
+_RECENT = 3
+_MOVED = 1.5
+_MOST_MICRO_BATCHES = 16
+
+
+def plain_loss(view: StepView) -> tuple[Key, float] | None:
+    """Return the loss function's value of a step, where that alone is what is minimised; else None.
+
+    A loss that is put together of several, or made by the script itself, is none: it may mean anything, and rise.
+    That of each micro-batch may have been divided by their number.
+
+    Example:
+        >>> total, squares = Key(Kind.LOSS, "total"), Key(Kind.LOSS, "mse_loss")
+        >>> plain_loss(StepView.of(0, {total: 2.0, squares: 2.0}))[0].path
+        'mse_loss'
+        >>> plain_loss(StepView.of(0, {total: 2.7, squares: 2.0})) is None
+        True
+    """
+    losses = view.scalars(Kind.LOSS)
+    total = losses.get(TOTAL_LOSS)
+    for key in sorted(losses):
+        if key != TOTAL_LOSS and key.path in CLASS_LOSSES | DISTANCES:
+            value = losses[key]
+            if math.isfinite(value) and (total is None or _is_a_part(total, value)):
+                return key, value
+    return None
+
+
+def _is_a_part(total: float, value: float) -> bool:
+    if total == value:
+        return True
+    if total == 0 or not math.isfinite(total):
+        return False
+    times = value / total
+    return 1 <= round(times) <= _MOST_MICRO_BATCHES and abs(times - round(times)) < 1e-4 * times
+
+
+def note_truth(view: StepView, memory: dict[str, Any]) -> None:
+    """Add up the labels and targets of a step, loss by loss."""
+    for loss, counts in counts_of(view).items():
+        known: dict[str, float] = memory.setdefault("labels", {}).setdefault(loss, {})
+        if len(known) + len(counts) > 2 * _MOST_CLASSES:
+            # So many classes come in any frequency, and to remember them all would cost too much.
+            continue
+        for name, count in counts.items():
+            if count > 0:
+                known[str(name)] = known.get(str(name), 0.0) + count
+    if Kind.TARGET not in view.kinds:
+        return
+    for subject, targets in view.summaries(Kind.TARGET):
+        if targets.nonfinite or not targets.count:
+            continue
+        sums = memory.setdefault("targets", {}).setdefault(subject.key.path, {"sums": [0.0, 0.0, 0.0], "levels": []})
+        sums["sums"] = [before + now for before, now in
+                        zip(sums["sums"], (targets.count, targets.sum, targets.sum_sq), strict=True)]
+        # The first few and the last few: whether they moved between.
+        sums["levels"].append(targets.rms)
+        if len(sums["levels"]) > 2 * _RECENT:
+            del sums["levels"][_RECENT]
+
+
+def baseline_of(loss: str, memory: Mapping[str, Any]) -> float | None:
+    """Return what a constant answer would lose, by the labels and targets that were noted; None where unknown.
+
+    Example:
+        >>> memory = {"labels": {"cross_entropy": {"0": 500.0, "1": 500.0}}}
+        >>> round(baseline_of("cross_entropy", memory), 4)
+        0.6931
+    """
+    if loss in CLASS_LOSSES:
+        counts: dict[str, float] = memory.get("labels", {}).get(loss, {})
+        total = sum(counts.values())
+        if total < _LEAST_LABELS or len(counts) < 2:
+            return None
+        return -sum(count / total * math.log(count / total) for count in counts.values())
+    if loss == "mse_loss":
+        count, total, squares = memory.get("targets", {}).get(loss, {}).get("sums", (0.0, 0.0, 0.0))
+        if count < _LEAST_TARGETS:
+            return None
+        variance = float(squares / count - (total / count) ** 2)
+        # Of targets that are as good as constant the variance is what is left of cancelled digits.
+        return variance if variance > 1e-9 * squares / count else None
+    return None
+
+
+def target_level(loss: str, memory: Mapping[str, Any]) -> float | None:
+    """Return the root mean square of the targets of a loss; None where none were noted."""
+    levels = memory.get("targets", {}).get(loss, {}).get("levels")
+    return max(levels) if levels else None
+
+
+def targets_stand(loss: str, memory: Mapping[str, Any]) -> bool:
+    """Return whether the targets of a loss are known to be as large now as they were at first.
+
+    Where a model makes its own targets (Q-learning) they grow as it learns, and the loss with them.
+    """
+    levels = memory.get("targets", {}).get(loss, {}).get("levels", [])
+    if len(levels) < 2:
+        return False
+    half = len(levels) // 2
+    first, last = sorted(levels[:half]), sorted(levels[-half:])
+    return bool(last[len(last) // 2] <= _MOVED * first[len(first) // 2])

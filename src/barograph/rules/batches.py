@@ -1,0 +1,276 @@
+"""Rules about which samples come together, and which come again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact, fact
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.clues import counts_of, fact_value
+from barograph.rules.words import number, percent
+from barograph.runs.view import StepView
+
+_IN_TRAINING = frozenset({Mode.TRAIN})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatedBatch(Rule):
+    """D105: The same batch is fed again and again.
+
+    What it sees: a number that stands for the content of each batch, of steps that follow on one another. The batch is
+      repeated where that is the same `num_steps` times in a row while the loader has more than one batch. Where no
+      loader was seen, and an evaluation had more than three times as many samples as the batch, it is told as doubtful.
+    Why it matters: the model learns one batch by heart, and the rest of the data is never seen.
+    What to do: go through the loader (for batch in loader), where next(iter(loader)) gives the first batch each time.
+    When it is wrong: overfitting one batch on purpose, to see whether a model can learn. Training on all data at once
+      is let pass: the loader says so, or there is none. So are several steps on one batch before the next, as in
+      PPO, where no loader is used.
+    Source: Karpathy, "A Recipe for Training Neural Networks", 2019, on overfitting a single batch.
+    """
+
+    code: ClassVar[str] = "D105"
+    name: ClassVar[str] = "repeated-batch"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    num_steps: int = parameter(5, "Steps after one another that must have had the same batch.", at_least=2)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        # Two steps after one another each time: at a distance a loader that goes round may show one batch again.
+        digest = (f"{Fact.BATCH_DIGEST.value}*", f"{Fact.FULL_BATCH.value}*", f"{Fact.EPOCH_STEPS.value}*",
+                  f"{Fact.BATCH_SIZE.value}*")
+        return (
+            Selection(kinds=frozenset({Kind.FACT}), include=digest,
+                      schedule=Schedule(every=50, steps=frozenset(range(10)), modes=_IN_TRAINING)),
+            Selection(kinds=frozenset({Kind.FACT}), include=digest,
+                      schedule=Schedule(every=50, start=1, modes=_IN_TRAINING)),
+            Selection(kinds=frozenset({Kind.FACT}), include=(f"{Fact.BATCH_SIZE.value}*",),
+                      schedule=Schedule(modes=frozenset({Mode.EVAL}))),
+        )
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        size = fact_value(view, Fact.BATCH_SIZE)
+        if view.step.mode is Mode.EVAL and size:
+            memory["evaluated"] = max(size, memory.get("evaluated", 0.0))
+        digest = fact_value(view, Fact.BATCH_DIGEST)
+        if view.step.mode is not Mode.TRAIN or digest is None:
+            yield Unjudged("no batch of a training step was told by its content")
+            return
+        if size:
+            memory["size"] = size
+        for name in (Fact.FULL_BATCH, Fact.EPOCH_STEPS):
+            value = fact_value(view, name)
+            if value is not None:
+                memory[name.value] = value
+        known: list[float] = memory.setdefault("last", [-2, -1.0])
+        follows, same = view.step.number == known[0] + 1, digest == known[1]
+        memory["last"] = [view.step.number, digest]
+        if not same:
+            memory.update(same=1, since=view.step.number)
+            return
+        if not follows:
+            yield Unjudged("the step before was not recorded, and further apart a batch may come again")
+            return
+        memory["same"] = memory.get("same", 1) + 1
+        if memory["same"] < self.num_steps:
+            yield Unjudged(f"{memory['same']} batches in a row were the same; it waits for {self.num_steps}")
+            return
+        yield from self._repeated(view, digest, memory)
+
+    def _repeated(self, view: StepView, digest: float, memory: Mapping[str, Any]) -> Iterable[Symptom | Unjudged]:
+        batches = memory.get(Fact.EPOCH_STEPS.value)
+        if memory.get(Fact.FULL_BATCH.value) or batches == 1:
+            return
+        if batches is not None or memory.get(Fact.FULL_BATCH.value) is not None:
+            loader = f", of {int(batches)} that the loader has" if batches else ""
+            yield self._symptom(view, digest, memory, loader, 0.9, Severity.COSTLY)
+        elif memory.get("evaluated", 0.0) > _FAR_MORE * memory.get("size", float("inf")):
+            beside = (f", of {int(memory['size'])} samples, while {int(memory['evaluated'])} were evaluated")
+            yield self._symptom(view, digest, memory, beside, 0.5, Severity.DOUBTFUL)
+        else:
+            yield Unjudged("no loader was seen, and training on all data at once looks the same")
+
+    def _symptom(
+        self, view: StepView, digest: float, memory: Mapping[str, Any], beside: str, weight: float, severity: Severity
+    ) -> Symptom:
+        seen = f"the same batch was fed in {memory['same']} steps in a row"
+        return Symptom(
+            message=f"The same batch is fed again and again: since step {memory['since']} no other was recorded"
+                    f"{beside}.",
+            remedy="Go through the loader (for batch in loader: …): next(iter(loader)) begins anew each time.",
+            evidence=(Evidence(fact(Fact.BATCH_DIGEST), view.step.number, "batch_digest", digest, digest, seen),),
+            since=memory["since"], severity=severity, causes=(Suspicion(Cause.REPEATED_BATCH, weight, seen),),
+        )
+
+
+_FAR_MORE = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnshuffledData(Rule):
+    """D106: Batches come sorted by label.
+
+    What it sees: how many classes are among the labels of each step, beside how many a random draw of that size would
+      hold, by how often each class came so far. A batch is uniform where it holds at most half of that. Data are
+      unshuffled where `share` of the last `window` recorded batches are uniform, and uniform batches have been of
+      three different classes (of two, where there are but two).
+    Why it matters: the model runs after the class that comes just now and forgets the others; batch normalisation
+      sees one class at a time.
+    What to do: DataLoader(…, shuffle=True), or shuffle inputs and labels with one permutation in each epoch.
+    When it is wrong: class after class on purpose (continual learning). The same order in every epoch, without
+      sorting, is let pass, and so are trainings with several optimizers.
+    Source: Bottou, "Stochastic Gradient Descent Tricks", 2012, section 4.2: randomly shuffle the training examples.
+    """
+
+    code: ClassVar[str] = "D106"
+    name: ClassVar[str] = "unshuffled-data"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    share: float = parameter(0.75, "Share of the last batches that must be uniform.", above=0.0, at_most=1.0)
+    window: int = parameter(20, "Recorded batches that are looked at.", at_least=5)
+    least_labels: int = parameter(8, "Labels that a batch must have to be judged.", at_least=2)
+    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (Selection(kinds=frozenset({Kind.LABEL}),
+                          schedule=Schedule(every=10, steps=frozenset(range(0, 20, 2)), modes=_IN_TRAINING)),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        if view.step.mode is not Mode.TRAIN or view.step.optimizer:
+            yield Unjudged("no step of a training with one optimizer was recorded")
+            return
+        counts = counts_of(view)
+        loss = min(counts, default="")
+        now = {str(name): count for name, count in counts.get(loss, {}).items() if count > 0}
+        size = sum(now.values())
+        if size < self.least_labels:
+            yield Unjudged(f"no step was recorded with {self.least_labels} labels or more")
+            return
+        known: dict[str, float] = memory.setdefault("labels", {})
+        if len(known) > _MOST_CLASSES:
+            yield Unjudged(f"there are more than {_MOST_CLASSES} classes")
+            return
+        for name, count in now.items():
+            known[name] = known.get(name, 0.0) + count
+        expected = _classes_in_a_draw(known, size)
+        uniform = len(now) <= expected / 2
+        recent: list[int] = memory.setdefault("recent", [])
+        recent.append(int(uniform or len(known) == 1))
+        del recent[: -self.window]
+        chief = max(now, key=lambda name: now[name])
+        chiefs: list[str] = memory.setdefault("chiefs", [])
+        if (uniform or len(known) == 1) and chief not in chiefs and len(chiefs) < _MOST_CLASSES:
+            chiefs.append(chief)
+        if len(recent) < _LEAST_BATCHES or len(known) < 2:
+            yield Unjudged("too few batches, or only one class, were recorded so far")
+            return
+        share = sum(recent) / len(recent)
+        if share >= self.share and len(chiefs) >= min(3, len(known)) and uniform:
+            yield self._symptom(view, loss, now, len(known), expected, share)
+        elif share >= self.share:
+            yield Unjudged("batches are uniform, of one class so far")
+
+    def _symptom(
+        self, view: StepView, loss: str, now: Mapping[str, float], classes: int, expected: float, share: float
+    ) -> Symptom:
+        chief = max(now, key=lambda name: now[name])
+        seen = f"{percent(share)} of the last batches hold a class or two, of {classes} that came so far"
+        return Symptom(
+            message=f"Batches come sorted by label: the {int(sum(now.values()))} labels of step {view.step.number} are "
+                    f"of {len(now)} {'class' if len(now) == 1 else 'classes'}, where a shuffled batch would hold about "
+                    f"{number(expected)}.",
+            remedy="Shuffle the training data: DataLoader(…, shuffle=True), or one permutation for inputs and labels "
+                   "in each epoch.",
+            evidence=(Evidence(Key(Kind.LABEL, f"{loss}[{chief}]"), view.step.number, "classes_in_batch",
+                               float(len(now)), expected / 2, seen),),
+            causes=(Suspicion(Cause.UNSHUFFLED_DATA, 0.85, seen),),
+        )
+
+
+_MOST_CLASSES = 1000
+_LEAST_BATCHES = 5
+
+
+def _classes_in_a_draw(counts: Mapping[str, float], size: float) -> float:
+    """Return how many classes a random draw of `size` labels holds on average."""
+    total = sum(counts.values())
+    return math.fsum(1 - (1 - count / total) ** size for count in counts.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakyValidation(Rule):
+    """D109: Samples of the evaluation are samples of the training.
+
+    What it sees: in each evaluation the share of its samples that are, to the last bit, samples of a recorded
+      training step. A leak is a share above `threshold`. Where what was seen again is nearly all of the training
+      samples that are known, the training set itself was evaluated, on purpose: that is let pass.
+    Why it matters: validation then tells how well the model remembers, not how well it will do.
+    What to do: split before anything else (train_test_split, random_split), by person or document where several
+      samples come from one; take duplicates out before the split.
+    When it is wrong: data with few different values, whose samples are equal by chance; a part of the training set
+      evaluated on purpose. A share below 90 % is told as doubtful therefore.
+    Source: Kaufman, Rosset & Perlich, "Leakage in Data Mining", 2011.
+    """
+
+    code: ClassVar[str] = "D109"
+    name: ClassVar[str] = "leaky-validation"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    threshold: float = parameter(0.1, "Share of samples seen in training that is let pass.", at_least=0.0, below=1.0)
+    least_samples: int = parameter(20, "Samples that the evaluation must have.", at_least=1)
+    patience: int = parameter(2, "Evaluations in a row that must show the fault before a finding opens.", at_least=1)
+    recovery: int = parameter(2, "Evaluations in a row without the fault before a finding closes.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        # Beside these the recording must know the samples of training steps: it does from the first steps on.
+        names = (Fact.SEEN_IN_TRAINING, Fact.SAMPLES_KNOWN, Fact.BATCH_SIZE)
+        return (Selection(kinds=frozenset({Kind.FACT}), include=tuple(f"{name.value}*" for name in names),
+                          schedule=Schedule(modes=frozenset({Mode.EVAL}))),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        share, known = fact_value(view, Fact.SEEN_IN_TRAINING), fact_value(view, Fact.SAMPLES_KNOWN)
+        if view.step.mode is not Mode.EVAL or share is None or not known:
+            yield Unjudged("no evaluation was recorded whose samples could be compared with those of training")
+            return
+        size = _evaluated(view)
+        if size is not None and size < self.least_samples:
+            yield Unjudged(f"the evaluation had fewer than {self.least_samples} samples")
+            return
+        if share <= self.threshold:
+            return
+        if size is not None and share * size >= _WHOLE * known:
+            yield Unjudged("the training samples themselves were evaluated")
+            return
+        told = f"{percent(share)} of the evaluation's samples were samples of training steps"
+        sure = share >= _NEARLY_ALL and size is not None
+        yield Symptom(
+            message=f"{told[0].upper()}{told[1:]}, to the last bit.",
+            remedy="Split before anything else, and take duplicates out before the split: set(train_ids) & "
+                   "set(val_ids) must be empty.",
+            evidence=(Evidence(fact(Fact.SEEN_IN_TRAINING), view.step.number, "share", share, self.threshold,
+                               f"compared with {int(known)} samples of training"),),
+            severity=Severity.COSTLY if sure else Severity.DOUBTFUL,
+            causes=(Suspicion(Cause.LEAKY_VALIDATION, 0.9 if sure else 0.7, told),),
+        )
+
+
+_WHOLE, _NEARLY_ALL = 0.8, 0.9
+
+
+def _evaluated(view: StepView) -> float | None:
+    """Return how many samples an evaluation had; None where that was not recorded."""
+    size = fact_value(view, Fact.BATCH_SIZE)
+    if size is not None:
+        return size
+    counts = counts_of(view)
+    return sum(counts[min(counts)].values()) if counts else None

@@ -1,0 +1,136 @@
+"""The rule about classes that are taken for one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.clues import confusions_of
+from barograph.rules.words import percent
+from barograph.runs.view import StepView
+
+Counts = Mapping[int, float]
+"""How often each class was the answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confusion(Rule):
+    """D102: The model takes one class for another.
+
+    What it sees: of each evaluation the confusion matrix, each row (one true class) divided by its sum. A fault is a
+      share on the diagonal below `min_diag`, or off the diagonal above `max_off_diag`, of a class with at least
+      `samples` samples. With `category_no` set, only the first so many classes are looked at. Where nearly all classes
+      are answered as the class that stands so many places beside them, labels are shifted, and that is told apart.
+    Why it matters: the mean accuracy hides that two classes are as one; shifted labels make a good model look useless.
+    What to do: look at samples of the two classes, and at how class names become numbers, in training and evaluation.
+    When it is wrong: classes that truly look alike. The defaults speak only where a class is hardly ever right and
+      nearly always taken for one other; Amazon's (0.9 and 0.1) fire on nearly every model that is still learning.
+    Source: Amazon SageMaker Debugger's Confusion, whose documented normalisation (diagonal by column, the rest by row)
+      cannot be meant literally.
+    """
+
+    code: ClassVar[str] = "D102"
+    name: ClassVar[str] = "confusion"
+    severity: ClassVar[Severity] = Severity.NOTE
+
+    category_no: int = parameter(0, "Classes that are looked at; 0: all.", at_least=0)
+    min_diag: float = parameter(0.02, "Share of right answers below which a class is confused.",
+                                at_least=0.0, at_most=1.0)
+    max_off_diag: float = parameter(0.95, "Share of one wrong answer above which a class is confused.",
+                                    at_least=0.0, at_most=1.0)
+    samples: int = parameter(20, "Samples that a class must have.", at_least=1)
+    rest_diag: float = parameter(0.8, "Share of right answers that all other classes must have together.",
+                                 at_least=0.0, at_most=1.0)
+    patience: int = parameter(2, "Evaluations in a row that must show the fault before a finding opens.", at_least=1)
+    recovery: int = parameter(2, "Evaluations in a row without the fault before a finding closes.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (Selection(kinds=frozenset({Kind.CONFUSION}), schedule=Schedule(modes=frozenset({Mode.EVAL}))),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        answers = confusions_of(view) if view.step.mode is Mode.EVAL else {}
+        judged = False
+        for loss, pairs in answers.items():
+            rows = _rows(pairs, self.samples, self.category_no)
+            if not rows:
+                continue
+            judged = True
+            shift = _shift(rows)
+            if shift:
+                yield self._shifted(view, loss, shift, rows)
+            else:
+                yield from self._confused(view, loss, rows)
+        if not judged:
+            yield Unjudged(f"no evaluation was recorded with {self.samples} samples of a class")
+
+    def _confused(self, view: StepView, loss: str, rows: Mapping[int, Counts]) -> Iterable[Symptom]:
+        for truth, row in rows.items():
+            of = sum(row.values())
+            right = row.get(truth, 0.0) / of
+            answer = max((name for name in row if name != truth), key=lambda name: row[name], default=truth)
+            wrong = row[answer] / of if answer != truth else 0.0
+            if right >= self.min_diag and wrong <= self.max_off_diag:
+                continue
+            others = [(other.get(name, 0.0), sum(other.values())) for name, other in rows.items() if name != truth]
+            rest = sum(item[0] for item in others) / sum(item[1] for item in others) if others else 0.0
+            if rest < self.rest_diag:
+                continue
+            by_diagonal = right < self.min_diag
+            yield Symptom(
+                message=f"Class {truth} is right in {percent(right)} of its {int(of)} samples, and taken for class "
+                        f"{answer} in {percent(wrong)}; the others are right in {percent(rest)}.",
+                remedy=f"Look at samples of classes {truth} and {answer}, and at how their names become numbers, in "
+                       "training and in evaluation.",
+                evidence=(Evidence(Key(Kind.CONFUSION, f"{loss}[{truth},{answer}]"), view.step.number,
+                                   "diagonal" if by_diagonal else "off_diagonal", right if by_diagonal else wrong,
+                                   self.min_diag if by_diagonal else self.max_off_diag,
+                                   f"{percent(wrong)} of class {truth}"),),
+                subject=f"class {truth}",
+                causes=(Suspicion(Cause.LABELS_UNRELATED, 0.3, f"class {truth} is answered as class {answer}"),
+                        Suspicion(Cause.CLASS_IMBALANCE, 0.2, "a usual suspect")),
+            )
+
+    def _shifted(self, view: StepView, loss: str, shift: int, rows: Mapping[int, Counts]) -> Symptom:
+        shares = [row.get(truth + shift, 0.0) / sum(row.values()) for truth, row in rows.items()]
+        share = sorted(shares)[len(shares) // 2]
+        return Symptom(
+            message=f"In the evaluation nearly every class is answered as the class {abs(shift)} "
+                    f"{'above' if shift > 0 else 'below'} it ({percent(share)} of the median class).",
+            remedy="Count classes alike in training and in evaluation: one of the two is shifted.",
+            evidence=(Evidence(Key(Kind.CONFUSION, f"{loss}[{min(rows)},{min(rows) + shift}]"), view.step.number,
+                               "off_diagonal", share, _SHIFTED, f"answers are {shift:+d} from the labels"),),
+            subject="shifted", severity=Severity.COSTLY,
+            causes=(Suspicion(Cause.LABELS_OFF_BY_ONE, 0.85, f"answers are {shift:+d} from the labels"),),
+        )
+
+
+_SHIFTED = 0.7
+_LEAST_CLASSES = 3
+
+
+def _rows(pairs: Mapping[tuple[int, int], float], samples: int, category_no: int) -> dict[int, dict[int, float]]:
+    """Return each true class with enough samples, to how often each class was the answer."""
+    rows: dict[int, dict[int, float]] = {}
+    for (truth, answer), count in pairs.items():
+        if count > 0 and (not category_no or truth < category_no):
+            rows.setdefault(truth, {})[answer] = count
+    return {truth: row for truth, row in sorted(rows.items()) if sum(row.values()) >= samples}
+
+
+def _shift(rows: Mapping[int, Counts]) -> int:
+    """Return how far answers stand from their labels, where they do for nearly all classes alike; else 0."""
+    if len(rows) < _LEAST_CLASSES:
+        return 0
+    shifts = [max(row, key=lambda name: row[name]) - truth for truth, row in rows.items()]
+    common = max(set(shifts), key=shifts.count)
+    alike = [row.get(truth + common, 0.0) / sum(row.values()) >= _SHIFTED for truth, row in rows.items()]
+    # The class at one end has no neighbour.
+    return common if sum(alike) >= max(_LEAST_CLASSES - 1, len(rows) - max(1, len(rows) // 5)) else 0

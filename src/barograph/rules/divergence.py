@@ -1,0 +1,201 @@
+"""The rule about a loss that runs away: upwards, or below a zero that it cannot cross."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+from typing import ClassVar
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.baseline import (
+    CLASS_LOSSES,
+    NEVER_NEGATIVE,
+    baseline_of,
+    note_truth,
+    plain_loss,
+    target_level,
+)
+from barograph.rules.clues import batch_reach, by_weight, fact_value, facts_about, note_pace, pace_suspicions
+from barograph.rules.columns import TOTAL_LOSS, learning_rate, stated_loss
+from barograph.rules.words import lower_rate, number, sentence
+from barograph.runs.view import StepView
+
+
+@dataclass(frozen=True, kw_only=True)
+class Divergence(Rule):
+    """L105: The loss runs away: far above where it began, or below a zero that it cannot cross.
+
+    What it sees: the median of the last `window` training losses. It has run away upwards where it is `factor` times
+      what training began with (or what one answer for all inputs would lose, if that is more). For losses over
+      distances the measure is ten times the mean square of the targets where those were recorded; where it is not
+      known what the loss can reach, `unknown_factor` times the beginning. Below zero it has run away where a loss
+      function that cannot be negative is, or where the script minimises the negative of one; or where a loss of
+      unknown making falls to −`unknown_factor` times its beginning.
+    Why it matters: what has been learnt is lost, and the next stop is NaN. A loss with the wrong sign trains the model
+      to be as wrong as it can.
+    What to do: lower the learning rate, warm it up, clip gradients; take the minus away, or minimise the loss itself.
+    When it is wrong: a negative loss on purpose, as in attacks on a model (trainings with several optimizers, as
+      adversarial ones are, are not judged). Losses whose targets the model makes itself, as in Q-learning, grow with
+      them; where targets are not recorded, only growth by `unknown_factor` is called a fault.
+    Source: Goodfellow, Bengio & Courville, "Deep Learning", 2016, section 8.2.4, on cliffs and steps that are too
+      large.
+    """
+
+    code: ClassVar[str] = "L105"
+    name: ClassVar[str] = "divergence"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    factor: float = parameter(3.0, "How many times above its beginning a loss over classes must be.", above=1.0)
+    unknown_factor: float = parameter(1000.0, "The same for a loss of which nothing is known.", above=1.0)
+    window: int = parameter(5, "Recorded losses whose median is taken.", at_least=1)
+    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    recovery: int = parameter(10, "Judged steps in a row without the fault before a finding closes.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=frozenset({Mode.TRAIN}))),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        found = stated_loss(view)
+        if found is None or view.step.mode is not Mode.TRAIN or not math.isfinite(found[1]):
+            yield Unjudged("no training loss was recorded that is finite")
+            return
+        if view.step.optimizer:
+            yield Unjudged("with several optimizers losses pull against each other, as in adversarial training")
+            return
+        clues = memory.setdefault("clues", {})
+        note_truth(view, clues)
+        note_pace(view, clues)
+        negative = _below_zero(view)
+        if negative is not None:
+            yield negative
+            return
+        key, loss = found
+        losses: list[float] = memory.setdefault("losses", [])
+        losses.append(loss)
+        del losses[: -self.window]
+        if len(losses) < self.window:
+            yield Unjudged(f"{len(losses)} losses so far; it takes the median of {self.window}")
+            return
+        # The second least of the first few, or the first: those of a training that runs away at once are large.
+        start = memory.setdefault("start", max(losses[0], sorted(losses)[min(1, len(losses) - 1)]))
+        now = median(losses)
+        limit = self._limit(view, start, clues)
+        if now > limit:
+            yield self._above(view, key, now, start, limit, memory)
+        elif plain_loss(view) is None and now < -self.unknown_factor * max(1.0, abs(start)):
+            yield self._bottomless(view, key, now, start)
+
+    def _limit(self, view: StepView, start: float, clues: Memory) -> float:
+        found = plain_loss(view)
+        loss = found[0].path if found else ""
+        if loss in CLASS_LOSSES:
+            classes = fact_value(view, Fact.CLASSES)
+            if classes:
+                clues["classes"] = classes
+            chance = math.log(clues["classes"]) if clues.get("classes", 0.0) > 1 else 0.0
+            return self.factor * max(start, baseline_of(loss, clues) or 0.0, chance, _LEAST_OF_CLASSES)
+        level = target_level(loss, clues)
+        if level:
+            return _OVER_TARGETS * max(start, level**2 if loss == "mse_loss" else level)
+        return self.unknown_factor * max(abs(start), 1.0)
+
+    def _above(
+        self, view: StepView, key: Key, now: float, start: float, limit: float, memory: Memory
+    ) -> Symptom:
+        rate = learning_rate(view) or memory["clues"].get("rate")
+        slower = sentence(lower_rate(rate, 10))
+        return Symptom(
+            message=f"The loss has run away: it is {number(now)}, and began with {number(start)}.",
+            remedy=f"{slower} and start again, warm it up over the first hundred steps, and clip gradients "
+                   "(torch.nn.utils.clip_grad_norm_ before optimizer.step).",
+            evidence=(Evidence(key, view.step.number, "median_loss", now, limit,
+                               f"median of the last {self.window} losses; {number(start)} at first"),),
+            subject="runs away", causes=_behind_rise(view, memory, slower),
+        )
+
+    def _bottomless(self, view: StepView, key: Key, now: float, start: float) -> Symptom:
+        return Symptom(
+            message=f"The loss falls without end: it is {number(now)}, and began with {number(start)}.",
+            remedy="See that the loss has a least value: a minus too many, or a term that nothing holds, lets it fall "
+                   "for ever.",
+            evidence=(Evidence(key, view.step.number, "median_loss", now,
+                               -self.unknown_factor * max(1.0, abs(start)), f"{number(start)} at first"),),
+            subject="below zero", severity=Severity.DOUBTFUL,
+            causes=(Suspicion(Cause.LOSS_SIGN, 0.5, "the loss falls far below zero"),
+                    Suspicion(Cause.WRONG_LOSS, 0.2, "a usual suspect")),
+        )
+
+
+_LEAST_OF_CLASSES = 2.0
+"""The first few samples of a small batch may all be easy ones."""
+_OVER_TARGETS = 10.0
+_FAR_INPUT, _HEAVY_MOMENTUM = 30.0, 0.99
+
+
+def _below_zero(view: StepView) -> Symptom | None:
+    """Return what is wrong with a loss that cannot be negative and is; None where none is."""
+    losses = view.scalars(Kind.LOSS)
+    total = losses.get(TOTAL_LOSS)
+    for key in sorted(losses):
+        value = losses[key]
+        if key == TOTAL_LOSS or key.path not in NEVER_NEGATIVE | {"nll_loss"} or not math.isfinite(value):
+            continue
+        if key.path in NEVER_NEGATIVE and total is not None and value > 0 and abs(total + value) <= 1e-5 * value:
+            return Symptom(
+                message=f"The script minimises the negative of {key.path}: the loss is {number(total)}, so the model "
+                        "learns to be as wrong as it can.",
+                remedy=f"Take the minus away: call backward on {key.path} itself.",
+                evidence=(Evidence(TOTAL_LOSS, view.step.number, "loss", total, 0.0,
+                                   f"{key.path} is {number(value)}"),),
+                subject="below zero",
+                causes=(Suspicion(Cause.LOSS_SIGN, 0.9, f"backward starts from −{key.path}"),),
+            )
+        if value < 0:
+            return _impossible(view, key, value)
+    return None
+
+
+def _impossible(view: StepView, key: Key, value: float) -> Symptom:
+    if key.path == "nll_loss":
+        causes: tuple[Suspicion, ...] = (
+            Suspicion(Cause.LOGITS_AS_PROBABILITIES, 0.7, "log-probabilities are never above zero, so that "
+                      "what nll_loss was handed are none", "Put log_softmax before it, or use cross_entropy."),
+        )
+        remedy = "nll_loss wants log-probabilities: put torch.log_softmax(outputs, 1) before it, or use cross_entropy."
+    elif key.path.startswith("binary_cross_entropy"):
+        causes = (Suspicion(Cause.LABELS_OFF_BY_ONE, 0.5, "below zero it can only be with targets outside 0 to 1"),
+                  Suspicion(Cause.WRONG_LOSS, 0.3, "targets outside 0 to 1 are not what this loss is for"))
+        remedy = "See that targets are 0 or 1 (or between): classes 1 and 2, −1 and 1, or 0 to 255 are not."
+    else:
+        causes = (Suspicion(Cause.WRONG_LOSS, 0.5, f"{key.path} cannot be negative with weights and targets that "
+                            "are not"),)
+        remedy = "See that weights of classes or samples, and targets that are shares, are not below zero."
+    return Symptom(
+        message=f"{key.path} is {number(value)}, below zero, where it cannot be if all is well.", remedy=remedy,
+        evidence=(Evidence(key, view.step.number, "loss", value, 0.0, "it cannot be negative"),),
+        subject="below zero", causes=causes,
+    )
+
+
+def _behind_rise(view: StepView, memory: Memory, slower: str) -> tuple[Suspicion, ...]:
+    momentum = max(facts_about(view, Fact.MOMENTUM).values(), default=memory.get("momentum", 0.0))
+    reach = batch_reach(view)
+    return by_weight([
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.5, "the loss is far above where it began", f"{slower}."),
+        *(item for item in pace_suspicions(memory["clues"]) if item.cause == Cause.LEARNING_RATE_TOO_HIGH),
+        Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.4 if reach > _FAR_INPUT else 0.1,
+                  f"inputs reach {number(reach)}" if reach > _FAR_INPUT else "a usual suspect"),
+        Suspicion(Cause.MOMENTUM_WRONG, 0.55 if momentum > _HEAVY_MOMENTUM else 0.05,
+                  f"momentum is {number(momentum)}" if momentum > _HEAVY_MOMENTUM else "a usual suspect"),
+        Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.15, "a usual suspect"),
+        Suspicion(Cause.LOSS_SIGN, 0.1, "a usual suspect"),
+    ])

@@ -1,0 +1,321 @@
+"""Rules about what a model is fed: its scale, its padding, and whether it gives the answer away."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from barograph.errors import SettingsError
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact, fact
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.records import Subject
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.model.summary import UNIT_FIELDS
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.clues import counts_of, fact_value, facts_about
+from barograph.rules.columns import Numbers, table_of
+from barograph.rules.words import number, percent
+from barograph.runs.view import StepView
+
+_AT = {name: index for index, name in enumerate(UNIT_FIELDS)}
+_IN_TRAINING = frozenset({Mode.TRAIN})
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotNormalizedInput(Rule):
+    """D103: The inputs are far from zero mean and unit variance.
+
+    What it sees: what the model is fed, channel by channel of images and feature by feature of tables, over at least
+      `threshold_samples` values of each. A channel is off where its mean is beyond ±`threshold_mean` or its standard
+      deviation above `threshold_std`; features are, together, where the greatest standard deviation is more than
+      `threshold_scale` times the least (of those that are zero in less than half of the samples and not constant).
+      Models that begin with a normalisation layer or an embedding are let pass, and those that scale inside:
+      where the first layer answers as if it had been fed values far smaller than those recorded.
+    Why it matters: the first layer's gradient is as large as its inputs, so no learning rate fits it and the others.
+    What to do: subtract the mean and divide by the standard deviation of the training data, channel by channel; or put
+      a BatchNorm in front.
+    When it is wrong: first layers made for raw values (a division inside a module of one's own that is not the first
+      to be called). Inputs of whole numbers (words, categories, raw bytes) are not judged.
+    Source: LeCun, Bottou, Orr & Müller, "Efficient BackProp", 1998, section 4.3; Amazon SageMaker Debugger's
+      CheckInputImages (NotNormalizedInput), whose `threshold_mean` is 0.2 and which never looks at the variance: by
+      that measure most healthy programs are off.
+    """
+
+    code: ClassVar[str] = "D103"
+    name: ClassVar[str] = "input-not-normalized"
+    severity: ClassVar[Severity] = Severity.DOUBTFUL
+
+    threshold_mean: float = parameter(30.0, "Magnitude of a channel's mean that is let pass.", above=0.0)
+    threshold_std: float = parameter(30.0, "Standard deviation of a channel that is let pass.", above=0.0)
+    threshold_scale: float = parameter(1000.0, "Ratio of two features' standard deviations let pass.", above=1.0)
+    threshold_samples: int = parameter(500, "Values of each channel before it is judged.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        first = frozenset(range(10))
+        return (
+            Selection(kinds=frozenset({Kind.BATCH}), units=True,
+                      schedule=Schedule(every=50, steps=first, modes=_IN_TRAINING)),
+            # What the first layer made of it, and whether it is one that normalises.
+            Selection(kinds=frozenset({Kind.OUTPUT}), schedule=Schedule(every=0, steps=frozenset({3}),
+                                                                        modes=_IN_TRAINING)),
+        )
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        if view.step.mode is not Mode.TRAIN:
+            yield Unjudged("only evaluations were recorded")
+            return
+        first = _first_answer(view)
+        if first is not None:
+            memory["first"] = first
+        judged = False
+        for subject, count, columns in _channels(view):
+            sums = _gathered(memory, subject.key, count, columns)
+            if sums[0] < self.threshold_samples:
+                continue
+            if "first" not in memory:
+                yield Unjudged("no layer's output was recorded yet: whether the model scales its input is not known")
+                return
+            judged = True
+            symptom = self._compared(view, subject.key, sums, memory["first"])
+            if symptom is not None:
+                yield symptom
+        if not judged:
+            yield Unjudged(f"fewer than {self.threshold_samples} values of each channel of a float input were recorded")
+
+    def _compared(self, view: StepView, key: Key, sums: tuple[float, Numbers], first: list[Any]) -> Symptom | None:
+        layer, reached = first
+        count, columns = sums
+        mean, square = columns[:, 0] / count, columns[:, 1] / count
+        std = np.sqrt(np.maximum(square - mean**2, 0.0))
+        if layer.startswith("Embedding") or "Norm" in layer:
+            return None
+        if reached >= 0 and reached**2 < _SCALED_INSIDE * float(square.mean()):
+            return None
+        if (np.abs(mean) > self.threshold_mean).any() or (std > self.threshold_std).any():
+            return self._far(view, key, mean, std)
+        dense = std[(columns[:, 2] < count / 2) & (std > _CONSTANT * np.abs(mean)) & (std > 0)]
+        if len(dense) > 1 and dense.max() > self.threshold_scale * dense.min():
+            return self._uneven(view, key, float(dense.min()), float(dense.max()))
+        return None
+
+    def _far(self, view: StepView, key: Key, mean: Numbers, std: Numbers) -> Symptom:
+        off = (np.abs(mean) > self.threshold_mean) | (std > self.threshold_std)
+        worst = int(np.argmax(np.maximum(np.abs(mean), std)))
+        by_mean = abs(float(mean[worst])) > self.threshold_mean
+        return Symptom(
+            message=f"{int(off.sum())} of {len(mean)} channels of the input are far from zero mean and unit variance: "
+                    f"channel {worst} has mean {number(float(mean[worst]))} and standard deviation "
+                    f"{number(float(std[worst]))}.",
+            remedy="Normalise the input: x = (x − mean) / std with the training data's own, by channel (for pixels "
+                   "from 0 to 255 at least x / 255), or put a BatchNorm in front.",
+            evidence=(Evidence(key, view.step.number, "mean" if by_mean else "std",
+                               float(mean[worst] if by_mean else std[worst]),
+                               self.threshold_mean if by_mean else self.threshold_std,
+                               f"mean {number(float(mean[worst]))}, std {number(float(std[worst]))}"),),
+            subject="far",
+            causes=(Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.85, f"a channel of the input has mean "
+                              f"{number(float(mean[worst]))} and standard deviation {number(float(std[worst]))}"),),
+        )
+
+    def _uneven(self, view: StepView, key: Key, least: float, greatest: float) -> Symptom:
+        return Symptom(
+            message=f"Features of the input are on scales {number(greatest / least)} times apart: their standard "
+                    f"deviations go from {number(least)} to {number(greatest)}.",
+            remedy="Bring each feature to zero mean and unit variance with the training data's own figures "
+                   "(sklearn.preprocessing.StandardScaler).",
+            evidence=(Evidence(key, view.step.number, "std_ratio", greatest / least, self.threshold_scale,
+                               f"from {number(least)} to {number(greatest)}"),),
+            subject="uneven",
+            causes=(Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.6, f"features are on scales "
+                              f"{number(greatest / least)} times apart"),),
+        )
+
+
+_CONSTANT = 1e-6
+_SCALED_INSIDE = 3e-3
+"""A first layer at any usual beginning answers with at least a tenth of the mean square of what it is fed."""
+_MOST_GATHERED = 100_000
+
+
+def _first_answer(view: StepView) -> list[Any] | None:
+    """Return the class of the first layer that ran, and the root mean square of its answer; None where unknown."""
+    table = table_of(view, Kind.OUTPUT)
+    for row, subject in enumerate(table.subjects):
+        if not subject.layer.startswith(_PASSING):
+            rms = math.sqrt(float(table.column("sum_sq")[row]) / float(table.column("count")[row]))
+            return [subject.layer, rms]
+    return None
+
+
+_PASSING = ("Flatten", "Unflatten", "Identity", "Dropout")
+
+
+def _channels(view: StepView) -> Iterator[tuple[Subject, float, Numbers]]:
+    """Yield each input of floats: how many values a channel has, and their sums, sums of squares and zeros.
+
+    An input of which no channels were told is one channel as a whole.
+    """
+    table = table_of(view, Kind.BATCH)
+    told = {subject.key: units for subject, units in view.unit_summaries(Kind.BATCH)}
+    for row, subject in enumerate(table.subjects):
+        if (subject.dtype and "float" not in subject.dtype) or not table.whole[row]:
+            continue
+        units = told.get(subject.key)
+        if units is None:
+            sums = np.array([[table.column(name)[row] for name in ("sum", "sum_sq", "zeros")]])
+            yield subject, float(table.column("count")[row]), sums
+        else:
+            yield subject, float(units.count), units.columns[:, [_AT["sum"], _AT["sum_sq"], _AT["zeros"]]]
+
+
+def _gathered(memory: Memory, key: Key, count: float, now: Numbers) -> tuple[float, Numbers]:
+    """Return the values of each channel, and their sums, added up over recorded steps."""
+    known = memory.get(str(key))
+    if known is None or known[0] >= _MOST_GATHERED or len(known[1]) != len(now):
+        known = [0.0, np.zeros_like(now).tolist()]
+    sums = np.asarray(known[1]) + now
+    memory[str(key)] = [known[0] + count, sums.tolist()]
+    return known[0] + count, sums
+
+
+@dataclass(frozen=True, kw_only=True)
+class NLPSequenceRatio(Rule):
+    """D104: Most of the input is padding.
+
+    What it sees: the share of one value (padding, mostly 0) among the whole numbers a model is fed, as the recording
+      found it. A fault is a share above `token_thresholds_percent`, for the values of `token_values`, or any where
+      none are named.
+    Why it matters: each padded place costs as much to compute as a word.
+    What to do: put sequences of like length into one batch, and pad to the longest of the batch and not of all.
+    When it is wrong: inputs that are mostly zero by their nature (counts, one-hot categories). By default it speaks
+      of more than 95 % only.
+    Source: Amazon SageMaker Debugger's NLPSequenceRatio, whose parameters take lists in one text; its default of 50 %
+      holds for many healthy programs.
+    """
+
+    code: ClassVar[str] = "D104"
+    name: ClassVar[str] = "sequence-ratio"
+    severity: ClassVar[Severity] = Severity.NOTE
+
+    token_values: tuple[str, ...] = parameter((), "Values that are looked at; none: all that were recorded.")
+    token_thresholds_percent: tuple[str, ...] = parameter(
+        ("95",), "Percentage let pass: one for all values, or one for each.",
+    )
+    patience: int = parameter(5, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for text in self.token_thresholds_percent:
+            if not _is_percentage(text):
+                raise SettingsError(f'NLPSequenceRatio.token_thresholds_percent holds "{text}"; each must be a number '
+                                    "from 0 to 100.")
+        if len(self.token_thresholds_percent) not in (1, len(self.token_values)):
+            raise SettingsError(f"NLPSequenceRatio.token_thresholds_percent has {len(self.token_thresholds_percent)} "
+                                f"numbers for {len(self.token_values)} token_values; give one, or one for each.")
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (Selection(kinds=frozenset({Kind.FACT}), include=(f"{Fact.PADDING.value}*",),
+                          schedule=Schedule(every=20, steps=frozenset(range(5)), modes=_IN_TRAINING)),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        shares = facts_about(view, Fact.PADDING)
+        limits = self._limits(shares)
+        if not limits:
+            yield Unjudged("no input of whole numbers was recorded" if not shares else
+                           "of the named values none was counted")
+            return
+        for name, limit in limits.items():
+            if shares[name] > limit:
+                yield Symptom(
+                    message=f"{percent(shares[name])} of the input is {name}, which may be padding.",
+                    remedy="Sort sequences by length into batches and pad to the longest of each batch; or shorten the "
+                           "length that all are padded to.",
+                    evidence=(Evidence(fact(Fact.PADDING, name), view.step.number, "share", shares[name], limit,
+                                       f"{percent(shares[name])} of all places"),),
+                    subject=name,
+                    causes=(Suspicion(Cause.MACHINE_UNDERUSED, 0.2, f"{percent(shares[name])} of the input is padding"),
+                            ),
+                )
+
+    def _limits(self, shares: dict[str, float]) -> dict[str, float]:
+        percents = [float(text) / 100 for text in self.token_thresholds_percent]
+        if not self.token_values:
+            return dict.fromkeys(shares, percents[0])
+        each = percents if len(percents) > 1 else percents * len(self.token_values)
+        return {name: limit for name, limit in zip(self.token_values, each, strict=True) if name in shares}
+
+
+def _is_percentage(text: str) -> bool:
+    try:
+        return 0 <= float(text) <= 100
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetInInput(Rule):
+    """D110: What is to be predicted stands in the input.
+
+    What it sees: the share of targets of a loss over classes that equal the input at the same place, or at the one
+      before, where inputs are whole numbers (words, letters). At `threshold` and more the model need only copy.
+    Why it matters: the loss falls to nothing, and the model has learnt nothing that helps where the answer is not
+      known.
+    What to do: shift inputs against targets by one place: inputs = tokens[:, :-1], targets = tokens[:, 1:].
+    When it is wrong: tasks of copying, and models that are to give back their input (autoencoders of words).
+    Source: Radford et al., "Improving Language Understanding by Generative Pre-Training", 2018, section 3.1: the next
+      token is predicted from those before it.
+    """
+
+    code: ClassVar[str] = "D110"
+    name: ClassVar[str] = "target-in-input"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    threshold: float = parameter(0.98, "Share of targets that equal the input, from which on it is a fault.",
+                                 above=0.0, at_most=1.0)
+    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (Selection(kinds=frozenset({Kind.FACT}),
+                          include=(f"{Fact.TARGET_IS_INPUT.value}*", f"{Fact.CLASSES.value}*"),
+                          schedule=Schedule(every=50, steps=frozenset(range(5)), modes=_IN_TRAINING)),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        shares = facts_about(view, Fact.TARGET_IS_INPUT)
+        for classes in (fact_value(view, Fact.CLASSES) or 0.0, *map(len, counts_of(view).values())):
+            memory["classes"] = max(classes, memory.get("classes", 0.0))
+        if not shares or Kind.TARGET in view.kinds:
+            yield Unjudged("no step was recorded whose targets could be compared with its input")
+            return
+        if memory["classes"] < _LEAST_CLASSES:
+            yield Unjudged("fewer than three classes are known of, and of two one equals the input easily")
+            return
+        for about, share in sorted(shares.items(), key=lambda item: -item[1])[:1]:
+            if share >= self.threshold:
+                yield _copied(view, about, share, self.threshold)
+
+
+_LEAST_CLASSES = 3
+
+
+def _copied(view: StepView, about: str, share: float, threshold: float) -> Symptom:
+    where = "at the same place" if about == "0" else f"{about.removeprefix('-')} place before"
+    return Symptom(
+        message=f"{percent(share)} of the targets equal the input {where}: the model need only copy.",
+        remedy="Shift inputs against targets by one place: inputs = tokens[:, :-1], targets = tokens[:, 1:].",
+        evidence=(Evidence(fact(Fact.TARGET_IS_INPUT, about), view.step.number, "share", share, threshold,
+                           f"{percent(share)} of the targets"),),
+        causes=(
+            Suspicion(Cause.TARGETS_IN_INPUT, 0.9, f"{percent(share)} of the targets equal the input {where}"),
+            Suspicion(Cause.LABELS_OFF_BY_ONE, 0.6, f"targets stand {where} of the input, not one place after it"),
+        ),
+    )

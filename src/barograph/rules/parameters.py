@@ -1,0 +1,183 @@
+"""The rule about parameters and the optimizer that should move them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact, fact
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.clues import fact_value, facts_about
+from barograph.rules.columns import layer_path
+from barograph.rules.words import names
+from barograph.runs.view import StepView
+
+_IN_TRAINING = frozenset({Mode.TRAIN})
+_NAMES = (Fact.PARAMETERS, Fact.FROZEN, Fact.OUTSIDE_OPTIMIZER, Fact.WITHOUT_GRADIENT, Fact.UNREACHED, Fact.FOREIGN,
+          Fact.OPTIMIZERS_MADE, Fact.MOMENTUM)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParametersAndOptimizer(Rule):
+    """P108: The model's parameters and the optimizer do not fit each other.
+
+    What it sees: facts about the parameters at a step of the optimizer. Each is a finding of its own. *Outside*:
+      parameters get a gradient and are in no optimizer. *Stale*: the optimizer holds parameters of no model that was
+      called, while the model's own are outside, or while those it holds get no gradient. *Cut*: the graph of the loss
+      does not reach parameters of the first layers that ran, or at least half of all that should learn. *Made anew*:
+      the optimizer has been made again at least `optimizers_made` times for the same parameters. *Unused*: modules
+      that did not run, where `unused` asks for it.
+    Why it matters: such a parameter keeps its first values while everything looks as if it trained; an optimizer
+      that is made anew forgets its momentum.
+    What to do: make the model in its final place and with its final layers first, then one optimizer of
+      model.parameters(), before the loop; take .detach(), .data and no_grad out of what lies between.
+    When it is wrong: fine-tuning of a few layers that leaves the others to ask for gradients, which is told as doubtful
+      where it is half of the model. Frozen parameters, unused heads and optimizers that take turns, as in a GAN, are
+      let pass; so are optimizers without momentum that are made anew.
+    Source: TrainCheck, OSDI 2025, on silent errors in training; the PyTorch reference of torch.optim.
+    """
+
+    code: ClassVar[str] = "P108"
+    name: ClassVar[str] = "parameters-and-optimizer"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    optimizers_made: int = parameter(5, "Optimizers made for the same parameters that are a fault.", at_least=2)
+    unused: bool = parameter(False, "Whether parameters of modules that did not run are told.")
+    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (
+            Selection(kinds=frozenset({Kind.FACT}), include=tuple(f"{name.value}*" for name in _NAMES),
+                      schedule=Schedule(every=20, steps=frozenset(range(1, 10)), modes=_IN_TRAINING)),
+            # In which order layers ran.
+            Selection(kinds=frozenset({Kind.OUTPUT}),
+                      schedule=Schedule(every=0, steps=frozenset({3}), modes=_IN_TRAINING)),
+        )
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        _note_order(view, memory)
+        values = {name: value for name in _NAMES if (value := fact_value(view, name)) is not None}
+        if view.step.mode is not Mode.TRAIN or not values.keys() - {Fact.MOMENTUM}:
+            yield Unjudged("nothing was recorded of the parameters at a step of the optimizer")
+            return
+        if facts_about(view, Fact.MOMENTUM):
+            memory["momentum"] = max(facts_about(view, Fact.MOMENTUM).values())
+        for name in (Fact.PARAMETERS, Fact.FROZEN):
+            if name in values:
+                memory[name.value] = values[name]
+        learn = memory.get(Fact.PARAMETERS.value, 0.0) - memory.get(Fact.FROZEN.value, 0.0)
+        stale = self._stale(view, values)
+        yield from stale
+        if not stale:
+            yield from self._outside(view, values, memory.get(Fact.PARAMETERS.value, 0.0))
+            yield from self._cut(view, values, memory, learn)
+        yield from self._made_anew(view, values, memory)
+
+    def _stale(self, view: StepView, values: dict[Fact, float]) -> list[Symptom]:
+        foreign, outside = values.get(Fact.FOREIGN, 0.0), values.get(Fact.OUTSIDE_OPTIMIZER, 0.0)
+        idle = values.get(Fact.WITHOUT_GRADIENT, 0.0)
+        if not foreign or not (outside or idle >= foreign):
+            return []
+        told = (f"the optimizer holds {int(foreign)} parameters of no model that was called"
+                + (f", and {int(outside)} of the model that trains are in no optimizer" if outside
+                   else ", and they get no gradient"))
+        return [Symptom(
+            message=f"{told[0].upper()}{told[1:]}.",
+            remedy="Make the optimizer after the model has its final layers and place (model.to(device), a new head, a "
+                   "loaded copy): optimizer = SGD(model.parameters(), …).",
+            evidence=(Evidence(fact(Fact.FOREIGN), view.step.number, "foreign", foreign, 0.0, told),),
+            subject="stale", severity=Severity.COSTLY if outside else Severity.DOUBTFUL,
+            causes=(Suspicion(Cause.STALE_OPTIMIZER, 0.95 if outside else 0.5, told),),
+        )]
+
+    def _outside(self, view: StepView, values: dict[Fact, float], parameters: float) -> Iterable[Symptom]:
+        outside = values.get(Fact.OUTSIDE_OPTIMIZER, 0.0)
+        if not outside:
+            return
+        named = sorted(facts_about(view, Fact.OUTSIDE_OPTIMIZER))
+        which = f" ({names(named)})" if named else ""
+        told = f"{int(outside)} parameters get a gradient and are in no optimizer{which}"
+        half = outside >= parameters / 2 > 0
+        yield Symptom(
+            message=f"{told[0].upper()}{told[1:]}: they never change.",
+            remedy="Hand them to the optimizer (SGD(model.parameters(), …), or add_param_group); or, if they are to "
+                   "stay as they are, set requires_grad_(False), which saves their gradients.",
+            evidence=(Evidence(fact(Fact.OUTSIDE_OPTIMIZER), view.step.number, "outside_optimizer", outside, 0.0,
+                               told),),
+            subject="outside", severity=Severity.DOUBTFUL if half else Severity.COSTLY,
+            causes=(Suspicion(Cause.PARAMETER_NOT_IN_OPTIMIZER, 0.7 if half else 0.9, told),),
+        )
+
+    def _cut(
+        self, view: StepView, values: dict[Fact, float], memory: Memory, learn: float
+    ) -> Iterable[Symptom]:
+        unreached = values.get(Fact.UNREACHED, values.get(Fact.WITHOUT_GRADIENT, 0.0))
+        name = Fact.UNREACHED if Fact.UNREACHED in values else Fact.WITHOUT_GRADIENT
+        if not unreached:
+            return
+        paths = sorted({layer_path(path) for path in facts_about(view, name)})
+        ran: list[str] = memory.get("ran", [])
+        which = f" ({names(paths)})" if paths else ""
+        told = f"the graph of the loss does not reach {int(unreached)} parameters{which}"
+        # What ran first feeds all that comes after; a head that is not used stands at the end.
+        upstream = bool(ran) and ran[0] in paths
+        if upstream or unreached >= learn / 2 > 0:
+            yield Symptom(
+                message=f"{told[0].upper()}{told[1:]}" + (", although their modules ran." if upstream else "."),
+                remedy="Take .detach(), .data, .item(), .numpy(), torch.no_grad() and torch.tensor(…) out of what lies "
+                       "between these layers and the loss; freeze on purpose with requires_grad_(False).",
+                evidence=(Evidence(fact(name), view.step.number, name.value, unreached, 0.0, told),),
+                subject="cut", causes=(Suspicion(Cause.DETACHED_GRAPH, 0.9 if upstream else 0.6, told),),
+            )
+        elif self.unused and ran and paths and not set(paths) & set(ran):
+            yield Symptom(
+                message=f"{int(unreached)} parameters are of modules that did not run ({names(paths)}).",
+                remedy="Call these modules in forward, or take them out of the model.",
+                evidence=(Evidence(fact(name), view.step.number, name.value, unreached, 0.0, told),),
+                subject="unused", severity=Severity.NOTE,
+                causes=(Suspicion(Cause.UNUSED_PARAMETER, 0.8, "their modules did not run"),),
+            )
+
+    def _made_anew(self, view: StepView, values: dict[Fact, float], memory: Memory) -> Iterable[Symptom]:
+        made = values.get(Fact.OPTIMIZERS_MADE, 1.0)
+        if made < self.optimizers_made or memory.get("momentum") == 0:
+            return
+        often = made >= _OFTEN * view.step.number
+        told = f"{int(made)} optimizers have stepped for the same parameters in {view.step.number + 1} steps"
+        yield Symptom(
+            message=f"The optimizer is made anew again and again: {told}.",
+            remedy="Make the optimizer once, before the loop: each new one forgets momentum and second moments.",
+            evidence=(Evidence(fact(Fact.OPTIMIZERS_MADE), view.step.number, "optimizers_made", made,
+                               float(self.optimizers_made), told),),
+            subject="made anew", severity=Severity.COSTLY if often else Severity.DOUBTFUL,
+            causes=(Suspicion(Cause.OPTIMIZER_STATE_LOST, 0.9 if often else 0.7, told),),
+        )
+
+
+_OFTEN = 0.01
+"""Optimizers for each step: more than one in a hundred steps costs what they had learnt."""
+_MOST_REMEMBERED = 200
+
+
+_WITHOUT_PARAMETERS = (
+    "ReLU", "LeakyReLU", "GELU", "SiLU", "ELU", "Tanh", "Sigmoid", "Softmax", "LogSoftmax", "Dropout", "Flatten",
+    "Unflatten", "Identity", "MaxPool", "AvgPool", "AdaptiveAvgPool", "AdaptiveMaxPool", "Upsample", "ZeroPad",
+)
+
+
+def _note_order(view: StepView, memory: Memory) -> None:
+    """Remember the layers that have parameters in the order in which they ran, of the step that told most."""
+    if Kind.OUTPUT not in view.kinds:
+        return
+    subjects = view.columns(Kind.OUTPUT, histograms=False).subjects
+    if len(subjects) > memory.get("told", 0):
+        memory["told"] = len(subjects)
+        memory["ran"] = [subject.key.path for subject in subjects
+                         if not subject.layer.startswith(_WITHOUT_PARAMETERS)][:_MOST_REMEMBERED]
