@@ -14,6 +14,7 @@ from typing import Any
 from barograph.errors import BadRule, StoreDenied, StoreError
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated
+from barograph.model.key import Kind
 from barograph.rules.base import Rule
 from barograph.runs.feed import Feed
 from barograph.runs.findings import read_findings, write_event
@@ -25,6 +26,7 @@ from barograph.watch.notices import Event, Notice, Notifier
 from barograph.watch.progress import Progress, progress_from_json
 from barograph.watch.state import read_state, write_state
 
+_MACHINE_ALONE = frozenset({Kind.MACHINE})
 SAVE_SECS = 5.0
 """Longest time between two saves of a state that changed; a new finding saves it at once."""
 
@@ -202,7 +204,7 @@ class Watcher:
         return is_open and self._progress[finding.worker].attempt == finding.attempt
 
     def _take(self, view: StepView) -> None:
-        self._steps += 1
+        self._steps += view.kinds != _MACHINE_ALONE
         progress = self._progress.setdefault(view.group, Progress(view.attempt))
         if view.attempt > progress.attempt:
             for judge in self._judges:

@@ -10,7 +10,7 @@ from barograph.model.key import Kind
 from barograph.model.step import Mode
 from barograph.runs.view import StepView
 
-_OF_THE_SCRIPT = frozenset({Kind.SCALAR, Kind.CUSTOM})
+_BETWEEN_STEPS = frozenset({Kind.SCALAR, Kind.CUSTOM, Kind.MACHINE})
 """May be recorded between two steps, under the number of the coming one."""
 
 _OF_THE_MODEL = frozenset({Kind.WEIGHT, Kind.GRADIENT})
@@ -35,7 +35,7 @@ class Progress:
         """Count a step; one of a later attempt begins afresh."""
         if view.attempt > self.attempt:
             self.attempt, self.made, self.with_tensors = view.attempt, 0, 0
-        if view.step.mode is Mode.TRAIN and view.kinds - _OF_THE_SCRIPT:
+        if view.step.mode is Mode.TRAIN and view.kinds - _BETWEEN_STEPS:
             self.made = max(self.made, view.step.number + 1)
             self.with_tensors += bool(view.kinds & _OF_THE_MODEL)
 
