@@ -87,7 +87,8 @@ class StepTimes:
         self._last_end: float | None = None
         self._data_mark = self._capture_mark = 0.0
         self._told_at = 0.0
-        self._forget()
+        self._steps = 0
+        self._step_secs = self._data_secs = self._capture_secs = self._longest_secs = 0.0
 
     def step_ended(self, now: float) -> None:
         """Note that a step has ended."""

@@ -34,6 +34,7 @@ class Family:
         self._trainer = system.Process(pid)
         self._children: list[Any] = []
         self._loaders = 0
+        self._cores = self._count_cores()
         self._children_due = float("-inf")
         self._cpu_secs: dict[int, float] = {}
         self._last: float | None = None
@@ -58,8 +59,8 @@ class Family:
             cpu_secs[process.pid] = times.user + times.system
         if self._trainer.pid not in cpu_secs:
             return {}
-        found = {"process_memory": memory, "loader_processes": float(self._loaders), **self._cpu(cpu_secs, now)}
-        return found
+        figures = {"process_memory": memory, "loader_processes": float(self._loaders), "cores": float(self._cores)}
+        return {**figures, **self._cpu(cpu_secs, now)}
 
     def _cpu(self, cpu_secs: dict[int, float], now: float) -> dict[str, float]:
         before, self._cpu_secs = self._cpu_secs, cpu_secs
@@ -87,6 +88,13 @@ class Family:
             loaders += name.startswith(_LOADER_NAME)
         self._children, self._loaders = kept, loaders
         self._children_due = now + max(CHILDREN_APART_SECS, (self._cpu_time() - begin) / _SHARE)
+
+    def _count_cores(self) -> int:
+        """Return how many cores the process may run on."""
+        try:
+            return len(self._trainer.cpu_affinity())
+        except (self._system.Error, AttributeError):  # not every system knows of that
+            return self._system.cpu_count() or 1
 
     def _look_at(self, process: Any) -> tuple[str, bool]:
         """Return a process's name, and whether it is Barograph's: one that writes a run, or watches one."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import psutil
+
+from barograph.machine.container import Container
 
 MANY_CORES = 32
 """On machines with more, each core for itself is told only every few seconds; the busiest one always."""
 CORES_APART_SECS = 10.0
 
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 class Host:
@@ -19,11 +19,12 @@ class Host:
 
     Args:
         system: psutil, or what stands in for it.
+        container: Tells of the container that this runs in.
     """
 
-    def __init__(self, system: Any = psutil) -> None:
+    def __init__(self, system: Any = psutil, container: Container | None = None) -> None:
         self._system = system
-        self._limit_bytes = _limit_bytes()
+        self._container = container or Container()
         self._cores: list[_CoreTimes] | None = None
         self._counters: dict[str, float] = {}
         self._last: float | None = None
@@ -60,8 +61,8 @@ class Host:
 
     def _memory(self) -> dict[str, float]:
         memory = self._system.virtual_memory()
-        total = float(min(memory.total, self._limit_bytes or memory.total))
-        return {"memory": float(memory.total - memory.available), "memory_total": total}
+        used, total = self._container.memory() or (memory.total - memory.available, memory.total)
+        return {"memory": float(used), "memory_total": float(total)}
 
     def _rates(self, now: float) -> dict[str, float]:
         counters = {**self._disk(), **self._network()}
@@ -111,14 +112,3 @@ class _CoreTimes:
 def _percent(share: float) -> float:
     # A tenth is more than these counters know, and what is round takes less room on the disk.
     return round(100 * min(1.0, max(0.0, share)), 1)
-
-
-def _limit_bytes() -> int | None:
-    """Return how much memory the container that this runs in may use; None where there is no limit."""
-    for name in _LIMITS:
-        try:
-            text = Path(name).read_text(encoding="ascii").strip()
-        except OSError:
-            continue
-        return int(text) if text.isdigit() else None
-    return None

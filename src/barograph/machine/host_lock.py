@@ -6,12 +6,15 @@ import contextlib
 import hashlib
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # pragma: no cover - Windows has none: there every process takes the lock
-    fcntl = None  # type: ignore[assignment]
+except ImportError:  # Windows has none: there every process takes the lock
+    _flock: Callable[[int, int], None] | None = None
+else:
+    _flock = fcntl.flock
 
 
 class HostLock:
@@ -34,14 +37,14 @@ class HostLock:
         """
         if self._file is not None:
             return True
-        if fcntl is None:
+        if _flock is None:
             return True
         try:
             file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
         except OSError:
             return True
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Whoever held it may have removed the file between the two lines above.
             if os.fstat(file).st_ino == os.stat(self._path).st_ino:
                 self._file = file

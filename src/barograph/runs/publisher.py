@@ -6,9 +6,9 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound, StoreError
-from barograph.machine.sampler import Sampler
 from barograph.model.clock import Clock
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
@@ -24,6 +24,9 @@ from barograph.runs.problems import Problems
 from barograph.runs.proof import proved
 from barograph.runs.retention import EarlierFiles, beyond_limits, note_removal
 from barograph.store.base import Store
+
+if TYPE_CHECKING:
+    from barograph.machine.sampler import Sampler
 
 TURN_SECS = 0.1
 """Time between two turns."""
