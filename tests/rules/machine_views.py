@@ -15,7 +15,8 @@ GIB = 2.0**30
 
 def gpus(*busy: float, full: float = 50.0, **more: float) -> dict[str, float]:
     """Return the figures of a machine whose GPUs are so busy, each so full."""
-    figures = {"cpu": 30.0, "cpu_busiest": 60.0, "cpu_iowait": 0.0, "memory": 10 * GIB, "memory_total": 64 * GIB, **more}
+    figures = {"cpu": 30.0, "cpu_busiest": 60.0, "cpu_iowait": 0.0, "memory": 10 * GIB, "memory_total": 64 * GIB}
+    figures |= more
     for number, share in enumerate(busy):
         figures |= {f"gpu[{number}]": share, f"gpu_memory[{number}]": full,
                     f"gpu_memory_bytes[{number}]": full / 100 * 80 * GIB}

@@ -42,8 +42,8 @@ def test_a_short_training_is_not_judged_by_its_time() -> None:
 
 
 def test_steps_that_take_far_longer_again_and_again_are_outliers() -> None:
-    views = [telling(number, {"p0": times(0.1 + (0.5 if number % 5 == 0 else 0), longest=2.6 if number % 5 == 0 else 0.11)})
-             for number in range(300)]
+    of_each = [times(0.6, longest=2.6), *[times(0.1, longest=0.11)] * 4]
+    views = [telling(number, {"p0": of_each[number % 5]}) for number in range(300)]
     found = said(StepOutlier(), views)[-1]
     assert found is not None
     assert found.evidence[0].value == 2.6

@@ -96,6 +96,7 @@ class _MemoryGrowth(Rule):
                 mine: dict[str, Any] = memory.setdefault(f"{worker} {name}", {"skipped": 0})
                 if mine["skipped"] < self.skip:
                     mine["skipped"] += 1
+                    unjudged = unjudged and Unjudged(f"the first {self.skip} samples are passed over")
                     continue
                 found = growth(mine, used, view.step.time_unix, window=self.window)
                 if isinstance(found, Unjudged):

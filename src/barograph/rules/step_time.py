@@ -26,6 +26,7 @@ STEP, DATA, FORWARD, BACKWARD, OPTIMIZER, CAPTURE, OTHER, STEPS, LONGEST = (
     for path in ("step", "data", "forward", "backward", "optimizer", "capture", "other", "steps", "longest")
 )
 _MOST_TOLD = 200
+_NO_LOADER = Unjudged("no loader with processes of its own was seen for long enough")
 _LOADERS = Key(Kind.MACHINE, "loader_processes")
 
 
@@ -100,7 +101,7 @@ class Dataloader(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         if _last_told(memory, view, (STEP, STEPS, DATA)) is not None:
-            yield Unjudged("no sample of the machine had come")
+            yield _NO_LOADER
             return
         symptom: Symptom | None = None
         judged = False
@@ -115,7 +116,7 @@ class Dataloader(Rule):
                 judged = True
                 symptom = self._symptom(view, worker, loaders, cores, memory) or symptom
         if not judged:
-            yield Unjudged("no loader with processes of its own was seen for long enough")
+            yield _NO_LOADER
         elif symptom is not None:
             yield symptom
 
