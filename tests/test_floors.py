@@ -26,6 +26,8 @@ DOORS = {
     "numpy": ("model/records.py", "measures/", "runs/", "capture/", "rules/", "cli/"),
     "psutil": ("machine/",),
     "pynvml": ("machine/",),
+    "opentelemetry": ("export/otel",),
+    "google": ("export/otel",),
     "typer": ("cli/",),
     "rich": ("cli/", "watch/"),
 }
