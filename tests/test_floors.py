@@ -24,6 +24,10 @@ DOORS = {
     "safetensors": ("runs/",),
     "ml_dtypes": ("measures/", "runs/"),
     "numpy": ("model/records.py", "measures/", "runs/", "capture/", "rules/", "cli/", "testing/"),
+    "psutil": ("machine/",),
+    "pynvml": ("machine/",),
+    "opentelemetry": ("export/otel",),
+    "google": ("export/otel",),
     "typer": ("cli/",),
     "rich": ("cli/", "watch/"),
 }
@@ -36,6 +40,7 @@ PLANTS = {
     "torch, where runs are read": ("runs/reader.py", "import torch\n"),
     "obstore, outside the store": ("runs/reader.py", "import obstore\n"),
     "a terminal, in a rule": ("rules/base.py", "import rich\n"),
+    "psutil, where runs are written": ("runs/publisher.py", "import psutil\n"),
 }
 
 

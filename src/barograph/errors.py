@@ -28,6 +28,9 @@
     │   └── UnsupportedCapture            this kind of model or tensor cannot be captured
     ├── RuleError                         a rule
     │   └── BadRule                       a rule breaks the contract of `rules.base.Rule`
+    ├── ExportError                       what a run holds cannot be handed on to another program
+    │   ├── MissingExtra (ImportError)    a library that comes with an extra is not installed
+    │   └── EndpointFailed (OSError)      an endpoint did not take what was sent to it
     └── TrainingStopped                   training was stopped because a finding asked for it
 
 Each takes one message string, because errors cross processes. The message names the thing, what it
@@ -157,6 +160,18 @@ class RuleError(BarographError):
 
 class BadRule(RuleError):
     """A rule breaks the contract of `rules.base.Rule`."""
+
+
+class ExportError(BarographError):
+    """What a run holds cannot be handed on to another program."""
+
+
+class MissingExtra(ExportError, ImportError):
+    """A library that comes with an extra is not installed."""
+
+
+class EndpointFailed(ExportError, OSError):
+    """An endpoint did not take what was sent to it."""
 
 
 class TrainingStopped(BarographError):

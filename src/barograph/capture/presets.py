@@ -17,7 +17,7 @@ from barograph.model.step import Mode
 _IN_TRAINING = Schedule(modes=frozenset({Mode.TRAIN}))
 _FREE = Selection(
     name="free",
-    kinds=frozenset({Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.CUSTOM}),
+    kinds=frozenset({Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.CUSTOM, Kind.TIME, Kind.MACHINE}),
 )
 _MODEL = frozenset({Kind.WEIGHT, Kind.GRADIENT})
 _TENSORS = _MODEL | {Kind.OUTPUT}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import socket
 import sys
@@ -98,6 +99,7 @@ def _writer_in_this_process(
     """Return a writer with a thread of its own, for a run in memory, which no other process could write."""
     from barograph.runs.claim import claim_worker
     from barograph.runs.control import read_stop
+    from barograph.runs.sampling import sampler_for
     from barograph.runs.writer import RunWriter
     from barograph.store.urls import store_from_url
 
@@ -111,7 +113,9 @@ def _writer_in_this_process(
         if request is not None:
             session.request_stop(request.reason)
 
-    return RunWriter(store, worker, settings=settings, status=status, on_control=look_for_stop)
+    hz = settings.machine_hz
+    sampler = functools.partial(sampler_for, worker, hz=hz, clock=SystemClock()) if hz else None
+    return RunWriter(store, worker, settings=settings, status=status, on_control=look_for_stop, sampler=sampler)
 
 
 def current() -> Recording | None:

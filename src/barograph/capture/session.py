@@ -17,6 +17,7 @@ from barograph.capture.guard import Guard
 from barograph.capture.plan import Agenda, Plan
 from barograph.capture.presets import preset_named
 from barograph.capture.price import Price
+from barograph.capture.step_times import StepTimes
 from barograph.errors import SessionClosed, TrainingStopped
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.key import Kind
@@ -99,6 +100,7 @@ class Session:
         self.table = RowTable()
         self.seen = Seen()
         self.clock = clock or SystemClock()
+        self.times = StepTimes(self.price, self.clock.monotonic)
         self.closed = False
         self._agenda = Agenda(self.plan)
         self._open_writer = open_writer
@@ -217,6 +219,8 @@ class Session:
         self.price.end_step(mask)
         if bool(self.plan.kinds(mask) & {Kind.WEIGHT, Kind.GRADIENT}):
             self._recorded_steps[optimizer] = self._recorded_steps.get(optimizer, 0) + 1
+        if self._last_end is not None:
+            buffer.scalars.update(self.times.told(self._last_end))
         self._publish(buffer, Step(self._tick, number, optimizer, Mode.TRAIN, self.clock.unix(), skipped))
 
     def _time_step(self) -> None:
@@ -224,6 +228,7 @@ class Session:
         if self._last_end is not None:
             self._step_secs.append(now - self._last_end)
         self._last_end = now
+        self.times.step_ended(now)
 
     def end_evaluation(self, buffer: StepBuffer, mode: Mode, mask: int = 0) -> None:
         """Publish what was gathered between two training steps in another mode, where `mask` was taken."""

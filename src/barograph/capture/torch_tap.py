@@ -74,6 +74,7 @@ class TorchTap:
         self._place = self.door.place
         self._stepping = Stepping()
         self._forward_seen = False
+        self._times = session.times
         session.before_close(self._flush)
 
     # Coming and going
@@ -144,6 +145,8 @@ class TorchTap:
         # The model that is in its forward pass begins one: the one before has raised, and no hook told its end.
         if (place.root is None or place.root is module) and not place.busy:
             self._enter(module, args)
+            if place.mode is Mode.TRAIN and place.root is module:
+                self._times.forward.begins()
 
     @entry_point("at the start of a forward pass")
     def _enter(self, module: nn.Module, args: Any) -> None:
@@ -216,6 +219,8 @@ class TorchTap:
         place = self._place
         if place.root is None or place.busy:
             return
+        if module is place.root and place.mode is Mode.TRAIN:
+            self._times.forward.ended()
         if place.mode is not None and (place.mask or module is place.root):
             self._take_outputs(module, args, kwargs, output, place.mask)
         if module is place.root:
@@ -243,6 +248,12 @@ class TorchTap:
             self._facts.miss_backward()
         else:
             self._read_roots(tensors)
+            self._times.backward.begins()
+
+    def backward_ended(self) -> None:
+        """Note that a backward pass has ended."""
+        if not self._allowance.dormant:
+            self._times.backward.ended()
 
     @entry_point("reading the loss")
     def _read_roots(self, tensors: Any) -> None:
@@ -255,7 +266,7 @@ class TorchTap:
         self._place.root = None
         self.session.began()
         if self._phase.backward_begins():
-            self.session.price.forget_step()
+            self._evaluation_ended()
         self._losses.roots(tensors)
         self._allowance.for_forward()
         self._facts.backward(tensors, self._allowance.whole_mask(), failed=self._allowance.alarmed)
@@ -354,6 +365,7 @@ class TorchTap:
             return
         if not (self._allowance.dormant or self.explicit_steps):
             self._before_step(optimizer, args, kwargs)
+            self._times.optimizer.begins()
 
     @entry_point("reading gradients before a step")
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -384,6 +396,7 @@ class TorchTap:
         elif self._allowance.dormant:
             self._pass(optimizer)
         else:
+            self._times.optimizer.ended()
             self._after_step(optimizer, args, kwargs)
         self.session.raise_if_stopped()
 
@@ -454,7 +467,12 @@ class TorchTap:
 
     def _end_evaluation(self) -> None:
         if self._phase.end_evaluation():
-            self.session.price.forget_step()  # what it cost is no part of a step's price
+            self._evaluation_ended()
+
+    def _evaluation_ended(self) -> None:
+        # What it cost is no part of a step's price, nor is its time part of a step's.
+        self.session.price.forget_step()
+        self._times.evaluation_ended(self.session.clock.monotonic())
 
     @entry_point("changing the mode")
     def set_mode(self, mode: Mode | None) -> None:

@@ -57,6 +57,7 @@ class Listener(Protocol):
     """Who is told; each of these must not raise, except where it means to."""
 
     def backward_begins(self, tensors: Any) -> None: ...
+    def backward_ended(self) -> None: ...
     def before_clip(self, parameters: Any) -> None: ...
     def after_clip(self, total_norm: Any) -> None: ...
     def loss_scaled(self, outputs: Any, scaled: Any) -> None: ...
@@ -163,7 +164,9 @@ class Wrappers:
     @staticmethod
     def _backward(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
         listener.backward_begins(args[0] if args else kwargs.get("tensors"))
-        return original(*args, **kwargs)
+        result = original(*args, **kwargs)
+        listener.backward_ended()
+        return result
 
     @staticmethod
     def _train(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:

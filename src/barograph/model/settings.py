@@ -12,6 +12,9 @@ from barograph.model.key import kind_from_name
 from barograph.model.selection import Histogram, Schedule, Selection
 from barograph.model.step import Mode
 
+MOST_HZ = 10.0
+"""The writer looks ten times a second what is due."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -34,6 +37,7 @@ class Settings:
         close_timeout_secs: Longest time `close` waits for a store that does not answer.
         keep_last: Steps whose records are kept, by the optimizer that has made the most; None: all.
         max_bytes: Bytes of records kept; None: all.
+        machine_hz: How often a second the use of the machine is recorded; 0: never.
     """
 
     to: str = ""
@@ -50,6 +54,7 @@ class Settings:
     close_timeout_secs: float = 10.0
     keep_last: int | None = None
     max_bytes: int | None = None
+    machine_hz: float = 2.0
 
     def __post_init__(self) -> None:
         _check_choice("on_finding", self.on_finding, ("notify", "stop"))
@@ -58,6 +63,8 @@ class Settings:
         _check_number("flush_secs", self.flush_secs, above=0.0)
         _check_number("close_timeout_secs", self.close_timeout_secs, above=0.0)
         _check_number("queue_bytes", self.queue_bytes, above=0)
+        if self.machine_hz != 0:
+            _check_number("machine_hz", self.machine_hz, above=0.0, at_most=MOST_HZ)
         for name in ("keep_last", "max_bytes"):
             if getattr(self, name) is not None:
                 _check_number(name, getattr(self, name), above=0)

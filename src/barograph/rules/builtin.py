@@ -24,6 +24,7 @@ from barograph.rules.learning_rates import LearningRate
 from barograph.rules.loop import GradientsNotReset, TrainEvalMode
 from barograph.rules.loss_scale import AmpScale
 from barograph.rules.losses import LossNotDecreasing, Overfit
+from barograph.rules.memory_growth import GPUMemoryIncrease, HostMemoryLeak
 from barograph.rules.mismatch import LossMismatch
 from barograph.rules.narrow import UnderflowOverflow
 from barograph.rules.nonfinite_origin import NonFiniteOrigin
@@ -32,9 +33,19 @@ from barograph.rules.optimizer_state import OptimizerState
 from barograph.rules.overtraining import Overtraining
 from barograph.rules.parameters import ParametersAndOptimizer
 from barograph.rules.replicas import ReplicasDiverge, SameDataOnAllWorkers
+from barograph.rules.run_signs import MaxInitializationTime, RecordingDropped
 from barograph.rules.spikes import LossSpike
+from barograph.rules.step_time import Dataloader, OverallFrameworkMetrics, StepOutlier, Straggler
 from barograph.rules.trees import FeatureImportanceOverweight, TreeDepth
 from barograph.rules.updates import WeightUpdateRatio
+from barograph.rules.utilization import (
+    BatchSize,
+    CPUBottleneck,
+    IOBottleneck,
+    LoadBalancing,
+    LowGPUUtilization,
+    OverallSystemUsage,
+)
 from barograph.rules.values import AllZero, TensorVariance
 from barograph.rules.vitals import ScriptError, StalledTraining
 from barograph.rules.weights import FrozenParameter, UnchangedTensor
@@ -65,6 +76,20 @@ RULES: tuple[type[Rule], ...] = (
     Plateau,
     WrongChance,
     Underfit,
+    BatchSize,
+    CPUBottleneck,
+    IOBottleneck,
+    LowGPUUtilization,
+    GPUMemoryIncrease,
+    LoadBalancing,
+    Dataloader,
+    MaxInitializationTime,
+    StepOutlier,
+    Straggler,
+    HostMemoryLeak,
+    RecordingDropped,
+    OverallSystemUsage,
+    OverallFrameworkMetrics,
     NonFinite,
     NonFiniteOrigin,
     UnderflowOverflow,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,8 @@ from barograph.runs.rows import SubjectTable, WorkerRows
 from barograph.runs.schema import SCHEMA, TEXTS, UNIT_LISTS
 
 _COUNT = MOMENT_FIELDS.index("count")
+_SCRIPT, _MACHINE, _STEP = range(3)
+"""Where a row is from, in the order in which those of one tick stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +32,16 @@ class StepEvent:
     Attributes:
         chunk: Sequence number of the chunk it was first published in.
         step: Which one.
-        logged: It is not the record of a step, only numbers that the script logged.
+        logged: It is not the record of a step, only numbers that the script logged, or what the machine did.
         rows: What was recorded.
+        of_machine: It is what the machine did: part of no step, whatever number it bears.
     """
 
     chunk: int
     step: Step
     logged: bool
     rows: WorkerRows
+    of_machine: bool = False
 
 
 TABLES_KEPT = 64
@@ -125,9 +129,14 @@ def events_of(table: pa.Table, tables: SubjectTables) -> list[StepEvent]:
     return [*events, *waiting]
 
 
+def _code(texts: Sequence[str], kind: Kind) -> int:
+    """Return the code of a kind in a column; -1, which no row has, where it is not there."""
+    return texts.index(kind.value) if kind.value in texts else -1
+
+
 def _is_for(logged: StepEvent, event: StepEvent) -> bool:
     same_step = (logged.step.mode, logged.step.number) == (event.step.mode, event.step.number)
-    return same_step and not event.logged and logged.chunk == event.chunk
+    return same_step and not event.logged and not logged.of_machine and logged.chunk == event.chunk
 
 
 def _with_scalars(event: StepEvent, scalars: Mapping[Key, float]) -> StepEvent:
@@ -140,14 +149,16 @@ class _Rows:
     def __init__(self, table: pa.Table, tables: SubjectTables) -> None:
         self._tables = tables
         is_point = table["skipped"].is_null().to_numpy()
+        kinds = dictionary_column(table, "kind")
+        source = np.where(is_point, np.where(kinds.codes == _code(kinds.texts, Kind.MACHINE), _MACHINE, _SCRIPT), _STEP)
         modes = dictionary_column(table, "mode")
         chunk, tick, step = (table[name].to_numpy() for name in ("chunk", "tick", "step"))
         # Within a step, in the order in which the worker met the subjects: that in which its layers ran.
         position = table["position"].fill_null(np.iinfo(np.int32).max).to_numpy()
-        order = np.lexsort((position, step, modes.codes, ~is_point, tick, chunk))
+        order = np.lexsort((position, step, modes.codes, source, tick, chunk))
         self._order = order
         self._chunk, self._tick, self._step = chunk[order], tick[order], step[order]
-        self._is_point, self._mode = is_point[order], modes.codes[order]
+        self._source, self._mode = source[order], modes.codes[order]
         self._modes = [Mode(text) for text in modes.texts]
         optimizers = dictionary_column(table, "optimizer")
         self._optimizer, self._optimizers = optimizers.codes[order], optimizers.texts
@@ -166,7 +177,7 @@ class _Rows:
 
     def groups(self) -> Iterator[StepEvent]:
         """Yield one event for each set of rows of one step."""
-        of_step = (self._chunk, self._tick, self._is_point, self._mode, self._step)
+        of_step = (self._chunk, self._tick, self._source, self._mode, self._step)
         changes = np.zeros(len(self._order) - 1, bool)
         for column in of_step:
             changes |= column[1:] != column[:-1]
@@ -194,7 +205,8 @@ class _Rows:
             scalars=self._scalars(start, stop),
             tensors=self._saved(start, stop),
         )
-        return StepEvent(int(self._chunk[start]), step, bool(self._is_point[start]), rows)
+        source = int(self._source[start])
+        return StepEvent(int(self._chunk[start]), step, source != _STEP, rows, of_machine=source == _MACHINE)
 
     def _scalars(self, start: int, stop: int) -> dict[Key, float]:
         at = np.flatnonzero(self._has_value[start:stop]) + start

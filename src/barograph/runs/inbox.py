@@ -39,6 +39,8 @@ class Inbox:
         self._series: list[Series] = []
         self._codes: dict[Mode, dict[str, int]] = {mode: {} for mode in Mode}
         self._step_codes: dict[tuple[Key, Mode, str], int] = {}
+        self._beside_codes: dict[Key, int] = {}
+        self._delivered_codes: list[int] = []
         # One flat buffer of packed records: extending it is one call that no other thread can cut in two.
         self._points = bytearray()
         self._point_limit_bytes = limit_bytes
@@ -93,15 +95,43 @@ class Inbox:
         """Take in numbers that were logged elsewhere; always from the same place, or their series would mix.
 
         Args:
-            points: An array of `POINT`.
+            points: An array of `POINT`, whose series are numbered as they were delivered.
             new_series: What was not there before; numbered on from what was.
         """
         with self._lock:
+            self._delivered_codes.extend(range(len(self._series), len(self._series) + len(new_series)))
             self._series.extend(new_series)
-            if len(self._points) < self._point_limit_bytes:
-                self._points += points.tobytes()
-            else:
+            if len(self._points) >= self._point_limit_bytes:
                 self.dropped_points += len(points)
+            elif len(points):
+                points = points.copy()
+                points["series"] = np.array(self._delivered_codes, np.int32)[points["series"]]
+                self._points += points.tobytes()
+                last = points[-1]
+                is_step = not self._series[last["series"]].logged
+                self._next_tick = max(self._next_tick, int(last["tick"]) + is_step)
+
+    def note(self, numbers: Mapping[Key, float], *, step: int, time_unix: float) -> bool:
+        """Take in numbers that belong to no step, with the step that is going on: what the machine does.
+
+        Args:
+            numbers: They.
+            step: As the user counts.
+            time_unix: When.
+
+        Returns:
+            False when there was no room. Nobody has asked for these, and the next ones come soon: they are not
+            counted.
+        """
+        with self._lock:
+            packed = b"".join([
+                _PACK(self._beside_series(key), self._next_tick, step, value, time_unix)
+                for key, value in numbers.items()
+            ])
+            if len(self._points) + len(packed) > self._point_limit_bytes:
+                return False
+            self._points += packed
+        return True
 
     def add_dropped(self, steps: int, points: int) -> None:
         """Count what was dropped on the way here."""
@@ -156,6 +186,13 @@ class Inbox:
                 self._series.append(Series(Key(Kind.SCALAR, name), mode))
                 codes[name] = len(self._series) - 1
             return codes[name]
+
+    def _beside_series(self, key: Key) -> int:
+        code = self._beside_codes.get(key)
+        if code is None:
+            self._series.append(Series(key, Mode.TRAIN))
+            code = self._beside_codes[key] = len(self._series) - 1
+        return code
 
     def _step_series(self, key: Key, step: Step) -> int:
         identity = (key, step.mode, step.optimizer)

@@ -6,9 +6,11 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound, StoreError
 from barograph.model.clock import Clock
+from barograph.model.key import Key, Kind
 from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
 from barograph.model.settings import Settings
 from barograph.runs.codec import ChunkNotes
@@ -22,6 +24,9 @@ from barograph.runs.problems import Problems
 from barograph.runs.proof import proved
 from barograph.runs.retention import EarlierFiles, beyond_limits, note_removal
 from barograph.store.base import Store
+
+if TYPE_CHECKING:
+    from barograph.machine.sampler import Sampler
 
 TURN_SECS = 0.1
 """Time between two turns."""
@@ -48,6 +53,7 @@ class Publisher:
         on_control: Called with the store every half second, to see what is asked of this process.
         problems: Where errors are noted.
         first_chunk: Sequence number of the first chunk to publish.
+        sampler: Tells what the machine does; None: nobody does.
     """
 
     def __init__(
@@ -62,8 +68,10 @@ class Publisher:
         on_control: Callable[[Store], object] | None,
         problems: Problems,
         first_chunk: int = 0,
+        sampler: Sampler | None = None,
     ) -> None:
         self._store = store
+        self._sampler = sampler
         self._worker = worker
         self._settings = settings
         self._clock = clock
@@ -116,6 +124,8 @@ class Publisher:
         Args:
             closing: Publish everything, however young.
         """
+        if not closing:
+            self._sample()
         self._collect()
         now = self._clock.monotonic()
         # While the store is away one chunk grows, rather than many wait.
@@ -161,6 +171,25 @@ class Publisher:
             self._leave_alone(error, closing=True)
             return False
         return True
+
+    def stop_sampling(self) -> None:
+        """Let go of the machine."""
+        sampler, self._sampler = self._sampler, None
+        if sampler is not None:
+            sampler.close()
+
+    def _sample(self) -> None:
+        if self._sampler is None:
+            return
+        try:
+            figures = self._sampler.sample()
+        except Exception as error:  # noqa: BLE001 - records are worth more than what the machine does; it is reported
+            self._problems.note("sampler", f"The use of the machine is not recorded any more: {error!r}")
+            self._sampler = None
+            return
+        if figures:
+            numbers = {Key(Kind.MACHINE, name): value for name, value in figures.items()}
+            self._inbox.note(numbers, step=self._status().step, time_unix=self._clock.unix())
 
     def _collect(self) -> None:
         was_open = self._outbox.is_open
@@ -211,6 +240,9 @@ class Publisher:
 
     def _heartbeat(self) -> Heartbeat:
         now = self._status()
+        unseen = self._sampler.problem if self._sampler is not None else ""
+        if unseen:
+            now = replace(now, coverage=replace(now.coverage, reasons=(*now.coverage.reasons, unseen)))
         return replace(
             now,
             beat=self._beat,

@@ -55,7 +55,8 @@ if TYPE_CHECKING:
 AWAY_SECS = 300.0
 """How long a store may be away while a run is followed; trainings outlive outages of some minutes, too."""
 
-_PLAIN_KINDS = frozenset({Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR})
+_PLAIN_KINDS = frozenset({Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.TIME, Kind.MACHINE})
+_STEPS_ALONE = TextTest("kind", lambda text: text != Kind.MACHINE.value)
 
 
 def open(url: str | os.PathLike[str]) -> Run:
@@ -165,7 +166,10 @@ class Run:
             UnknownName: There is no such mode or optimizer.
             UnknownWorker: No such worker published anything.
         """
-        table = self._records.table(_query(mode=mode, optimizer=optimizer), ("step",), worker)
+        query = _query(mode=mode, optimizer=optimizer)
+        # What the machine does between two steps makes no step.
+        query = Query([*query.tests, _STEPS_ALONE], query.start, query.stop)
+        table = self._records.table(query, ("step",), worker)
         if not len(table):
             self._check_optimizer(optimizer)
         return np.unique(table["step"].to_numpy())

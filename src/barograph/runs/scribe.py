@@ -11,6 +11,7 @@ without a word, the scribe publishes what it has, writes no ending, and ends.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import pickle
@@ -32,11 +33,13 @@ from barograph.runs.claim import claim_worker, next_chunk_of
 from barograph.runs.control import agreed_stop_step, read_stop
 from barograph.runs.inbox import Inbox
 from barograph.runs.process import parent_process
+from barograph.runs.sampling import sampler_for
 from barograph.runs.scribe_messages import Assignment, Delivery, End, StopAsked, Trouble
 from barograph.runs.writer import Closing, RunWriter
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
+    from barograph.machine.sampler import Sampler
     from barograph.store.base import Store
 
 _NICENESS = 5
@@ -75,6 +78,7 @@ class Scribe:
         clock: Time.
         wait: Lets some seconds pass.
         background: Publish from a thread, see `RunWriter`.
+        sampler: Makes what tells of the machine, for the worker; None: nobody does.
     """
 
     def __init__(
@@ -87,7 +91,9 @@ class Scribe:
         clock: Clock | None = None,
         wait: Callable[[float], object] = time.sleep,
         background: bool = True,
+        sampler: Callable[[Worker], Sampler] | None = None,
     ) -> None:
+        self._sampler = sampler
         self._line = line
         self._assignment = assignment
         self._store = store
@@ -168,6 +174,7 @@ class Scribe:
             self._store, worker, settings=self._settings, status=self._how_it_goes, clock=self._clock,
             on_control=lambda store: self._look_for_stop(store, worker), first_chunk=first_chunk,
             inbox=self._inbox, background=self._background, wait=self._wait,
+            sampler=None if self._sampler is None else functools.partial(self._sampler, worker),
         )
         self._claimed.set()
         return self._writer
@@ -249,7 +256,9 @@ def main(line_number: int) -> None:
         assignment = line.recv()
     except (EOFError, OSError):
         return
-    Scribe(line, assignment, store_from_url(assignment.url), employer=employer).work()
+    hz = assignment.settings["machine_hz"]
+    sampler = functools.partial(sampler_for, hz=hz, clock=SystemClock()) if hz else None
+    Scribe(line, assignment, store_from_url(assignment.url), employer=employer, sampler=sampler).work()
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from barograph.runs.problems import Problems
 from barograph.store.base import Store
 
 if TYPE_CHECKING:
+    from barograph.machine.sampler import Sampler
     from barograph.runs.publisher import Publisher
 
 _TURN_SECS = 0.1
@@ -61,6 +62,7 @@ class RunWriter:
         wait: Lets some seconds pass, where `close` has no thread to wait for.
         first_chunk: Sequence number of the first chunk: past those of a writer of this worker that is gone.
         inbox: Where records are taken in, if some were before there was a writer; None: a new one.
+        sampler: Makes, in the writer's thread, what tells of the machine; None: nobody does.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class RunWriter:
         wait: Callable[[float], object] = time.sleep,
         first_chunk: int = 0,
         inbox: Inbox | None = None,
+        sampler: Callable[[], Sampler] | None = None,
     ) -> None:
         self.worker = worker
         self._store = store
@@ -87,6 +90,7 @@ class RunWriter:
         self._first_chunk = first_chunk
         self._inbox = inbox or Inbox(settings.queue_bytes)
         self._problems = Problems()
+        self._sampler = sampler
         self._publisher: Publisher | None = None
         self._closing = threading.Event()
         self._ending: tuple[EndState, str] | None = None
@@ -199,6 +203,7 @@ class RunWriter:
 
     def _drain(self) -> None:
         publisher = self._publish()
+        publisher.stop_sampling()
         while True:
             publisher.turn(closing=True)
             if not publisher.unpublished_steps and not publisher.unpublished_points:
@@ -214,6 +219,6 @@ class RunWriter:
             self._publisher = Publisher(
                 self._store, self.worker, settings=self._settings, clock=self._clock, inbox=self._inbox,
                 status=self._status, on_control=self._on_control, problems=self._problems,
-                first_chunk=self._first_chunk,
+                first_chunk=self._first_chunk, sampler=self._sampler() if self._sampler else None,
             )
         return self._publisher

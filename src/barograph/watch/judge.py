@@ -86,6 +86,8 @@ class Judge:
     def not_evaluated(self) -> NotEvaluated | None:
         """Return what the rule did not get to judge, in whole or in part; None where it judged all."""
         needs = self.rule.needs
+        if all(need.kinds == {Kind.VITAL} for need in needs) and not self.broken:
+            return None  # the watcher looks for these itself, and tells of them only where there is something to tell
         unmet = [need for need, met in zip(needs, self._met, strict=True) if not met]
         if self.broken:
             return self._unfed(f"The rule failed{self.broken}", "Report it to whoever wrote the rule.")
@@ -197,6 +199,12 @@ def _feed(unmet: list[Selection]) -> str:
     if modes == {Mode.EVAL}:
         return ("Evaluate within the run: a pass in model.eval() with torch.no_grad() whose loss is computed by a loss "
                 "function of torch, as in training.")
+    if kinds == [Kind.MACHINE.value]:
+        if all(name.startswith("gpu") for need in unmet for name in need.include):
+            return "It is for trainings on GPUs of NVIDIA; none was seen in use, or machine_hz is 0."
+        return "Set machine_hz above 0, and train for some seconds at least."
+    if kinds == [Kind.TIME.value]:
+        return "Train for some seconds at least: where the time of a step goes is told twice a second."
     if kinds == [Kind.LOSS.value]:
         return "Call backward on one number, or say it where steps end: run.step(loss)."
     return f'Use the preset "standard", or add a collection with kinds = {json.dumps(kinds)}.'

@@ -28,6 +28,7 @@ from barograph.watch.progress import Progress, progress_from_json
 from barograph.watch.pulse import Pulse
 from barograph.watch.state import read_state, write_state
 
+_MACHINE_ALONE = frozenset({Kind.MACHINE})
 SAVE_SECS = 5.0
 """Longest time between two saves of a state that changed; a new finding saves it at once."""
 
@@ -218,7 +219,7 @@ class Watcher:
 
     def _items_of(self, view: StepView) -> Iterator[Item]:
         """Yield what is to be judged of a step: what its coming says of the time before it, and the step."""
-        self._steps += 1
+        self._steps += view.kinds != _MACHINE_ALONE
         progress = self._progress.setdefault(view.group, Progress(view.attempt))
         if view.attempt > progress.attempt:
             yield NewAttempt(view.group)

@@ -1,0 +1,138 @@
+"""Where the time of a step goes: waiting for data, forward, backward, the optimizer, Barograph itself, the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barograph.model.key import Key, Kind
+
+if TYPE_CHECKING:
+    from barograph.capture.price import Price
+
+TELL_SECS = 0.5
+"""Least time between two tellings."""
+
+STEP, DATA, FORWARD, BACKWARD, OPTIMIZER, CAPTURE, OTHER, STEPS, LONGEST = (
+    Key(Kind.TIME, path)
+    for path in ("step", "data", "forward", "backward", "optimizer", "capture", "other", "steps", "longest")
+)
+
+
+class Part:
+    """One part of the steps, timed in those that are listened to, without what capture takes meanwhile.
+
+    Attributes:
+        mean_secs: What it took in a step, of those that were told last; None: it was never heard.
+    """
+
+    __slots__ = ("_at", "_clock", "_in_step", "_price", "_secs", "_steps", "mean_secs")
+
+    def __init__(self, price: Price, clock: Callable[[], float]) -> None:
+        self._price, self._clock = price, clock
+        self._at: float | None = None
+        self._in_step = 0.0
+        self._secs = 0.0
+        self._steps = 0
+        self.mean_secs: float | None = None
+
+    def begins(self) -> None:
+        """Note that it begins; inside itself it begins but once."""
+        if self._at is None:
+            self._at = self._clock() - self._price.spent_secs
+
+    def ended(self) -> None:
+        """Note that it has ended."""
+        if self._at is not None:
+            self._in_step += self._clock() - self._price.spent_secs - self._at
+            self._at = None
+
+    def step_ended(self, *, counts: bool) -> None:
+        """Note that the step has ended; without `counts` what was timed in it is forgotten."""
+        self._at = None  # what raised has never ended
+        if self._in_step:
+            if counts:
+                self._secs += self._in_step
+                self._steps += 1
+            self._in_step = 0.0
+
+    def tell(self) -> None:
+        """Take the mean over the steps since the last telling; where it was heard in none, the one before stands."""
+        if self._steps:
+            self.mean_secs = self._secs / self._steps
+            self._secs, self._steps = 0.0, 0
+
+
+class StepTimes:
+    """Adds up what each part of the steps took, in the thread that trains, for a microsecond or two a step.
+
+    A step lasts from the end of the one before to its own. The first one, which holds starting up, and the time of
+    evaluations are left out. Forward, backward and optimizer are timed in the steps that are listened to, which
+    under a budget are not all, and stand for the others; data, capture and the whole are of every step. On a
+    device that works behind the host's back forward and backward are the time it took to hand the work over.
+
+    Attributes:
+        data_secs: Waited for data since the beginning; whoever listens to the loader adds to it.
+        forward, backward, optimizer: The parts that are timed by their beginning and end.
+
+    Args:
+        price: Knows what capture has spent.
+        clock: Seconds of the clock that `price` is charged by.
+    """
+
+    def __init__(self, price: Price, clock: Callable[[], float]) -> None:
+        self.data_secs = 0.0
+        self.forward, self.backward, self.optimizer = (Part(price, clock) for _ in range(3))
+        self._price = price
+        self._last_end: float | None = None
+        self._data_mark = self._capture_mark = 0.0
+        self._told_at = 0.0
+        self._steps = 0
+        self._step_secs = self._data_secs = self._capture_secs = self._longest_secs = 0.0
+
+    def step_ended(self, now: float) -> None:
+        """Note that a step has ended."""
+        last, self._last_end = self._last_end, now
+        data, self._data_mark = self.data_secs - self._data_mark, self.data_secs
+        capture, self._capture_mark = self._price.spent_secs - self._capture_mark, self._price.spent_secs
+        for part in (self.forward, self.backward, self.optimizer):
+            part.step_ended(counts=last is not None)
+        if last is None:
+            self._told_at = now
+            return
+        secs = now - last
+        self._steps += 1
+        self._step_secs += secs
+        self._data_secs += data
+        self._capture_secs += capture
+        if secs > self._longest_secs:
+            self._longest_secs = secs
+
+    def evaluation_ended(self, now: float) -> None:
+        """Note that the step under way begins only now: what came before was an evaluation."""
+        if self._last_end is not None:
+            self._last_end = now
+            self._data_mark, self._capture_mark = self.data_secs, self._price.spent_secs
+
+    def told(self, now: float) -> dict[Key, float]:
+        """Return the means over the steps since the last telling; nothing where that was a moment ago."""
+        if not self._steps or now - self._told_at < TELL_SECS:
+            return {}
+        self._told_at = now
+        parts = {FORWARD: self.forward, BACKWARD: self.backward, OPTIMIZER: self.optimizer}
+        for part in parts.values():
+            part.tell()
+        found = {
+            STEP: self._step_secs / self._steps, DATA: self._data_secs / self._steps,
+            CAPTURE: self._capture_secs / self._steps, STEPS: float(self._steps), LONGEST: self._longest_secs,
+            **{key: part.mean_secs for key, part in parts.items() if part.mean_secs is not None},
+        }
+        if FORWARD in found and BACKWARD in found:
+            known = sum(found.get(key, 0.0) for key in (DATA, FORWARD, BACKWARD, OPTIMIZER, CAPTURE))
+            found[OTHER] = max(0.0, found[STEP] - known)
+        self._forget()
+        return found
+
+    def _forget(self) -> None:
+        self._steps = 0
+        self._step_secs = self._data_secs = self._capture_secs = self._longest_secs = 0.0

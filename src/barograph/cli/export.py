@@ -1,0 +1,63 @@
+"""`barograph export`: hand a run on to other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+GROUP = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Hand a run on to other programs.")
+
+_Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")]
+
+
+@GROUP.command()
+def chrome(
+    run: _Run,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="File to write. Default: trace.json.")
+    ] = None,
+) -> None:
+    """Write a trace that chrome://tracing and Perfetto (ui.perfetto.dev) open.
+
+    It holds the steps and their parts, curves of losses and of the use of the machine, and the findings.
+
+    Examples:
+
+      barograph export chrome runs/first -o trace.json
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.export_page import export_chrome
+
+    export_chrome(run, out or Path("trace.json"))
+
+
+@GROUP.command()
+def otel(
+    run: _Run,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where to send, as in http://localhost:4318. Default: what "
+                                         "OTEL_EXPORTER_OTLP_ENDPOINT says."),
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write OTLP's JSON to this file instead of sending.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,
+) -> None:
+    """Send a run's numbers as OpenTelemetry metrics, by OTLP over HTTP, or write them to a file.
+
+    Needs the extra: pip install 'barograph[otel]'. Every number keeps the time at which it was recorded.
+
+    Examples:
+
+      barograph export otel runs/first --endpoint http://localhost:4318
+
+      barograph export otel runs/first --follow
+
+      barograph export otel runs/first --json metrics.jsonl
+    """
+    from barograph.cli.export_page import export_otel
+
+    export_otel(run, endpoint, json_file, follow=follow)

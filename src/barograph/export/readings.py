@@ -1,0 +1,65 @@
+"""The plain numbers of a run, one by one, with when and where they were recorded: what other programs take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
+from barograph.runs.reader import Run
+from barograph.runs.view import StepView
+
+KINDS = (Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.TIME, Kind.MACHINE)
+"""Kinds that are plain numbers over time."""
+
+_COLUMNS = ("worker", "step", "optimizer", "mode", "time", "path", "value")
+
+
+class Reading(NamedTuple):
+    """One number.
+
+    Attributes:
+        time_unix: When, by the worker's clock.
+        worker: Who recorded it.
+        key: What it is.
+        mode: In which mode.
+        optimizer: Of which optimizer's step; "" where there is one.
+        step: At which step.
+        value: The number.
+    """
+
+    time_unix: float
+    worker: str
+    key: Key
+    mode: Mode
+    optimizer: str
+    step: int
+    value: float
+
+
+def readings_of(run: Run) -> list[Reading]:
+    """Return every plain number there is by now, in the order of time.
+
+    Raises:
+        StoreError: The run cannot be read.
+    """
+    return sorted(reading for kind in KINDS for reading in _of_kind(run, kind))
+
+
+def readings_in(view: StepView) -> Iterator[Reading]:
+    """Yield every plain number of one step, as each worker recorded it."""
+    for kind in KINDS:
+        for key in view.scalars(kind):
+            for worker, value in view.worker_scalars(key).items():
+                step = view.step
+                yield Reading(step.time_unix, worker, key, step.mode, step.optimizer, step.number, value)
+
+
+def _of_kind(run: Run, kind: Kind) -> Iterator[Reading]:
+    table = run.arrow(kind, columns=_COLUMNS)
+    times = table["time"].to_numpy().astype("int64") / 1e6
+    columns = [table[name].to_pylist() for name in _COLUMNS if name != "time"]
+    for time_unix, worker, step, optimizer, mode, path, value in zip(times.tolist(), *columns, strict=True):
+        if value is not None:
+            yield Reading(time_unix, worker, Key(kind, path), Mode(mode), optimizer, step, value)

@@ -1,0 +1,116 @@
+"""How much of the machine a training uses, a few times a second, from outside the thread that trains.
+
+Every worker tells what its own process uses. What the machine as a whole does, and its GPUs, is told once:
+of the workers of one machine, the one that holds a lock; where it ends, another goes on. GPUs have a lock for
+each set that is visible, because some launchers show each worker its own GPU alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+import psutil
+
+from barograph.machine.family import Family
+from barograph.machine.gpus import VISIBLE_VARIABLE, Gpus
+from barograph.machine.host import Host
+from barograph.machine.host_lock import HostLock
+from barograph.model.clock import Clock
+
+SHARE = 0.01
+"""Of one core: the most that sampling may take. Where a sample takes longer, the next one comes later."""
+TRY_LOCK_SECS = 10.0
+
+
+class Sampler:
+    """Tells the figures of the machine when they are due.
+
+    Args:
+        hz: Samples a second; 0: none.
+        pid: Of the training process.
+        run: What tells this run and attempt from every other on this machine.
+        clock: Time.
+        environment: Of the training process; None: this one's.
+        system: psutil, or what stands in for it.
+        nvml: pynvml, or what stands in for it; None: it is loaded.
+        cpu_time: Tells the seconds of computing that this thread has taken.
+        locks: Folder of the locks; None: the machine's folder for such.
+    """
+
+    def __init__(
+        self,
+        *,
+        hz: float,
+        pid: int,
+        run: str,
+        clock: Clock,
+        environment: Mapping[str, str] | None = None,
+        system: Any = psutil,
+        nvml: Any = None,
+        cpu_time: Callable[[], float] = thread_time,
+        locks: Path | None = None,
+    ) -> None:
+        self._interval_secs = 1 / hz if hz > 0 else float("inf")
+        self._clock = clock
+        self._system, self._nvml = system, nvml
+        self._pid = pid
+        self._visible = (os.environ if environment is None else environment).get(VISIBLE_VARIABLE)
+        self._cpu_time = cpu_time
+        self._host_lock = HostLock(f"host {run}", locks)
+        self._gpu_lock = HostLock(f"gpus {self._visible} {run}", locks)
+        self._family: Family | None = None
+        self._host: Host | None = None
+        self._gpus: Gpus | None = None
+        self._try_lock_at = float("-inf")
+        self._due = clock.monotonic() if hz > 0 else float("inf")
+
+    @property
+    def problem(self) -> str:
+        """Why not all could be told, for people; "": all was."""
+        return self._gpus.problem if self._gpus is not None else ""
+
+    def sample(self) -> dict[str, float]:
+        """Return name to figure, the names as in `Kind.MACHINE`; nothing where no sample is due."""
+        now = self._clock.monotonic()
+        if now < self._due:
+            return {}
+        begin = self._cpu_time()
+        if now >= self._try_lock_at:
+            self._take_locks(now)
+        if self._family is None:
+            self._family = self._family_of()
+        figures = self._family.read(now) if self._family is not None else {}
+        if self._host is not None:
+            figures.update(self._host.read(now))
+        if self._gpus is not None:
+            figures.update(self._gpus.read())
+        # In a steady beat, but where it fell behind or is dear.
+        self._due = max(self._due + self._interval_secs, now + (self._cpu_time() - begin) / SHARE)
+        if self._due < now:
+            self._due = now + self._interval_secs
+        return figures
+
+    def close(self) -> None:
+        """Let go of what is held, so that another worker of this machine may go on."""
+        self._due = float("inf")
+        if self._gpus is not None:
+            self._gpus.close()
+        self._host_lock.release()
+        self._gpu_lock.release()
+
+    def _take_locks(self, now: float) -> None:
+        self._try_lock_at = now + TRY_LOCK_SECS
+        if self._host is None and self._host_lock.take():
+            self._host = Host(self._system)
+        if self._gpus is None and self._gpu_lock.take():
+            self._gpus = Gpus(self._visible, self._nvml)
+
+    def _family_of(self) -> Family | None:
+        try:
+            return Family(self._pid, self._system, cpu_time=self._cpu_time)
+        except self._system.Error:
+            return None  # it has ended meanwhile

@@ -1,0 +1,337 @@
+"""Rules about the time that steps take, and where it goes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, ClassVar
+
+from barograph.measures.robust import level, robust_z
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.windows import samples_of
+from barograph.rules.words import number, percent
+from barograph.runs.view import StepView
+
+_TIME = frozenset({Kind.TIME})
+_IN_TRAINING = Schedule(modes=frozenset({Mode.TRAIN}))
+STEP, DATA, FORWARD, BACKWARD, OPTIMIZER, CAPTURE, OTHER, STEPS, LONGEST = (
+    Key(Kind.TIME, path)
+    for path in ("step", "data", "forward", "backward", "optimizer", "capture", "other", "steps", "longest")
+)
+_MOST_TOLD = 200
+_NO_LOADER = Unjudged("no loader with processes of its own was seen for long enough")
+_LOADERS = Key(Kind.MACHINE, "loader_processes")
+
+
+def time_need(*paths: str) -> Selection:
+    """Return the need of these parts of a step's time."""
+    return Selection(kinds=_TIME, include=paths, schedule=_IN_TRAINING)
+
+
+def milliseconds(secs: float) -> str:
+    """Return a time as a person says it.
+
+    Example:
+        >>> milliseconds(0.0123), milliseconds(2.5)
+        ('12.3 ms', '2.5 s')
+    """
+    return f"{number(secs)} s" if secs >= 1 else f"{number(1000 * secs)} ms"
+
+
+def _last_told(memory: Memory, view: StepView, keys: tuple[Key, ...]) -> list[list[float]] | None:
+    """Add what this view tells to the last tellings, and return these; None where it does not tell all of it.
+
+    Args:
+        memory: Where they are kept, and how many seconds of steps were told of in all.
+        view: What tells.
+        keys: What of it; the step and the number of steps first.
+    """
+    values = [view.scalar(key) for key in keys]
+    if any(value is None for value in values):
+        return None
+    told: list[list[float]] = memory.setdefault("told", [])
+    told.append([value for value in values if value is not None])
+    del told[:-_MOST_TOLD]
+    memory["secs"] = memory.get("secs", 0.0) + told[-1][0] * told[-1][1]
+    return told
+
+
+def _too_early(memory: Memory, least_secs: float) -> Unjudged:
+    return Unjudged(f"{number(memory['secs'])} s of steps were told of so far; it judges {number(least_secs)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataloader(Rule):
+    """M107: The data loader runs far too few processes, or far too many.
+
+    What it sees: how many processes the DataLoaders of the training run, beside the cores it may use. Too many are
+      more than `max_threshold` percent of the cores. Too few are fewer than `min_threshold` percent while training
+      waits for data for `least_waiting` of its time: where nobody waits, even none is enough.
+    Why it matters: with too few the rest of the machine waits; too many take each other's cores and caches, and each
+      costs memory.
+    What to do: set `num_workers` of the DataLoader to about the number of cores that each worker has.
+    When it is wrong: processes that mostly wait for a network may well be more than cores. A loader that is not
+      torch's is not counted.
+    Source: Amazon SageMaker Debugger's Dataloader.
+    """
+
+    code: ClassVar[str] = "M107"
+    name: ClassVar[str] = "dataloader"
+    severity: ClassVar[Severity] = Severity.NOTE
+
+    min_threshold: float = parameter(70.0, "Processes below which there are too few, in percent of the cores.",
+                                     at_least=0.0)
+    max_threshold: float = parameter(200.0, "Processes above which there are too many, in percent of the cores.",
+                                     above=0.0)
+    least_waiting: float = parameter(0.3, "Share of the time that is waited for data.", above=0.0, below=1.0)
+    least_secs: float = parameter(120.0, "Time of steps and of samples that must have shown it.", at_least=0.0)
+    patience: int = parameter(5, "Judged samples in a row that must show the fault before a finding opens.", at_least=1)
+    recovery: int = parameter(60, "Judged samples in a row without the fault before a finding closes.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (Selection(kinds=frozenset({Kind.MACHINE}), include=("loader_processes",)), time_need("data"))
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        if _last_told(memory, view, (STEP, STEPS, DATA)) is not None:
+            yield _NO_LOADER
+            return
+        symptom: Symptom | None = None
+        judged = False
+        for worker, figures in samples_of(view):
+            loaders, cores = figures.get("loader_processes"), figures.get("cores")
+            if loaders is None or not cores:
+                continue
+            since = memory.setdefault("since", {})
+            if loaders == 0:
+                since.pop(worker, None)
+            elif view.step.time_unix - since.setdefault(worker, view.step.time_unix) >= self.least_secs:
+                judged = True
+                symptom = self._symptom(view, worker, loaders, cores, memory) or symptom
+        if not judged:
+            yield _NO_LOADER
+        elif symptom is not None:
+            yield symptom
+
+    def _symptom(
+        self, view: StepView, worker: str, loaders: float, cores: float, memory: Memory
+    ) -> Symptom | None:
+        share = 100 * loaders / cores
+        waiting = _waiting(memory["told"]) if memory.get("secs", 0.0) >= self.least_secs else 0.0
+        if share > self.max_threshold:
+            limit, weight, what = self.max_threshold, 0.3, "more than they have room for"
+        elif share < self.min_threshold and waiting >= self.least_waiting:
+            limit, weight = self.min_threshold, 0.8
+            what = f"while training waits for data for {percent(waiting)} of its time"
+        else:
+            return None
+        text = f"{loaders:g} processes on {cores:g} cores"
+        return Symptom(
+            message=f"The data loader of {worker} runs {text}, {what}.",
+            remedy=f"Set num_workers of the DataLoader to about {cores:g} (now {loaders:g}).",
+            evidence=(Evidence(_LOADERS, view.step.number, "percent_of_cores", share, limit, text),),
+            subject=worker,
+            causes=(Suspicion(Cause.SLOW_DATA_LOADING, weight, f"the data loader runs {text}"),),
+        )
+
+
+def _waiting(told: list[list[float]]) -> float:
+    """Return the share of the time that was waited for data."""
+    secs = sum(step * steps for step, steps, _ in told)
+    return sum(data * steps for _, steps, data in told) / secs if secs > 0 else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepOutlier(Rule):
+    """M109: Some steps take far longer than the others.
+
+    What it sees: twice a second at most the longest step since, beside the mean ones. A step is an outlier if it is
+      `stddev` robust standard deviations and five times longer than usual. There must be `n_outliers` among the last
+      200 tellings, and together they must take `least_share` of the time: short steps are often held up for some
+      milliseconds by whatever else a machine does, and nothing is lost.
+    Why it matters: every worker waits for the slowest step of any.
+    What to do: see whether they come in a rhythm: saving a checkpoint, an evaluation that Barograph did not see,
+      logging, a new epoch whose loader starts its processes (`persistent_workers=True`), a shuffle buffer that is
+      filled.
+    When it is wrong: such work is often meant to be. Evaluations that Barograph sees do not count.
+    Source: Amazon SageMaker Debugger's StepOutlier, which takes the plain mean and standard deviation, that outliers
+      themselves inflate; here the median and the median absolute deviation.
+    """
+
+    code: ClassVar[str] = "M109"
+    name: ClassVar[str] = "step-outlier"
+    severity: ClassVar[Severity] = Severity.NOTE
+
+    stddev: float = parameter(3.0, "Robust standard deviations above the usual step.", above=0.0)
+    n_outliers: int = parameter(10, "Outliers among the last 200 tellings.", at_least=1)
+    least_share: float = parameter(0.2, "Share of the time that they take beyond what is usual.", at_least=0.0,
+                                   below=1.0)
+    least_secs: float = parameter(120.0, "Time of steps that must have been told of.", at_least=0.0)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (time_need("step", "steps", "longest"),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        told = _last_told(memory, view, (STEP, STEPS, LONGEST))
+        if told is None:
+            yield Unjudged("the time of steps was not told")
+            return
+        if memory["secs"] < self.least_secs or len(told) < 2 * self.n_outliers:
+            yield _too_early(memory, self.least_secs)
+            return
+        secs = sum(step * steps for step, steps, _ in told)
+        # A step that is told alone is its own mean, and the longest are left out of the mean of the others.
+        usual = [step if steps < 2 else (step * steps - longest) / (steps - 1) for step, steps, longest in told]
+        center = level(usual).center
+        outliers = [longest for _, _, longest in told
+                    if longest > _MANY * center and robust_z(longest, usual, floor=0.01 * center) > self.stddev]
+        share = sum(longest - center for longest in outliers) / secs
+        if len(outliers) < self.n_outliers or share < self.least_share:
+            return
+        worst = max(outliers)
+        text = f"{len(outliers)} of the last {len(told)} tellings; usual is {milliseconds(center)}"
+        yield Symptom(
+            message=f"Some steps take far longer than the others: up to {milliseconds(worst)}, where "
+                    f"{milliseconds(center)} is usual; that is {percent(share)} of the time.",
+            remedy="See whether they come in a rhythm: checkpoints, evaluations, the first batch of an epoch "
+                   "(persistent_workers=True keeps the loader's processes).",
+            evidence=(Evidence(LONGEST, view.step.number, "longest", worst, _MANY * center, text),),
+            causes=(Suspicion(Cause.SLOW_DATA_LOADING, 0.3, "steps of which some are far longer often wait for data"),),
+        )
+
+
+_MANY = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Straggler(Rule):
+    """M110: One worker is slower than the others.
+
+    What it sees: of each worker the time of its steps outside the backward pass, smoothed: in the backward pass the
+      fast wait for the slow. One worker takes more than `ratio` times the median of the others, and the difference is
+      at least `least_share` of the step.
+    Why it matters: workers that train together wait for the slowest, all of them, at every step.
+    What to do: look at that worker's machine (temperature, other programs, disk), and at its share of the data: longer
+      samples, a slower source.
+    When it is wrong: where forward passes wait for each other too (buffers that are sent around, pipelines, sharded
+      parameters that are gathered), the waiting is in what is compared, and the fast one may look slow.
+    Source: Barograph's own; the effect is described in Dean & Barroso, "The Tail at Scale", 2013.
+    """
+
+    code: ClassVar[str] = "M110"
+    name: ClassVar[str] = "straggler"
+    severity: ClassVar[Severity] = Severity.DOUBTFUL
+
+    ratio: float = parameter(1.5, "Multiple of the others' median time.", above=1.0)
+    least_share: float = parameter(0.2, "Least difference, as a share of the step.", above=0.0, below=1.0)
+    least_told: int = parameter(30, "Tellings of each worker that must have come.", at_least=1)
+    patience: int = parameter(20, "Judged tellings in a row that must show the fault before a finding opens.",
+                              at_least=1)
+    recovery: int = parameter(20, "Judged tellings in a row without the fault before a finding closes.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (time_need("step", "backward"),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        steps, backward = view.worker_scalars(STEP), view.worker_scalars(BACKWARD)
+        for worker in steps.keys() & backward.keys():
+            own = steps[worker] - backward[worker] - view.worker_scalars(CAPTURE).get(worker, 0.0)
+            mine = memory.setdefault(worker, {"count": 0, "own": own, "step": steps[worker]})
+            mine["count"] += 1
+            mine["own"] += _SMOOTHING * (own - mine["own"])
+            mine["step"] += _SMOOTHING * (steps[worker] - mine["step"])
+        known = {name: mine for name, mine in memory.items() if mine["count"] >= self.least_told}
+        if len(known) < 2 or len(known) < len(memory):
+            yield Unjudged("it compares workers that train together, after some tellings of each")
+            return
+        slowest = max(known, key=lambda name: float(known[name]["own"]))
+        others = median(float(mine["own"]) for name, mine in known.items() if name != slowest)
+        own, step = float(known[slowest]["own"]), float(known[slowest]["step"])
+        if own <= self.ratio * others or own - others < self.least_share * step:
+            return
+        text = f"{milliseconds(own)} a step outside the backward pass; the others {milliseconds(others)}"
+        yield Symptom(
+            message=f"The worker {slowest} is slower than the others: {text}.",
+            remedy=f"Look at the machine of {slowest} (temperature, other programs, disk), and at what its share of "
+                   "the data costs to load.",
+            evidence=(Evidence(STEP, view.step.number, "own_secs", own, self.ratio * others, text),),
+            subject=slowest,
+            causes=(Suspicion(Cause.SLOW_WORKER, 0.8, f"{slowest} takes {text}"),),
+        )
+
+
+_SMOOTHING = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverallFrameworkMetrics(Rule):
+    """M114: A good part of the time of training is spent waiting for data.
+
+    What it sees: where the time of the steps goes: waiting for data, forward, backward, the optimizer, Barograph, the
+      rest. It has something to say where, over the last 200 tellings and at least `least_secs` of steps, more than
+      `threshold` of the time was waited for data, and at least `least_wait_secs` a step: of very short steps even
+      the best loader takes a good part.
+    Why it matters: training could be so much faster with what is there.
+    What to do: load data in more processes (`num_workers`, `persistent_workers=True`), prepare them once and not at
+      every pass, keep them in memory if they fit.
+    When it is wrong: loaders that are not torch's are not seen. On a GPU the times of forward and backward are those
+      it takes to hand the work over, so waiting for data may hide work that still runs.
+    Source: Amazon SageMaker Debugger's OverallFrameworkMetrics, a report without a threshold; all its figures are in
+      the run, and `barograph show` tells them.
+    """
+
+    code: ClassVar[str] = "M114"
+    name: ClassVar[str] = "overall-framework-metrics"
+    severity: ClassVar[Severity] = Severity.NOTE
+
+    threshold: float = parameter(0.3, "Share of the time that is waited for data.", above=0.0, below=1.0)
+    least_wait_secs: float = parameter(0.01, "Least time a step that is waited for data.", at_least=0.0)
+    least_secs: float = parameter(300.0, "Time of steps that must have been told of.", at_least=0.0)
+    recovery: int = parameter(20, "Judged tellings in a row without the fault before a finding closes.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (time_need("step", "steps", "data"),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        told = _last_told(memory, view, (STEP, STEPS, DATA))
+        if told is None:
+            yield Unjudged("the time of steps was not told")
+            return
+        if memory["secs"] < self.least_secs:
+            yield _too_early(memory, self.least_secs)
+            return
+        count = sum(steps for _, steps, _ in told)
+        secs = sum(step * steps for step, steps, _ in told)
+        waited = sum(data * steps for _, steps, data in told)
+        if not secs or waited / secs <= self.threshold or waited / count < self.least_wait_secs:
+            return
+        share = waited / secs
+        text = f"{milliseconds(waited / count)} of {milliseconds(secs / count)} a step"
+        yield Symptom(
+            message=f"{percent(share)} of the time of training is spent waiting for data: {text}.",
+            remedy="Load data in more processes: DataLoader(…, num_workers=4, persistent_workers=True), and more while "
+                   "it helps and there are cores.",
+            evidence=(Evidence(DATA, view.step.number, "share", share, self.threshold, text),
+                      *_split(view.scalars(Kind.TIME), view.step.number)),
+            causes=(Suspicion(Cause.SLOW_DATA_LOADING, 0.9, f"{percent(share)} of the time is waited for data"),),
+        )
+
+
+def _split(times: Mapping[Key, float], step: int) -> list[Evidence]:
+    """Return where the time of the last told steps goes, the greatest part first."""
+    whole = times.get(STEP, 0.0)
+    parts = {key: value for key, value in times.items() if key in (FORWARD, BACKWARD, OPTIMIZER, CAPTURE, OTHER)}
+    ordered: list[Any] = sorted(parts.items(), key=lambda item: -item[1])
+    return [Evidence(key, step, "secs", value, math.nan,
+                     f"{key.path} {milliseconds(value)}, {percent(value / whole) if whole else '?'} of a step")
+            for key, value in ordered]

@@ -1,0 +1,25 @@
+"""Which sampler of the machine goes with a worker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barograph.model.clock import Clock
+from barograph.model.manifest import Worker
+
+if TYPE_CHECKING:
+    from barograph.machine.sampler import Sampler
+
+
+def sampler_for(worker: Worker, *, hz: float, clock: Clock) -> Sampler:
+    """Return the sampler of a worker's machine, to be made in the thread and process that writes its records.
+
+    Args:
+        worker: Whose process is looked at, on this machine.
+        hz: Samples a second; 0: none.
+        clock: Time.
+    """
+    # Loaded here: where a run is in memory this is the training process, and nothing heavy is loaded at its start.
+    from barograph.machine.sampler import Sampler
+
+    return Sampler(hz=hz, pid=worker.pid, run=f"{worker.run_id} {worker.attempt}", clock=clock)

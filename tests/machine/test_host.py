@@ -1,0 +1,137 @@
+"""What the machine as a whole does, from counters that only ever go up."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from barograph.machine.container import Container
+from barograph.machine.host import CORES_APART_SECS, MANY_CORES, Host
+
+Times = namedtuple("Times", ["user", "system", "idle", "iowait", "guest"])
+NO_CONTAINER = Container(Path("no such folder"))
+
+
+class Counters:
+    """psutil, whose counters stand where a test puts them."""
+
+    def __init__(self, cores: int = 2) -> None:
+        self.cores: list[Any] = [Times(10.0, 5.0, 100.0, 1.0, 2.0)] * cores
+        self.disk: Any = SimpleNamespace(read_bytes=1000, write_bytes=50)
+        self.cards = {"lo": SimpleNamespace(bytes_sent=9e9, bytes_recv=9e9),
+                      "eth0": SimpleNamespace(bytes_sent=10, bytes_recv=20)}
+
+    def cpu_times(self, percpu: bool) -> list[Any]:
+        assert percpu
+        return list(self.cores)
+
+    def virtual_memory(self) -> Any:
+        return SimpleNamespace(total=1000, available=600)
+
+    def disk_io_counters(self) -> Any:
+        return self.disk
+
+    def net_io_counters(self, pernic: bool) -> Any:
+        assert pernic
+        return dict(self.cards)
+
+    def spend(self, core: int, **more: float) -> None:
+        times = self.cores[core]
+        self.cores[core] = times._replace(**{name: getattr(times, name) + secs for name, secs in more.items()})
+
+
+def test_what_is_a_rate_is_told_from_the_second_reading_on() -> None:
+    assert set(Host(Counters(), NO_CONTAINER).read(0.0)) == {"memory", "memory_total"}
+
+
+def test_use_is_the_share_of_the_time_between_two_readings() -> None:
+    counters = Counters()
+    host = Host(counters, NO_CONTAINER)
+    host.read(0.0)
+    counters.spend(0, user=0.5)
+    counters.spend(1, user=0.1, idle=0.3, iowait=0.1)
+    found = host.read(0.5)
+    assert {name: found[name] for name in found if name.startswith("cpu")} == {
+        "cpu": 60.0, "cpu_busiest": 100.0, "cpu_iowait": 10.0, "cpu[0]": 100.0, "cpu[1]": 20.0,
+    }
+
+
+def test_the_time_of_a_guest_counts_once() -> None:
+    counters = Counters(cores=1)
+    host = Host(counters, NO_CONTAINER)
+    host.read(0.0)
+    counters.spend(0, user=0.5, guest=0.5, idle=0.5)
+    assert host.read(1.0)["cpu"] == 50.0
+
+
+def test_bytes_are_told_a_second_and_those_to_itself_not_at_all() -> None:
+    counters = Counters()
+    host = Host(counters, NO_CONTAINER)
+    host.read(10.0)
+    counters.disk = SimpleNamespace(read_bytes=3000, write_bytes=50)
+    counters.cards["eth0"] = SimpleNamespace(bytes_sent=110, bytes_recv=20)
+    counters.cards["lo"] = SimpleNamespace(bytes_sent=99e9, bytes_recv=99e9)
+    found = host.read(12.0)
+    assert (found["disk_read"], found["disk_write"], found["net_sent"], found["net_received"]) == (1000, 0, 50, 0)
+
+
+def test_a_counter_that_went_back_is_left_out_once() -> None:
+    counters = Counters()
+    host = Host(counters, NO_CONTAINER)
+    host.read(0.0)
+    counters.disk = SimpleNamespace(read_bytes=10, write_bytes=60)
+    assert "disk_read" not in host.read(1.0)
+    assert host.read(2.0)["disk_read"] == 0.0
+
+
+def test_a_machine_without_disks_or_cards_tells_of_neither() -> None:
+    counters = Counters()
+    counters.disk, counters.cards = None, {}
+    host = Host(counters, NO_CONTAINER)
+    host.read(0.0)
+    assert not {"disk_read", "net_sent"} & set(host.read(1.0))
+
+
+def test_of_many_cores_each_is_told_seldom_and_the_busiest_always() -> None:
+    counters = Counters(cores=MANY_CORES + 1)
+    host = Host(counters, NO_CONTAINER)
+    host.read(0.0)
+    told = []
+    for second in range(1, 13):
+        for core in range(MANY_CORES + 1):
+            counters.spend(core, idle=1.0)
+        counters.spend(3, user=1.0)
+        found = host.read(float(second))
+        assert found["cpu_busiest"] == 50.0
+        told.append("cpu[3]" in found)
+    assert [second for second, is_told in enumerate(told, 1) if is_told] == [1, 1 + int(CORES_APART_SECS)]
+
+
+def test_inside_a_container_its_own_memory_counts(tmp_path: Path) -> None:
+    (tmp_path / "memory.max").write_text("500\n")
+    (tmp_path / "memory.current").write_text("300\n")
+    (tmp_path / "memory.stat").write_text("anon 100\ninactive_file 120\n")
+    found = Host(Counters(), Container(tmp_path)).read(0.0)
+    assert (found["memory"], found["memory_total"]) == (180.0, 500.0)
+
+
+@pytest.mark.parametrize("limit", ["max", "9223372036854771712"])
+def test_a_container_without_limit_has_the_machine(tmp_path: Path, limit: str) -> None:
+    for name, text in (("memory.max", limit), ("memory.current", "300"), ("memory.stat", "")):
+        (tmp_path / name).write_text(text)
+    assert Host(Counters(), Container(tmp_path)).read(0.0)["memory_total"] == 1000.0
+
+
+def test_this_machine_can_be_read() -> None:
+    host = Host()
+    host.read(0.0)
+    # The counters stand still for a tick of the kernel's; until they move there is no share.
+    while "cpu" not in (found := host.read(1.0)):
+        pass
+    assert 0.0 <= found["cpu"] <= found["cpu_busiest"] <= 100.0
+    assert 0 < found["memory"] < found["memory_total"] <= psutil.virtual_memory().total
