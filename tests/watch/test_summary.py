@@ -18,6 +18,7 @@ from barograph.rules.base import Rule
 from barograph.store.base import Store
 from barograph.watch.loop import Watcher
 from barograph.watch.summary import RunSummary, WorkerReport, summary_of
+from barograph.watch.wording import not_evaluated_lines
 
 Training = Any  # of conftest.py
 
@@ -277,3 +278,12 @@ def test_json_has_the_diagnosis() -> None:
     assert replace(CLEAN, findings=(found,)).to_json()["diagnosis"] == [
         {"cause": "dead-relu", "weight": 0.5, "why": "most units are dead", "remedy": ""}
     ]
+
+
+def test_rules_that_one_thing_would_feed_share_a_line() -> None:
+    gpu = [NotEvaluated(f"M10{number}", f"rule-{number}", "Nothing.", "It is for GPUs.") for number in (1, 2)]
+    early = [NotEvaluated("A101", "dead-relu", "Too early."), NotEvaluated("G102", "spike", "10 of 20.")]
+    text = replace(CLEAN, not_evaluated=(*gpu, *early)).to_text()
+    assert "M101 rule-1, M102 rule-2: nothing was recorded of what they need. It is for GPUs." in text
+    assert "A101, G102: met nothing that they judge, or too little of it so far; barograph show tells of each." in text
+    assert not_evaluated_lines(early, whole=True) == ["A101 dead-relu: Too early.", "G102 spike: 10 of 20."]

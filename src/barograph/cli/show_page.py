@@ -24,7 +24,7 @@ from barograph.runs.reader import Run
 from barograph.runs.roster import WorkerState
 from barograph.runs.view import group_of
 from barograph.watch.recall import Recall, recalled
-from barograph.watch.wording import shown
+from barograph.watch.wording import not_evaluated_lines, shown
 
 _WORKERS = (
     Column("worker"), Column("attempt", right=True), Column("state"), Column("steps", right=True),
@@ -66,7 +66,7 @@ def _print(printer: Printer, place: str, run: Run, worker: str | None, now: Glan
     if hint := _hint(place, now, recall):
         printer.line(hint, indent=2)
     summary = recall.summary
-    unjudged = [f"{item.code} {item.rule}: {item.reason} {item.feed}".rstrip() for item in summary.not_evaluated]
+    unjudged = not_evaluated_lines(summary.not_evaluated, whole=True)
     for title, texts in (("Not seen", summary.unseen), ("Not evaluated", unjudged), ("Problems", summary.problems)):
         if texts:
             printer.heading(title)

@@ -194,6 +194,7 @@ def _check_plain(value: object, where: str) -> None:
 
 
 def _feed(unmet: list[Selection]) -> str:
+    """Return what would feed these needs, a sentence that stands by itself; "" where nothing would."""
     modes = frozenset().union(*(need.schedule.modes for need in unmet))
     kinds = sorted({kind.value for need in unmet for kind in need.kinds})
     if modes == {Mode.EVAL}:
@@ -205,6 +206,13 @@ def _feed(unmet: list[Selection]) -> str:
         return "Set machine_hz above 0, and train for some seconds at least."
     if kinds == [Kind.TIME.value]:
         return "Train for some seconds at least: where the time of a step goes is told twice a second."
+    if set(kinds) <= {Kind.TREE.value, Kind.IMPORTANCE.value}:
+        return "It is for boosted trees."
+    if kinds == [Kind.FACT.value]:
+        return ""  # it is looked for in every training; where it is not there, nothing feeds it
+    if set(kinds) <= {Kind.LABEL.value, Kind.CONFUSION.value}:
+        return ("Use a loss of torch that takes class numbers, or name labels and answers: "
+                "run.save_predictions(targets, predictions).")
     if kinds == [Kind.LOSS.value]:
         return "Call backward on one number, or say it where steps end: run.step(loss)."
     return f'Use the preset "standard", or add a collection with kinds = {json.dumps(kinds)}.'

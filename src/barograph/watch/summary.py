@@ -25,7 +25,7 @@ from barograph.watch.diagnosis import diagnose
 from barograph.watch.loop import Watcher
 from barograph.watch.plain import plain
 from barograph.watch.progress import Progress
-from barograph.watch.wording import cause_lines, finding_lines, indented
+from barograph.watch.wording import cause_lines, finding_lines, indented, not_evaluated_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,7 @@ class RunSummary:
         for finding in self.findings:
             lines += [line.plain for line in indented(finding_lines(finding, self.diagnosis), by=2)]
         lines += _listed("not seen", self.unseen)
-        lines += _listed("not evaluated", [f"{item.code} {item.rule}: {item.reason} {item.feed}".rstrip()
-                                           for item in self.not_evaluated])
+        lines += _listed("not evaluated", not_evaluated_lines(self.not_evaluated, whole=False))
         lines += _listed("problems", self.problems)
         for worker in self.workers:
             lines.append(f"  {worker.name:<10}{_worker_line(worker)}")

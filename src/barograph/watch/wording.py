@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from barograph.model.cause import Suspicion
-from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity
 from barograph.watch.diagnosis import causes_in_order
 
 SEVERITY_STYLES = {
@@ -75,6 +75,32 @@ def cause_lines(diagnosis: Sequence[Suspicion]) -> list[Text]:
 
 _WORTH_NAMING = 0.5
 """Share of the first cause's weight below which another is not named beside it."""
+
+
+def not_evaluated_lines(items: Iterable[NotEvaluated], *, whole: bool) -> list[str]:
+    """Return the rules that were not evaluated: those that one thing would feed in one line, with that thing.
+
+    Args:
+        items: Which.
+        whole: With the reason of each that nothing would feed; else their codes alone.
+    """
+    by_feed: dict[str, list[NotEvaluated]] = {}
+    for item in items:
+        by_feed.setdefault(item.feed, []).append(item)
+    unfed = by_feed.pop("", [])
+    lines = []
+    for feed, together in by_feed.items():
+        if len(together) == 1:
+            lines.append(f"{together[0].code} {together[0].rule}: {together[0].reason} {feed}")
+        else:
+            named = ", ".join(f"{item.code} {item.rule}" for item in together)
+            lines.append(f"{named}: nothing was recorded of what they need. {feed}")
+    if whole or len(unfed) == 1:
+        return [*lines, *(f"{item.code} {item.rule}: {item.reason}" for item in unfed)]
+    if unfed:
+        codes = ", ".join(item.code for item in unfed)
+        lines.append(f"{codes}: met nothing that they judge, or too little of it so far; barograph show tells of each.")
+    return lines
 
 
 def gone_line(finding: Finding) -> Text:
