@@ -133,7 +133,8 @@ def test_series_that_were_delivered_stay_apart_from_those_of_the_machine() -> No
     deliver(inbox, (1, 4, 2.0), (0, 4, 3.0), new=b)
     inbox.note({CPU: 60.0}, step=4, time_unix=0.0)
     _, points = inbox.take()
-    assert [(str(points.series[row["series"]].key), int(row["tick"]), float(row["value"])) for row in points.points] == [
+    keys = [str(points.series[code].key) for code in points.points["series"]]
+    assert list(zip(keys, points.points["tick"].tolist(), points.points["value"].tolist(), strict=True)) == [
         ("scalar:a", 3, 1.0), ("machine:cpu", 3, 50.0), ("scalar:b", 4, 2.0), ("scalar:a", 4, 3.0),
         ("machine:cpu", 4, 60.0),
     ]
