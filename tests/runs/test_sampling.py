@@ -99,6 +99,23 @@ def test_a_sampler_that_fails_is_named_and_asked_no_more(workshop: Any, make_rec
     assert workshop.run().keys("machine") == []
 
 
+def test_where_nothing_can_look_at_the_machine_the_run_is_written_all_the_same(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    def make() -> Any:
+        raise ModuleNotFoundError("No module named 'psutil'")
+
+    worker = workshop.worker(attempt=workshop.claim())
+    writer = RunWriter(
+        workshop.store, worker, settings=Settings(), clock=workshop.clock, background=False,
+        status=lambda: Heartbeat(0, 0.0), wait=workshop.clock.advance, sampler=make,
+    )
+    workshop.publish(writer, make_records(0))
+    assert writer.close(EndState.FINISHED).complete
+    assert workshop.run().steps().tolist() == [0]
+    assert "psutil" in writer.problems[0]
+
+
 def test_a_run_that_is_closed_lets_go_of_the_machine_and_drops_nothing(workshop: Any) -> None:
     sampler = Sampler(*[{"cpu": 1.0}] * 9)
     writer = writer_with(workshop, sampler)
