@@ -173,7 +173,10 @@ def followed(training: Training, destination: Destination, script: list[Any]) ->
     return follow_run(Run(training.store, clock=training.clock), destination, monotonic=clock.monotonic, wait=wait)
 
 
-def test_a_run_is_followed_to_its_end_and_every_number_comes_once(training: Training) -> None:
+def test_a_run_is_followed_to_its_end_and_every_number_comes_once(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barograph.export.otel_metrics.BATCH_POINTS", 2)
     destination = Destination()
     told = followed(training, destination, [
         lambda: training.step(0), lambda: training.step(1), lambda: training.step(2), training.end,

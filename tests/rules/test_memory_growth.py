@@ -53,7 +53,7 @@ def test_a_process_that_keeps_what_it_should_not_is_named_before_memory_is_full(
 @pytest.mark.parametrize("gibibytes_a_sample", [0.0, 1e-4, 1e-3])
 def test_growth_that_leads_nowhere_soon_is_no_leak(gibibytes_a_sample: float) -> None:
     views = samples(3000, lambda number: process(2 + gibibytes_a_sample * number))
-    assert set(said(HostMemoryLeak(**SMALL, horizon_minutes=60.0), views)) == {None}
+    assert set(said(HostMemoryLeak(**SMALL, increase=1.0, horizon_minutes=60.0), views)) == {None}
 
 
 def test_a_data_set_that_is_read_once_is_no_leak_when_it_is_read() -> None:

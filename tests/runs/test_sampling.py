@@ -99,6 +99,23 @@ def test_a_sampler_that_fails_is_named_and_asked_no_more(workshop: Any, make_rec
     assert workshop.run().keys("machine") == []
 
 
+def test_where_nothing_can_look_at_the_machine_the_run_is_written_all_the_same(
+    workshop: Any, make_records: MakeRecords
+) -> None:
+    def make() -> Any:
+        raise ModuleNotFoundError("No module named 'psutil'")
+
+    worker = workshop.worker(attempt=workshop.claim())
+    writer = RunWriter(
+        workshop.store, worker, settings=Settings(), clock=workshop.clock, background=False,
+        status=lambda: Heartbeat(0, 0.0), wait=workshop.clock.advance, sampler=make,
+    )
+    workshop.publish(writer, make_records(0))
+    assert writer.close(EndState.FINISHED).complete
+    assert workshop.run().steps().tolist() == [0]
+    assert "psutil" in writer.problems[0]
+
+
 def test_a_run_that_is_closed_lets_go_of_the_machine_and_drops_nothing(workshop: Any) -> None:
     sampler = Sampler(*[{"cpu": 1.0}] * 9)
     writer = writer_with(workshop, sampler)
@@ -133,7 +150,8 @@ def test_series_that_were_delivered_stay_apart_from_those_of_the_machine() -> No
     deliver(inbox, (1, 4, 2.0), (0, 4, 3.0), new=b)
     inbox.note({CPU: 60.0}, step=4, time_unix=0.0)
     _, points = inbox.take()
-    assert [(str(points.series[row["series"]].key), int(row["tick"]), float(row["value"])) for row in points.points] == [
+    keys = [str(points.series[code].key) for code in points.points["series"]]
+    assert list(zip(keys, points.points["tick"].tolist(), points.points["value"].tolist(), strict=True)) == [
         ("scalar:a", 3, 1.0), ("machine:cpu", 3, 50.0), ("scalar:b", 4, 2.0), ("scalar:a", 4, 3.0),
         ("machine:cpu", 4, 60.0),
     ]

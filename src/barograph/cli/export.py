@@ -7,9 +7,23 @@ from typing import Annotated
 
 import typer
 
-GROUP = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Hand a run on to other programs.")
+GROUP = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
 _Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")]
+
+
+@GROUP.callback()
+def command() -> None:
+    """Hand a run on to other programs: as a trace to look at, or as metrics for a dashboard.
+
+    Examples:
+
+      barograph export chrome runs/first -o trace.json
+
+      barograph export otel runs/first --endpoint http://localhost:4318
+
+      barograph export otel runs/first --json metrics.jsonl
+    """
 
 
 @GROUP.command()

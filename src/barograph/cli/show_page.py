@@ -15,6 +15,7 @@ from barograph.cli.numbers import number_to_json, numbers_of, print_numbers
 from barograph.cli.opening import and_others, run_at, speaker_of, tell_damage
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
+from barograph.cli.time_line import time_line, time_of_steps
 from barograph.model.finding import Finding, FindingState
 from barograph.model.manifest import Heartbeat
 from barograph.runs.glance import Glance, RunState, glance
@@ -103,6 +104,8 @@ def _facts(run: Run, worker: str | None, now: Glance, recall: Recall) -> list[tu
     if len(now.workers) == 1 and now.workers[0].ending and now.workers[0].ending.reason:
         facts.append(("because", now.workers[0].ending.reason))
     facts += [("coverage", _coverage(lead)), ("cost", _cost(lead))]
+    if time := time_line(time_of_steps(run)):
+        facts.append(("time", time))
     others = and_others(run, worker)
     return [*facts, ("figures", others)] if others else facts
 
@@ -179,7 +182,7 @@ def _print_json(printer: Printer, run: Run, worker: str | None, now: Glance, rec
         "findings": [item.to_json() for item in recall.summary.findings],
         "not_evaluated": recall.summary.not_evaluated, "unseen": recall.summary.unseen,
         "problems": recall.summary.problems, "workers": [_worker_to_json(state) for state in now.workers],
-        "numbers": [number_to_json(number) for number in numbers_of(run)],
+        "time": time_of_steps(run), "numbers": [number_to_json(number) for number in numbers_of(run)],
         "layers": [layer_to_json(layer, judged=judged) for layer in layers_of(run, _findings_of(worker, recall))],
         "damage": run.damage,
     })

@@ -223,6 +223,7 @@ class Straggler(Rule):
       samples, a slower source.
     When it is wrong: where forward passes wait for each other too (buffers that are sent around, pipelines, sharded
       parameters that are gathered), the waiting is in what is compared, and the fast one may look slow.
+    Tried on: two workers over gloo, one of which sleeps 30 ms in each step of 6 ms: named after 25 seconds.
     Source: Barograph's own; the effect is described in Dean & Barroso, "The Tail at Scale", 2013.
     """
 

@@ -53,7 +53,7 @@ class Publisher:
         on_control: Called with the store every half second, to see what is asked of this process.
         problems: Where errors are noted.
         first_chunk: Sequence number of the first chunk to publish.
-        sampler: Tells what the machine does; None: nobody does.
+        sampler: Makes what tells of the machine; None: nobody does.
     """
 
     def __init__(
@@ -68,10 +68,11 @@ class Publisher:
         on_control: Callable[[Store], object] | None,
         problems: Problems,
         first_chunk: int = 0,
-        sampler: Sampler | None = None,
+        sampler: Callable[[], Sampler] | None = None,
     ) -> None:
         self._store = store
-        self._sampler = sampler
+        self._make_sampler = sampler
+        self._sampler: Sampler | None = None
         self._worker = worker
         self._settings = settings
         self._clock = clock
@@ -174,18 +175,19 @@ class Publisher:
 
     def stop_sampling(self) -> None:
         """Let go of the machine."""
-        sampler, self._sampler = self._sampler, None
+        sampler, self._sampler, self._make_sampler = self._sampler, None, None
         if sampler is not None:
             sampler.close()
 
     def _sample(self) -> None:
-        if self._sampler is None:
+        if self._make_sampler is None:
             return
         try:
+            self._sampler = self._sampler or self._make_sampler()
             figures = self._sampler.sample()
         except Exception as error:  # noqa: BLE001 - records are worth more than what the machine does; it is reported
             self._problems.note("sampler", f"The use of the machine is not recorded any more: {error!r}")
-            self._sampler = None
+            self._sampler = self._make_sampler = None
             return
         if figures:
             numbers = {Key(Kind.MACHINE, name): value for name, value in figures.items()}

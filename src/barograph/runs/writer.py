@@ -219,6 +219,6 @@ class RunWriter:
             self._publisher = Publisher(
                 self._store, self.worker, settings=self._settings, clock=self._clock, inbox=self._inbox,
                 status=self._status, on_control=self._on_control, problems=self._problems,
-                first_chunk=self._first_chunk, sampler=self._sampler() if self._sampler else None,
+                first_chunk=self._first_chunk, sampler=self._sampler,
             )
         return self._publisher
