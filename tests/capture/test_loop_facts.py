@@ -231,6 +231,20 @@ def test_a_step_whose_backward_pass_was_passed_over_is_not_judged(record):
     assert values(tape, KEPT) == [None, 0.0, None, 0.0]
 
 
+def test_a_step_of_which_one_backward_pass_was_passed_over_is_not_judged(record):
+    tape = facts(record)
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(4):
+        optimizer.zero_grad()
+        tape.tap._allowance.dormant = step == 2
+        loss_of(model).backward()
+        tape.tap._allowance.dormant = False
+        loss_of(model).backward()
+        optimizer.step()
+    assert values(tape, KEPT) == [None, 0.0, None, 0.0]
+
+
 def test_a_layer_that_is_not_used_does_not_stand_for_those_that_are(record):
     tape = facts(record)
     model = nn.ModuleList([nn.Linear(4, 16), nn.Linear(4, 3)])
@@ -391,6 +405,19 @@ def test_an_evaluation_without_a_loss_after_many_steps_is_judged(record):
         model(torch.randn(16, 4)).argmax(1)
     step(model, optimizer)
     assert values(tape, "fact:layers_in_train", mode=Mode.EVAL) == [1.0]
+
+
+def test_an_evaluation_without_a_loss_after_few_steps_is_not_judged(record):
+    tape = record(preset="moments", collections=(FACTS,))
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(4):
+        for _ in range(3):
+            step(model, optimizer)
+        with torch.no_grad():
+            model(torch.randn(16, 4)).argmax(1)
+    step(model, optimizer)
+    assert set(values(tape, "fact:layers_in_train", mode=Mode.EVAL)) <= {None}
 
 
 def test_training_in_eval_mode_from_the_start_is_no_evaluation(record):
