@@ -72,14 +72,26 @@ def bad_operations(roots: Iterable[Any]) -> dict[str, float]:
     return search.verdict()
 
 
-def steep_operations(roots: Iterable[Any], *, most_nodes: int, most_secs: float) -> list[str]:
+def steep_operations(
+    roots: Iterable[Any], *, most_nodes: int, most_secs: float
+) -> dict[str, torch.Tensor]:
     """Return the operations of a finite loss whose derivative is infinite at a value that they were given.
 
     Their gradient may still be stopped on its way to the parameters, so this is a suspicion until the
     gradients are seen not to be finite.
+
+    Returns:
+        Name to a truth value of one element, on the device of the value; only on the CPU, where asking makes
+        nobody wait, are those left out that are false.
     """
-    nodes = Walk(roots, most_nodes=most_nodes, most_secs=most_secs)
-    return list(dict.fromkeys(short_name(operation(node)) for node in nodes if _is_steep(node)))
+    found: dict[str, torch.Tensor] = {}
+    for node in Walk(roots, most_nodes=most_nodes, most_secs=most_secs):
+        steep = _steepness(node)
+        if steep is not None and (steep.device.type != "cpu" or bool(steep)):
+            name = short_name(operation(node))
+            known = found.get(name)
+            found[name] = steep if known is None or known.device != steep.device else known | steep
+    return found
 
 
 def short_name(name: str) -> str:
@@ -198,10 +210,10 @@ def _exponent_is_steep(node: Any, name: str) -> bool:
     return name != "Pow" or (isinstance(exponent, int | float) and exponent < 1)
 
 
-def _is_steep(node: Any) -> bool:
+def _steepness(node: Any) -> torch.Tensor | None:
     name = operation(node)
     if name not in _STEEP or not _exponent_is_steep(node, name):
-        return False
+        return None
     place, test = _STEEP[name]
     value = saved(node, place)
-    return value is not None and bool(test(value).any())
+    return None if value is None else test(value).any()

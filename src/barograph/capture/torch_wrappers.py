@@ -10,6 +10,8 @@ Everything else rests on torch's official global hooks. There is no hook for the
 - `torch.amp.GradScaler.step`: a step that the scaler skips fires no optimizer hook.
 - `torch.optim.lr_scheduler.LRScheduler.step`, and those of the schedulers of torch that have a `step` of their own:
   how often a scheduler is stepped.
+- `torch.no_grad.__enter__` and `torch.inference_mode.__enter__`: an evaluation may follow, whose forward pass is to be
+  heard, though in the steps around it none is.
 - the loss functions of `torch.nn.functional`: the loss in evaluation, where nothing calls `backward`. They stay
   the objects they are, since models hold them and pickle them; it is their code that passes through ours.
 
@@ -56,6 +58,7 @@ class Listener(Protocol):
     def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None: ...
     def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None: ...
     def scheduler_stepped(self, scheduler: Any) -> None: ...
+    def gradients_turned_off(self) -> None: ...
     def loss_returned(self, name: str, loss: Any) -> None: ...
 
 
@@ -78,6 +81,8 @@ class Wrappers:
         self._wrap(lr_scheduler.LRScheduler, "step", self._scheduler_step)
         for scheduler in SCHEDULERS:
             self._wrap(scheduler, "step", self._scheduler_step)
+        self._wrap(torch.no_grad, "__enter__", self._turn_off)
+        self._wrap(torch.inference_mode, "__enter__", self._turn_off)
         for name in LOSS_FUNCTIONS:
             function = getattr(torch.nn.functional, name, None)
             if isinstance(function, FunctionType):
@@ -182,6 +187,11 @@ class Wrappers:
         result = original(*args, **kwargs)
         listener.scaler_step_ended(scaler, optimizer)
         return result
+
+    @staticmethod
+    def _turn_off(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        listener.gradients_turned_off()
+        return original(*args, **kwargs)
 
     def _scheduler_step(self, original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
         if self._in_scheduler:
