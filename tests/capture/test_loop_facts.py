@@ -231,6 +231,20 @@ def test_a_step_whose_backward_pass_was_passed_over_is_not_judged(record):
     assert values(tape, KEPT) == [None, 0.0, None, 0.0]
 
 
+def test_a_step_of_which_one_backward_pass_was_passed_over_is_not_judged(record):
+    tape = facts(record)
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(4):
+        optimizer.zero_grad()
+        tape.tap._allowance.dormant = step == 2
+        loss_of(model).backward()
+        tape.tap._allowance.dormant = False
+        loss_of(model).backward()
+        optimizer.step()
+    assert values(tape, KEPT) == [None, 0.0, None, 0.0]
+
+
 def test_a_layer_that_is_not_used_does_not_stand_for_those_that_are(record):
     tape = facts(record)
     model = nn.ModuleList([nn.Linear(4, 16), nn.Linear(4, 3)])
@@ -393,6 +407,73 @@ def test_an_evaluation_without_a_loss_after_many_steps_is_judged(record):
     assert values(tape, "fact:layers_in_train", mode=Mode.EVAL) == [1.0]
 
 
+@pytest.mark.parametrize("gradients_off", [torch.no_grad, torch.inference_mode])
+def test_an_evaluation_without_a_loss_is_heard_where_no_forward_pass_is(record, gradients_off):
+    tape = facts(record)
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(10):
+        step(model, optimizer)
+    assert tape.tap._module_handles == []
+    with gradients_off():
+        model(torch.randn(16, 4)).argmax(1)
+    assert tape.tap._module_handles != []
+    step(model, optimizer)
+    assert tape.tap._module_handles == []
+    assert values(tape, "fact:layers_in_train", mode=Mode.EVAL) == [1.0]
+
+
+def test_gradients_that_are_turned_off_at_every_step_have_nobody_listen_for_long(record):
+    tape = facts(record)
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    heard = 0
+    for _ in range(60):
+        with torch.no_grad():
+            heard += bool(tape.tap._module_handles)
+        step(model, optimizer)
+    assert 10 < heard <= 20
+
+
+def test_who_sleeps_stops_listening_with_the_next_step(record):
+    tape = facts(record)
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        step(model, optimizer)
+    tape.tap._allowance.dormant, tape.tap._allowance._asleep = True, 50
+    with torch.no_grad():
+        model(torch.randn(16, 4))
+    assert tape.tap._module_handles != []
+    step(model, optimizer)
+    assert tape.tap._module_handles == []
+
+
+def test_gradients_turned_off_inside_a_compiled_function_are_none_of_ours(record):
+    facts(record)
+    model = nn.Linear(4, 3)
+
+    def answer(x):
+        with torch.no_grad():
+            shift = x.mean()
+        return model(x - shift)
+
+    assert torch.compile(answer, backend="aot_eager", fullgraph=True)(torch.randn(8, 4)).requires_grad
+
+
+def test_an_evaluation_without_a_loss_after_few_steps_is_not_judged(record):
+    tape = record(preset="moments", collections=(FACTS,))
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(4):
+        for _ in range(3):
+            step(model, optimizer)
+        with torch.no_grad():
+            model(torch.randn(16, 4)).argmax(1)
+    step(model, optimizer)
+    assert set(values(tape, "fact:layers_in_train", mode=Mode.EVAL)) <= {None}
+
+
 def test_training_in_eval_mode_from_the_start_is_no_evaluation(record):
     tape = facts(record)
     model = Net().eval()
@@ -481,12 +562,16 @@ def test_a_subclass_of_the_scripts_own_is_counted(record):
     assert values(tape, "fact:scheduler_steps[Own]") == [None, 1.0]
 
 
-def test_schedulers_are_themselves_again_after_the_end(record):
-    before = [vars(kind)["step"] for kind in (SCHEDULES.LRScheduler, SCHEDULES.ReduceLROnPlateau)]
+def test_what_is_wrapped_for_facts_is_itself_again_after_the_end(record):
+    def wrapped():
+        steps = [vars(kind)["step"] for kind in (SCHEDULES.LRScheduler, SCHEDULES.ReduceLROnPlateau)]
+        return [*steps, *(vars(kind)["__enter__"] for kind in (torch.no_grad, torch.inference_mode))]
+
+    before = wrapped()
     tape = facts(record)
-    assert vars(SCHEDULES.LRScheduler)["step"] is not before[0]
+    assert not set(wrapped()) & set(before)
     tape.close()
-    assert [vars(kind)["step"] for kind in (SCHEDULES.LRScheduler, SCHEDULES.ReduceLROnPlateau)] == before
+    assert wrapped() == before
 
 
 def test_the_scale_of_a_gradient_scaler_is_recorded_also_where_it_skips(record):

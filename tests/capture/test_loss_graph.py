@@ -100,6 +100,7 @@ def test_a_softmax_over_the_samples_is_seen(out, loss):
 
 @pytest.mark.parametrize("loss", [
     lambda out: (out[:, :1].softmax(0) * out).sum(0).square().mean(),  # attention over instances
+    lambda out: (out.softmax(0) * out).sum(0).square().mean(),
     lambda out: -out[:, :1].log_softmax(0)[3].mean(),  # one of N candidates
     lambda out: -out[:, 0].log_softmax(0)[3],
     lambda out: F.nll_loss(out.T.reshape(1, C, N).log_softmax(1), LABELS[None]),
@@ -128,6 +129,7 @@ def test_targets_that_are_broadcast_against_outputs_make_n_times_n(out, loss):
     lambda out: F.mse_loss(out[:, 0], Y),
     lambda out: F.mse_loss(out[:, :1], Y[:, None]),
     lambda out: (out[:, 0].unsqueeze(0) - out[:, 0].unsqueeze(1)).relu().mean(),  # ranking by pairs
+    lambda out: (out[:, 0].view(N, 1) - out[:, 1].view(1, N)).relu().mean(),
     lambda out: (out[:, 0].unsqueeze(1) - Y).abs().mean(),  # pairs on purpose
     lambda out: (torch.cdist(out, out) - torch.eye(N)).square().mean(),
     lambda out: (out @ out.T - torch.eye(N)).square().mean(),
@@ -181,6 +183,12 @@ def test_of_several_operations_that_give_nan_the_nearest_to_the_data_is_named(ou
     assert bad_operations([loss.grad_fn]) == {"log": 1.0}
 
 
+def test_an_operation_that_saves_nothing_is_found_by_what_others_saved_of_it(out):
+    large = out * 1e38 * 1e38
+    loss = large.mean() + large.abs().add(1).add(1).mean()
+    assert bad_operations([loss.grad_fn]) == {"mul": 1.0}
+
+
 def test_data_that_is_not_finite_is_no_operations_fault():
     torch.manual_seed(0)
     layer = nn.Linear(4, C)
@@ -199,7 +207,7 @@ def test_of_weights_that_are_not_finite_only_what_may_have_made_them_so_is_suspe
 
 def test_a_square_root_of_zero_is_steep_and_one_of_more_is_not(out):
     def steep(loss):
-        return steep_operations([loss.grad_fn], most_nodes=99, most_secs=1)
+        return list(steep_operations([loss.grad_fn], most_nodes=99, most_secs=1))
 
     assert steep((out * 0).square().sum(1).sqrt().mean()) == ["sqrt"]
     assert steep(((out * 0).abs() ** 0.5).mean()) == ["pow"]

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from barograph.capture import torch_parameter_facts
 from barograph.model.facts import Fact, fact
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
@@ -150,6 +151,17 @@ def test_a_second_backward_pass_reaches_the_rest(record):
             part(torch.randn(8, 4)).square().mean().backward()
         optimizer.step()
     assert told(tape, Fact.UNREACHED) == (0.0, set())
+
+
+def test_a_graph_that_is_too_large_to_walk_says_nothing(record, monkeypatch):
+    monkeypatch.setattr(torch_parameter_facts, "_MOST_NODES", 3)
+    tape = facts(record)
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(8):
+        step(model, optimizer)
+    assert [told(tape, Fact.UNREACHED, at) for at in range(8)] == [(None, set())] * 8
+    assert told(tape, Fact.WITHOUT_GRADIENT)[0] == 2.0
 
 
 def test_at_most_ten_are_named(record):

@@ -76,6 +76,10 @@ class Allowance:
         self._asleep -= 1
         return True
 
+    def stir(self) -> None:
+        """Have the coming step looked at, though perhaps only to be passed over."""
+        self._asleep = 0
+
     def wake(self) -> None:
         """Have the step under way published: there is something to tell."""
         self._asleep, self.dormant = 0, False

@@ -72,14 +72,26 @@ def bad_operations(roots: Iterable[Any]) -> dict[str, float]:
     return search.verdict()
 
 
-def steep_operations(roots: Iterable[Any], *, most_nodes: int, most_secs: float) -> list[str]:
+def steep_operations(
+    roots: Iterable[Any], *, most_nodes: int, most_secs: float
+) -> dict[str, torch.Tensor]:
     """Return the operations of a finite loss whose derivative is infinite at a value that they were given.
 
     Their gradient may still be stopped on its way to the parameters, so this is a suspicion until the
     gradients are seen not to be finite.
+
+    Returns:
+        Name to a truth value of one element, on the device of the value; only on the CPU, where asking makes
+        nobody wait, are those left out that are false.
     """
-    nodes = Walk(roots, most_nodes=most_nodes, most_secs=most_secs)
-    return list(dict.fromkeys(short_name(operation(node)) for node in nodes if _is_steep(node)))
+    found: dict[str, torch.Tensor] = {}
+    for node in Walk(roots, most_nodes=most_nodes, most_secs=most_secs):
+        steep = _steepness(node)
+        if steep is not None and (steep.device.type != "cpu" or bool(steep)):
+            name = short_name(operation(node))
+            known = found.get(name)
+            found[name] = steep if known is None or known.device != steep.device else known | steep
+    return found
 
 
 def short_name(name: str) -> str:
@@ -96,9 +108,8 @@ class _Search:
     """Gathers over one walk which operations gave what is not finite, though they were given what is."""
 
     def __init__(self) -> None:
-        self._guilty: dict[int, Any] = {}
-        self._innocent: set[int] = set()
-        self._made_bad: set[int] = set()
+        self._nodes: dict[int, Any] = {}
+        self._guilty: set[int] = set()
         self._parameters_bad_at: int | None = None
         self._data_bad_at: int | None = None
         self._steep: set[str] = set()
@@ -110,19 +121,16 @@ class _Search:
         number = node._sequence_nr()
         if name in _FINITE_AND_STEEP and _exponent_is_steep(node, name):
             self._steep.add(short_name(name))
-        given_bad = False
+        self._nodes[number] = node
         for source_number, is_parameter, is_data in self._bad_inputs(node):
-            given_bad = True
             if is_parameter:
                 self._parameters_bad_at = _least(self._parameters_bad_at, number)
             elif is_data:
                 self._data_bad_at = _least(self._data_bad_at, number)
             else:
-                self._made_bad.add(source_number)
-        if given_bad:
-            self._innocent.add(number)
-        if number in self._made_bad or _gives_bad(node, name):
-            self._guilty[number] = node
+                self._guilty.add(source_number)
+        if _gives_bad(node, name):
+            self._guilty.add(number)
 
     def _bad_inputs(self, node: Any) -> Iterator[tuple[int, bool, bool]]:
         for name, place in _INPUTS.items():
@@ -140,15 +148,14 @@ class _Search:
                 yield source._sequence_nr(), False, False
 
     def verdict(self) -> dict[str, float]:
-        # Also those that were found bad only after they had been passed: by what a node before them had saved.
-        guilty = {number: node for number, node in self._guilty.items() if number not in self._innocent}
-        first = min(guilty, default=None)
-        if first is not None and any(_is_bad_parameter(source) for source, _ in guilty[first].next_functions):
+        # Nodes are numbered as they were made, so the first was given what is finite, or data or parameters were not.
+        first = min(self._guilty & self._nodes.keys(), default=None)
+        if first is not None and any(_is_bad_parameter(source) for source, _ in self._nodes[first].next_functions):
             self._parameters_bad_at = _least(self._parameters_bad_at, first)
         for blamed in (self._parameters_bad_at, self._data_bad_at):
             if blamed is not None and (first is None or blamed <= first):
                 return dict.fromkeys(sorted(self._steep), 0.5) if self._parameters_bad_at is not None else {}
-        return {_name_of(guilty[first]): 1.0} if first is not None else {}
+        return {_name_of(self._nodes[first]): 1.0} if first is not None else {}
 
 
 def _least(known: int | None, number: int) -> int:
@@ -203,10 +210,10 @@ def _exponent_is_steep(node: Any, name: str) -> bool:
     return name != "Pow" or (isinstance(exponent, int | float) and exponent < 1)
 
 
-def _is_steep(node: Any) -> bool:
+def _steepness(node: Any) -> torch.Tensor | None:
     name = operation(node)
     if name not in _STEEP or not _exponent_is_steep(node, name):
-        return False
+        return None
     place, test = _STEEP[name]
     value = saved(node, place)
-    return value is not None and bool(test(value).any())
+    return None if value is None else test(value).any()

@@ -8,7 +8,6 @@ there where they have changed.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +37,9 @@ _KEPT, _BACKWARDS = fact(Fact.GRADIENTS_KEPT), fact(Fact.BACKWARDS)
 _FAILURES = 3
 """Losses that are not finite whose graph is searched; then the cause is known, or will not be."""
 
+_OFTEN = 16
+"""How often turning gradients off has forward passes heard before it does so at powers of two alone."""
+
 _STEEP_NODES = 128
 _STEEP_SECS = 0.0005
 
@@ -62,7 +64,8 @@ class FactTap:
         self._kept_told: dict[str, float] = {}
         self._backwards_told: dict[str, float] = {}
         self._failures = 0
-        self._steep: list[str] = []
+        self._without_gradients = 0
+        self._steep: dict[str, torch.Tensor] = {}
         phase.before_evaluation_ends.append(self._end_evaluation)
         self.plan_changed()
 
@@ -110,16 +113,33 @@ class FactTap:
                 self._modes.in_training(root)
         elif self._phase.is_provisional:
             self._modes.perhaps_in_training(root)
-        elif Fact.LAYERS_IN_TRAIN in self._asked(mask):
+        elif self._asks_evaluations(mode):
             self._modes.in_evaluation(root)
+
+    def _asks_evaluations(self, mode: Mode) -> bool:
+        # Evaluations are rare, and this is cheap: it does not wait for a step whose tensors are recorded.
+        return Fact.LAYERS_IN_TRAIN in self._ever and Fact.LAYERS_IN_TRAIN in self._asked(
+            self._session.plan.everything(mode)
+        )
+
+    def wants_to_hear(self) -> bool:
+        """Return whether a forward pass is to be heard now that gradients are turned off: it may be an evaluation.
+
+        Hearing costs every layer a little and gradients may be turned off at every step, so it is asked for
+        ever more seldom.
+        """
+        if not self._asks_evaluations(Mode.EVAL):
+            return False
+        self._without_gradients += 1
+        return self._without_gradients <= _OFTEN or self._without_gradients & (self._without_gradients - 1) == 0
 
     def evaluated(self, mode: Mode) -> None:
         """Note that a loss was taken in an evaluation, of which perhaps no forward pass was heard."""
-        if Fact.LAYERS_IN_TRAIN not in self._ever or self._phase.is_provisional or self._modes.evaluation_heard():
+        if not self._asks_evaluations(mode) or self._phase.is_provisional or self._modes.evaluation_heard():
             return
         # Then it is not known which model was called; of several that are trained, none is suspected.
         trained = [root for root in self._names.roots if root.trained and root.module() is not None]
-        if len(trained) == 1 and Fact.LAYERS_IN_TRAIN in self._asked(self._session.plan.everything(mode)):
+        if len(trained) == 1:
             self._modes.in_evaluation(trained[0])
 
     def _end_evaluation(self, buffer: StepBuffer, mode: Mode) -> None:
@@ -171,7 +191,7 @@ class FactTap:
             put(name, "", max(value, self._phase.train.scalars.get(fact(name), 0.0)))
 
     def _look_for_bad_operation(self, roots: list[Any], put: Put, *, failed: bool) -> None:
-        self._steep = []
+        self._steep = {}
         if not failed:
             self._steep = steep_operations(roots, most_nodes=_STEEP_NODES, most_secs=_STEEP_SECS)
             put(Fact.BAD_OPERATION, "", 0)
@@ -226,20 +246,27 @@ class FactTap:
         plain = all(type(item) is torch.Tensor and not item.is_sparse for item in gradients)
         if self.scaler is not None or not gradients or not plain:
             return
-        steep, self._steep = self._steep, []
+        steep, self._steep = self._steep, {}
         put = self._put(mask, self._phase.train)
+        by_device: dict[torch.device, list[torch.Tensor]] = {}
+        for gradient in gradients:
+            by_device.setdefault(gradient.device, []).append(gradient)
+        for device, there in by_device.items():
+            # A sum of norms is not finite where any element is not; to overflow it takes gradients of 1e38.
+            lost = ~torch.stack([norm.float() for norm in torch._foreach_norm(there)]).sum().isfinite()
+            for name, flag in steep.items():
+                if flag.device == device:
+                    self._blame_later(name, lost & flag, put)
 
-        def use(total: float) -> None:
-            if not math.isfinite(total):
-                self._blame(dict.fromkeys(steep, 1.0), put)
+    def _blame_later(self, name: str, guilty: torch.Tensor, put: Put) -> None:
+        def use(is_guilty: float) -> None:
+            if is_guilty:
+                self._blame({name: 1.0}, put)
 
-        # A sum of norms is not finite where any element is not; to overflow it takes gradients of 1e38.
-        total = torch.stack([norm.float().cpu() if norm.device != gradients[0].device else norm.float()
-                             for norm in torch._foreach_norm(gradients)]).sum()
-        if total.device.type == "cpu":
-            use(float(total))
+        if guilty.device.type == "cpu":
+            use(float(guilty))
         else:
-            self._phase.train.deferred.append(fetch_number_later(total, use))
+            self._phase.train.deferred.append(fetch_number_later(guilty, use))
 
     def step_ended(self, entry: Entry, mask: int, *, skipped: bool = False) -> None:
         """Record what a step as a whole has shown."""

@@ -29,7 +29,7 @@ _SHIFTS = frozenset({"Add", "Sub"})
 _ARITHMETIC = _SHIFTS | {
     "Mul", "Div", "Rsub", "Neg", "Pow", "Abs", "Exp", "Log", "Log2", "Log10", "Log1P", "Sqrt", "Mean", "Sum", "Where",
     "MaskedSelect", "MaskedFill", "Cat", "Stack", "Max", "Min", "Maximum", "Minimum", "Amax", "Amin", "Logsumexp",
-    "LinalgVectorNorm", "Norm", "Std", "Var", "NanToNum", "Nansum",
+    "LinalgVectorNorm", "Norm", "Std", "Var", "NanToNum", "Nansum", "Relu", "Softplus",
 }
 _OF_LOSS = _LOSSES | _VIEWS | _ARITHMETIC
 _LOGARITHMS = frozenset({"Log", "Log2", "Log10", "LogSigmoid", "Clamp", "ClampMin"})

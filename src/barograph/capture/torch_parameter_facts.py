@@ -19,7 +19,8 @@ MOST_NAMED = 10
 _OPENING_WALKS = 4
 _MOST_NODES = 50_000
 _OPENING_SECS = 0.05
-_LATER_SECS = 0.001
+_LATER_NODES = 500
+_LATER_SECS = 0.002
 
 Put = Callable[[Fact, str | int, float], None]
 """Records a number of a fact about something; "": as a whole."""
@@ -41,7 +42,7 @@ class ParameterFacts:
         self._reached: set[int] | None = None
         self._stepped = True
         self._walks = 0
-        self._walk_secs = 0.0
+        self._nodes = 0
         self._groups: dict[tuple[str, Fact, str | int], float] = {}
 
     def called(self, root: Root) -> None:
@@ -51,20 +52,21 @@ class ParameterFacts:
     def walk(self, roots: Iterable[Any]) -> None:
         """Note which parameters the loss reaches, from the nodes that made it."""
         opening = self._walks < _OPENING_WALKS
-        if not opening and self._walk_secs > _LATER_SECS:
+        if not opening and self._nodes > _LATER_NODES:
             self.backward_unwalked()  # a graph that large is walked at the start only
             return
         begin = time.perf_counter()
         walk = Walk(roots, most_nodes=_MOST_NODES, most_secs=_OPENING_SECS if opening else _LATER_SECS)
-        found = {id(node.variable) for node in walk if operation(node) == "AccumulateGrad"}
+        nodes = list(walk)
+        found = {id(node.variable) for node in nodes if operation(node) == "AccumulateGrad"}
         if self._stepped:
             self._stepped, self._reached = False, set()
         # A part that was not seen to its end says nothing of who is not reached.
         self._reached = self._reached | found if walk.whole and self._reached is not None else None
         self._walks += 1
-        self._walk_secs = time.perf_counter() - begin
+        self._nodes = max(self._nodes, len(nodes))
         if opening:
-            self._session.add_startup(self._walk_secs)
+            self._session.add_startup(time.perf_counter() - begin)
 
     def backward_unwalked(self) -> None:
         """Note a backward pass over a graph that was not walked."""

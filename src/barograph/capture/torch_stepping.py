@@ -16,6 +16,11 @@ class Stepping:
         self._running: Callable[[], Any] = _nobody
         self._stepped_in_scaler: set[int] = set()
 
+    @property
+    def running(self) -> bool:
+        """Whether an optimizer's step runs."""
+        return self._running() is not None
+
     def begins(self, optimizer: Any) -> bool:
         """Note that a step begins; False if another optimizer makes it, whose step then is the step."""
         outer = self._running()

@@ -353,6 +353,17 @@ class TorchTap:
             self._facts.step_ended(self.optimizers.entry(optimizer), 0, skipped=True)
             self._end(self.optimizers.entry(optimizer), skipped=True, took=False)
 
+    def gradients_turned_off(self) -> None:
+        """Listen, where nobody does: an evaluation may follow."""
+        if not (self._module_handles or self._place.busy or self._stepping.running) and self._facts.wants_to_hear():
+            self._hear()
+
+    @entry_point("listening for an evaluation")
+    def _hear(self) -> None:
+        if not in_backward():
+            self._allowance.stir()  # who sleeps would not stop listening
+            self._listen(True)
+
     @entry_point("counting a scheduler's step")
     def scheduler_stepped(self, scheduler: Any) -> None:
         """Count a step of a learning-rate scheduler."""

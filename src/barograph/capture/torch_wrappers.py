@@ -16,6 +16,8 @@ Everything else rests on torch's official global hooks. There is no hook for the
 - `torch.nn.Module.train`: `eval()` calls it. An evaluation begins, whose forward passes may have to be heard.
 - `torch.utils.data.DataLoader.__iter__` and `_BaseDataLoaderIter.__next__` of `torch.utils.data.dataloader`: a
   pass over the data begins, and how long training waits for a batch. What the batch holds is not looked at here.
+- `torch.no_grad.__enter__` and `torch.inference_mode.__enter__`: an evaluation may follow, whose forward pass is to be
+  heard, though in the steps around it none is.
 
 Each calls the original with the arguments it got and returns what it returned. `undo` puts the originals
 back, unless someone has wrapped ours in the meantime: then ours stays, as a plain passage.
@@ -68,6 +70,7 @@ class Listener(Protocol):
     def mode_set(self, training: bool) -> None: ...
     def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None: ...
     def loader_gave(self, iterator: Any, secs: float) -> None: ...
+    def gradients_turned_off(self) -> None: ...
 
 
 class Wrappers:
@@ -92,6 +95,8 @@ class Wrappers:
         self._wrap(torch.nn.Module, "train", self._train)
         self._wrap(DataLoader, "__iter__", self._loader_iter)
         self._wrap(_BaseDataLoaderIter, "__next__", self._loader_next)
+        self._wrap(torch.no_grad, "__enter__", self._turn_off)
+        self._wrap(torch.inference_mode, "__enter__", self._turn_off)
         for name in LOSS_FUNCTIONS:
             function = getattr(torch.nn.functional, name, None)
             if isinstance(function, FunctionType):
@@ -218,6 +223,11 @@ class Wrappers:
         result = original(*args, **kwargs)
         listener.scaler_step_ended(scaler, optimizer)
         return result
+
+    @staticmethod
+    def _turn_off(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        listener.gradients_turned_off()
+        return original(*args, **kwargs)
 
     def _scheduler_step(self, original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
         if self._in_scheduler:
