@@ -13,7 +13,13 @@ from barograph.capture.session import Session
 from barograph.capture.torch_batches import BatchTap
 from barograph.capture.torch_labels import LabelTap, are_values
 from barograph.capture.torch_loaders import LoaderTap
-from barograph.capture.torch_loss_arguments import BINARY_LOSSES, CLASS_LOSSES, DISTANCE_LOSSES, VALUE_LOSSES, loss_arguments
+from barograph.capture.torch_loss_arguments import (
+    BINARY_LOSSES,
+    CLASS_LOSSES,
+    DISTANCE_LOSSES,
+    VALUE_LOSSES,
+    loss_arguments,
+)
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.capture.torch_read import Reader
 from barograph.capture.torch_targets import TargetTap, compare_with_input
@@ -67,7 +73,7 @@ class DataTap:
     def handed(self, name: str, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer) -> None:
         """Record what a loss function was handed."""
         wants = self.wants(mask)
-        if not wants.of_loss or name not in _UNDERSTOOD and name != "kl_div":
+        if not wants.of_loss or (name not in _UNDERSTOOD and name != "kl_div"):
             return
         given = loss_arguments(args, kwargs)
         if given is None:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST_LABELS = 4096
-_MOST_LOGITS = 1 << 20
+_MOST_LOGITS = 1 << 18
 _LEAST_ROWS = 256
+_MOST_LOGITS_SUMMED = 1 << 16
+_LEAST_ROWS_SUMMED = 32
 _LEAST_LOGITS = 8
 _UNDECIDED = (0.3, 0.7)
 _MOST_UNDECIDED = 0.01
@@ -51,7 +53,8 @@ class LabelTap:
         samples = outputs.numel() // classes
         places = evenly(samples, max(_LEAST_ROWS, min(_MOST_LABELS, _MOST_LOGITS // classes)), outputs.device)
         if wants.rows:
-            _tell_likeness(name, _rows(outputs, axis, places), buffer)
+            most = max(_LEAST_ROWS_SUMMED, min(_MOST_LABELS, _MOST_LOGITS_SUMMED // classes))
+            _tell_likeness(name, _rows(outputs, axis, evenly(samples, most, outputs.device)), buffer)
         if name == "kl_div" or not (wants.labels or wants.label_range):
             return
         soft = target.is_floating_point()
