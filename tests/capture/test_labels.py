@@ -183,6 +183,23 @@ def test_an_evaluation_adds_up_all_its_batches_in_a_record_of_its_own(record):
     assert [tape.scalar("label:cross_entropy[1]", at) for at in range(2)] == [2, 2]
 
 
+def test_an_evaluation_that_the_budget_cannot_bear_is_not_counted_in_part(record):
+    tape = record(preset="free", collections=(LABELS,), budget=0.01)
+    model = Answering(*(hot([0, 1]) for _ in range(5)))
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    F.cross_entropy(model(torch.ones(2, 1)), torch.tensor([1, 1])).backward()
+    optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        for batch in range(4):
+            F.cross_entropy(model(torch.ones(2, 1)), torch.tensor([0, 2]))
+            if batch == 2:
+                tape.session.price.charge(1.0)
+    tape.close()
+    assert tape.names(mode=Mode.EVAL, kind="label") == []
+    assert "loss:cross_entropy" in tape.names(mode=Mode.EVAL)
+
+
 # Whether the answers fit the loss
 
 

@@ -38,41 +38,43 @@ class DataTap:
         self._batches = BatchTap(session, names, reader)
         self._labels = LabelTap(session)
         self._targets = TargetTap(session, reader)
-        self._wants: dict[int, DataWants] = {}
+        self._wants: dict[tuple[int, bool], DataWants] = {}
 
     def plan_changed(self) -> None:
         """Look anew what is asked for."""
         self._wants.clear()
 
-    def wants(self, mask: int) -> DataWants:
+    def wants(self, mask: int, *, training: bool = True) -> DataWants:
         """Return what is asked for under a mask."""
-        found = self._wants.get(mask)
+        found = self._wants.get((mask, training))
         if found is None:
-            found = self._wants[mask] = data_wants(self._session.plan, mask)
+            found = self._wants[mask, training] = data_wants(self._session.plan, mask, training=training)
         return found
 
-    def asked(self, mask: int) -> bool:
+    def asked(self, mask: int, *, training: bool = True) -> bool:
         """Return whether forward passes have to be listened to."""
-        return self.wants(mask).of_input
+        return self.wants(mask, training=training).of_input
 
     @property
     def asked_in_evaluations(self) -> bool:
         """Whether anything is asked of the forward passes of some evaluation."""
-        return self.asked(self._session.plan.everything(Mode.EVAL))
+        return self.asked(self._session.plan.everything(Mode.EVAL), training=False)
 
     def fed(
         self, module: nn.Module, root: Root, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer,
         *, training: bool,
     ) -> None:
         """Record what a model is called with."""
-        wants = self.wants(mask)
+        wants = self.wants(mask, training=training)
         if wants.of_input:
             part = None if training else self.loaders.part
             self._batches.fed(module, root, args, kwargs, wants, mask, buffer, part)
 
-    def handed(self, name: str, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer) -> None:
+    def handed(
+        self, name: str, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer, *, training: bool
+    ) -> None:
         """Record what a loss function was handed."""
-        wants = self.wants(mask)
+        wants = self.wants(mask, training=training)
         if not wants.of_loss or (name not in _UNDERSTOOD and name != "kl_div"):
             return
         given = loss_arguments(args, kwargs)

@@ -165,7 +165,7 @@ class TorchTap:
         else:
             mask = phase.evaluation_mask_for(place.mode)
         place.mask = mask if mask and self._outputs.asked(mask) else 0
-        place.fed_mask = mask if self._data.asked(mask) else 0
+        place.fed_mask = mask if self._data.asked(mask, training=place.mode is Mode.TRAIN) else 0
         if args and place.fed_mask:
             self._feed(module, args, {}, place.mode)
 
@@ -266,7 +266,7 @@ class TorchTap:
         self._losses.add(name, loss, buffer)
         mask = self._allowance.for_forward() if mode is Mode.TRAIN else self._phase.evaluation_mask_for(mode)
         if mask and not _in_transform():
-            self._data.handed(name, args, kwargs, mask, buffer)
+            self._data.handed(name, args, kwargs, mask, buffer, training=mode is Mode.TRAIN)
 
     def mode_set(self, training: bool) -> None:
         """Listen to the forward passes of the evaluation that begins, where something is asked of them."""
@@ -278,8 +278,8 @@ class TorchTap:
         self._hear_evaluation(mode)
 
     def _hear_evaluation(self, mode: Mode) -> None:
-        if self._data.asked_in_evaluations and self._data.asked(self._phase.evaluation_mask_for(mode)):
-            self._listen(True)
+        if self._data.asked_in_evaluations:
+            self._listen(self._data.asked(self._phase.evaluation_mask_for(mode), training=False))
 
     @entry_point("at the start of a pass over the data")
     def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None:
