@@ -200,6 +200,20 @@ def test_an_evaluation_that_the_budget_cannot_bear_is_not_counted_in_part(record
     assert "loss:cross_entropy" in tape.names(mode=Mode.EVAL)
 
 
+def test_labels_that_the_loss_refuses_are_told_though_the_step_never_ends(record):
+    tape = record(preset="free", collections=(LABELS,))
+    model = nn.Linear(2, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    F.cross_entropy(model(torch.randn(2, 2)), torch.tensor([1, 2])).backward()
+    optimizer.step()
+    with pytest.raises(IndexError):
+        F.cross_entropy(model(torch.randn(4, 2)), torch.tensor([1, 2, 3, -100]))
+    tape.close()
+    assert tape.numbers() == [0, 1]
+    assert (tape.scalar("fact:label_min"), tape.scalar("fact:label_max")) == (1, 3)
+    assert tape.scalar("fact:classes") == 3
+
+
 # Whether the answers fit the loss
 
 

@@ -95,6 +95,11 @@ class DataTap:
         if wants.target_in_input and self._batches.last is not None:
             compare_with_input(given, self._batches.last, buffer)
 
+    def refused(self, name: str, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer) -> bool:
+        """Record the range of the labels that a loss function refused; return whether there was one to record."""
+        given = loss_arguments(args, kwargs) if name in CLASS_LOSSES and self.wants(mask).label_range else None
+        return given is not None and self._labels.range_of(given, buffer)
+
     def named(self, name: str, targets: Any, predictions: Any, buffer: StepBuffer) -> None:
         """Record labels and answers that the script hands over."""
         self._labels.named(name, targets, predictions, buffer)

@@ -74,6 +74,16 @@ class LabelTap:
         codes = labels if answers is None else torch.where(labels < 0, LEFT_OUT, labels * classes + answers)
         gather(buffer, f"labels of {name} among {classes}", counts.tell, codes)
 
+    def range_of(self, given: LossArguments, buffer: StepBuffer) -> bool:
+        """Record the least and the greatest label alone, at once; return whether that could be done."""
+        outputs, target = given.outputs, given.target
+        # After an error on a device, nothing can be asked of it any more.
+        if not (outputs.is_cpu and target.is_cpu) or target.is_floating_point() or outputs.dim() < 1:
+            return False
+        labels = target[target != given.ignored]
+        tell_range(buffer, labels.reshape(-1).numpy(), outputs.shape[0 if outputs.dim() == 1 else 1])
+        return True
+
     def yes_or_no(self, name: str, given: LossArguments, wants: DataWants, buffer: StepBuffer) -> None:
         """Record what a loss of two classes was handed, one answer a sample or a place: logits or probabilities."""
         outputs, target = given.outputs, given.target

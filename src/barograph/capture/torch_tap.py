@@ -72,6 +72,7 @@ class TorchTap:
         self._place = self.door.place
         self._stepping = Stepping()
         self._forward_seen = False
+        self._refused = False
         session.before_close(self._flush)
 
     # Coming and going
@@ -268,6 +269,13 @@ class TorchTap:
         if mask and not _in_transform():
             self._data.handed(name, args, kwargs, mask, buffer, training=mode is Mode.TRAIN)
 
+    @entry_point("reading what a loss function was handed that raised")
+    def loss_raised(self, name: str, args: Any, kwargs: Any) -> None:
+        """Record the labels that a loss function refused: the step may never end, and they may be why."""
+        mask = self._allowance.for_forward()
+        if mask and torch.is_grad_enabled() and not _in_transform():
+            self._refused |= self._data.refused(name, args, kwargs, mask, self._phase.train)
+
     def mode_set(self, training: bool) -> None:
         """Listen to the forward passes of the evaluation that begins, where something is asked of them."""
         if not (training or self._module_handles or self._place.busy):
@@ -418,7 +426,7 @@ class TorchTap:
     def _publish(self, label: str, next_label: str, *, skipped: bool, took: bool = True) -> None:
         mask = self._allowance.close_step()
         self._data.end_step(mask if took else 0, self._phase.train)
-        buffer = self._phase.take_step()
+        buffer, self._refused = self._phase.take_step(), False
         self._parameters.forget_step()
         self._outputs.forget_step()
         self.session.end_step(buffer, optimizer=label, mask=mask if took else 0, skipped=skipped)
@@ -471,7 +479,7 @@ class TorchTap:
     @entry_point("publishing what was pending")
     def _flush(self) -> None:
         self._phase.end_evaluation()
-        if self._phase.train.tensors:
+        if self._phase.train.tensors or self._refused:
             self.session.end_evaluation(self._phase.train, Mode.TRAIN)
 
 
