@@ -72,6 +72,7 @@ class TorchTap:
         self._place = self.door.place
         self._stepping = Stepping()
         self._forward_seen = False
+        self._hears_evaluation = False
         self._refused = False
         session.before_close(self._flush)
 
@@ -287,7 +288,8 @@ class TorchTap:
 
     def _hear_evaluation(self, mode: Mode) -> None:
         if self._data.asked_in_evaluations:
-            self._listen(self._data.asked(self._phase.evaluation_mask_for(mode), training=False))
+            self._hears_evaluation = self._data.asked(self._phase.evaluation_mask_for(mode), training=False)
+            self._listen(self._hears_evaluation)
 
     @entry_point("at the start of a pass over the data")
     def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None:
@@ -367,7 +369,9 @@ class TorchTap:
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling() or not self._stepping.ended(optimizer) or self.explicit_steps:
             return
-        if not self._phase.evaluates and self._allowance.sleeps_on(optimizer):
+        # Who listened to an evaluation has to stop listening, before steps are passed over again.
+        busy = self._hears_evaluation or self._phase.evaluates
+        if not busy and self._allowance.sleeps_on(optimizer):
             self.session.pass_step(self._allowance.label)
         elif self._allowance.dormant:
             self._pass(optimizer)
@@ -435,7 +439,7 @@ class TorchTap:
     def _prepare(self, next_label: str) -> None:
         alone = self.optimizers.alone()
         self._allowance.prepare(next_label, alone.optimizer if alone else None)
-        mask = self._allowance.mask or 0
+        mask, self._hears_evaluation = self._allowance.mask or 0, False
         self._listen(self._outputs.asked(mask) or self._data.asked(mask) or self._outputs.always)
 
     def _end_evaluation(self) -> None:
