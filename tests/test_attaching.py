@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import barograph
-from barograph.errors import SettingsError
+from barograph.errors import SessionClosed, SettingsError
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,17 @@ def test_what_is_no_module_or_optimizer_is_refused_and_leaves_nothing(tmp_path, 
     assert not (tmp_path / "run").exists()
     with barograph.attach(torch.nn.Linear(1, 1), to=tmp_path / "run", watch=False):
         pass
+
+
+def test_labels_and_answers_that_the_script_names_are_in_the_run():
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with barograph.attach(model, optimizer, to="memory://attaching/named", watch=False, strict=True) as run:
+        model(torch.randn(3, 2)).sum().backward()
+        run.save_predictions([0, 1, 1], [0, 0, 1], "churn")
+        optimizer.step()
+    with pytest.raises(SessionClosed):
+        run.save_predictions([0], [0])
+    read = barograph.open("memory://attaching/named")
+    assert [str(key) for key in read.keys(kind="label")] == ["label:churn[0]", "label:churn[1]"]
+    assert read.series("confusion:churn[1,0]").values.tolist() == [1]

@@ -203,7 +203,8 @@ def test_samples_of_one_number_are_told_apart_by_the_batch_digest(record):
 
 @pytest.mark.parametrize(
     "dtype",
-    [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool, torch.complex64],
+    [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool,
+     torch.complex64],
 )
 def test_samples_of_every_type_have_sums_and_alike_means_one_value(dtype):
     x = torch.zeros(3, 4, dtype=dtype)
@@ -294,7 +295,7 @@ def test_an_evaluation_that_goes_over_training_and_validation_tells_of_each(reco
 
 def test_blank_samples_are_not_known_again(record):
     x = torch.randn(128, 6)
-    x[::2] = 0
+    x[0] = x[100] = 0
     tape = run(record, x[:96], x[96:])
     assert tape.scalar("fact:seen_in_training", mode=Mode.EVAL) == 0
 
@@ -303,6 +304,14 @@ def test_rows_of_few_small_numbers_that_repeat_by_themselves_are_not_known_again
     x = torch.randint(0, 2, (512, 6)).float()
     tape = run(record, x[:256], x[256:])
     assert tape.scalar("fact:seen_in_training", mode=Mode.EVAL) < 0.05
+
+
+def test_as_many_as_the_repetition_within_the_evaluation_lets_expect_are_taken_off():
+    memory, drawn = SampleMemory(), np.random.default_rng(0)
+    memory.learn(np.arange(400))
+    by_chance = drawn.integers(0, 1000, 150)
+    assert np.isin(by_chance, np.arange(400)).mean() > 0.35
+    assert memory.share_known(by_chance) < 0.05
 
 
 def test_what_a_training_computes_on_the_side_is_no_evaluation_that_could_leak(record):
@@ -364,14 +373,72 @@ def test_an_evaluation_is_heard_though_steps_that_record_nothing_hear_no_forward
     model, optimizer = trained(small(6))
     x = torch.randn(16, 6)
     step(model, optimizer, x)
-    tape.session.price.charge(60.0)
-    tape.session.price.pass_step()
+    tape.session.price.spent_secs += 60.0
     for _ in range(50):
         step(model, optimizer, x)
     assert not torch.nn.modules.module._global_forward_hooks
-    tape.session.price.spent_secs = 0.0
+    spent, tape.session.price.spent_secs = tape.session.price.spent_secs, 0.0
     evaluate(model, x)
+    assert torch.nn.modules.module._global_forward_hooks
+    tape.session.price.spent_secs = spent
     step(model, optimizer, x)
+    assert not torch.nn.modules.module._global_forward_hooks
     tape.close()
     assert tape.scalar("fact:seen_in_training", mode=Mode.EVAL) == 1
     assert tape.numbers(Mode.EVAL) == [51]
+
+
+# Odd inputs
+
+
+class Taking(nn.Module):
+    """Takes anything."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(()))
+
+    def forward(self, *args, **kwargs):
+        return self.weight * 2
+
+
+ODD = {
+    "nothing": lambda: (),
+    "a number": lambda: (3,),
+    "no axes": lambda: (torch.tensor(2.0),),
+    "no samples": lambda: (torch.zeros(0, 4),),
+    "no features": lambda: (torch.zeros(4, 0),),
+    "sparse": lambda: (torch.eye(4).to_sparse(),),
+    "compressed": lambda: (torch.eye(4).to_sparse_csr(),),
+    "images of several sizes": lambda: ([torch.ones(3, 4, 5), torch.ones(3, 2, 2)],),
+    "complex": lambda: (torch.ones(4, 4, dtype=torch.complex64),),
+    "conjugate": lambda: (torch.ones(4, 4, dtype=torch.complex64).conj(),),
+    "yes or no": lambda: (torch.ones(4, 4, dtype=torch.bool),),
+    "half": lambda: (torch.ones(4, 4, dtype=torch.bfloat16),),
+    "eight bits": lambda: (torch.ones(4, 4).to(torch.float8_e4m3fn),),
+    "bytes": lambda: (torch.ones(4, 3, 8, 8, dtype=torch.uint8),),
+    "one for all samples": lambda: (torch.ones(4, 1).expand(4, 6),),
+    "not a number": lambda: (torch.full((4, 6), torch.nan),),
+    "packed": lambda: (nn.utils.rnn.pack_sequence([torch.ones(3, 2), torch.ones(2, 2)]),),
+    "nested": lambda: (torch.nested.nested_tensor([torch.ones(3, 2), torch.ones(2, 2)], layout=torch.jagged),),
+    "a graph": lambda: (torch.randn(5, 3), torch.tensor([[0, 1], [1, 2]])),
+    "text": lambda: (["a", "b"],),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support", "ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("made", ODD.values(), ids=ODD)
+def test_odd_inputs_are_read_as_far_as_they_can_be(record, made):
+    args = made()
+    everything = Selection(kinds=frozenset(Kind))
+    tape = record(preset="free", collections=(everything,))
+    model = Taking()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(2):
+        F.mse_loss(model(*args), torch.zeros(())).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        model(*args)
+    tape.close()
+    assert tape.numbers() == [0, 1]

@@ -86,3 +86,11 @@ def test_each_optimizer_has_its_own_agenda():
     agenda.took(agenda.due(0, optimizer="a"), optimizer="a")
     assert agenda.due(0, optimizer="b") == 1
     assert agenda.due(1, optimizer="a") == 0
+
+
+def test_an_evaluation_is_due_where_any_step_since_the_one_before_was():
+    agenda = Agenda(Plan([Selection(kinds=frozenset({Kind.LABEL}), schedule=every(10))]))
+    assert agenda.due(23, Mode.EVAL) == 1
+    agenda.took(1, Mode.EVAL)
+    assert agenda.due(29, Mode.EVAL) == 0
+    assert agenda.due(46, Mode.EVAL) == 1

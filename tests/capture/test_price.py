@@ -114,3 +114,47 @@ def test_even_plain_numbers_are_passed_over_where_steps_are_too_short_for_them()
     price.pass_step()
     assert not price.affords_numbers(now=0.001)
     assert price.affords_numbers(now=GRACE_SECS + 0.1)
+
+
+def test_the_first_three_evaluations_are_read_on_credit_and_others_when_there_is_room():
+    price = Price(0.01)
+    price.start(0.0)
+    price.charge(5.0)
+    price.end_step(1)
+    assert [price.affords_evaluation(1, 10.0) for _ in range(5)] == [True, True, True, False, False]
+    assert price.affords_evaluation(1, 600.0)
+    assert price.affords_evaluation(0, 10.0)
+
+
+def test_an_evaluation_waits_until_there_is_room_for_what_the_last_one_cost():
+    price = Price(0.01)
+    price.start(0.0)
+    for _ in range(3):
+        price.affords_evaluation(1, 0.0)
+    price.charge(2.0)
+    price.end_evaluation(1)
+    price.forget_step()
+    assert not price.affords_evaluation(1, 300.0)
+    assert price.affords_evaluation(1, 500.0)
+
+
+def test_an_evaluation_that_turns_out_dear_is_not_read_on_and_the_next_waits_longer():
+    price = Price(0.01)
+    price.start(0.0)
+    assert price.affords_evaluation(1, 0.0)
+    price.charge(0.019)
+    assert price.evaluation_goes_on(1, 1.0)
+    price.charge(0.1)
+    assert not price.evaluation_goes_on(1, 1.0)
+    price.forget_step()
+    for _ in range(2):
+        price.affords_evaluation(1, 2.0)
+    assert not price.affords_evaluation(1, 25.0)
+    assert price.affords_evaluation(1, 35.0)
+
+
+def test_without_a_budget_every_evaluation_is_read():
+    price = Price(None)
+    price.charge(100.0)
+    assert price.affords_evaluation(1, 0.0)
+    assert price.evaluation_goes_on(1, 0.0)

@@ -118,6 +118,37 @@ def with_gradients_that_are_never_reset() -> nn.Module:
     return model
 
 
+def of_language() -> nn.Module:
+    """Tokens from a loader, the next token to be said, and an evaluation of the same."""
+    model = nn.Sequential(nn.Embedding(20, 8), nn.Dropout(0.1), nn.Linear(8, 20))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    tokens = torch.randint(0, 20, (24, 9))
+    for batch in DataLoader(tokens, 4, shuffle=True):
+        optimizer.zero_grad()
+        F.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten(), ignore_index=0).backward()
+        optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            F.nll_loss(model(batch[:, :-1]).log_softmax(-1).movedim(-1, 1), batch[:, 1:])
+        model.train()
+    return model
+
+
+def to_values() -> nn.Module:
+    """Yes or no, a distance, and targets that the script changes before the step ends."""
+    model, x = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.2), nn.Linear(8, 1)), torch.randn(32, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(STEPS):
+        target = (torch.rand(32, 1) > 0.5).float()
+        optimizer.zero_grad()
+        out = model(x)
+        loss = F.binary_cross_entropy_with_logits(out, target) + F.huber_loss(out, target)
+        loss.backward()
+        target.mul_(step)
+        optimizer.step()
+    return model
+
+
 TRAININGS: dict[str, Callable[[], nn.Module]] = {
     "sgd": functools.partial(plainly, torch.optim.SGD, lr=0.05, momentum=0.9, weight_decay=1e-3),
     "adam": functools.partial(plainly, torch.optim.Adam, lr=1e-2, foreach=False),
@@ -125,6 +156,7 @@ TRAININGS: dict[str, Callable[[], nn.Module]] = {
     "adamw fused": functools.partial(plainly, torch.optim.AdamW, lr=1e-2, fused=True, amsgrad=True),
     "loader": with_a_loader, "amp": in_mixed_precision, "parts": in_parts_and_again, "closure": with_a_closure,
     "kept": with_gradients_that_are_never_reset,
+    "language": of_language, "values": to_values,
 }
 
 

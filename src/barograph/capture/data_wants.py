@@ -67,8 +67,11 @@ class DataWants:
 NOTHING = DataWants()
 
 
-def data_wants(plan: Plan, mask: int) -> DataWants:
-    """Return what the masked Selections of a plan want to know of labels, predictions and data."""
+def data_wants(plan: Plan, mask: int, *, training: bool) -> DataWants:
+    """Return what the masked Selections of a plan want to know of labels, predictions and data.
+
+    What is a property of the script and not of its data is looked for in training alone.
+    """
     kinds = plan.kinds(mask)
     if not kinds & (_DATA | _TENSORS):
         return NOTHING
@@ -82,16 +85,16 @@ def data_wants(plan: Plan, mask: int) -> DataWants:
     return DataWants(
         batch=Kind.BATCH in kinds,
         size=any_of((Fact.BATCH_SIZE,)),
-        digest=any_of((Fact.BATCH_DIGEST,)),
+        digest=training and any_of((Fact.BATCH_DIGEST,)),
         samples=samples,
         padding=any_of((Fact.PADDING,)),
-        target_in_input=any_of((Fact.TARGET_IS_INPUT,)),
+        target_in_input=training and any_of((Fact.TARGET_IS_INPUT,)),
         labels=bool(kinds & {Kind.LABEL, Kind.CONFUSION}),
         label_range=any_of(_LABELS),
-        rows=any_of(_ROWS),
+        rows=training and any_of(_ROWS),
         targets=Kind.TARGET in kinds,
-        class_numbers=any_of((Fact.CLASS_NUMBERS_REGRESSED,)),
-        loader=any_of(_LOADER),
+        class_numbers=training and any_of((Fact.CLASS_NUMBERS_REGRESSED,)),
+        loader=training and any_of(_LOADER),
     )
 
 

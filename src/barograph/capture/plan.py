@@ -100,9 +100,13 @@ class Agenda:
         self._asked: dict[tuple[str, Mode], int] = {}
 
     def due(self, step: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> int:
-        """Return the mask of the Selections that are due in this step, or were in one since the last asked."""
+        """Return the mask of the Selections that are due in this step, or were in one since the last asked.
+
+        The first step asked of is that of a training, which may go on from a checkpoint; the first evaluation
+        stands for all steps before it.
+        """
         series = (optimizer, mode)
-        since = min(step, self._asked.get(series, step - 1) + 1)
+        since = min(step, self._asked.get(series, step - 1 if mode is Mode.TRAIN else -1) + 1)
         self._asked[series] = step
         self._owed[series] = self._owed.get(series, 0) | self._plan.scheduled(step, mode, since=since)
         return self._owed[series]

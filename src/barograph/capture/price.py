@@ -8,6 +8,8 @@ GRACE_SECS = 0.1
 """What capture may spend beside its share; in a run of a minute that is a sixth of a percent."""
 
 _OPENING_STEPS = 10
+_OPENING_EVALUATIONS = 3
+_OPENING_EVALUATION_SECS = 0.02
 _STEPS_AN_OCTAVE = 32
 _NUMBERS_SHARE = 0.5
 """Of the budget and of the grace: what is kept for plain numbers."""
@@ -30,6 +32,9 @@ class Price:
     every 2**k steps from step 32 · 2**k on: nobody knows how long a training will be, and so each part of
     it has its share. Up to half of either is kept for plain numbers, the loss above all.
 
+    Evaluations come when they come: the first three are read on credit, if that takes no longer than a fiftieth
+    of a second each, and any other when there is room for it.
+
     All intervals are powers of two: of several workers that measure different costs, each records a part
     of the steps of the next, so they meet on common steps.
 
@@ -50,6 +55,8 @@ class Price:
         self._numbers_secs = 0.0
         self._steps = 0
         self._credits = _OPENING_STEPS
+        self._evaluation_credits = _OPENING_EVALUATIONS
+        self._evaluation_on_credit = False
 
     def start(self, now: float) -> None:
         """Begin to count training time; later calls do nothing."""
@@ -100,10 +107,24 @@ class Price:
         return step % self.interval_steps == 0 and left >= foreseen
 
     def affords_evaluation(self, mask: int, now: float) -> bool:
-        """Return whether an evaluation may take `mask`: it has no grid to keep, since it comes when it comes."""
+        """Return whether an evaluation may take `mask`: there is room for what it will cost, or it is on credit."""
         if self.budget is None or mask == 0:
             return True
+        self._evaluation_on_credit = self._evaluation_credits > 0
+        if self._evaluation_on_credit:
+            self._evaluation_credits -= 1
+            return True
         return self._tensors_left_secs(self._tensors_secs(now)) >= self._evaluations.get(mask, 0.0)
+
+    def evaluation_goes_on(self, mask: int, now: float) -> bool:
+        """Return whether the evaluation under way may be read on; nobody knows how long one is before its end."""
+        if self.budget is None or mask == 0 or self._tensors_left_secs(self._tensors_secs(now)) >= 0:
+            return True
+        if self._evaluation_on_credit and self._step_secs <= _OPENING_EVALUATION_SECS:
+            return True
+        # Twice as much is waited for before the next one is tried.
+        self._evaluations[mask] = 2 * max(self._step_secs, self._evaluations.get(mask, 0.0))
+        return False
 
     def affords_numbers(self, now: float) -> bool:
         """Return whether a step of plain numbers (the loss) keeps the promise; very short steps do not."""

@@ -117,7 +117,6 @@ class Session:
         self._step_secs: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._last_loss = float("nan")
         self.startup_secs = 0.0
-        self.data_wait_secs = 0.0
         """Seconds that training has waited for the loader that feeds it."""
         self._stop_reason: str | None = None
         self._stop_after = 0
@@ -160,12 +159,18 @@ class Session:
 
     def choose(self, number: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> int:
         """Return the mask of what is taken in this step: what is due and can be afforded."""
+        if mode is not Mode.TRAIN:
+            # An evaluation stands for all the steps since the one before: few fall on a step of a schedule.
+            due = self._agenda.due(number, mode)
+            return due if self.price.affords_evaluation(due, self.clock.monotonic()) else 0
         if self.price.budget is None:
             return self.plan.scheduled(number, mode)
-        due, now = self._agenda.due(number, mode, optimizer), self.clock.monotonic()
-        if mode is Mode.TRAIN:
-            return due if self.price.affords(due, number, now) else 0
-        return due if self.price.affords_evaluation(due, now) else 0
+        due = self._agenda.due(number, mode, optimizer)
+        return due if self.price.affords(due, number, self.clock.monotonic()) else 0
+
+    def evaluation_goes_on(self, mask: int) -> bool:
+        """Return whether there is room to read on in the evaluation under way."""
+        return self.price.evaluation_goes_on(mask, self.clock.monotonic())
 
     def affords_numbers(self) -> bool:
         """Return whether the loss of the coming step is recorded, or not even that can be afforded."""
@@ -234,7 +239,8 @@ class Session:
         """Publish what was gathered between two training steps in another mode, where `mask` was taken."""
         self.seen.evaluations += 1
         self._agenda.took(mask, mode)
-        self.price.end_evaluation(mask)
+        if mask:
+            self.price.end_evaluation(mask)
         self._publish(buffer, Step(self._tick, self.steps_made, "", mode, self.clock.unix()))
 
     def _publish(self, buffer: StepBuffer, step: Step) -> None:

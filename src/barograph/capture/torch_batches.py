@@ -134,7 +134,7 @@ class BatchTap:
 
     def _channel_axis(self, root: Root, tensor: torch.Tensor) -> int | None:
         """Return the axis of channels or features; None where a sample is one number."""
-        if tensor.dim() < 2 or not tensor.numel():
+        if tensor.dim() < 2 or not tensor.numel() or tensor.layout is not torch.strided:
             return None
         if tensor.dim() == 4 and tensor.shape[-1] in (1, 3, 4) and tensor.shape[1] > tensor.shape[-1]:
             return 3  # images as files hold them; the model turns them itself
@@ -147,8 +147,8 @@ class BatchTap:
         known = self._channels_first.get(id(root))
         if known is None:
             module = root.module()
-            layers = () if module is None else (part for part in module.modules() if next(part.children(), None) is None)
-            first = next((type(part).__name__ for part in layers if next(part.parameters(), None) is not None), "")
+            leaves = (part for part in ([] if module is None else module.modules()) if not [*part.children()])
+            first = next((type(part).__name__ for part in leaves if [*part.parameters()]), "")
             known = self._channels_first[id(root)] = first in CHANNELS_FIRST
         return known
 

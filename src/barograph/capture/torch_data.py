@@ -13,7 +13,13 @@ from barograph.capture.session import Session
 from barograph.capture.torch_batches import BatchTap
 from barograph.capture.torch_labels import LabelTap, are_values
 from barograph.capture.torch_loaders import LoaderTap
-from barograph.capture.torch_loss_arguments import BINARY_LOSSES, CLASS_LOSSES, DISTANCE_LOSSES, VALUE_LOSSES, loss_arguments
+from barograph.capture.torch_loss_arguments import (
+    BINARY_LOSSES,
+    CLASS_LOSSES,
+    DISTANCE_LOSSES,
+    VALUE_LOSSES,
+    loss_arguments,
+)
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.capture.torch_read import Reader
 from barograph.capture.torch_targets import TargetTap, compare_with_input
@@ -32,42 +38,44 @@ class DataTap:
         self._batches = BatchTap(session, names, reader)
         self._labels = LabelTap(session)
         self._targets = TargetTap(session, reader)
-        self._wants: dict[int, DataWants] = {}
+        self._wants: dict[tuple[int, bool], DataWants] = {}
 
     def plan_changed(self) -> None:
         """Look anew what is asked for."""
         self._wants.clear()
 
-    def wants(self, mask: int) -> DataWants:
+    def wants(self, mask: int, *, training: bool = True) -> DataWants:
         """Return what is asked for under a mask."""
-        found = self._wants.get(mask)
+        found = self._wants.get((mask, training))
         if found is None:
-            found = self._wants[mask] = data_wants(self._session.plan, mask)
+            found = self._wants[mask, training] = data_wants(self._session.plan, mask, training=training)
         return found
 
-    def asked(self, mask: int) -> bool:
+    def asked(self, mask: int, *, training: bool = True) -> bool:
         """Return whether forward passes have to be listened to."""
-        return self.wants(mask).of_input
+        return self.wants(mask, training=training).of_input
 
     @property
     def asked_in_evaluations(self) -> bool:
         """Whether anything is asked of the forward passes of some evaluation."""
-        return self.asked(self._session.plan.everything(Mode.EVAL))
+        return self.asked(self._session.plan.everything(Mode.EVAL), training=False)
 
     def fed(
         self, module: nn.Module, root: Root, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer,
         *, training: bool,
     ) -> None:
         """Record what a model is called with."""
-        wants = self.wants(mask)
+        wants = self.wants(mask, training=training)
         if wants.of_input:
             part = None if training else self.loaders.part
             self._batches.fed(module, root, args, kwargs, wants, mask, buffer, part)
 
-    def handed(self, name: str, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer) -> None:
+    def handed(
+        self, name: str, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer, *, training: bool
+    ) -> None:
         """Record what a loss function was handed."""
-        wants = self.wants(mask)
-        if not wants.of_loss or name not in _UNDERSTOOD and name != "kl_div":
+        wants = self.wants(mask, training=training)
+        if not wants.of_loss or (name not in _UNDERSTOOD and name != "kl_div"):
             return
         given = loss_arguments(args, kwargs)
         if given is None:
@@ -86,6 +94,11 @@ class DataTap:
             self._targets.class_numbers(name, given, buffer)
         if wants.target_in_input and self._batches.last is not None:
             compare_with_input(given, self._batches.last, buffer)
+
+    def refused(self, name: str, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer) -> bool:
+        """Record the range of the labels that a loss function refused; return whether there was one to record."""
+        given = loss_arguments(args, kwargs) if name in CLASS_LOSSES and self.wants(mask).label_range else None
+        return given is not None and self._labels.range_of(given, buffer)
 
     def named(self, name: str, targets: Any, predictions: Any, buffer: StepBuffer) -> None:
         """Record labels and answers that the script hands over."""

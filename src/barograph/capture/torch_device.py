@@ -163,7 +163,8 @@ def fetch_units_later(tensor: torch.Tensor, row: int, bound: float) -> Callable[
 
 def fetch_number_later(number: torch.Tensor, use: Callable[[float], None]) -> Callable[[StepBuffer], None]:
     """Copy one number from its device behind the step's work, and return what hands it to `use` later."""
-    fetch = FetchedTensor(number.detach().reshape(1).to(torch.float32 if number.device.type == "mps" else torch.float64))
+    wide = torch.float32 if number.device.type == "mps" else torch.float64
+    fetch = FetchedTensor(number.detach().reshape(1).to(wide))
 
     def hand_over(buffer: StepBuffer) -> None:
         use(float(fetch.numbers()[0]))

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST_LABELS = 4096
-_MOST_LOGITS = 1 << 20
+_MOST_LOGITS = 1 << 18
 _LEAST_ROWS = 256
+_MOST_LOGITS_SUMMED = 1 << 16
+_LEAST_ROWS_SUMMED = 32
 _LEAST_LOGITS = 8
 _UNDECIDED = (0.3, 0.7)
 _MOST_UNDECIDED = 0.01
@@ -51,7 +53,8 @@ class LabelTap:
         samples = outputs.numel() // classes
         places = evenly(samples, max(_LEAST_ROWS, min(_MOST_LABELS, _MOST_LOGITS // classes)), outputs.device)
         if wants.rows:
-            _tell_likeness(name, _rows(outputs, axis, places), buffer)
+            most = max(_LEAST_ROWS_SUMMED, min(_MOST_LABELS, _MOST_LOGITS_SUMMED // classes))
+            _tell_likeness(name, _rows(outputs, axis, evenly(samples, most, outputs.device)), buffer)
         if name == "kl_div" or not (wants.labels or wants.label_range):
             return
         soft = target.is_floating_point()
@@ -70,6 +73,16 @@ class LabelTap:
         counts = LabelCounts(name, classes, answers is not None, wants.labels, wants.label_range and not soft)
         codes = labels if answers is None else torch.where(labels < 0, LEFT_OUT, labels * classes + answers)
         gather(buffer, f"labels of {name} among {classes}", counts.tell, codes)
+
+    def range_of(self, given: LossArguments, buffer: StepBuffer) -> bool:
+        """Record the least and the greatest label alone, at once; return whether that could be done."""
+        outputs, target = given.outputs, given.target
+        # After an error on a device, nothing can be asked of it any more.
+        if not (outputs.is_cpu and target.is_cpu) or target.is_floating_point() or outputs.dim() < 1:
+            return False
+        labels = target[target != given.ignored]
+        tell_range(buffer, labels.reshape(-1).numpy(), outputs.shape[0 if outputs.dim() == 1 else 1])
+        return True
 
     def yes_or_no(self, name: str, given: LossArguments, wants: DataWants, buffer: StepBuffer) -> None:
         """Record what a loss of two classes was handed, one answer a sample or a place: logits or probabilities."""

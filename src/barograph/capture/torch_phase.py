@@ -110,6 +110,10 @@ class Phase:
         """Return what is taken of the evaluation under way, or of the one that begins now."""
         if self.evaluation_mask is None:
             self.evaluation_mask = self.session.choose(self.session.steps_made, mode)
+        elif not self.session.evaluation_goes_on(self.evaluation_mask):
+            # What is a sum over the whole evaluation must not be told of a part of it.
+            self.evaluation_mask = 0
+            self.evaluation.gathered.clear()
         return self.evaluation_mask
 
     def backward_begins(self) -> bool:

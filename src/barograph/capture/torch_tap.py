@@ -75,6 +75,8 @@ class TorchTap:
         self._stepping = Stepping()
         self._forward_seen = False
         self._times = session.times
+        self._hears_evaluation = False
+        self._refused = False
         session.before_close(self._flush)
 
     # Coming and going
@@ -173,7 +175,7 @@ class TorchTap:
             mask = phase.evaluation_mask_for(place.mode)
         self._facts.forward(root, place.mode, mask)
         place.mask = mask if mask and self._outputs.asked(mask) else 0
-        place.fed_mask = mask if self._data.asked(mask) else 0
+        place.fed_mask = mask if self._data.asked(mask, training=place.mode is Mode.TRAIN) else 0
         if args and place.fed_mask:
             self._feed(module, args, {}, place.mode)
 
@@ -289,7 +291,14 @@ class TorchTap:
         self._losses.add(name, loss, buffer)
         mask = self._allowance.for_forward() if mode is Mode.TRAIN else self._phase.evaluation_mask_for(mode)
         if mask and not _in_transform():
-            self._data.handed(name, args, kwargs, mask, buffer)
+            self._data.handed(name, args, kwargs, mask, buffer, training=mode is Mode.TRAIN)
+
+    @entry_point("reading what a loss function was handed that raised")
+    def loss_raised(self, name: str, args: Any, kwargs: Any) -> None:
+        """Record the labels that a loss function refused: the step may never end, and they may be why."""
+        mask = self._allowance.for_forward()
+        if mask and torch.is_grad_enabled() and not _in_transform():
+            self._refused |= self._data.refused(name, args, kwargs, mask, self._phase.train)
 
     def mode_set(self, training: bool) -> None:
         """Listen to the forward passes of the evaluation that begins, where something is asked of them."""
@@ -301,8 +310,9 @@ class TorchTap:
         self._hear_evaluation(mode)
 
     def _hear_evaluation(self, mode: Mode) -> None:
-        if self._data.asked_in_evaluations and self._data.asked(self._phase.evaluation_mask_for(mode)):
-            self._listen(True)
+        if self._data.asked_in_evaluations:
+            self._hears_evaluation = self._data.asked(self._phase.evaluation_mask_for(mode), training=False)
+            self._listen(self._hears_evaluation)
 
     @entry_point("at the start of a pass over the data")
     def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None:
@@ -402,7 +412,9 @@ class TorchTap:
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling() or not self._stepping.ended(optimizer) or self.explicit_steps:
             return
-        if not self._phase.evaluates and self._allowance.sleeps_on(optimizer):
+        # Who listened to an evaluation has to stop listening, before steps are passed over again.
+        busy = self._hears_evaluation or self._phase.evaluates
+        if not busy and self._allowance.sleeps_on(optimizer):
             self.session.pass_step(self._allowance.label)
         elif self._allowance.dormant:
             self._pass(optimizer)
@@ -464,7 +476,7 @@ class TorchTap:
     def _publish(self, label: str, next_label: str, *, skipped: bool, took: bool = True) -> None:
         mask = self._allowance.close_step()
         self._data.end_step(mask if took else 0, self._phase.train)
-        buffer = self._phase.take_step()
+        buffer, self._refused = self._phase.take_step(), False
         self._parameters.forget_step()
         self._outputs.forget_step()
         self.session.end_step(buffer, optimizer=label, mask=mask if took else 0, skipped=skipped)
@@ -473,7 +485,7 @@ class TorchTap:
     def _prepare(self, next_label: str) -> None:
         alone = self.optimizers.alone()
         self._allowance.prepare(next_label, alone.optimizer if alone else None)
-        mask = self._allowance.mask or 0
+        mask, self._hears_evaluation = self._allowance.mask or 0, False
         self._listen(self._outputs.asked(mask) or self._data.asked(mask) or self._outputs.always)
 
     def _end_evaluation(self) -> None:
@@ -522,7 +534,7 @@ class TorchTap:
     @entry_point("publishing what was pending")
     def _flush(self) -> None:
         self._phase.end_evaluation()
-        if self._phase.train.tensors:
+        if self._phase.train.tensors or self._refused:
             self.session.end_evaluation(self._phase.train, Mode.TRAIN)
 
 

@@ -22,6 +22,7 @@ DIGEST_BITS = 52
 """Of a digest, so that float64 holds it exactly."""
 
 _GOLDEN = 0x9E3779B97F4A7C15
+_ALL_BITS = 2**64 - 1
 _MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
@@ -94,8 +95,10 @@ def digest_of_all(digests: NDArray[np.int64]) -> int:
     if not len(digests):
         return 0
     spread = _mixed(digests.view(np.uint64) + np.uint64(_GOLDEN))
-    total = np.array([spread.sum(dtype=np.uint64)], np.uint64) + np.uint64(len(digests))
-    return int(digests_from_sums(total.view(np.int64))[0])
+    value = (int(spread.sum(dtype=np.uint64)) + len(digests)) & _ALL_BITS
+    value = (value ^ (value >> 30)) * _MIX[0] & _ALL_BITS
+    value = (value ^ (value >> 27)) * _MIX[1] & _ALL_BITS
+    return (value ^ (value >> 31)) >> (64 - DIGEST_BITS)
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -89,11 +89,14 @@ class Fact(StrEnum):
     Where an evaluation goes over several sets (training and validation), `seen_in_training[part0]` and so on tell
     of each."""
     SEEN_BEFORE = "seen_before"
-    """In training: share of the samples of this step that an earlier step was fed: a second pass, or a repeated batch."""
+    """In training: share of the samples of this step that an earlier step was fed: a second pass, a repeated batch."""
     SAMPLES_KNOWN = "samples_known"
     """In evaluation: training samples that these were compared with."""
     TARGET_IS_INPUT = "target_is_input"
-    """Share of target elements that equal the input at that place (`target_is_input[0]`) or one before it (`[-1]`)."""
+    """Share of target elements that equal the input.
+
+    Of tokens: at the same place (`target_is_input[0]`), one before (`[-1]`), one after (`[1]`: the next token). Of
+    one target a sample: the greatest share of any column, and from a half on its name (`[column 3]`)."""
     CLASSES = "classes"
     """Classes that the model tells apart: the width of its output."""
     LABEL_MIN = "label_min"
