@@ -38,7 +38,7 @@ class AttentionCollapse(Rule):
     What it sees: (1) what modules of class Softmax inside attention return (modules or paths named "softmax", "attn",
       "attend"). Rows that sum to one tell, from their sum and sum of squares alone, at how many places attention looks
       on average: 1 / Σp², between one and all of them. Sick is a layer where Σp² is above `one_place` over at least
-      four places. Everywhere alike counts where Σp² is within `uniform` of 1 / places, after it once was twice that.
+      four places. Everywhere alike counts where Σp² is within `uniform` of 1 / places, after it once was half more.
       (2) Where attention runs fused (scaled_dot_product_attention) no probabilities exist to be seen; there the outputs
       of the query and key projections are taken, told by their usual names (q_proj, query, to_q, wq, …; qkv and c_attn
       where the thirds are queries, keys, values): the spread of the logits is about the root mean square of the queries
@@ -108,7 +108,7 @@ class AttentionCollapse(Rule):
                         one_place=True)
 
 
-_ONCE_SHARP = 2.0
+_ONCE_SHARP = 1.5
 
 
 def _symptom(

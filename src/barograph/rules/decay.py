@@ -91,7 +91,7 @@ class WeightDecay(Rule):
         first, now = memory.get("first_losses"), memory.get("losses")
         if not first or not now:
             return True
-        began = median(first)
+        began = max(median(first), first[0])
         return bool(median(now) > began - _GAINED * abs(began))
 
     @staticmethod
