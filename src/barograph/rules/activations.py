@@ -232,7 +232,7 @@ def _module_before(view: StepView, subject: Subject) -> str:
     order = table_of(view, Kind.OUTPUT)
     rows = [row for row, path in enumerate(order.paths) if path == subject.key.path]
     row = (rows[0] if rows else 0) - 1
-    while row >= 0 and (order.subjects[row].layer.startswith(_PASSING) or "Norm" in order.subjects[row].layer):
+    while row >= 0 and order.subjects[row].layer.startswith(_PASSING):
         row -= 1
     return order.paths[row] if row >= 0 else ""
 
