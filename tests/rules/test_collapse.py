@@ -60,7 +60,7 @@ def test_one_that_never_was_well_points_at_the_initialisation() -> None:
 
 
 def test_layers_that_vary_a_little_are_let_pass() -> None:
-    assert subjects(ActivationCollapse(), layers(50, WELL, outputs(0.01))) == [[]]
+    assert subjects(ActivationCollapse(), layers(50, WELL, outputs(0.03))) == [[]]
 
 
 def test_a_batch_of_one_sample_many_times_says_nothing() -> None:
@@ -86,3 +86,9 @@ def test_a_layer_that_comes_alive_is_given_time() -> None:
 
 def test_the_first_steps_are_not_judged() -> None:
     assert isinstance(said(ActivationCollapse(), layers(10, WELL, COLLAPSED))[0][0], Unjudged)
+
+
+def test_steps_that_recorded_some_of_the_layers_for_other_rules_are_not_judged() -> None:
+    found = said(ActivationCollapse(), layers(20, WELL, WELL, COLLAPSED), layers(40, WELL, WELL))
+
+    assert [[type(item) for item in items] for items in found] == [[Symptom], [Unjudged]]

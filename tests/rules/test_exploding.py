@@ -92,9 +92,11 @@ def test_facts_speak_before_numbers(name: Fact, value: float, cause: Cause) -> N
     [(1.0, 2.0), (4.0, 2.2), (3.0, 3.0), (150.0, 40.0)],  # a spike
     [(1.0, 2.0), (2.0, 2.2), (4.0, 3.0), (8.0, 40.0)],  # not far enough
     [(0.0, 2.0), (0.0, 2.2), (0.0, 3.0), (0.0, 40.0)],
+    [(9.0, 2.0), *((norm / 100, loss / 100) for norm, loss in GROWING)],  # jumps after it had converged
+    [(900.0, 1.0), *GROWING],  # had been higher
 ])
 def test_other_courses_are_let_pass(points: list[tuple[float, float]]) -> None:
-    assert subjects(ExplodingGradient(), *course(*points)) == [[]] * 4
+    assert subjects(ExplodingGradient(), *course(*points)) == [[]] * len(points)
 
 
 def test_a_slow_rise_beneath_noise_is_seen_in_medians() -> None:
