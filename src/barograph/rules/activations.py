@@ -17,7 +17,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import Numbers, learning_rate, table_of
+from barograph.rules.columns import Numbers, learning_rate, once, table_of
 from barograph.rules.suspects import ranked
 from barograph.rules.words import lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
@@ -230,8 +230,7 @@ _LARGE_GAIN = 4.0
 def _module_before(view: StepView, subject: Subject) -> str:
     """Return the path of the module that ran before an activation; of one called as a function, likewise."""
     order = table_of(view, Kind.OUTPUT)
-    rows = [row for row, path in enumerate(order.paths) if path == subject.key.path]
-    row = (rows[0] if rows else 0) - 1
+    row = _row_by_path(order.subjects).get(subject.key.path, 0) - 1
     while row >= 0 and order.subjects[row].layer.startswith(_PASSING):
         row -= 1
     return order.paths[row] if row >= 0 else ""
@@ -265,14 +264,18 @@ def _after(view: StepView, classes: tuple[str, ...], function: str) -> Iterator[
         if len(units.columns) >= _LEAST_UNITS:
             yield subject, units
     order = view.columns(Kind.OUTPUT, histograms=False).subjects
-    at = {subject.key.path: row for row, subject in enumerate(order)}
     for subject, units in view.unit_summaries(Kind.INPUT, (function,)):
-        row = at.get(subject.key.path, 0) - 1
+        row = _row_by_path(order).get(subject.key.path, 0) - 1
         while row >= 0 and order[row].layer.startswith(_PASSING):
             row -= 1
         # The output of a module is judged as such; only a function has no output of its own.
         if len(units.columns) >= _LEAST_UNITS and not (row >= 0 and order[row].layer in classes):
             yield subject, units
+
+
+@once
+def _row_by_path(subjects: tuple[Subject, ...]) -> dict[str, int]:
+    return {subject.key.path: row for row, subject in enumerate(subjects)}
 
 
 def _why_none(view: StepView, classes: tuple[str, ...], *functions: str) -> str:

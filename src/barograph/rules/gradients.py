@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import median
 from typing import ClassVar
 
 import numpy as np
@@ -274,7 +275,7 @@ class GradientNormSpike(Rule):
         memory["count"] = memory.get("count", 0) + 1
         if memory["count"] >= 2 * self.window and memory["count"] % self.window == 0:
             # Not of the first window: at the start gradients are large as a matter of course.
-            memory["highest"] = max(float(np.median(history)), memory.get("highest", -math.inf))
+            memory["highest"] = max(median(history), memory.get("highest", -math.inf))
 
 
 _LEAST_HISTORY = 20
@@ -288,9 +289,8 @@ _LEAST_SPREAD = 0.1
 def _level_and_z(value: float, history: list[float], least_spread: float) -> tuple[float, float]:
     if not history:
         return math.nan, math.nan
-    past = np.asarray(history)
-    level = float(np.median(past))
-    spread = max(SIGMA_PER_MAD * float(np.median(np.abs(past - level))), least_spread)
+    level = median(history)
+    spread = max(SIGMA_PER_MAD * median(abs(item - level) for item in history), least_spread)
     return level, (value - level) / spread
 
 

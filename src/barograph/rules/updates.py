@@ -18,6 +18,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import LayerTable, Table, learning_rate, stated_loss, table_of
+from barograph.rules.packing import packed, unpacked
 from barograph.rules.suspects import about, ranked, remember_facts
 from barograph.rules.words import lower_rate, number, raise_rate, sentence
 from barograph.runs.view import StepView
@@ -192,14 +193,15 @@ def _before(view: StepView, weights: Table, memory: Memory) -> NDArray[np.float6
         paths = weights.layers.paths
         if kept is None or kept[1] != list(paths):
             # The names only where they changed: they are most of the memory.
-            memory["before"] = [view.step.number, list(paths), weights.layers.column("sum_sq").tolist()]
+            memory["before"] = [view.step.number, list(paths), packed(weights.layers.column("sum_sq"))]
         else:
-            memory["before"] = [view.step.number, kept[1], weights.layers.column("sum_sq").tolist()]
+            memory["before"] = [view.step.number, kept[1], packed(weights.layers.column("sum_sq"))]
     if kept is None or kept[0] != view.step.number - 1:
         return None
+    squares = unpacked(kept[2], float)
     if len(kept[1]) == len(updates) and kept[1] == list(updates.paths):
-        return np.array(kept[2])
-    at = dict(zip(kept[1], kept[2], strict=True))
+        return squares
+    at = dict(zip(kept[1], squares.tolist(), strict=True))
     return np.array([at.get(path, 0.0) for path in updates.paths])
 
 
