@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import Numbers, learning_rate, once, table_of
+from barograph.rules.columns import Numbers, learning_rate, once, stated_loss, table_of
 from barograph.rules.suspects import ranked
 from barograph.rules.words import lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
@@ -41,7 +42,8 @@ class DeadRelu(Rule):
     What it sees: for each unit (channel of a convolution, else neuron) after a ReLU the share of outputs that
       are not zero, over at least a hundred outputs, gathered over as many recorded steps as that takes. A unit
       is dead where the share is below `threshold_inactivity`; the layer is sick where more than `threshold_layer`
-      of its units are. A ReLU that is called as a function is seen where its output enters the next module.
+      of its units are; once the loss has come down to half of what it was, where more than nine in ten are, since the
+      others evidently do. A ReLU that is called as a function is seen where its output enters the next module.
     Why it matters: a dead unit gets no gradient, so it never comes back. The layer works with what is left.
     What to do: lower the learning rate, since one large step kills most; He initialisation; biases not below
       zero; LeakyReLU, GELU or SiLU in place of ReLU; a normalisation layer before it.
@@ -70,6 +72,7 @@ class DeadRelu(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         judged = waiting = early = 0
+        works = _has_halved(view, memory)
         last: dict[str, int] = memory.setdefault("judged", {})
         for subject, units in _after(view, ("ReLU", "ReLU6"), "relu"):
             if view.step.number < last.get(subject.key.path, 0) + _APART_STEPS:
@@ -85,7 +88,7 @@ class DeadRelu(Rule):
             zeros, count, since = gathered
             active = 1.0 - zeros / count
             dead = active < self.threshold_inactivity
-            if dead.mean() > self.threshold_layer:
+            if dead.mean() > (_NEARLY_ALL if works else self.threshold_layer):
                 yield self._symptom(view, subject, dead, count, since, memory)
             else:
                 memory.setdefault("was_alive", {})[subject.key.path] = view.step.number
@@ -184,6 +187,18 @@ class SaturatedActivation(Rule):
             subject=subject.key.path,
             causes=_why_saturated(view, subject, share, memory.get("was_open", {}).get(subject.key.path)),
         )
+
+
+def _has_halved(view: StepView, memory: Memory) -> bool:
+    """Take the loss in; return whether it has come down to half of what it was at first."""
+    found = stated_loss(view)
+    if found is None or view.step.mode is not Mode.TRAIN or not math.isfinite(found[1]):
+        return bool(memory.get("halved"))
+    memory["halved"] = 0 < found[1] < _HALF * memory.setdefault("first_loss", found[1])
+    return bool(memory["halved"])
+
+
+_HALF, _NEARLY_ALL = 0.5, 0.9
 
 
 def _why_dead(view: StepView, subject: Subject, share: float, alive: int | None) -> tuple[Suspicion, ...]:

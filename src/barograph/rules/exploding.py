@@ -37,7 +37,7 @@ class ExplodingGradient(Rule):
       step: the median of the first third of them beside that of the last third, where four layers or more have a
       gradient and it grows in most of them on its way back. Sick from `ratio` on, three judgements in a row. (2) The
       norm of all gradients together: it has risen in four recorded steps one after another, or in four medians of ten
-      each, to `growth` times what it was and beyond all that it had been, while the loss rose by a tenth or more, to
+      each, to `growth` times what it was and beyond all that it had been, while the loss doubled or more, to
       above where it began.
     Why it matters: the first layers take steps far too large for what they learn, and a step later all do. The next
       stop is NaN.
@@ -130,7 +130,7 @@ class ExplodingGradient(Rule):
 
 
 _HIGH_MOMENTUM = 0.98
-_RISEN = 0.1
+_RISEN = 1.0
 
 
 def _rise(memory: Memory, step: int, norm: float, loss: float | None) -> dict[str, Any] | None:
