@@ -136,9 +136,10 @@ class LearningRate(Rule):
         if memory["least"] < memory["peak"]:
             return None
         epoch = facts.get(Fact.EPOCH_STEPS.value, 0.0)
-        for name, steps in about(facts, Fact.SCHEDULER_STEPS).items():
+        told = about(facts, Fact.SCHEDULER_STEPS)
+        for name, steps in told.items():
             horizon = _horizon(facts, name)
-            if name in _WAITS or not horizon:
+            if name in _WAITS or not horizon or (not name and len(told) > 1):
                 continue
             if steps == 0 and epoch and step >= _UNSTEPPED_EPOCHS * epoch:
                 return (f"{name or 'a scheduler'} was made and never stepped in {step + 1} steps", 0, 0.7,
@@ -187,5 +188,4 @@ def _for_long(since: int, step: int) -> bool:
 
 
 def _horizon(facts: dict[str, float], name: str) -> float:
-    known = about(facts, Fact.SCHEDULER_HORIZON)
-    return known.get(name, known.get("", 0.0))
+    return about(facts, Fact.SCHEDULER_HORIZON).get(name, 0.0)

@@ -47,9 +47,8 @@ def _usual_of(origin: Origin) -> tuple[tuple[Cause, float], ...]:
 def operation_suspicions(view: StepView) -> list[Suspicion]:
     """Return what the operation that made the loss not finite says, where capture found it."""
     told = {key.path: value for key, value in view.scalars(Kind.FACT).items()}
-    operations = [name for name, value in about(told, Fact.BAD_OPERATION).items() if value]
-    return [Suspicion(OPERATIONS[name], 0.9, f"the loss became not finite in the operation {name}")
-            for name in operations if name in OPERATIONS]
+    return [Suspicion(OPERATIONS[name], 0.9 * min(sure, 1.0), f"the loss became not finite in the operation {name}")
+            for name, sure in about(told, Fact.BAD_OPERATION).items() if sure > 0 and name in OPERATIONS]
 
 
 def _batch_suspicions(view: StepView) -> list[Suspicion]:

@@ -86,7 +86,7 @@ class Judge:
 
     def not_evaluated(self) -> NotEvaluated | None:
         """Return what the rule did not get to judge, in whole or in part; None where it judged all."""
-        needs = self._needs
+        needs = self.rule.needs
         unmet = [need for need, met in zip(needs, self._met, strict=True) if not met]
         if self.broken:
             return self._unfed(f"The rule failed{self.broken}", "Report it to whoever wrote the rule.")
