@@ -71,7 +71,8 @@ class WeightUpdateRatio(Rule):
             *(Selection(kinds=frozenset({kind}), schedule=schedule) for kind in tensors),
             Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=_IN_TRAINING)),
             # With the loss: where the optimizer has no momentum, nothing is missed.
-            Selection(kinds=frozenset({Kind.LOSS, Kind.FACT}), include=("total", f"{Fact.MOMENTUM}*"), schedule=schedule),
+            Selection(kinds=frozenset({Kind.LOSS, Kind.FACT}), schedule=schedule,
+                      include=("total", f"{Fact.MOMENTUM}*")),
         )
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
