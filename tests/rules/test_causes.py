@@ -9,6 +9,7 @@ import pytest
 
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact, fact
+from barograph.model.finding import Severity
 from barograph.model.key import Key, Kind
 from barograph.model.records import UnitSummaries
 from barograph.model.summary import Summary
@@ -21,7 +22,7 @@ from barograph.rules.suspects import ranked
 from barograph.rules.updates import WeightUpdateRatio
 from barograph.rules.weights import FrozenParameter, UnchangedTensor
 from barograph.runs.view import StepView
-from literals import LOSS, RATE, Records, causes, last, of_norm, step, tensors
+from literals import LOSS, RATE, Records, causes, last, of_norm, step, subjects, tensors
 
 ACT = Key(Kind.OUTPUT, "act")
 BEFORE = Key(Kind.OUTPUT, "fc")
@@ -69,6 +70,25 @@ def test_steps_too_small_point_at_the_rate_or_at_what_lowered_it() -> None:
 
     assert causes(last(WeightUpdateRatio(), *low)) == {Cause.LEARNING_RATE_TOO_LOW: 0.6}
     assert causes(last(WeightUpdateRatio(), *lowered))[Cause.SCHEDULER_MISPLACED] == 0.4
+
+
+def test_small_steps_are_doubtful_where_the_loss_does_not_fall_and_the_rate_does_not_rise() -> None:
+    def course(fall: float, rate: float) -> list[StepView]:
+        return [updating(number, 1e-5, rate=0.1 + rate * number, loss=2.0 - fall * number) for number in range(30)]
+
+    found = last(WeightUpdateRatio(), *course(0.0, 0.0))
+
+    assert (found.subject, found.severity) == ("small", Severity.DOUBTFUL)
+    assert "and the loss has not fallen" in found.message
+    assert subjects(WeightUpdateRatio(), *course(0.05, 0.0)) == [[]] * 30
+    assert subjects(WeightUpdateRatio(), *course(0.0, 0.01)) == [[]] * 30
+
+
+@pytest.mark.parametrize(("loss", "ratio", "severity"), [
+    (1.1, 0.9, Severity.DOUBTFUL), (1.5, 0.9, None), (1.1, 3.0, None),
+])
+def test_a_large_step_that_did_little_harm_is_doubtful(loss: float, ratio: float, severity: Severity | None) -> None:
+    assert last(WeightUpdateRatio(), updating(3, ratio), step(4, {LOSS: loss})).severity == severity
 
 
 # A101, A102

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.records import Subject, UnitSummaries
@@ -19,7 +20,7 @@ from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import Numbers, learning_rate, once, stated_loss, table_of
-from barograph.rules.suspects import ranked
+from barograph.rules.suspects import about, ranked, remember_facts
 from barograph.rules.words import lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
 
@@ -42,8 +43,9 @@ class DeadRelu(Rule):
     What it sees: for each unit (channel of a convolution, else neuron) after a ReLU the share of outputs that
       are not zero, over at least a hundred outputs, gathered over as many recorded steps as that takes. A unit
       is dead where the share is below `threshold_inactivity`; the layer is sick where more than `threshold_layer`
-      of its units are; once the loss has come down to half of what it was, where more than nine in ten are, since the
-      others evidently do. A ReLU that is called as a function is seen where its output enters the next module.
+      of its units are; once the loss has come down to half of what it was, where more than nine in ten are, since
+      the others evidently do. Up to nine in ten the finding is doubtful, beyond that costly. A ReLU that is called as
+      a function is seen where its output enters the next module.
     Why it matters: a dead unit gets no gradient, so it never comes back. The layer works with what is left.
     What to do: lower the learning rate, since one large step kills most; He initialisation; biases not below
       zero; LeakyReLU, GELU or SiLU in place of ReLU; a normalisation layer before it.
@@ -73,6 +75,7 @@ class DeadRelu(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         judged = waiting = early = 0
         works = _has_halved(view, memory)
+        facts = remember_facts(view, memory, Fact.MOMENTUM)
         last: dict[str, int] = memory.setdefault("judged", {})
         for subject, units in _after(view, ("ReLU", "ReLU6"), "relu"):
             if view.step.number < last.get(subject.key.path, 0) + _APART_STEPS:
@@ -89,7 +92,8 @@ class DeadRelu(Rule):
             active = 1.0 - zeros / count
             dead = active < self.threshold_inactivity
             if dead.mean() > (_NEARLY_ALL if works else self.threshold_layer):
-                yield self._symptom(view, subject, dead, count, since, memory)
+                momentum = max(about(facts, Fact.MOMENTUM).values(), default=0.0)
+                yield self._symptom(view, subject, dead, count, since, memory, momentum)
             else:
                 memory.setdefault("was_alive", {})[subject.key.path] = view.step.number
         if waiting:
@@ -100,7 +104,8 @@ class DeadRelu(Rule):
             yield Unjudged(_why_none(view, ("ReLU", "ReLU6"), "relu"))
 
     def _symptom(
-        self, view: StepView, subject: Subject, dead: NDArray[np.bool_], count: int, since: int, memory: Memory
+        self, view: StepView, subject: Subject, dead: NDArray[np.bool_], count: int, since: int, memory: Memory,
+        momentum: float,
     ) -> Symptom:
         share = float(dead.mean())
         slower = sentence(lower_rate(learning_rate(view), 10))
@@ -112,7 +117,9 @@ class DeadRelu(Rule):
             evidence=(Evidence(subject.key, view.step.number, "dead_share", share, self.threshold_layer,
                                f"{percent(share)} of units dead"),),
             subject=subject.key.path, since=since,
-            causes=_why_dead(view, subject, share, memory.get("was_alive", {}).get(subject.key.path)),
+            # Many a model trains well with half of its units; with a tenth of them none does.
+            severity=Severity.DOUBTFUL if share <= _NEARLY_ALL else None,
+            causes=_why_dead(view, subject, share, memory.get("was_alive", {}).get(subject.key.path), momentum),
         )
 
 
@@ -201,7 +208,9 @@ def _has_halved(view: StepView, memory: Memory) -> bool:
 _HALF, _NEARLY_ALL = 0.5, 0.9
 
 
-def _why_dead(view: StepView, subject: Subject, share: float, alive: int | None) -> tuple[Suspicion, ...]:
+def _why_dead(
+    view: StepView, subject: Subject, share: float, alive: int | None, momentum: float
+) -> tuple[Suspicion, ...]:
     """Return why units are dead: by how the layer before stands now, and whether they ever were alive."""
     rate = learning_rate(view)
     bias = _parameter_before(view, subject, "bias")
@@ -212,6 +221,9 @@ def _why_dead(view: StepView, subject: Subject, share: float, alive: int | None)
         Suspicion(Cause.DEAD_RELU, 0.9 if low else 0.6,
                   f"{died}; the biases before them are {number(mean)} on average" if low else died,
                   "Begin biases at 0 (nn.init.zeros_), or use LeakyReLU." if low else ""),
+        Suspicion(Cause.MOMENTUM_WRONG, 0.6, f"{died}, which were alive in step {alive}; the momentum is "
+                  f"{number(momentum)}", "Lower the momentum to 0.9.")
+        if alive is not None and momentum >= _HIGH_MOMENTUM else None,
         Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"{died}, which were alive in step {alive}",
                   f"{sentence(lower_rate(rate, 10))}.") if alive is not None else
         Suspicion(Cause.INITIALIZATION_SCALE, 0.2, f"{died} since they were first looked at"),
@@ -238,6 +250,7 @@ def _why_saturated(view: StepView, subject: Subject, share: float, was_open: int
 
 
 _LOW_BIAS = 0.5
+_HIGH_MOMENTUM = 0.98
 _LARGE_INPUT = 10.0
 _LARGE_GAIN = 4.0
 

@@ -279,6 +279,8 @@ class GradientNormSpike(Rule):
 
 
 _LEAST_HISTORY = 20
+_OUT_OF_ALL_REASON = 1e3
+"""A training that diverges grows from step to step; a jump this high comes with a batch."""
 _LONGEST_GAP = 100
 _ABOVE_HIGHEST = 3.0
 _LOSS_SPREADS = 3.0
@@ -301,10 +303,10 @@ def _why_spike(view: StepView, gradients: Table, times: float) -> tuple[Suspicio
     clipped = len(table_of(view, Kind.GRADIENT_CLIPPED)) > 0
     slower = f"{sentence(lower_rate(learning_rate(view), 3))}."
     return ranked(
-        Suspicion(Cause.BAD_SAMPLE, 0.3, why if math.isnan(largest) else
+        Suspicion(Cause.BAD_SAMPLE, 0.7 if times > _OUT_OF_ALL_REASON else 0.3, why if math.isnan(largest) else
                   f"{why}; the greatest value of its batch is {number(largest)}",
                   f"Look at the batch of step {view.step.number}."),
-        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.3, why, slower),
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.1 if times > _OUT_OF_ALL_REASON else 0.3, why, slower),
         None if clipped else Suspicion(
             Cause.NO_GRADIENT_CLIPPING, 0.4 if recurrent(gradients.layers.classes) else 0.2,
             f"{why}, and nothing clips it",

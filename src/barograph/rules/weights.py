@@ -84,7 +84,7 @@ class UnchangedTensor(Rule):
             runs = runs_of(table, known, step=view.step.number, rtol=self.rtol, atol=self.atol)
             known["steps"] = known.get("steps", 0) + 1
             waiting += known["steps"] < self.num_steps
-            counts = (table.column("count") > table.column("zeros")) & (self.equal_nan | (table.column("nan") == 0))
+            counts = (table.column("count") > table.column("zeros")) & (self.equal_nan | table.whole)
             unchanged = (runs.length >= self.num_steps) & counts
             if kind in _GRADIENTS and not (_matters(table, memory) and (unchanged == counts).all()):
                 continue
@@ -181,6 +181,11 @@ class FrozenParameter(Rule):
         if rate == 0:
             yield Unjudged("the learning rate was 0 in every recorded step")
             return
+        if rate is not None:
+            memory["peak_rate"] = max(rate, memory.get("peak_rate", rate))
+            if rate < _DECAYED * memory["peak_rate"]:
+                yield Unjudged("the learning rate has decayed so far that updates are below the spacing of numbers")
+                return
         pairs = _paired(weights, gradients)
         runs = runs_of(pairs.weights, memory.setdefault("weights", {}), step=view.step.number)
         push = _push_since(pairs, runs.length, memory.setdefault("push", {}))
@@ -243,6 +248,7 @@ def _paired(weights: Table, gradients: Table) -> _Pairs:
 
 
 _NO_PUSH, _FAINT, _PUSHED = 0, 1, 2
+_DECAYED = 1e-3
 _FAINT_SHARE = 1e-3
 """A gradient smaller than this share of the greatest so far may be swallowed by the spacing of numbers, or be noise
 about zero, as before a batch normalisation or at the end of training: whether it moves its weight says nothing."""
