@@ -34,18 +34,21 @@ def relu_units(dead: int, alive: int, count: int = 100) -> UnitSummaries:
 
 
 def step_of(
-    number: int | Step, units: Mapping[Key, tuple[str, UnitSummaries]], *, outputs: Mapping[str, str] | None = None
+    number: int | Step, units: Mapping[Key, tuple[str, UnitSummaries]], *, outputs: Mapping[str, str] | None = None,
+    loss: float | None = None,
 ) -> StepView:
     """Return a view: modules in `outputs` ran in that order; `units` says which layer has which units."""
     order: dict[Key, str] = {Key(Kind.OUTPUT, path): layer for path, layer in (outputs or {}).items()}
     order.update({key: layer for key, (layer, _) in units.items()})
     records: dict[Key, Summary | float] = dict.fromkeys(order, SOME)
     records[Key(Kind.LEARNING_RATE, "group0")] = 0.1
+    if loss is not None:
+        records[Key(Kind.LOSS, "total")] = loss
     return StepView.of(number, records, layers=order, units={key: found for key, (_, found) in units.items()})
 
 
-def relu(number: int, dead: int, alive: int, *, path: str = "act", count: int = 100) -> StepView:
-    return step_of(number, {Key(Kind.OUTPUT, path): ("ReLU", relu_units(dead, alive, count))})
+def relu(number: int, dead: int, alive: int, *, count: int = 100, loss: float | None = None) -> StepView:
+    return step_of(number, {Key(Kind.OUTPUT, "act"): ("ReLU", relu_units(dead, alive, count))}, loss=loss)
 
 
 def said(rule: Rule, *views: StepView) -> list[list[Symptom | Unjudged]]:
@@ -134,6 +137,17 @@ def test_a_relu_module_is_not_judged_twice(between: dict[str, str]) -> None:
     )
 
     assert [item.subject for item in said(DeadRelu(), view)[0] if isinstance(item, Symptom)] == ["act"]
+
+
+@pytest.mark.parametrize(("dead", "losses", "expected"), [
+    (6, (2.0, 0.9), []), (6, (2.0, 1.1), ["act"]), (10, (2.0, 0.9), ["act"]), (6, (-2.0, -3.0), ["act"]),
+])
+def test_a_layer_half_dead_in_a_model_that_learns_is_let_pass(
+    dead: int, losses: tuple[float, float], expected: list[str]
+) -> None:
+    views = [relu(number, dead, 10 - dead, loss=loss) for number, loss in zip((0, 20), losses, strict=True)]
+
+    assert [item.subject for item in said(DeadRelu(), *views)[1] if isinstance(item, Symptom)] == expected
 
 
 def test_layers_are_judged_each_on_its_own() -> None:

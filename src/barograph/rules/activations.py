@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.records import Subject, UnitSummaries
@@ -17,8 +19,8 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import Numbers, learning_rate, table_of
-from barograph.rules.suspects import ranked
+from barograph.rules.columns import Numbers, learning_rate, once, stated_loss, table_of
+from barograph.rules.suspects import about, ranked, remember_facts
 from barograph.rules.words import lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
 
@@ -41,7 +43,9 @@ class DeadRelu(Rule):
     What it sees: for each unit (channel of a convolution, else neuron) after a ReLU the share of outputs that
       are not zero, over at least a hundred outputs, gathered over as many recorded steps as that takes. A unit
       is dead where the share is below `threshold_inactivity`; the layer is sick where more than `threshold_layer`
-      of its units are. A ReLU that is called as a function is seen where its output enters the next module.
+      of its units are; once the loss has come down to half of what it was, where more than nine in ten are, since
+      the others evidently do. Up to nine in ten the finding is doubtful, beyond that costly. A ReLU that is called as
+      a function is seen where its output enters the next module.
     Why it matters: a dead unit gets no gradient, so it never comes back. The layer works with what is left.
     What to do: lower the learning rate, since one large step kills most; He initialisation; biases not below
       zero; LeakyReLU, GELU or SiLU in place of ReLU; a normalisation layer before it.
@@ -70,6 +74,8 @@ class DeadRelu(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         judged = waiting = early = 0
+        works = _has_halved(view, memory)
+        facts = remember_facts(view, memory, Fact.MOMENTUM)
         last: dict[str, int] = memory.setdefault("judged", {})
         for subject, units in _after(view, ("ReLU", "ReLU6"), "relu"):
             if view.step.number < last.get(subject.key.path, 0) + _APART_STEPS:
@@ -85,8 +91,9 @@ class DeadRelu(Rule):
             zeros, count, since = gathered
             active = 1.0 - zeros / count
             dead = active < self.threshold_inactivity
-            if dead.mean() > self.threshold_layer:
-                yield self._symptom(view, subject, dead, count, since, memory)
+            if dead.mean() > (_NEARLY_ALL if works else self.threshold_layer):
+                momentum = max(about(facts, Fact.MOMENTUM).values(), default=0.0)
+                yield self._symptom(view, subject, dead, count, since, memory, momentum)
             else:
                 memory.setdefault("was_alive", {})[subject.key.path] = view.step.number
         if waiting:
@@ -97,7 +104,8 @@ class DeadRelu(Rule):
             yield Unjudged(_why_none(view, ("ReLU", "ReLU6"), "relu"))
 
     def _symptom(
-        self, view: StepView, subject: Subject, dead: NDArray[np.bool_], count: int, since: int, memory: Memory
+        self, view: StepView, subject: Subject, dead: NDArray[np.bool_], count: int, since: int, memory: Memory,
+        momentum: float,
     ) -> Symptom:
         share = float(dead.mean())
         slower = sentence(lower_rate(learning_rate(view), 10))
@@ -109,7 +117,9 @@ class DeadRelu(Rule):
             evidence=(Evidence(subject.key, view.step.number, "dead_share", share, self.threshold_layer,
                                f"{percent(share)} of units dead"),),
             subject=subject.key.path, since=since,
-            causes=_why_dead(view, subject, share, memory.get("was_alive", {}).get(subject.key.path)),
+            # Many a model trains well with half of its units; with a tenth of them none does.
+            severity=Severity.DOUBTFUL if share <= _NEARLY_ALL else None,
+            causes=_why_dead(view, subject, share, memory.get("was_alive", {}).get(subject.key.path), momentum),
         )
 
 
@@ -186,7 +196,21 @@ class SaturatedActivation(Rule):
         )
 
 
-def _why_dead(view: StepView, subject: Subject, share: float, alive: int | None) -> tuple[Suspicion, ...]:
+def _has_halved(view: StepView, memory: Memory) -> bool:
+    """Take the loss in; return whether it has come down to half of what it was at first."""
+    found = stated_loss(view)
+    if found is None or view.step.mode is not Mode.TRAIN or not math.isfinite(found[1]):
+        return bool(memory.get("halved"))
+    memory["halved"] = 0 < found[1] < _HALF * memory.setdefault("first_loss", found[1])
+    return bool(memory["halved"])
+
+
+_HALF, _NEARLY_ALL = 0.5, 0.9
+
+
+def _why_dead(
+    view: StepView, subject: Subject, share: float, alive: int | None, momentum: float
+) -> tuple[Suspicion, ...]:
     """Return why units are dead: by how the layer before stands now, and whether they ever were alive."""
     rate = learning_rate(view)
     bias = _parameter_before(view, subject, "bias")
@@ -197,6 +221,9 @@ def _why_dead(view: StepView, subject: Subject, share: float, alive: int | None)
         Suspicion(Cause.DEAD_RELU, 0.9 if low else 0.6,
                   f"{died}; the biases before them are {number(mean)} on average" if low else died,
                   "Begin biases at 0 (nn.init.zeros_), or use LeakyReLU." if low else ""),
+        Suspicion(Cause.MOMENTUM_WRONG, 0.6, f"{died}, which were alive in step {alive}; the momentum is "
+                  f"{number(momentum)}", "Lower the momentum to 0.9.")
+        if alive is not None and momentum >= _HIGH_MOMENTUM else None,
         Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"{died}, which were alive in step {alive}",
                   f"{sentence(lower_rate(rate, 10))}.") if alive is not None else
         Suspicion(Cause.INITIALIZATION_SCALE, 0.2, f"{died} since they were first looked at"),
@@ -223,6 +250,7 @@ def _why_saturated(view: StepView, subject: Subject, share: float, was_open: int
 
 
 _LOW_BIAS = 0.5
+_HIGH_MOMENTUM = 0.98
 _LARGE_INPUT = 10.0
 _LARGE_GAIN = 4.0
 
@@ -230,9 +258,8 @@ _LARGE_GAIN = 4.0
 def _module_before(view: StepView, subject: Subject) -> str:
     """Return the path of the module that ran before an activation; of one called as a function, likewise."""
     order = table_of(view, Kind.OUTPUT)
-    rows = [row for row, path in enumerate(order.paths) if path == subject.key.path]
-    row = (rows[0] if rows else 0) - 1
-    while row >= 0 and (order.subjects[row].layer.startswith(_PASSING) or "Norm" in order.subjects[row].layer):
+    row = _row_by_path(order.subjects).get(subject.key.path, 0) - 1
+    while row >= 0 and order.subjects[row].layer.startswith(_PASSING):
         row -= 1
     return order.paths[row] if row >= 0 else ""
 
@@ -265,14 +292,18 @@ def _after(view: StepView, classes: tuple[str, ...], function: str) -> Iterator[
         if len(units.columns) >= _LEAST_UNITS:
             yield subject, units
     order = view.columns(Kind.OUTPUT, histograms=False).subjects
-    at = {subject.key.path: row for row, subject in enumerate(order)}
     for subject, units in view.unit_summaries(Kind.INPUT, (function,)):
-        row = at.get(subject.key.path, 0) - 1
+        row = _row_by_path(order).get(subject.key.path, 0) - 1
         while row >= 0 and order[row].layer.startswith(_PASSING):
             row -= 1
         # The output of a module is judged as such; only a function has no output of its own.
         if len(units.columns) >= _LEAST_UNITS and not (row >= 0 and order[row].layer in classes):
             yield subject, units
+
+
+@once
+def _row_by_path(subjects: tuple[Subject, ...]) -> dict[str, int]:
+    return {subject.key.path: row for row, subject in enumerate(subjects)}
 
 
 def _why_none(view: StepView, classes: tuple[str, ...], *functions: str) -> str:

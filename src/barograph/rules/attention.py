@@ -12,12 +12,12 @@ import numpy as np
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Key, Kind
-from barograph.model.records import UnitSummaries
+from barograph.model.records import Subject, UnitSummaries
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import learning_rate, table_of
+from barograph.rules.columns import learning_rate, once, table_of
 from barograph.rules.suspects import ranked
 from barograph.rules.words import lower_rate, number, sentence
 from barograph.runs.view import StepView
@@ -38,7 +38,7 @@ class AttentionCollapse(Rule):
     What it sees: (1) what modules of class Softmax inside attention return (modules or paths named "softmax", "attn",
       "attend"). Rows that sum to one tell, from their sum and sum of squares alone, at how many places attention looks
       on average: 1 / Σp², between one and all of them. Sick is a layer where Σp² is above `one_place` over at least
-      four places. Everywhere alike counts where Σp² is within `uniform` of 1 / places, after it once was twice that.
+      four places. Everywhere alike counts where Σp² is within `uniform` of 1 / places, after it once was half more.
       (2) Where attention runs fused (scaled_dot_product_attention) no probabilities exist to be seen; there the outputs
       of the query and key projections are taken, told by their usual names (q_proj, query, to_q, wq, …; qkv and c_attn
       where the thirds are queries, keys, values): the spread of the logits is about the root mean square of the queries
@@ -108,7 +108,7 @@ class AttentionCollapse(Rule):
                         one_place=True)
 
 
-_ONCE_SHARP = 2.0
+_ONCE_SHARP = 1.5
 
 
 def _symptom(
@@ -133,7 +133,7 @@ def _symptom(
 def _probabilities(view: StepView) -> Iterator[tuple[Key, float, float]]:
     """Yield each recorded softmax of an attention with its mean Σp² and the number of places it looks over."""
     table = table_of(view, Kind.OUTPUT)
-    for row in _softmaxes(table.subjects, table.paths):
+    for row in _softmaxes(table.subjects):
         total, squares = float(table.column("sum")[row]), float(table.column("sum_sq")[row])
         if not table.whole[row] or total <= 0 or float(table.column("min")[row]) < 0:
             continue
@@ -146,10 +146,10 @@ def _probabilities(view: StepView) -> Iterator[tuple[Key, float, float]]:
 _OFF_BY = 1e-3
 
 
-def _softmaxes(subjects: tuple[object, ...], paths: tuple[str, ...]) -> list[int]:
-    return [row for row, subject in enumerate(subjects)
-            if getattr(subject, "layer", "") == "Softmax"
-            and any(word in paths[row].lower() for word in ("attn", "attention", "attend"))]
+@once
+def _softmaxes(subjects: tuple[Subject, ...]) -> tuple[int, ...]:
+    return tuple(row for row, subject in enumerate(subjects) if subject.layer == "Softmax"
+                 and any(word in subject.key.path.lower() for word in ("attn", "attention", "attend")))
 
 
 def _logits(view: StepView) -> Iterator[tuple[Key, float]]:

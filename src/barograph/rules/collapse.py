@@ -42,7 +42,7 @@ class ActivationCollapse(Rule):
       variance).
     When it is wrong: layers whose biases are hundreds of times as large as what varies. Layers of fewer than four units
       are not judged, nor are units seen in fewer than eight outputs, nor a model whose batch is one sample many
-      times. Deep networks begin so and come alive: the first twenty steps are not judged. Variance below 1e-5 of the
+      times. Deep networks begin so and come alive: the first twenty steps are not judged. Variance below 1e-6 of the
       squares is lost in rounding, and taken for none. Only layers of the classes below are seen.
     Source: Hua et al., "On feature decorrelation in self-supervised learning", 2021; Jing et al., "Understanding
       dimensional collapse in contrastive self-supervised learning", 2022.
@@ -53,7 +53,7 @@ class ActivationCollapse(Rule):
     severity: ClassVar[Severity] = Severity.COSTLY
 
     threshold: float = parameter(
-        1e-5, "Share of the squares of a layer's outputs that is variance over samples, below which it has collapsed.",
+        1e-4, "Share of the squares of a layer's outputs that is variance over samples, below which it has collapsed.",
         above=0.0, below=1.0,
     )
     patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
@@ -71,6 +71,10 @@ class ActivationCollapse(Rule):
                  if len(units.columns) >= _LEAST_UNITS and units.count >= _LEAST_COUNT]
         if len(found) < _LEAST_LAYERS:
             yield Unjudged("fewer than two layers were recorded unit by unit")
+            return
+        memory["layers"] = max(len(found), memory.get("layers", 0))
+        if len(found) < memory["layers"]:
+            yield Unjudged("only some of the layers were recorded unit by unit, as other rules ask for them")
             return
         memory["next"] = view.step.number + _APART_STEPS
         shares = np.array([varying_share(units) for _, units in found])

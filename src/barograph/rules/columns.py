@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from barograph.measures.summary import moments_of_values
 from barograph.model.key import Key, Kind
 from barograph.model.records import Subject
 from barograph.model.summary import MOMENT_FIELDS
@@ -264,8 +264,16 @@ def _table_of(view: StepView, kind: Kind) -> Table:
     numbers = {key: value for key, value in view.scalars(kind).items() if key not in known}
     if not numbers:
         return Table(subjects, moments)
-    rows = [moments_of_values(np.array([value])) for value in numbers.values()]
+    rows = np.array([_moments_of_number(value) for value in numbers.values()])
     return Table((*subjects, *(Subject(key) for key in numbers)), np.concatenate([moments, rows]))
+
+
+def _moments_of_number(value: float) -> tuple[float, ...]:
+    """Return the moments of a tensor of one element, as `moments_of_values` makes them."""
+    if math.isfinite(value):
+        return 1.0, 0.0, 0.0, 0.0, float(value == 0), value, value, value, value * value, abs(value)
+    bad = (float(math.isnan(value)), float(value == math.inf), float(value == -math.inf))
+    return 1.0, *bad, 0.0, math.inf, -math.inf, 0.0, 0.0, 0.0
 
 
 _WITH_NUMBERS = frozenset({Kind.LOSS, Kind.SCALAR, Kind.LEARNING_RATE})

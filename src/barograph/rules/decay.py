@@ -29,7 +29,8 @@ class WeightDecay(Rule):
       gradients and updates. Sick is a run whose weights have shrunk to `shrunk` of their first norm or less, and still
       shrink from one judgement to the next; in which the decay is `pull` or more of what moves the weights (λ‖w‖
       beside ‖g‖ where the decay is part of the gradient, as in SGD and Adam; ηλ‖w‖ beside ‖update‖ where it is applied
-      to the weights, as in AdamW); and whose loss is not a tenth below where it began.
+      to the weights, as in AdamW); and whose loss is not a tenth below where it began. Where decay applied to the
+      weights takes a hundredth of them in each step (ηλ), neither the loss nor further shrinking is asked for.
     Why it matters: the model forgets as fast as it learns, and ends with weights of zero and one answer to everything.
     What to do: lower the weight decay; 1e-4 to 5e-4 is usual for SGD, 0.01 to 0.1 for AdamW. Adam with a weight_decay
       of AdamW's size is nearly always a mistake: take AdamW.
@@ -79,7 +80,8 @@ class WeightDecay(Rule):
         if decay is None:
             yield Unjudged("the weight decay of the optimizer is not known")
             return
-        if norm >= last or norm > self.shrunk * first or not decay or not self._is_lost(memory):
+        beyond = facts.get(Fact.DECOUPLED.value, 0.0) > 0 and decay * memory.get("rate", 0.0) >= _BEYOND
+        if norm > self.shrunk * first or not decay or not (beyond or (norm < last and self._is_lost(memory))):
             return
         share = self._share(view, decay, norm, facts, memory)
         if share is not None and share >= self.pull:
@@ -91,7 +93,7 @@ class WeightDecay(Rule):
         first, now = memory.get("first_losses"), memory.get("losses")
         if not first or not now:
             return True
-        began = median(first)
+        began = max(median(first), first[0])
         return bool(median(now) > began - _GAINED * abs(began))
 
     @staticmethod
@@ -110,7 +112,7 @@ class WeightDecay(Rule):
                f"{number(decay)} is {number(share)} times what else moves them")
         remedy = f"Lower weight_decay from {number(decay)} to {number(decay / 100)}, and start again."
         return Symptom(
-            message=f"{why[:1].upper()}{why[1:]}, while the loss is not below where it began.", remedy=remedy,
+            message=f"{why[:1].upper()}{why[1:]}.", remedy=remedy,
             evidence=(Evidence(None, view.step.number, "weight_norm", norm, first,
                                f"norm of all weights {number(norm)}, {number(first)} at first"),),
             causes=(Suspicion(Cause.WEIGHT_DECAY_TOO_LARGE, 0.9, why, remedy),),
@@ -118,6 +120,7 @@ class WeightDecay(Rule):
 
 
 _FEW, _GAINED = 5, 0.1
+_BEYOND = 1e-2
 
 
 def _norm(table: Table) -> float:

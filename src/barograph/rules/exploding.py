@@ -37,7 +37,8 @@ class ExplodingGradient(Rule):
       step: the median of the first third of them beside that of the last third, where four layers or more have a
       gradient and it grows in most of them on its way back. Sick from `ratio` on, three judgements in a row. (2) The
       norm of all gradients together: it has risen in four recorded steps one after another, or in four medians of ten
-      each, to `growth` times what it was, while the loss rose by a tenth or more.
+      each, to `growth` times what it was and beyond all that it had been, while the loss doubled or more, to
+      above where it began.
     Why it matters: the first layers take steps far too large for what they learn, and a step later all do. The next
       stop is NaN.
     What to do: (1) smaller initial weights (kaiming_normal_, xavier_uniform_, orthogonal_ for recurrent layers),
@@ -129,22 +130,28 @@ class ExplodingGradient(Rule):
 
 
 _HIGH_MOMENTUM = 0.98
-_RISEN = 0.1
+_RISEN = 1.0
 
 
 def _rise(memory: Memory, step: int, norm: float, loss: float | None) -> dict[str, Any] | None:
-    """Take in a norm and its loss; return the longest rise that ends here, of single steps or of medians."""
+    """Take in a norm and its loss; return the rise that ends here, of single steps or of medians.
+
+    Only where both are beyond all that they were before: what has converged may jump a thousandfold, and is still
+    below where it began.
+    """
     if loss is None or not math.isfinite(loss):
         return None
+    first = memory.setdefault("first_loss", loss)
     found = _streak(memory.setdefault("single", {}), step, norm, loss)
     gathered: list[list[float]] = memory.setdefault("gathered", [])
     gathered.append([step, norm, loss])
-    if len(gathered) < _LEVEL_OF:
-        return found
-    level = _streak(memory.setdefault("levels", {}), int(gathered[0][0]), median(item[1] for item in gathered),
-                    median(item[2] for item in gathered))
-    gathered.clear()
-    return found or level
+    level = None
+    if len(gathered) >= _LEVEL_OF:
+        level = _streak(memory.setdefault("levels", {}), int(gathered[0][0]), median(item[1] for item in gathered),
+                        median(item[2] for item in gathered))
+        gathered.clear()
+    rise = found or level
+    return rise if rise is not None and loss > first and norm > rise["highest"] else None
 
 
 def _streak(memory: dict[str, Any], step: int, norm: float, loss: float) -> dict[str, Any] | None:
@@ -152,7 +159,9 @@ def _streak(memory: dict[str, Any], step: int, norm: float, loss: float) -> dict
     if norm > memory.get("last", math.inf):
         memory["rises"] += 1
     else:
-        memory.update(rises=0, norm=norm, step=step, loss=loss)
+        # What a rise must pass is the highest before it began.
+        memory.update(rises=0, norm=norm, step=step, loss=loss,
+                      highest=max(memory.get("highest", 0.0), memory.get("last", 0.0)))
     memory["last"] = norm
     if memory["rises"] < _AT_LEAST_RISES or loss < memory["loss"] + _RISEN * abs(memory["loss"]) or not memory["norm"]:
         return None

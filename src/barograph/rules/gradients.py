@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import median
 from typing import ClassVar
 
 import numpy as np
@@ -274,10 +275,12 @@ class GradientNormSpike(Rule):
         memory["count"] = memory.get("count", 0) + 1
         if memory["count"] >= 2 * self.window and memory["count"] % self.window == 0:
             # Not of the first window: at the start gradients are large as a matter of course.
-            memory["highest"] = max(float(np.median(history)), memory.get("highest", -math.inf))
+            memory["highest"] = max(median(history), memory.get("highest", -math.inf))
 
 
 _LEAST_HISTORY = 20
+_OUT_OF_ALL_REASON = 1e3
+"""A training that diverges grows from step to step; a jump this high comes with a batch."""
 _LONGEST_GAP = 100
 _ABOVE_HIGHEST = 3.0
 _LOSS_SPREADS = 3.0
@@ -288,9 +291,8 @@ _LEAST_SPREAD = 0.1
 def _level_and_z(value: float, history: list[float], least_spread: float) -> tuple[float, float]:
     if not history:
         return math.nan, math.nan
-    past = np.asarray(history)
-    level = float(np.median(past))
-    spread = max(SIGMA_PER_MAD * float(np.median(np.abs(past - level))), least_spread)
+    level = median(history)
+    spread = max(SIGMA_PER_MAD * median(abs(item - level) for item in history), least_spread)
     return level, (value - level) / spread
 
 
@@ -301,10 +303,10 @@ def _why_spike(view: StepView, gradients: Table, times: float) -> tuple[Suspicio
     clipped = len(table_of(view, Kind.GRADIENT_CLIPPED)) > 0
     slower = f"{sentence(lower_rate(learning_rate(view), 3))}."
     return ranked(
-        Suspicion(Cause.BAD_SAMPLE, 0.3, why if math.isnan(largest) else
+        Suspicion(Cause.BAD_SAMPLE, 0.7 if times > _OUT_OF_ALL_REASON else 0.3, why if math.isnan(largest) else
                   f"{why}; the greatest value of its batch is {number(largest)}",
                   f"Look at the batch of step {view.step.number}."),
-        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.3, why, slower),
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.1 if times > _OUT_OF_ALL_REASON else 0.3, why, slower),
         None if clipped else Suspicion(
             Cause.NO_GRADIENT_CLIPPING, 0.4 if recurrent(gradients.layers.classes) else 0.2,
             f"{why}, and nothing clips it",

@@ -105,7 +105,7 @@ class PoorWeightInitialization(Rule):
         found_here = [_symmetric(view)]
         if step < self.steps or memory.get("judged", 0) < _LEAST_JUDGED:
             memory["judged"] = memory.get("judged", 0) + 1
-            found_here += [self._growing(view, memory), self._narrow(view, losses, memory)]
+            found_here += [self._growing(view, losses, memory), self._narrow(view, losses, memory)]
         for symptom in found_here:
             if symptom is not None:
                 memory["found"] = sorted({*memory.get("found", ()), symptom.subject})
@@ -118,7 +118,9 @@ class PoorWeightInitialization(Rule):
         return (memory.get("found") == [_NARROW] and len(losses) > self.loss_patience
                 and median(losses[1:]) < losses[0] - _CLEAR_FALL * abs(losses[0]))
 
-    def _growing(self, view: StepView, memory: Memory) -> Symptom | None:
+    def _growing(self, view: StepView, losses: list[float], memory: Memory) -> Symptom | None:
+        if losses and losses[-1] > _THROWN * abs(losses[0]):
+            return None  # weights that the first steps threw out did not begin so
         outputs = table_of(view, Kind.OUTPUT)
         rows = [row for row, subject in enumerate(outputs.subjects) if subject.layer in _LINEAR][:-1]
         if len(rows) < 2 or any("Norm" in subject.layer for subject in outputs.subjects):
@@ -184,6 +186,7 @@ def _why_narrow(view: StepView, share: float) -> tuple[Suspicion, ...]:
 
 
 _SYMMETRY_FROM = 3
+_THROWN = 2.0
 _FALL, _RISE, _CLEAR_FALL = 0.01, 0.2, 0.05
 _NARROW = "narrow gradients"
 _LARGE_GAIN = 4.0

@@ -1,4 +1,4 @@
-"""Numbers that a rule keeps for each tensor from step to step, as plain lists beside the tensors' paths."""
+"""Numbers that a rule keeps for each tensor from step to step, packed beside the tensors' paths."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from barograph.rules.columns import Numbers
+from barograph.rules.packing import merged, packed, unpacked
 from barograph.rules.standstill import aligned
 
 
@@ -23,21 +24,19 @@ def recall(memory: dict[str, Any], paths: Sequence[str], **defaults: float) -> d
     known = memory.get("paths", [])
     if not known:
         return {name: np.full(len(paths), default) for name, default in defaults.items()}
+    if known == list(paths):
+        return {name: unpacked(memory[name], float) for name in defaults}
     at = aligned(known, list(paths))
-    return {
-        # A path that is not known stands at -1: behind the last.
-        name: np.array([*memory[name], default])[at] for name, default in defaults.items()
-    }
+    # A path that is not known stands at -1: the last row, which is no matter.
+    return {name: np.where(at >= 0, unpacked(memory[name], float)[at], default) for name, default in defaults.items()}
 
 
 def keep(memory: dict[str, Any], paths: Sequence[str], **columns: Numbers) -> None:
     """Keep a number of each column for each of `paths`; what is kept for other paths stays."""
     known: list[str] = memory.get("paths", [])
     mine = list(paths)
-    if known in ([], mine):
-        memory.update(paths=known or mine, **{name: column.tolist() for name, column in columns.items()})
-        return
-    for name, column in columns.items():
-        merged = {**dict(zip(known, memory[name], strict=True)), **dict(zip(mine, column.tolist(), strict=True))}
-        memory[name] = list(merged.values())
-    memory["paths"] = list(dict.fromkeys([*known, *mine]))
+    if known not in ([], mine):
+        whole = {name: merged(known, mine, unpacked(memory[name], float), column) for name, column in columns.items()}
+        mine = next(iter(whole.values()))[0]
+        columns = {name: column for name, (_, column) in whole.items()}
+    memory.update(paths=mine, **{name: packed(column) for name, column in columns.items()})

@@ -77,9 +77,10 @@ class LearningRate(Rule):
         if "rate" not in memory:
             yield Unjudged("no learning rate was recorded")
             return
-        for subject, found in (("zero", self._zero(memory, step)), ("gone", self._gone(memory, step)),
-                               ("stepped each batch", self._early(memory, step, facts)),
+        # What is behind it first: a rate that was brought down too early is gone before long, and then zero.
+        for subject, found in (("stepped each batch", self._early(memory, step, facts)),
                                ("rises again", self._rises(memory, facts)),
+                               ("zero", self._zero(memory, step)), ("gone", self._gone(memory, step)),
                                ("does not move", self._stands(memory, step, facts))):
             if found is not None:
                 yield self._symptom(view, memory, subject, *found)
@@ -122,9 +123,12 @@ class LearningRate(Rule):
     def _rises(memory: Memory, facts: dict[str, float]) -> _Found | None:
         name = "CosineAnnealingLR"
         steps, horizon = about(facts, Fact.SCHEDULER_STEPS).get(name, 0.0), _horizon(facts, name)
-        if not horizon or steps < _BEYOND * horizon or memory["rate"] < 2 * memory["least"]:
+        if not horizon or steps < _BEYOND * horizon:
             return None
-        if memory["rate"] < _SEEN_AGAIN * memory["peak"]:
+        rose = memory["rate"] >= max(2 * memory["least"], _SEEN_AGAIN * memory["peak"])
+        # It goes down again, and up; the fault stays.
+        memory["rose"] = memory.get("rose", False) or rose
+        if not memory["rose"]:
             return None
         return (f"CosineAnnealingLR was made for {horizon:.0f} steps and stepped {steps:.0f} times: the learning rate "
                 f"is up again, from {number(memory['least'])} to {number(memory['rate'])}", memory["least_step"], 0.9,
@@ -136,9 +140,10 @@ class LearningRate(Rule):
         if memory["least"] < memory["peak"]:
             return None
         epoch = facts.get(Fact.EPOCH_STEPS.value, 0.0)
-        for name, steps in about(facts, Fact.SCHEDULER_STEPS).items():
+        told = about(facts, Fact.SCHEDULER_STEPS)
+        for name, steps in told.items():
             horizon = _horizon(facts, name)
-            if name in _WAITS or not horizon:
+            if name in _WAITS or not horizon or (not name and len(told) > 1):
                 continue
             if steps == 0 and epoch and step >= _UNSTEPPED_EPOCHS * epoch:
                 return (f"{name or 'a scheduler'} was made and never stepped in {step + 1} steps", 0, 0.7,
@@ -187,5 +192,4 @@ def _for_long(since: int, step: int) -> bool:
 
 
 def _horizon(facts: dict[str, float], name: str) -> float:
-    known = about(facts, Fact.SCHEDULER_HORIZON)
-    return known.get(name, known.get("", 0.0))
+    return about(facts, Fact.SCHEDULER_HORIZON).get(name, 0.0)

@@ -9,12 +9,13 @@ from barograph.rules.base import Memory
 from barograph.rules.columns import learning_rate, table_of
 from barograph.rules.origin import Origin
 from barograph.rules.suspects import about, ranked
-from barograph.rules.words import lower_rate, number, sentence
+from barograph.rules.words import lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
 
 GREW = 10.0
 """A loss this many times above its least was on its way out before; it was not struck by one bad batch."""
 
+_SOME_SAMPLES = 0.5
 OPERATIONS = {"exp": Cause.EXP_OVERFLOW, "log": Cause.LOG_OF_ZERO, "div": Cause.DIVISION_BY_ZERO,
                "sqrt": Cause.SQRT_OF_ZERO}
 USUAL_BY_PLACE: dict[str, tuple[tuple[Cause, float], ...]] = {
@@ -30,6 +31,9 @@ USUAL_BY_PLACE: dict[str, tuple[tuple[Cause, float], ...]] = {
 def causes_of(origin: Origin, view: StepView, memory: Memory) -> tuple[Suspicion, ...]:
     """Return what may be behind it: what was seen to go wrong, what grew before, and the usual of such a place."""
     usual = [Suspicion(cause, weight, f"it arose in the {origin.place}") for cause, weight in _usual_of(origin)]
+    if origin.place == "first output" and 0 < (share := origin.share) < _SOME_SAMPLES:
+        usual.append(Suspicion(Cause.NON_FINITE_INPUT, 0.8, f"{percent(share)} of the first module's outputs are not "
+                               "finite: those of some samples, and not what bad weights make"))
     return ranked(*operation_suspicions(view), *_batch_suspicions(view), *_growth_suspicions(view, memory),
                   narrow_suspicion(origin), *usual)
 
@@ -47,9 +51,8 @@ def _usual_of(origin: Origin) -> tuple[tuple[Cause, float], ...]:
 def operation_suspicions(view: StepView) -> list[Suspicion]:
     """Return what the operation that made the loss not finite says, where capture found it."""
     told = {key.path: value for key, value in view.scalars(Kind.FACT).items()}
-    operations = [name for name, value in about(told, Fact.BAD_OPERATION).items() if value]
-    return [Suspicion(OPERATIONS[name], 0.9, f"the loss became not finite in the operation {name}")
-            for name in operations if name in OPERATIONS]
+    return [Suspicion(OPERATIONS[name], 0.9 * min(sure, 1.0), f"the loss became not finite in the operation {name}")
+            for name, sure in about(told, Fact.BAD_OPERATION).items() if sure > 0 and name in OPERATIONS]
 
 
 def _batch_suspicions(view: StepView) -> list[Suspicion]:

@@ -92,7 +92,8 @@ class OptimizerState(Rule):
     ) -> Iterable[Symptom]:
         runs = runs_of(states, memory.setdefault("runs", {}), step=view.step.number)
         rate = learning_rate(view)
-        still = (runs.length >= self.num_steps) & (pushed > 0) & (states.column("sum_sq") > 0)
+        known = _named(states.subjects, (*_MEANS, *_SQUARES))
+        still = known & (runs.length >= self.num_steps) & (pushed > 0) & (states.column("sum_sq") > 0)
         rows = np.flatnonzero(still)
         if not len(rows):
             return

@@ -45,6 +45,11 @@ class Origin:
     place: str
     text: str
 
+    @property
+    def share(self) -> float:
+        """Share of the elements there that are not finite."""
+        return float((self.table.column("nan") + self.table.infinite)[self.row] / self.table.column("count")[self.row])
+
     def evidence(self, step: int) -> Evidence:
         """Return the count at the origin."""
         return evidence_of(self.table, self.row, step)

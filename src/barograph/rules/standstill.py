@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.rules.columns import Numbers, Table
+from barograph.rules.packing import merged, packed, unpacked
 
 _MIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F,
                  0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3, 0x1D8E4E27C47D124F, 0xEB44ACCAB455D165],
@@ -57,21 +58,48 @@ def runs_of(table: Table, memory: dict[str, Any], *, step: int, rtol: float = 0.
         rtol, atol: As in `numpy.allclose`, for each moment; both 0: the same to the last bit.
     """
     exact = not (rtol or atol)
-    known_paths: list[str] = memory.get("paths", []) if "since" in memory else []
+    known: list[str] = memory.get("paths", [])
     paths = list(table.paths)
     states = signatures(table.moments) if exact else table.moments
-    before = aligned(known_paths, paths)
-    runs = Runs(np.ones(len(paths), np.int64), np.full(len(paths), step, np.int64))
-    if known_paths:
-        known = before >= 0
-        at = before[known]
-        then, now = np.array(memory["states"], states.dtype)[at], states[known]
-        same = now == then if exact else np.isclose(now, then, rtol=rtol, atol=atol, equal_nan=True).all(axis=1)
-        runs.length[known] = np.where(same, np.array(memory["runs"], np.int64)[at] + 1, 1)
-        runs.since[known] = np.where(same, np.array(memory["since"], np.int64)[at], step)
-    _remember(memory, known_paths, paths, {"states": states.tolist(), "runs": runs.length.tolist(),
-                                           "since": runs.since.tolist()})
+    if not known:
+        return _remember(memory, paths, states, Runs(np.ones(len(paths), np.int64), np.full(len(paths), step)))
+    then = unpacked(memory["states"], states.dtype).reshape(-1, *states.shape[1:])
+    at = _IN_PLACE if known == paths else aligned(known, paths)
+    # Where a path is not known, -1 stands for the last row, which is no matter.
+    last = then if at is _IN_PLACE else then[at]
+    same = last == states if exact else np.isclose(states, last, rtol=rtol, atol=atol, equal_nan=True).all(axis=1)
+    if at is _IN_PLACE and not same.any():
+        # Nearly always: everything moved. Then one number says since when.
+        return _remember(memory, known, states, Runs(np.ones(len(paths), np.int64), np.full(len(paths), step)))
+    before = _recalled(memory, len(known))
+    if at is _IN_PLACE:
+        return _remember(memory, known, states, Runs(np.where(same, before.length + 1, 1),
+                                                     np.where(same, before.since, step)))
+    same &= at >= 0
+    runs = Runs(np.where(same, before.length[at] + 1, 1), np.where(same, before.since[at], step))
+    whole, all_states = merged(known, paths, then, states)
+    _remember(memory, whole, all_states, Runs(merged(known, paths, before.length, runs.length)[1],
+                                              merged(known, paths, before.since, runs.since)[1]))
     return runs
+
+
+def _remember(memory: dict[str, Any], paths: list[str], states: NDArray[Any], runs: Runs) -> Runs:
+    memory.update(paths=paths, states=packed(states))
+    if len(paths) and (runs.length == 1).all() and (runs.since == runs.since[0]).all():
+        memory.update(runs="", since=int(runs.since[0]))
+    else:
+        memory.update(runs=packed(runs.length), since=packed(runs.since))
+    return runs
+
+
+def _recalled(memory: dict[str, Any], count: int) -> Runs:
+    if not memory["runs"]:
+        return Runs(np.ones(count, np.int64), np.full(count, memory["since"]))
+    return Runs(unpacked(memory["runs"], np.int64), unpacked(memory["since"], np.int64))
+
+
+_IN_PLACE = np.zeros(0, np.intp)
+"""Stands for: the same paths in the same order."""
 
 
 def aligned(known: list[str], paths: list[str]) -> NDArray[np.intp]:
@@ -81,23 +109,6 @@ def aligned(known: list[str], paths: list[str]) -> NDArray[np.intp]:
         >>> aligned(["a", "b"], ["b", "c"]).tolist()
         [1, -1]
     """
-    if known == paths:
-        return np.arange(len(paths))
     at = {path: index for index, path in enumerate(known)}
     return np.array([at.get(path, -1) for path in paths], np.intp)
 
-
-def _remember(memory: dict[str, Any], known: list[str], paths: list[str], values: dict[str, list[Any]]) -> None:
-    if not known or known == paths:
-        memory.update(paths=paths, **values)
-        return
-    at = {path: index for index, path in enumerate(known)}
-    for row, path in enumerate(paths):
-        index = at.get(path)
-        if index is None:
-            known.append(path)
-        for name, column in values.items():
-            if index is None:
-                memory[name].append(column[row])
-            else:
-                memory[name][index] = column[row]

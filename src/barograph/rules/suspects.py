@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from barograph.model.cause import Suspicion
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
 from barograph.rules.base import Memory
+from barograph.rules.columns import once
 from barograph.runs.view import StepView
 
 
@@ -58,6 +57,7 @@ def said_to_be(known: dict[str, float], name: Fact) -> bool:
     return any(about(known, name).values())
 
 
-def recurrent(classes: Iterable[str]) -> bool:
+@once
+def recurrent(classes: tuple[str, ...]) -> bool:
     """Return whether any of these classes of modules is a recurrent one."""
     return any(item.startswith(("LSTM", "GRU", "RNN")) for item in classes)

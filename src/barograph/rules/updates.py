@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import LayerTable, Table, learning_rate, stated_loss, table_of
+from barograph.rules.packing import packed, unpacked
 from barograph.rules.suspects import about, ranked, remember_facts
 from barograph.rules.words import lower_rate, number, raise_rate, sentence
 from barograph.runs.view import StepView
@@ -38,7 +40,9 @@ class WeightUpdateRatio(Rule):
       1e-2 at the start. A step above `large_threshold` is too large, unless the next recorded loss is at least 1 %
       lower. Steps below `small_threshold`, `small_steps` judged ones in a row, are too small, as long as the
       gradient has not fallen to a tenth of what it was at first (then training has converged) and the learning
-      rate not to a hundredth of its peak (then it is meant).
+      rate not to a hundredth of its peak (then it is meant). Where the loss has not fallen by 1 % meanwhile, and the
+      rate is not on its way up, steps below `slow_threshold` are doubtful. A step too large after which the loss is
+      higher by less than a quarter is doubtful, too, unless it is twice as large as the weights.
     Why it matters: a step as large as the weights throws away what they were, initialisation included, and often
       kills units for good. Steps that are too small pay for a training that does not happen.
     What to do: change the learning rate by the factor the finding says; warm it up; clip gradients.
@@ -57,6 +61,9 @@ class WeightUpdateRatio(Rule):
 
     large_threshold: float = parameter(0.5, "Ratio above which a step is too large.", above=0.0)
     small_threshold: float = parameter(1e-6, "Ratio below which a step is too small.", at_least=0.0)
+    slow_threshold: float = parameter(
+        3e-5, "Ratio below which a step is too small where the loss does not fall, either.", at_least=0.0,
+    )
     epsilon: float = parameter(1e-9, "Added to the norm of the weights, against division by zero.", above=0.0)
     small_steps: int = parameter(10, "Judged steps in a row that must be too small.", at_least=1)
     recovery: int = parameter(20, "Judged steps in a row without the fault before a finding closes.", at_least=1)
@@ -69,6 +76,9 @@ class WeightUpdateRatio(Rule):
         return (
             *(Selection(kinds=frozenset({kind}), schedule=schedule) for kind in tensors),
             Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=_IN_TRAINING)),
+            # With the loss: where the optimizer has no momentum, nothing is missed.
+            Selection(kinds=frozenset({Kind.LOSS, Kind.FACT}), schedule=schedule,
+                      include=("total", f"{Fact.MOMENTUM}*")),
         )
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
@@ -76,6 +86,7 @@ class WeightUpdateRatio(Rule):
             yield Unjudged("only evaluations were recorded")
             return
         remember_facts(view, memory, Fact.MOMENTUM)
+        _take_in_loss(view, memory)
         yield from self._settled(view, memory)
         measured = self._measured(view, memory)
         if measured is None:
@@ -92,6 +103,8 @@ class WeightUpdateRatio(Rule):
                 yield Unjudged("a step was very large, and the loss after it is not known yet")
         elif memory["small"] >= self.small_steps:
             yield self._small(view, memory, ratio, rate, layers.sorted()[:3])
+        elif memory["slow"] >= self.small_steps and _stands(memory):
+            yield self._small(view, memory, ratio, rate, layers.sorted()[:3], slow=True)
         elif memory["small"]:
             yield Unjudged(f"steps are small, {memory['small']} judged so far; it waits for {self.small_steps}")
 
@@ -117,6 +130,11 @@ class WeightUpdateRatio(Rule):
         memory["small"] = memory.get("small", 0) + 1 if ratio < self.small_threshold and learns else 0
         if memory["small"] == 1:
             memory["small_since"] = view.step.number
+        slow = ratio < self.slow_threshold and learns and rate <= memory.get("slow_rate", rate)
+        memory["slow"] = memory.get("slow", 0) + 1 if slow else 0
+        memory["slow_rate"] = rate
+        if memory["slow"] == 1:
+            memory["slow_since"] = view.step.number
 
     def _settled(self, view: StepView, memory: Memory) -> Iterable[Symptom]:
         """Yield the large step that is remembered, if the loss of this step does not speak for it."""
@@ -125,6 +143,8 @@ class WeightUpdateRatio(Rule):
         if large is None or (large["loss"] is not None and found is None):
             return
         memory["large"] = None
+        if large["loss"] is not None and not math.isfinite(large["loss"]):
+            return  # what was lost before is no matter of this step
         if large["loss"] is not None and found is not None and found[1] < large["loss"] - _HELPED * abs(large["loss"]):
             return
         loss = "" if found is None or large["loss"] is None else (
@@ -138,18 +158,23 @@ class WeightUpdateRatio(Rule):
             evidence=self._evidence(large["step"], large["ratio"], self.large_threshold,
                                     [(value, key_from_text(text)) for text, value in large["worst"]]),
             subject="large", since=large["step"], causes=_too_large(large, factor, memory),
+            severity=Severity.DOUBTFUL if _did_little_harm(large, found and found[1]) else None,
         )
 
     def _small(
-        self, view: StepView, memory: Memory, ratio: float, rate: float | None, worst: list[tuple[float, Key]]
+        self, view: StepView, memory: Memory, ratio: float, rate: float | None, worst: list[tuple[float, Key]],
+        *, slow: bool = False,
     ) -> Symptom:
         factor = _round_factor(_USUAL / max(ratio, 1e-12))
+        limit = self.slow_threshold if slow else self.small_threshold
         return Symptom(
             message=f"The optimizer's steps are {number(ratio)} of the weights' norm, while gradients are as large as "
-                    "at first: the model hardly changes; 0.001 is usual.",
+                    f"at first{', and the loss has not fallen' if slow else ''}: the model hardly changes; 0.001 is "
+                    "usual.",
             remedy=f"{sentence(raise_rate(rate, factor))}; see that no scheduler sets it to nearly nothing.",
-            evidence=self._evidence(view.step.number, ratio, self.small_threshold, worst),
-            subject="small", since=memory["small_since"], causes=_too_small(ratio, rate, factor, memory),
+            evidence=self._evidence(view.step.number, ratio, limit, worst), subject="small",
+            since=memory["slow_since" if slow else "small_since"],
+            severity=Severity.DOUBTFUL if slow else None, causes=_too_small(ratio, rate, factor, memory),
         )
 
     @staticmethod
@@ -192,15 +217,45 @@ def _before(view: StepView, weights: Table, memory: Memory) -> NDArray[np.float6
         paths = weights.layers.paths
         if kept is None or kept[1] != list(paths):
             # The names only where they changed: they are most of the memory.
-            memory["before"] = [view.step.number, list(paths), weights.layers.column("sum_sq").tolist()]
+            memory["before"] = [view.step.number, list(paths), packed(weights.layers.column("sum_sq"))]
         else:
-            memory["before"] = [view.step.number, kept[1], weights.layers.column("sum_sq").tolist()]
+            memory["before"] = [view.step.number, kept[1], packed(weights.layers.column("sum_sq"))]
     if kept is None or kept[0] != view.step.number - 1:
         return None
+    squares = unpacked(kept[2], float)
     if len(kept[1]) == len(updates) and kept[1] == list(updates.paths):
-        return np.array(kept[2])
-    at = dict(zip(kept[1], kept[2], strict=True))
+        return squares
+    at = dict(zip(kept[1], squares.tolist(), strict=True))
     return np.array([at.get(path, 0.0) for path in updates.paths])
+
+
+def _take_in_loss(view: StepView, memory: Memory) -> None:
+    found = stated_loss(view)
+    if found is not None and math.isfinite(found[1]):
+        first, last = memory.setdefault("first_losses", []), memory.setdefault("last_losses", [])
+        first.extend([found[1]] * (len(first) < _LOSSES))
+        last.append(found[1])
+        del last[:-_LOSSES]
+        memory["losses"] = memory.get("losses", 0) + 1
+
+
+def _stands(memory: Memory) -> bool:
+    """Return whether the loss is where it began, but for a hundredth."""
+    if memory.get("losses", 0) < 2 * _LOSSES:
+        return False
+    first = median(memory["first_losses"])
+    return bool(first > 0 and median(memory["last_losses"]) > (1 - _HELPED) * first)
+
+
+def _did_little_harm(large: dict[str, Any], loss: float | None) -> bool:
+    """Return whether the loss after a large step says less than noise may, and the step was not larger still."""
+    before = large["loss"]
+    if before is None or loss is None or not math.isfinite(loss):
+        return False
+    return bool(loss < before + _A_LITTLE * abs(before) and large["ratio"] < _LARGER_STILL)
+
+
+_LOSSES, _A_LITTLE, _LARGER_STILL = 10, 0.25, 2.0
 
 
 def _squares_of(updates: LayerTable, weights: LayerTable) -> NDArray[np.float64]:

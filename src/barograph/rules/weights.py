@@ -17,8 +17,9 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import Table, learning_rate, table_of
-from barograph.rules.standstill import aligned, runs_of
+from barograph.rules.columns import Numbers, Table, learning_rate, table_of
+from barograph.rules.kept import keep, recall
+from barograph.rules.standstill import runs_of
 from barograph.rules.suspects import about, ranked, remember_facts, said_to_be
 from barograph.rules.words import names, number
 from barograph.runs.view import StepView
@@ -77,11 +78,13 @@ class UnchangedTensor(Rule):
         waiting = 0
         for kind in self.kinds:
             table = table_of(view, Kind(kind))
+            if not len(table):
+                continue
             known = memory.setdefault(kind, {})
             runs = runs_of(table, known, step=view.step.number, rtol=self.rtol, atol=self.atol)
-            known["steps"] = known.get("steps", 0) + bool(len(table))
-            waiting += bool(len(table)) and known["steps"] < self.num_steps
-            counts = (table.column("count") > table.column("zeros")) & (self.equal_nan | (table.column("nan") == 0))
+            known["steps"] = known.get("steps", 0) + 1
+            waiting += known["steps"] < self.num_steps
+            counts = (table.column("count") > table.column("zeros")) & (self.equal_nan | table.whole)
             unchanged = (runs.length >= self.num_steps) & counts
             if kind in _GRADIENTS and not (_matters(table, memory) and (unchanged == counts).all()):
                 continue
@@ -178,6 +181,11 @@ class FrozenParameter(Rule):
         if rate == 0:
             yield Unjudged("the learning rate was 0 in every recorded step")
             return
+        if rate is not None:
+            memory["peak_rate"] = max(rate, memory.get("peak_rate", rate))
+            if rate < _DECAYED * memory["peak_rate"]:
+                yield Unjudged("the learning rate has decayed so far that updates are below the spacing of numbers")
+                return
         pairs = _paired(weights, gradients)
         runs = runs_of(pairs.weights, memory.setdefault("weights", {}), step=view.step.number)
         push = _push_since(pairs, runs.length, memory.setdefault("push", {}))
@@ -240,27 +248,21 @@ def _paired(weights: Table, gradients: Table) -> _Pairs:
 
 
 _NO_PUSH, _FAINT, _PUSHED = 0, 1, 2
+_DECAYED = 1e-3
 _FAINT_SHARE = 1e-3
 """A gradient smaller than this share of the greatest so far may be swallowed by the spacing of numbers, or be noise
 about zero, as before a batch normalisation or at the end of training: whether it moves its weight says nothing."""
 
 
-def _push_since(pairs: _Pairs, runs: NDArray[np.int64], memory: Memory) -> NDArray[np.int64]:
+def _push_since(pairs: _Pairs, runs: NDArray[np.int64], memory: Memory) -> Numbers:
     """Return the strongest push a gradient gave each weight since it last changed: none, faint, or a real one."""
     norms = pairs.gradients.l2
     memory["peak"] = max(float(norms.max(initial=0.0)), memory.get("peak", 0.0))
     now = np.where(norms == 0, _NO_PUSH, np.where(norms < _FAINT_SHARE * memory["peak"], _FAINT, _PUSHED))
-    paths = list(pairs.weights.paths)
-    known: list[str] = memory.get("paths", [])
-    at = aligned(known, paths)
-    before = np.where(at >= 0, np.array([*memory.get("push", []), _NO_PUSH], np.int64)[at], _NO_PUSH)
+    before = recall(memory, pairs.weights.paths, push=_NO_PUSH)["push"]
     # The push of the first step of a run was answered: the weight is as that step left it.
     push = np.where(runs > 1, np.maximum(before, now), _NO_PUSH)
-    if known in ([], paths):
-        memory["paths"], memory["push"] = paths, push.tolist()
-    else:
-        merged = {**dict(zip(known, memory["push"], strict=True)), **dict(zip(paths, push.tolist(), strict=True))}
-        memory["paths"], memory["push"] = list(merged), list(merged.values())
+    keep(memory, pairs.weights.paths, push=push)
     return push
 
 

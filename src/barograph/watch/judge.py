@@ -36,11 +36,13 @@ class Judge:
         self.rule = rule
         self.broken = ""
         self._clock = clock
-        self._kinds = frozenset(kind for need in rule.needs for kind in need.kinds)
+        # Asked once: a rule makes its needs anew at each question, and this is asked at every step.
+        self._needs = rule.needs
+        self._kinds = frozenset(kind for need in self._needs for kind in need.kinds)
         self._memories: dict[str, Memory] = {}
         self._tracks = Tracks(rule)
         self._kinds_seen: frozenset[Kind] = frozenset()
-        self._met = [False] * len(rule.needs)
+        self._met = [False] * len(self._needs)
         self._calls = 0
         self._judged = 0
         self._unjudged_reason = ""
@@ -66,7 +68,7 @@ class Judge:
         problems = self._slowness(self._clock.monotonic() - before, view)
         if unjudged:
             # What it says of a step that is none of its business explains nothing.
-            if not self._unjudged_reason or any(meets(view, need) for need in self.rule.needs):
+            if not self._unjudged_reason or any(meets(view, need) for need in self._needs):
                 self._unjudged_reason = unjudged[-1].reason
         else:
             self._judged += 1
@@ -131,7 +133,7 @@ class Judge:
 
     def _note_needs(self, view: StepView) -> None:
         self._kinds_seen |= self._kinds & view.kinds
-        for index, need in enumerate(self.rule.needs):
+        for index, need in enumerate(self._needs):
             self._met[index] = self._met[index] or meets(view, need)
 
     def _slowness(self, secs: float, view: StepView) -> list[str]:

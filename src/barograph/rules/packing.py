@@ -1,0 +1,49 @@
+"""Columns of numbers as text, for a rule's memory: a list of a thousand numbers takes longer to make than to judge."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+
+def packed(column: NDArray[Any]) -> str:
+    """Return the numbers of a column, bit for bit, as text that JSON holds.
+
+    Example:
+        >>> unpacked(packed(np.array([1.0, np.inf])), float).tolist()
+        [1.0, inf]
+    """
+    ordered = np.ascontiguousarray(column, column.dtype.newbyteorder("<"))
+    return base64.b64encode(ordered.tobytes()).decode("ascii")
+
+
+def unpacked(text: str, dtype: DTypeLike) -> NDArray[Any]:
+    """Return the column that `packed` made, to be read and not to be written to."""
+    return np.frombuffer(base64.b64decode(text), np.dtype(dtype).newbyteorder("<"))
+
+
+def merged(
+    known: Sequence[str], paths: Sequence[str], before: NDArray[Any], now: NDArray[Any]
+) -> tuple[list[str], NDArray[Any]]:
+    """Return a column kept for the paths `known`, with those of `paths` put in place or behind, and its paths.
+
+    Args:
+        known: Paths of `before`; all of them stay.
+        paths: Paths of `now`.
+        before, now: A row a path.
+
+    Example:
+        >>> names, column = merged(["a", "b"], ["b", "c"], np.array([1, 2]), np.array([3, 4]))
+        >>> names, column.tolist()
+        (['a', 'b', 'c'], [1, 3, 4])
+    """
+    at = {path: row for row, path in enumerate(known)}
+    rows = [at.setdefault(path, len(at)) for path in paths]
+    column = np.empty((len(at), *before.shape[1:]), before.dtype)
+    column[: len(known)] = before
+    column[rows] = now
+    return list(at), column

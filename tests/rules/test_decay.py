@@ -1,0 +1,60 @@
+"""WeightDecay: decay that is stronger than the gradient."""
+
+from __future__ import annotations
+
+import pytest
+
+from barograph.model.cause import Cause
+from barograph.model.facts import Fact, fact
+from barograph.model.key import Kind
+from barograph.rules.base import Unjudged
+from barograph.rules.decay import WeightDecay
+from barograph.runs.view import StepView
+from literals import LOSS, RATE, causes, last, said, step, subjects, tensors
+
+
+def shrinking(
+    *norms: float, decay: float | None = 1.0, decoupled: float = 0.0, gradient: float = 0.1, update: float = 0.1,
+    losses: tuple[float, ...] = (), rate: float = 0.1,
+) -> list[StepView]:
+    told = {} if decay is None else {fact(Fact.WEIGHT_DECAY, "group0"): decay, fact(Fact.DECOUPLED): decoupled}
+    return [step(10 * number, tensors(Kind.WEIGHT, a=norm), tensors(Kind.GRADIENT, a=gradient),
+                 tensors(Kind.UPDATE, a=update), {LOSS: losses[number] if losses else 2.3, RATE: rate},
+                 told if number == 0 else {})
+            for number, norm in enumerate(norms)]
+
+
+def test_weights_that_shrink_under_a_decay_stronger_than_the_gradient_are_named() -> None:
+    found = last(WeightDecay(), *shrinking(10.0, 7.0, 4.0))
+
+    assert found.message == (
+        "Weights have shrunk to 40 % of their first norm, and a weight decay of 1 is 40 times what else moves them.")
+    assert found.remedy == "Lower weight_decay from 1 to 0.01, and start again."
+    assert causes(found) == {Cause.WEIGHT_DECAY_TOO_LARGE: 0.9}
+
+
+def test_of_adamw_the_update_is_what_it_is_held_against() -> None:
+    assert subjects(WeightDecay(), *shrinking(10.0, 4.0, decay=10.0, decoupled=1.0, update=4.0, rate=1.0))[-1] == [""]
+    assert subjects(WeightDecay(), *shrinking(10.0, 4.0, decay=0.1, decoupled=1.0, update=1.0))[-1] == []
+
+
+@pytest.mark.parametrize("views", [
+    shrinking(10.0, 7.0, 6.0),  # not far
+    shrinking(10.0, 4.0, 4.5),  # no more
+    shrinking(10.0, 7.0, 4.0, gradient=100.0),  # held by the gradient
+    shrinking(10.0, 7.0, 4.0, losses=(2.3, 1.0, 0.5)),  # learning
+    shrinking(10.0, 7.0, 4.0, decay=0.0),
+])
+def test_weights_that_shrink_otherwise_are_let_pass(views: list[StepView]) -> None:
+    assert subjects(WeightDecay(), *views)[-1] == []
+
+
+def test_a_decay_that_takes_a_hundredth_in_each_step_is_named_whatever_the_loss() -> None:
+    views = shrinking(10.0, 4.0, 4.1, decay=20.0, decoupled=1.0, rate=1e-3, losses=(2.3, 1.0, 0.9))
+
+    assert subjects(WeightDecay(), *views)[-1] == [""]
+
+
+def test_without_knowing_the_decay_nothing_is_judged() -> None:
+    assert said(WeightDecay(), *shrinking(10.0, 4.0, decay=None))[-1] == [
+        Unjudged("the weight decay of the optimizer is not known")]
