@@ -14,7 +14,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import counts_of, fact_value
+from barograph.rules.clues import counts_of, fact_value, facts_about
 from barograph.rules.words import number, percent
 from barograph.runs.view import StepView
 
@@ -212,7 +212,8 @@ class LeakyValidation(Rule):
 
     What it sees: in each evaluation the share of its samples that are, to the last bit, samples of a recorded
       training step. A leak is a share above `threshold`. Where what was seen again is nearly all of the training
-      samples that are known, the training set itself was evaluated, on purpose: that is let pass.
+      samples that are known, the training set itself was evaluated, on purpose: that is let pass. Of several sets
+      that are evaluated together the one that was seen least counts.
     Why it matters: validation then tells how well the model remembers, not how well it will do.
     What to do: split before anything else (train_test_split, random_split), by person or document where several
       samples come from one; take duplicates out before the split.
@@ -239,10 +240,14 @@ class LeakyValidation(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         share, known = fact_value(view, Fact.SEEN_IN_TRAINING), fact_value(view, Fact.SAMPLES_KNOWN)
+        parts = facts_about(view, Fact.SEEN_IN_TRAINING)
+        if parts and share is not None:
+            # One of several sets that are evaluated may well be the training set; validation is the one seen least.
+            share = min(parts.values())
         if view.step.mode is not Mode.EVAL or share is None or not known:
             yield Unjudged("no evaluation was recorded whose samples could be compared with those of training")
             return
-        size = _evaluated(view)
+        size = _evaluated(view) if not parts else None
         if size is not None and size < self.least_samples:
             yield Unjudged(f"the evaluation had fewer than {self.least_samples} samples")
             return
@@ -252,7 +257,7 @@ class LeakyValidation(Rule):
             yield Unjudged("the training samples themselves were evaluated")
             return
         told = f"{percent(share)} of the evaluation's samples were samples of training steps"
-        sure = share >= _NEARLY_ALL and size is not None
+        sure = share >= _NEARLY_ALL and (size is not None or bool(parts))
         yield Symptom(
             message=f"{told[0].upper()}{told[1:]}, to the last bit.",
             remedy="Split before anything else, and take duplicates out before the split: set(train_ids) & "

@@ -265,14 +265,16 @@ def _is_percentage(text: str) -> bool:
 class TargetInInput(Rule):
     """D110: What is to be predicted stands in the input.
 
-    What it sees: the share of targets of a loss over classes that equal the input at the same place, or at the one
-      before, where inputs are whole numbers (words, letters). At `threshold` and more the model need only copy.
+    What it sees: the share of targets that equal the input. Of a loss over classes with inputs of whole numbers (words,
+      letters): at the same place, or at the one before. Of one target for each sample: in any one column of the
+      features. At `threshold` and more the model need only copy.
     Why it matters: the loss falls to nothing, and the model has learnt nothing that helps where the answer is not
       known.
-    What to do: shift inputs against targets by one place: inputs = tokens[:, :-1], targets = tokens[:, 1:].
+    What to do: shift inputs against targets by one place: inputs = tokens[:, :-1], targets = tokens[:, 1:]; take the
+      column of the target out of the features.
     When it is wrong: tasks of copying, and models that are to give back their input (autoencoders of words).
     Source: Radford et al., "Improving Language Understanding by Generative Pre-Training", 2018, section 3.1: the next
-      token is predicted from those before it.
+      token is predicted from those before it; Kaufman, Rosset & Perlich, "Leakage in Data Mining", 2011.
     """
 
     code: ClassVar[str] = "D110"
@@ -293,29 +295,34 @@ class TargetInInput(Rule):
         shares = facts_about(view, Fact.TARGET_IS_INPUT)
         for classes in (fact_value(view, Fact.CLASSES) or 0.0, *map(len, counts_of(view).values())):
             memory["classes"] = max(classes, memory.get("classes", 0.0))
-        if not shares or Kind.TARGET in view.kinds:
+        if not shares and fact_value(view, Fact.TARGET_IS_INPUT) is None:
             yield Unjudged("no step was recorded whose targets could be compared with its input")
             return
-        if memory["classes"] < _LEAST_CLASSES:
-            yield Unjudged("fewer than three classes are known of, and of two one equals the input easily")
-            return
-        for about, share in sorted(shares.items(), key=lambda item: -item[1])[:1]:
-            if share >= self.threshold:
-                yield _copied(view, about, share, self.threshold)
+        of_words = memory["classes"] >= _LEAST_CLASSES and Kind.TARGET not in view.kinds
+        judged = {about: share for about, share in shares.items()
+                  if about.startswith(_COLUMN) or (of_words and about in _GIVEN_AWAY)}
+        worst = max(judged, key=lambda about: judged[about], default="")
+        if worst and judged[worst] >= self.threshold:
+            yield self._symptom(view, worst, judged[worst])
+
+    def _symptom(self, view: StepView, about: str, share: float) -> Symptom:
+        where = _GIVEN_AWAY.get(about, about)
+        told = f"{percent(share)} of the targets equal the input {where}"
+        if about.startswith(_COLUMN):
+            remedy = f"Take {about} out of the features: it is the target itself."
+        else:
+            remedy = "Shift inputs against targets by one place: inputs = tokens[:, :-1], targets = tokens[:, 1:]."
+        shifted = Suspicion(Cause.LABELS_OFF_BY_ONE, 0.6, f"{told}, where it should be the place after")
+        return Symptom(
+            message=f"{told}: the model need only copy.", remedy=remedy,
+            evidence=(Evidence(fact(Fact.TARGET_IS_INPUT, about), view.step.number, "share", share, self.threshold,
+                               told),),
+            causes=(Suspicion(Cause.TARGETS_IN_INPUT, 0.9, told, remedy),
+                    *(() if about.startswith(_COLUMN) else (shifted,))),
+        )
 
 
 _LEAST_CLASSES = 3
-
-
-def _copied(view: StepView, about: str, share: float, threshold: float) -> Symptom:
-    where = "at the same place" if about == "0" else f"{about.removeprefix('-')} place before"
-    return Symptom(
-        message=f"{percent(share)} of the targets equal the input {where}: the model need only copy.",
-        remedy="Shift inputs against targets by one place: inputs = tokens[:, :-1], targets = tokens[:, 1:].",
-        evidence=(Evidence(fact(Fact.TARGET_IS_INPUT, about), view.step.number, "share", share, threshold,
-                           f"{percent(share)} of the targets"),),
-        causes=(
-            Suspicion(Cause.TARGETS_IN_INPUT, 0.9, f"{percent(share)} of the targets equal the input {where}"),
-            Suspicion(Cause.LABELS_OFF_BY_ONE, 0.6, f"targets stand {where} of the input, not one place after it"),
-        ),
-    )
+_COLUMN = "column"
+_GIVEN_AWAY = {"0": "at the same place", "-1": "at the place before"}
+"""The place after is that of the next word: there targets should be."""
