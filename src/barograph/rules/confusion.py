@@ -94,8 +94,8 @@ class Confusion(Rule):
                                    self.min_diag if by_diagonal else self.max_off_diag,
                                    f"{percent(wrong)} of class {truth}"),),
                 subject=f"class {truth}",
-                causes=(Suspicion(Cause.LABELS_UNRELATED, 0.3, f"class {truth} is answered as class {answer}"),
-                        Suspicion(Cause.CLASS_IMBALANCE, 0.2, "a usual suspect")),
+                causes=(Suspicion(Cause.CLASS_IMBALANCE, 0.25, f"class {truth} is answered as class {answer}"),
+                        Suspicion(Cause.LABELS_UNRELATED, 0.2, f"class {truth} is answered as class {answer}")),
             )
 
     def _shifted(self, view: StepView, loss: str, shift: int, rows: Mapping[int, Counts]) -> Symptom:

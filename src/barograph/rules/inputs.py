@@ -33,7 +33,7 @@ class NotNormalizedInput(Rule):
     """D103: The inputs are far from zero mean and unit variance.
 
     What it sees: what the model is fed, channel by channel of images and feature by feature of tables, over at least
-      `threshold_samples` values of each. A channel is off where its mean is beyond ±`threshold_mean` or its standard
+      `threshold_samples` values of each, and again in the batch of the step. A channel is off where its mean is beyond ±`threshold_mean` or its standard
       deviation above `threshold_std`; features are, together, where the greatest standard deviation is more than
       `threshold_scale` times the least (of those that are zero in less than half of the samples and not constant).
       Models that begin with a normalisation layer or an embedding are let pass, and those that scale inside:
@@ -56,6 +56,7 @@ class NotNormalizedInput(Rule):
     threshold_std: float = parameter(30.0, "Standard deviation of a channel that is let pass.", above=0.0)
     threshold_scale: float = parameter(1000.0, "Ratio of two features' standard deviations let pass.", above=1.0)
     threshold_samples: int = parameter(500, "Values of each channel before it is judged.", at_least=1)
+    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -85,6 +86,9 @@ class NotNormalizedInput(Rule):
                 return
             judged = True
             symptom = self._compared(view, subject.key, sums, memory["first"])
+            if symptom is not None and self._compared(view, subject.key, (count, columns), memory["first"]) is None:
+                # Not of this batch, but of one before it that was far out.
+                symptom = None
             if symptom is not None:
                 yield symptom
         if not judged:

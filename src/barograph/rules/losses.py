@@ -297,7 +297,10 @@ class Overfit(Rule):
         )
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        note_truth(view, memory.setdefault("clues", {}))
+        clues = memory.setdefault("clues", {})
+        if view.step.mode is Mode.EVAL:
+            # By its own labels: training may have been given them in another balance.
+            note_truth(view, clues)
         losses = {key.path: value for key, value in view.scalars(Kind.LOSS).items() if math.isfinite(value)}
         trained: dict[str, list[float]] = memory.setdefault("trained", {})
         if view.step.mode is Mode.TRAIN:
@@ -313,7 +316,7 @@ class Overfit(Rule):
         training, validation = float(median(trained[path])), losses[path]
         trained.clear()
         best: dict[str, Any] = memory.setdefault(path, {})
-        symptom = self._compared(view, path, training, validation, best, baseline_of(path, memory["clues"]))
+        symptom = self._compared(view, path, training, validation, best, baseline_of(path, clues))
         if symptom is not None:
             best["rose"] = True
             yield symptom

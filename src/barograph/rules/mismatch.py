@@ -73,6 +73,10 @@ MISMATCHES: tuple[Mismatch, ...] = (
 """All of them, each a subject of its own, named as the fact."""
 
 
+_SEEN_FROM = {Fact.PROBABILITIES_AS_LOGITS: Fact.SOFTMAX_TWICE, Fact.LOGITS_AS_PROBABILITIES: Fact.SOFTMAX_AXIS}
+"""Facts that are told by what was handed over, to those that tell why."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LossMismatch(Rule):
     """D108: The loss is handed what it is not made for: probabilities for logits, other shapes, class numbers.
@@ -110,7 +114,7 @@ class LossMismatch(Rule):
             value = found.get(item.name, 0.0)
             if value <= item.above:
                 continue
-            if item.name is Fact.PROBABILITIES_AS_LOGITS and found.get(Fact.SOFTMAX_TWICE):
+            if item.name in _SEEN_FROM and found.get(_SEEN_FROM[item.name]):
                 # The same fault, seen from the other side.
                 continue
             what = item.what.format(share=percent(min(value, 1.0)), value=number(value))

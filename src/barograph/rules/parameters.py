@@ -128,7 +128,8 @@ class ParametersAndOptimizer(Rule):
         told = f"the graph of the loss does not reach {int(unreached)} parameters{which}"
         # What ran first feeds all that comes after; a head that is not used stands at the end.
         upstream = bool(ran) and ran[0] in paths
-        if upstream or unreached >= learn / 2 > 0:
+        half = unreached >= learn / 2 > 0 and (not ran or set(paths) <= set(ran))
+        if upstream or half:
             yield Symptom(
                 message=f"{told[0].upper()}{told[1:]}" + (", although their modules ran." if upstream else "."),
                 remedy="Take .detach(), .data, .item(), .numpy(), torch.no_grad() and torch.tensor(…) out of what lies "
