@@ -172,7 +172,7 @@ class WrongChance(Rule):
     name: ClassVar[str] = "wrong-chance"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    factor: float = parameter(4.0, "How many times ln C the first loss must be.", above=1.0)
+    factor: float = parameter(3.5, "How many times ln C the first loss must be.", above=1.0)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

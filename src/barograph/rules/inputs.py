@@ -33,9 +33,10 @@ class NotNormalizedInput(Rule):
     """D103: The inputs are far from zero mean and unit variance.
 
     What it sees: what the model is fed, channel by channel of images and feature by feature of tables, over at least
-      `threshold_samples` values of each, and again in the batch of the step. A channel is off where its mean is beyond ±`threshold_mean` or its standard
-      deviation above `threshold_std`; features are, together, where the greatest standard deviation is more than
-      `threshold_scale` times the least (of those that are zero in less than half of the samples and not constant).
+      `threshold_samples` values of each, and again in the batch of the step. A channel is off where its mean is beyond
+      ±`threshold_mean` or its standard deviation above `threshold_std`; features are, together, where the greatest
+      standard deviation is more than `threshold_scale` times the least (of those that are zero in less than half of
+      the samples and not constant).
       Models that begin with a normalisation layer or an embedding are let pass, and those that scale inside:
       where the first layer answers as if it had been fed values far smaller than those recorded.
     Why it matters: the first layer's gradient is as large as its inputs, so no learning rate fits it and the others.
@@ -270,8 +271,8 @@ class TargetInInput(Rule):
     """D110: What is to be predicted stands in the input.
 
     What it sees: the share of targets that equal the input. Of a loss over classes with inputs of whole numbers (words,
-      letters): at the same place, or at the one before. Of one target for each sample: in any one column of the
-      features. At `threshold` and more the model need only copy.
+      letters): at the same place, or at the one before. Of one target for each sample: in one column of the
+      features, the same over three recorded steps with ten targets that are not the most frequent one. At `threshold` and more the model need only copy.
     Why it matters: the loss falls to nothing, and the model has learnt nothing that helps where the answer is not
       known.
     What to do: shift inputs against targets by one place: inputs = tokens[:, :-1], targets = tokens[:, 1:]; take the
@@ -302,9 +303,10 @@ class TargetInInput(Rule):
         if not shares and fact_value(view, Fact.TARGET_IS_INPUT) is None:
             yield Unjudged("no step was recorded whose targets could be compared with its input")
             return
+        _note_columns(view, memory, {about: share for about, share in shares.items() if share >= self.threshold})
         of_words = memory["classes"] >= _LEAST_CLASSES and Kind.TARGET not in view.kinds
         judged = {about: share for about, share in shares.items()
-                  if about.startswith(_COLUMN) or (of_words and about in _GIVEN_AWAY)}
+                  if _is_sure(memory, about) or (of_words and about in _GIVEN_AWAY)}
         worst = max(judged, key=lambda about: judged[about], default="")
         if worst and judged[worst] >= self.threshold:
             yield self._symptom(view, worst, judged[worst])
@@ -330,3 +332,26 @@ _LEAST_CLASSES = 3
 _COLUMN = "column"
 _GIVEN_AWAY = {"0": "at the same place", "-1": "at the place before"}
 """The place after is that of the next word: there targets should be."""
+_LEAST_STEPS, _LEAST_TELLING = 3, 10
+
+
+def _note_columns(view: StepView, memory: Memory, equal: dict[str, float]) -> None:
+    """Remember for how many steps, and how many targets that tell something, each column has equalled the target.
+
+    Where nearly all targets are the same, some column or other is so too.
+    """
+    telling = 0.0
+    for counts in counts_of(view).values():
+        telling += sum(counts.values()) - max(counts.values())
+    for _, targets in view.summaries(Kind.TARGET):
+        telling += targets.zeros if 2 * targets.zeros < targets.count else targets.count - targets.zeros
+    known: dict[str, list[float]] = memory.get("columns", {})
+    memory["columns"] = {
+        about: [known.get(about, [0.0, 0.0])[0] + 1, known.get(about, [0.0, 0.0])[1] + telling]
+        for about in equal if about.startswith(_COLUMN)
+    }
+
+
+def _is_sure(memory: Memory, about: str) -> bool:
+    steps, telling = memory["columns"].get(about, [0.0, 0.0])
+    return bool(steps >= _LEAST_STEPS and telling >= _LEAST_TELLING)

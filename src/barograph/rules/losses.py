@@ -361,7 +361,7 @@ def _behind_overfitting(best: float, training: float, baseline: float | None) ->
     if baseline is None or best < (1 - _AT_BASELINE) * baseline:
         return (by_heart, Suspicion(Cause.LABELS_UNRELATED, 0.05, "a usual suspect"))
     unrelated = Suspicion(
-        Cause.LABELS_UNRELATED, 0.7,
+        Cause.LABELS_UNRELATED, 0.65,
         f"validation was never better than one answer for all inputs ({number(baseline)}), so what was learnt holds "
         "for the training samples alone",
         "See that each label belongs to its input, in training and in validation: look at a few pairs.",
