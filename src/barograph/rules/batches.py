@@ -119,7 +119,7 @@ class UnshuffledData(Rule):
     """D106: Batches come sorted by label.
 
     What it sees: how many classes are among the labels of each step, beside how many a random draw of that size would
-      hold, by how often each class came so far. A batch is uniform where it holds at most half of that. Data are
+      hold, by how often each class came so far. A batch is uniform where it holds at most 60 % of that. Data are
       unshuffled where `share` of the last `window` recorded batches are uniform, and uniform batches have been of
       three different classes (of two, where there are but two).
     Why it matters: the model runs after the class that comes just now and forgets the others; batch normalisation
@@ -134,7 +134,7 @@ class UnshuffledData(Rule):
     name: ClassVar[str] = "unshuffled-data"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    share: float = parameter(0.75, "Share of the last batches that must be uniform.", above=0.0, at_most=1.0)
+    share: float = parameter(0.6, "Share of the last batches that must be uniform.", above=0.0, at_most=1.0)
     window: int = parameter(20, "Recorded batches that are looked at.", at_least=5)
     least_labels: int = parameter(8, "Labels that a batch must have to be judged.", at_least=2)
     patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
@@ -142,7 +142,7 @@ class UnshuffledData(Rule):
     @property
     def needs(self) -> tuple[Selection, ...]:
         return (Selection(kinds=frozenset({Kind.LABEL}),
-                          schedule=Schedule(every=10, steps=frozenset(range(0, 20, 2)), modes=_IN_TRAINING)),)
+                          schedule=Schedule(every=10, steps=frozenset(range(10)), modes=_IN_TRAINING)),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         if view.step.mode is not Mode.TRAIN or view.step.optimizer:
@@ -162,7 +162,7 @@ class UnshuffledData(Rule):
         for name, count in now.items():
             known[name] = known.get(name, 0.0) + count
         expected = _classes_in_a_draw(known, size)
-        uniform = len(now) <= expected / 2
+        uniform = len(now) <= _FEW * expected
         recent: list[int] = memory.setdefault("recent", [])
         recent.append(int(uniform or len(known) == 1))
         del recent[: -self.window]
@@ -191,13 +191,14 @@ class UnshuffledData(Rule):
             remedy="Shuffle the training data: DataLoader(…, shuffle=True), or one permutation for inputs and labels "
                    "in each epoch.",
             evidence=(Evidence(Key(Kind.LABEL, f"{loss}[{chief}]"), view.step.number, "classes_in_batch",
-                               float(len(now)), expected / 2, seen),),
+                               float(len(now)), _FEW * expected, seen),),
             causes=(Suspicion(Cause.UNSHUFFLED_DATA, 0.85, seen),),
         )
 
 
 _MOST_CLASSES = 1000
 _LEAST_BATCHES = 5
+_FEW = 0.6
 
 
 def _classes_in_a_draw(counts: Mapping[str, float], size: float) -> float:

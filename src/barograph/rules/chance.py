@@ -224,7 +224,8 @@ class Underfit(Rule):
       baseline: the entropy of the labels for losses over classes, the variance of the targets for the mean squared
       error, gathered over the steps that recorded them. The model underfits where the last third of the losses stands
       between `near_baseline` and `above_baseline` of the baseline, over at least `least_steps` steps since the learning
-      rate last rose, and does not fall by a hundredth of the baseline.
+      rate last rose, and does not fall by a hundredth of the baseline. Likewise where the losses of four evaluations
+      and more that are as far apart stand there.
     Why it matters: the model has learnt how often each answer is right, and nothing of its inputs.
     What to do: train on one batch alone. If the loss does not fall to zero there, the fault is in the loss, the graph
       or the learning rate; if it does, look at labels and inputs.
@@ -250,6 +251,9 @@ class Underfit(Rule):
         return (_LOSSES, _TRUTH)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        if view.step.mode is Mode.EVAL and not view.step.optimizer:
+            yield from self._evaluated(view, memory)
+            return
         level = _follow(view, memory, self.window, self.least_steps)
         if isinstance(level, Unjudged):
             yield level
@@ -272,7 +276,40 @@ class Underfit(Rule):
         )
 
 
+    def _evaluated(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        found = plain_loss(view)
+        baseline = baseline_of(found[0].path, memory) if found is not None else None
+        if found is None or baseline is None or memory.get("loss") != found[0].path:
+            yield Unjudged("no evaluation was recorded whose baseline is known from training")
+            return
+        losses: list[list[float]] = memory.setdefault("evaluated", [])
+        losses.append([view.step.number, found[1]])
+        del losses[:-_MOST_EVALUATIONS]
+        since = memory.get("peak_step", 0)
+        judged = [item for item in losses if item[0] >= since]
+        if len(judged) < _LEAST_EVALUATIONS or judged[-1][0] - judged[0][0] < self.least_steps:
+            yield Unjudged(f"{len(judged)} evaluations so far; it takes {_LEAST_EVALUATIONS} over {self.least_steps} "
+                           "steps")
+            return
+        values = [value for _, value in judged]
+        at_baseline = all(self.near_baseline * baseline <= value <= self.above_baseline * baseline for value in values)
+        if not at_baseline or values[0] - values[-1] >= _STILL_FALLS * baseline:
+            return
+        now, first = values[-1], int(judged[0][0])
+        yield Symptom(
+            message=f"The validation loss stands at {now:.4g} from step {first} on, and {baseline:.4g} is what one "
+                    "answer for all inputs would lose: the model has learnt nothing that holds for samples it has "
+                    "not seen.",
+            remedy="See that labels belong to their inputs, in training and in validation; train on one batch alone, "
+                   "with learning rates ten times as large and ten times as small.",
+            evidence=(Evidence(found[0], view.step.number, "validation_loss", now, self.near_baseline * baseline,
+                               f"{percent(now / baseline)} of the baseline in {len(values)} evaluations"),),
+            since=first, causes=_behind_standing_at_chance(memory, now, baseline),
+        )
+
+
 _STILL_FALLS = 0.01
+_MOST_EVALUATIONS, _LEAST_EVALUATIONS = 12, 4
 _MOSTLY_FROZEN = 0.5
 
 

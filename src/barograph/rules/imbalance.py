@@ -36,7 +36,7 @@ class ClassImbalance(Rule):
       classes more often (WeightedRandomSampler); judge by recall of each class, not by accuracy.
     When it is wrong: data whose rare class does not matter. Many labels for each sample (words of a text, pixels) and
       more than 200 classes are not judged: there some classes are always rare.
-    Source: Amazon SageMaker Debugger's ClassImbalance, which takes either condition alone, and so alarms at any
+    Source: Amazon SageMaker Debugger's ClassImbalance, which waits for 500 labels and takes either condition alone, and so alarms at any
       imbalance that the model copes with; He & Garcia, "Learning from Imbalanced Data", 2009.
     """
 
@@ -44,7 +44,7 @@ class ClassImbalance(Rule):
     name: ClassVar[str] = "class-imbalance"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    samples: int = parameter(500, "Labels that must have been seen before it is judged.", at_least=1)
+    samples: int = parameter(200, "Labels that must have been seen before it is judged.", at_least=1)
     threshold_imbalance: float = parameter(
         10.0, "How many times as often as the rarest class the most frequent one may come.", above=1.0,
     )

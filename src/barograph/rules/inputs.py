@@ -272,7 +272,8 @@ class TargetInInput(Rule):
 
     What it sees: the share of targets that equal the input. Of a loss over classes with inputs of whole numbers (words,
       letters): at the same place, or at the one before. Of one target for each sample: in one column of the
-      features, the same over three recorded steps with ten targets that are not the most frequent one. At `threshold` and more the model need only copy.
+      features, the same over three recorded steps with ten targets that are not the most frequent one. At `threshold`
+      and more the model need only copy.
     Why it matters: the loss falls to nothing, and the model has learnt nothing that helps where the answer is not
       known.
     What to do: shift inputs against targets by one place: inputs = tokens[:, :-1], targets = tokens[:, 1:]; take the
