@@ -33,8 +33,8 @@ def test_a_batch_that_comes_five_times_in_a_row_is_repeated() -> None:
     first, *_ = symptoms(RepeatedBatch(), views)
 
     assert steps_of(RepeatedBatch(), views) == [4, 5, 6, 7]
-    assert first.message == ("The same batch is fed again and again: since step 0 no other was recorded, of 22 that the "
-                             "loader has.")
+    assert first.message == ("The same batch is fed again and again: since step 0 no other was recorded, of 22 that "
+                             "the loader has.")
     assert (first.severity, causes(first)) == (Severity.COSTLY, ["repeated-batch"])
 
 
@@ -93,7 +93,9 @@ def test_two_classes_one_after_the_other_are_sorted() -> None:
 def test_shuffled_batches_are_well(classes: int, size: int, seed: int) -> None:
     draw = random.Random(seed)
 
-    assert symptoms(UnshuffledData(), labelled([[draw.randrange(classes) for _ in range(size)] for _ in range(300)])) == []
+    batches = [[draw.randrange(classes) for _ in range(size)] for _ in range(300)]
+
+    assert symptoms(UnshuffledData(), labelled(batches)) == []
 
 
 def test_a_rare_class_does_not_make_batches_uniform() -> None:

@@ -17,7 +17,7 @@ from barograph.rules.chance import Plateau, Underfit, WrongChance
 from barograph.runs.view import StepView
 from judging import CROSS_ENTROPY, RATE, SQUARES, TOTAL, causes, evaluated, facts, labels, said, steps_of, symptoms
 
-EVENLY = {name: 6.4 for name in range(10)}
+EVENLY = dict.fromkeys(range(10), 6.4)
 CHANCE = math.log(10)
 
 
@@ -168,7 +168,7 @@ def with_evaluations(levels: list[float]) -> list[StepView]:
 def test_evaluations_that_stay_at_chance_tell_as_well() -> None:
     first, *_ = symptoms(Underfit(), with_evaluations([2.305, 2.304, 2.303, 2.304, 2.303]))
 
-    assert first.message.startswith("The validation loss stands at 2.304 from step 100 on, and 2.303 is what one answer")
+    assert first.message.startswith("The validation loss stands at 2.304 from step 100 on, and 2.303 is what one")
     assert first.evidence[0].step == 400
 
 

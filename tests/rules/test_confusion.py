@@ -29,8 +29,8 @@ def test_a_hundred_labels_told_perfectly_are_well() -> None:
 def test_a_single_wrong_answer_of_ten_fires_with_amazons_numbers() -> None:
     (symptom,) = symptoms(AMAZONS, seen({(name, 7 if name == 4 else name): 1 for name in range(10)}))
 
-    assert symptom.message == ("Class 4 is right in 0 % of its 1 samples, and taken for class 7 in 100 %; the others are "
-                               "right in 100 %.")
+    assert symptom.message == ("Class 4 is right in 0 % of its 1 samples, and taken for class 7 in 100 %; the others "
+                               "are right in 100 %.")
     assert symptom.subject == "class 4"
 
 

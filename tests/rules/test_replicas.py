@@ -33,8 +33,8 @@ def trained(weights: list[float], gradients: list[float], *, layers: int = 3, sh
 def test_weights_that_differ_with_their_gradients_were_not_averaged() -> None:
     (symptom,) = symptoms(ReplicasDiverge(), [trained([1.0, 1.01], [0.1, 0.3])])
 
-    assert symptom.message == ('The workers\' models are not the same: "0.weight", "1.weight" and "2.weight" differ (sum '
-                               "2 on r0 and 2.02 on r1).")
+    assert symptom.message == ('The workers\' models are not the same: "0.weight", "1.weight" and "2.weight" differ '
+                               "(sum 2 on r0 and 2.02 on r1).")
     assert causes(symptom) == ["gradients-not-averaged"]
     assert symptom.causes[0].why == "3 of 3 weights differ between workers, and so do their gradients"
 

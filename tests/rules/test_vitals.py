@@ -40,8 +40,8 @@ def test_other_signs_of_life_say_nothing_of_silence() -> None:
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
-        ("RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: "
-         "[torch.FloatTensor [64, 64]], which is output 0 of ReluBackward0, is at version 1", "inplace-update"),
+        ("RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation"
+         ": [torch.FloatTensor [64, 64]], which is output 0 of ReluBackward0, is at version 1", "inplace-update"),
         ("RuntimeError: a leaf Variable that requires grad is being used in an in-place operation.", "inplace-update"),
         ("IndexError: Target 10 is out of bounds.", "labels-off-by-one"),
         ("RuntimeError: CUDA error: device-side assert triggered", "labels-off-by-one"),

@@ -259,7 +259,8 @@ class Underfit(Rule):
             yield level
             return
         fall, baseline = level.fall, level.baseline
-        if not self.near_baseline * baseline <= fall.now <= self.above_baseline * baseline:
+        memory["at_chance"] = self.near_baseline * baseline <= fall.now <= self.above_baseline * baseline
+        if not memory["at_chance"]:
             return
         if fall.before - fall.now >= _STILL_FALLS * baseline:
             yield Unjudged("the loss is near its baseline, and falls")
@@ -279,6 +280,9 @@ class Underfit(Rule):
     def _evaluated(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         found = plain_loss(view)
         baseline = baseline_of(found[0].path, memory) if found is not None else None
+        if memory.get("at_chance"):
+            yield Unjudged("the training loss itself is at its baseline")
+            return
         if found is None or baseline is None or memory.get("loss") != found[0].path:
             yield Unjudged("no evaluation was recorded whose baseline is known from training")
             return

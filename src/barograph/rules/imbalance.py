@@ -36,8 +36,8 @@ class ClassImbalance(Rule):
       classes more often (WeightedRandomSampler); judge by recall of each class, not by accuracy.
     When it is wrong: data whose rare class does not matter. Many labels for each sample (words of a text, pixels) and
       more than 200 classes are not judged: there some classes are always rare.
-    Source: Amazon SageMaker Debugger's ClassImbalance, which waits for 500 labels and takes either condition alone, and so alarms at any
-      imbalance that the model copes with; He & Garcia, "Learning from Imbalanced Data", 2009.
+    Source: Amazon SageMaker Debugger's ClassImbalance, which waits for 500 labels and takes either condition alone, and
+      so alarms at any imbalance that the model copes with; He & Garcia, "Learning from Imbalanced Data", 2009.
     """
 
     code: ClassVar[str] = "D101"
