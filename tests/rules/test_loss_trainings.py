@@ -1,4 +1,4 @@
-"""All rules on real trainings whose losses are odd: right about the sick ones, and silent on those that are meant so."""
+"""All rules on real trainings whose losses are odd: right about the sick ones, silent on those that are meant so."""
 
 from __future__ import annotations
 
