@@ -33,6 +33,8 @@ class RepeatedBatch(Rule):
     When it is wrong: overfitting one batch on purpose, to see whether a model can learn. Training on all data at once
       is let pass: the loader says so, or there is none. So are several steps on one batch before the next, as in
       PPO, where no loader is used.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). A batch taken before a loop over the loader, and used in place of the loop's, fires at step 4.
     Source: Karpathy, "A Recipe for Training Neural Networks", 2019, on overfitting a single batch.
     """
 
@@ -127,6 +129,8 @@ class UnshuffledData(Rule):
     What to do: DataLoader(…, shuffle=True), or shuffle inputs and labels with one permutation in each epoch.
     When it is wrong: class after class on purpose (continual learning). The same order in every epoch, without
       sorting, is let pass, and so are trainings with several optimizers.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). Digits sorted by label, 22 batches an epoch, fire at step 6.
     Source: Bottou, "Stochastic Gradient Descent Tricks", 2012, section 4.2: randomly shuffle the training examples.
     """
 
@@ -220,6 +224,9 @@ class LeakyValidation(Rule):
       samples come from one; take duplicates out before the split.
     When it is wrong: data with few different values, whose samples are equal by chance; a part of the training set
       evaluated on purpose. A share below 90 % is told as doubtful therefore.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). Validation on 300 of the 1,400 training samples fires at its second evaluation; training set and validation
+      set evaluated one after the other do not.
     Source: Kaufman, Rosset & Perlich, "Leakage in Data Mining", 2011.
     """
 

@@ -165,6 +165,8 @@ class WrongChance(Rule):
       mean and unit variance; normalise before the last layer.
     When it is wrong: a trained model whose classes now mean something else; an embedding that serves as the last layer
       and begins with unit variance, where training gets over it soon.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). Digits with pixels from 0 to 255 begin with 12.7 in place of 2.3 and fire.
     Source: Karpathy, "A Recipe for Training Neural Networks", 2019: "verify loss at init".
     """
 
@@ -232,6 +234,9 @@ class Underfit(Rule):
     When it is wrong: tasks that are as hard as that (returns of shares, coin tosses); models that stand at chance for
       hundreds of steps before they learn; losses weighted by class, whose baseline is another (where they differ by
       more than `above_baseline` nothing is said). Trainings with several optimizers are not judged.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). Labels shuffled and learning rates of 1e-4 (SGD) and 1e-6 (Adam) fire at step 229; under the default
+      budget, where so small a training records few losses, by its evaluations at step 286.
     Source: Karpathy, "A Recipe for Training Neural Networks", 2019: compare with an input-independent baseline.
     """
 

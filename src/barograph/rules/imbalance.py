@@ -36,6 +36,8 @@ class ClassImbalance(Rule):
       classes more often (WeightedRandomSampler); judge by recall of each class, not by accuracy.
     When it is wrong: data whose rare class does not matter. Many labels for each sample (words of a text, pixels) and
       more than 200 classes are not judged: there some classes are always rare.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). Four of a hundred labels rare and ignored fire at step 30; the same with a loss weighted by class does not.
     Source: Amazon SageMaker Debugger's ClassImbalance, which waits for 500 labels and takes either condition alone, and
       so alarms at any imbalance that the model copes with; He & Garcia, "Learning from Imbalanced Data", 2009.
     """

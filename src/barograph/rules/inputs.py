@@ -44,6 +44,8 @@ class NotNormalizedInput(Rule):
       a BatchNorm in front.
     When it is wrong: first layers made for raw values (a division inside a module of one's own that is not the first
       to be called). Inputs of whole numbers (words, categories, raw bytes) are not judged.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). Of these one is fed digits from 0 to 16. Digits from 0 to 255 fire at step 8.
     Source: LeCun, Bottou, Orr & Müller, "Efficient BackProp", 1998, section 4.3; Amazon SageMaker Debugger's
       CheckInputImages (NotNormalizedInput), whose `threshold_mean` is 0.2 and which never looks at the variance: by
       that measure most healthy programs are off.
@@ -279,6 +281,8 @@ class TargetInInput(Rule):
     What to do: shift inputs against targets by one place: inputs = tokens[:, :-1], targets = tokens[:, 1:]; take the
       column of the target out of the features.
     When it is wrong: tasks of copying, and models that are to give back their input (autoencoders of words).
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). Letters that are their own targets fire at step 1; next letters do not.
     Source: Radford et al., "Improving Language Understanding by Generative Pre-Training", 2018, section 3.1: the next
       token is predicted from those before it; Kaufman, Rosset & Perlich, "Leakage in Data Mining", 2011.
     """

@@ -90,6 +90,8 @@ class LossMismatch(Rule):
       tensors of one shape.
     When it is wrong: targets that are whole numbers and true quantities (counts, ratings): told as doubtful. A
       broadcast on purpose. Outputs of any model are now and then probabilities by chance; nearly all rows must be.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). Softmax twice, softmax over the samples, class numbers regressed and targets broadcast fire at step 1 or 2.
     Source: the PyTorch reference of CrossEntropyLoss, NLLLoss, BCEWithLogitsLoss and MSELoss, on what they expect.
     """
 

