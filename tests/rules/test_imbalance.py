@@ -1,66 +1,98 @@
-"""LayerImbalance: layers that learn at speeds far apart."""
+"""ClassImbalance."""
 
 from __future__ import annotations
 
-from barograph.model.cause import Cause
-from barograph.model.key import Key, Kind
+import pytest
+
+from barograph.model.facts import Fact
+from barograph.model.step import Mode, Step
 from barograph.rules.base import Unjudged
-from barograph.rules.imbalance import LayerImbalance
+from barograph.rules.imbalance import ClassImbalance
 from barograph.runs.view import StepView
-from literals import RATE, causes, last, said, step, subjects, tensors
+from judging import causes, confusion, evaluated, facts, labels, said, steps_of, symptoms
+
+RARE = {0: 60, 1: 4}
 
 
-def speeds(number: int, slow: float = 1e-7, fast: float = 1e-2, **rates: float) -> StepView:
-    """Three layers of norm 1 that change by so much."""
-    told = {Key(Kind.LEARNING_RATE, name): rate for name, rate in rates.items()} or {RATE: 0.1}
-    weights = tensors(Kind.WEIGHT, a__weight=1.0, b__weight=1.0, c__weight=1.0)
-    updates = tensors(Kind.UPDATE, a__weight=slow, b__weight=fast / 10, c__weight=fast)
-    return step(number, weights, updates, tensors(Kind.GRADIENT, a__weight=slow, c__weight=fast), told)
+def trained(counts: dict[int, int], pairs: dict[tuple[int, int], int] | None = None, steps: int = 20) -> list[StepView]:
+    return [StepView.of(step, {**labels(counts), **confusion(pairs or {})}) for step in range(steps)]
 
 
-def test_layers_at_speeds_far_apart_are_named() -> None:
-    found = last(LayerImbalance(), speeds(20))
+def test_nine_hundred_and_ninety_to_ten_fires_at_step_3() -> None:
+    (symptom,) = symptoms(ClassImbalance(), [StepView.of(3, labels({0: 990, 1: 10}))])
 
-    assert found.message == (
-        'Layers learn at speeds far apart: "c" changes by 0.01 of its norm in a step, "a" by 1e-07.')
-    assert [item.key and item.key.path for item in found.evidence] == ["a.weight", "c.weight"]
-    assert causes(found)[Cause.VANISHING_GRADIENT] == 0.5
-
-
-def test_speeds_within_a_few_orders_are_let_pass() -> None:
-    assert subjects(LayerImbalance(), speeds(20, slow=1e-5)) == [[]]
+    assert symptom.message == "Class 1 is 1 % of 1000 labels, class 0 is 99 %."
+    assert symptom.evidence[0].value == 99.0
+    assert "which is 50 for class 1 and 0.505 for class 0" in symptom.remedy
+    assert causes(symptom) == ["class-imbalance"]
 
 
-def test_a_slow_layer_among_slow_ones_is_let_pass() -> None:
-    assert subjects(LayerImbalance(), speeds(20, slow=1e-9, fast=1e-4)) == [[]]
+def test_a_rare_class_that_is_ignored_is_told_with_the_answers() -> None:
+    first, *_ = symptoms(ClassImbalance(), trained(RARE, {(0, 0): 60, (1, 0): 4}))
+
+    assert "and it is answered wrongly in 100 % of its samples" in first.message
+    assert first.causes[0].weight == 0.85
 
 
-def test_learning_rates_of_groups_explain_what_they_are_meant_to() -> None:
-    assert subjects(LayerImbalance(), speeds(20, group0=0.1, group1=1e-3)) == [[]]
-    assert subjects(LayerImbalance(), speeds(20, group0=0.1, group1=0.1)) == [[""]]
+def test_a_rare_class_that_is_answered_well_is_no_fault() -> None:
+    assert steps_of(ClassImbalance(), trained(RARE, {(0, 0): 58, (0, 1): 2, (1, 1): 3, (1, 0): 1})) == []
 
 
-def test_frozen_layers_and_normalisation_are_not_judged() -> None:
-    key = Key(Kind.UPDATE, "a.weight")
-    normed = step(20, tensors(Kind.WEIGHT, a__weight=1.0, b__weight=1.0, c__weight=1.0),
-                  tensors(Kind.UPDATE, a__weight=1e-7, b__weight=1e-3, c__weight=1e-2), layers={key: "LayerNorm"})
+def test_before_anything_is_told_well_nothing_is_said_of_the_rare() -> None:
+    views = trained({0: 60, 1: 60, 2: 4}, {(0, 1): 60, (1, 0): 60, (2, 0): 4})
 
-    assert subjects(LayerImbalance(), speeds(20, slow=0.0), normed) == [[], []]
+    assert said(ClassImbalance(), views)[-1] == [Unjudged("the frequent classes are not told well yet")]
 
 
-def test_a_gap_that_closes_is_let_pass() -> None:
-    found = said(LayerImbalance(), speeds(20, slow=1e-8), speeds(40, slow=1e-7))
-
-    assert found[1] == [Unjudged("the slowest layer is catching up")]
+def test_an_even_data_set_is_well() -> None:
+    assert steps_of(ClassImbalance(), trained(dict.fromkeys(range(10), 6))) == []
 
 
-def test_the_first_steps_are_not_judged() -> None:
-    assert said(LayerImbalance(), speeds(10)) == [
-        [Unjudged("layers are compared every 20 steps, from step 20 on")]]
+def test_luck_with_few_labels_makes_no_class_rare() -> None:
+    assert steps_of(ClassImbalance(), [StepView.of(10, labels({0: 80, 1: 40, 2: 6}))]) == []
 
 
-def test_updates_and_weights_in_another_order_are_told_by_name() -> None:
-    weights = tensors(Kind.WEIGHT, c__weight=1.0, a__weight=1.0, frozen__weight=1.0)
-    updates = tensors(Kind.UPDATE, a__weight=1e-7, c__weight=1e-2)
+def test_words_and_pixels_are_not_judged() -> None:
+    size = facts({Fact.BATCH_SIZE: 8.0})
+    views = [StepView.of(step, {**labels({0: 6000, 1: 10}), **size}) for step in range(3)]
 
-    assert subjects(LayerImbalance(), step(20, weights, updates)) == [[""]]
+    assert said(ClassImbalance(), views)[-1] == [
+        Unjudged("there are many labels for each sample, whose classes come in any frequency")
+    ]
+
+
+def test_letters_of_which_some_are_rare_are_no_fault() -> None:
+    letters = {0: 30, **dict.fromkeys(range(1, 27), 4), 27: 1}
+    pairs = {(name, 0): count for name, count in letters.items()}
+
+    assert steps_of(ClassImbalance(), trained(letters, pairs)) == []
+
+
+@pytest.mark.parametrize(("samples", "fires"), [(500, []), (200, [3])])
+def test_it_waits_for_so_many_labels(samples: int, fires: list[int]) -> None:
+    views = [StepView.of(step, labels({0: 62, 1: 2})) for step in range(4)]
+
+    assert steps_of(ClassImbalance(samples=samples), views) == fires
+
+
+def test_one_class_that_the_evaluation_never_tells_is_named() -> None:
+    pairs = {(name, name if name != 3 else 5): 40 for name in range(10)}
+    training = trained(dict.fromkeys(range(10), 6))
+    evaluation = evaluated(20, {**labels(dict.fromkeys(range(10), 40)), **confusion(pairs)})
+
+    (symptom,) = symptoms(ClassImbalance(), [*training, evaluation])
+
+    assert symptom.message.startswith("Class 3 is answered wrongly in 100 % of its samples, while the others are right")
+
+
+def test_a_model_that_is_still_learning_is_let_pass() -> None:
+    pairs = {(name, 0): 40 for name in range(10)}
+    evaluation = evaluated(20, {**labels(dict.fromkeys(range(10), 40)), **confusion(pairs)})
+
+    assert symptoms(ClassImbalance(), [*trained(dict.fromkeys(range(10), 6)), evaluation]) == []
+
+
+def test_predictions_are_not_judged() -> None:
+    view = StepView.of(Step(0, 0, "", Mode.PREDICT), labels({0: 990, 1: 10}))
+
+    assert symptoms(ClassImbalance(), [view]) == []

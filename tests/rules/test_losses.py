@@ -14,6 +14,7 @@ from barograph.model.clock import SystemClock
 from barograph.model.finding import FindingState, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode, Step
+from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.losses import LossNotDecreasing, Overfit
 from barograph.runs.view import StepView
@@ -284,3 +285,70 @@ def test_losses_of_different_functions_are_not_compared() -> None:
 
 def test_without_evaluation_nothing_is_judged() -> None:
     assert said(Overfit(), trained([1.0]))[-1] == [Unjudged("no evaluation was recorded after training")]
+
+
+def with_labels(views: list[StepView], **more: float) -> list[StepView]:
+    """Return the same steps with ten classes, evenly, and the norm of updates and weights."""
+    extra: dict[Key, Summary | float] = {Key(Kind.LABEL, f"cross_entropy[{name}]"): 6.4 for name in range(10)}
+    if more:
+        extra[Key(Kind.UPDATE, "fc.weight")] = Summary(count=4, sum_sq=more["update"] ** 2)
+        extra[Key(Kind.WEIGHT, "fc.weight")] = Summary(count=4, sum_sq=1.0)
+    return [StepView.of(view.step, {**view.scalars(Kind.LOSS), **view.scalars(Kind.LEARNING_RATE), **extra})
+            for view in views]
+
+
+def causes_of(rule: Rule, views: Sequence[StepView]) -> list[str]:
+    symptom = [item for items in said(rule, views) for item in items if isinstance(item, Symptom)][-1]
+    return [str(item.cause) for item in symptom.causes]
+
+
+@pytest.mark.parametrize(
+    ("update", "rate", "cause"),
+    [(1e-6, 1e-5, "learning-rate-too-low"), (0.2, 0.1, "learning-rate-too-high"), (1e-3, 0.1, "labels-unrelated"),
+     (1e-7, 0.1, "vanishing-gradient")],
+)
+def test_what_is_behind_a_standstill_is_told_by_how_far_steps_go(update: float, rate: float, cause: str) -> None:
+    views = with_labels(trained([math.log(10)] * 100, rate=rate), update=update)
+
+    assert causes_of(LossNotDecreasing(), views)[0] == cause
+
+
+def test_a_standstill_elsewhere_than_at_chance_says_little_of_labels() -> None:
+    views = with_labels(trained([1.5] * 100), update=1e-3)
+
+    symptom = [item for items in said(LossNotDecreasing(), views) for item in items if isinstance(item, Symptom)][-1]
+
+    assert max(item.weight for item in symptom.causes) <= 0.2
+
+
+def test_a_loss_of_the_scripts_own_making_may_rise() -> None:
+    falling_first = [2.3 * 0.97**step for step in range(100)] + [0.11 * 1.03**step for step in range(100)]
+    own = [StepView.of(step, {TOTAL: loss}) for step, loss in enumerate(falling_first)]
+    rising = [StepView.of(step, {TOTAL: 1.0 + 0.01 * step + 0.01 * (step % 2)}) for step in range(500)]
+    composed = [StepView.of(step, {TOTAL: loss, CROSS_ENTROPY: 0.3}) for step, loss in enumerate(falling_first)]
+
+    assert fired(LossNotDecreasing(), own) == []
+    assert fired(LossNotDecreasing(), rising) == []
+    assert fired(LossNotDecreasing(), composed) == []
+
+
+def test_a_distance_from_targets_that_grow_may_rise() -> None:
+    losses = [*(2.3 * 0.97**step for step in range(100)), *(0.11 * 1.03**step for step in range(100))]
+
+    def with_targets(level: Callable[[int], float]) -> list[StepView]:
+        squares, target = Key(Kind.LOSS, "mse_loss"), Key(Kind.TARGET, "mse_loss")
+        return [StepView.of(step, {TOTAL: loss, squares: loss, target: Summary(count=1, sum_sq=level(step) ** 2)})
+                for step, loss in enumerate(losses)]
+
+    assert fired(LossNotDecreasing(), with_targets(lambda step: 1.0 + 0.1 * step)) == []
+    assert {subject for _, subject in fired(LossNotDecreasing(), with_targets(lambda _: 1.0))} == {"rises"}
+
+
+def test_validation_that_was_never_better_than_chance_speaks_of_labels() -> None:
+    training, validation = (2.2, 1.0, 0.2, 0.1, 0.05), (2.31, 2.35, 3.5, 4.0, 5.0)
+    evenly = {Key(Kind.LABEL, f"cross_entropy[{name}]"): 40.0 for name in range(10)}
+    views = [view if view.step.mode is Mode.TRAIN else
+             StepView.of(view.step, {**view.scalars(Kind.LOSS), **evenly}) for view in epochs(training, validation)]
+
+    assert causes_of(Overfit(), views) == ["labels-unrelated", "overfitting"]
+    assert causes_of(Overfit(), epochs(training, validation))[0] == "overfitting"

@@ -14,7 +14,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import counts_of, fact_value
+from barograph.rules.clues import counts_of, fact_value, facts_about
 from barograph.rules.words import number, percent
 from barograph.runs.view import StepView
 
@@ -33,6 +33,8 @@ class RepeatedBatch(Rule):
     When it is wrong: overfitting one batch on purpose, to see whether a model can learn. Training on all data at once
       is let pass: the loader says so, or there is none. So are several steps on one batch before the next, as in
       PPO, where no loader is used.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). A batch taken before a loop over the loader, and used in place of the loop's, fires at step 4.
     Source: Karpathy, "A Recipe for Training Neural Networks", 2019, on overfitting a single batch.
     """
 
@@ -119,7 +121,7 @@ class UnshuffledData(Rule):
     """D106: Batches come sorted by label.
 
     What it sees: how many classes are among the labels of each step, beside how many a random draw of that size would
-      hold, by how often each class came so far. A batch is uniform where it holds at most half of that. Data are
+      hold, by how often each class came so far. A batch is uniform where it holds at most 60 % of that. Data are
       unshuffled where `share` of the last `window` recorded batches are uniform, and uniform batches have been of
       three different classes (of two, where there are but two).
     Why it matters: the model runs after the class that comes just now and forgets the others; batch normalisation
@@ -127,6 +129,8 @@ class UnshuffledData(Rule):
     What to do: DataLoader(…, shuffle=True), or shuffle inputs and labels with one permutation in each epoch.
     When it is wrong: class after class on purpose (continual learning). The same order in every epoch, without
       sorting, is let pass, and so are trainings with several optimizers.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). Digits sorted by label, 22 batches an epoch, fire at step 6.
     Source: Bottou, "Stochastic Gradient Descent Tricks", 2012, section 4.2: randomly shuffle the training examples.
     """
 
@@ -134,7 +138,7 @@ class UnshuffledData(Rule):
     name: ClassVar[str] = "unshuffled-data"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    share: float = parameter(0.75, "Share of the last batches that must be uniform.", above=0.0, at_most=1.0)
+    share: float = parameter(0.6, "Share of the last batches that must be uniform.", above=0.0, at_most=1.0)
     window: int = parameter(20, "Recorded batches that are looked at.", at_least=5)
     least_labels: int = parameter(8, "Labels that a batch must have to be judged.", at_least=2)
     patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
@@ -142,7 +146,7 @@ class UnshuffledData(Rule):
     @property
     def needs(self) -> tuple[Selection, ...]:
         return (Selection(kinds=frozenset({Kind.LABEL}),
-                          schedule=Schedule(every=10, steps=frozenset(range(0, 20, 2)), modes=_IN_TRAINING)),)
+                          schedule=Schedule(every=10, steps=frozenset(range(10)), modes=_IN_TRAINING)),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         if view.step.mode is not Mode.TRAIN or view.step.optimizer:
@@ -162,7 +166,7 @@ class UnshuffledData(Rule):
         for name, count in now.items():
             known[name] = known.get(name, 0.0) + count
         expected = _classes_in_a_draw(known, size)
-        uniform = len(now) <= expected / 2
+        uniform = len(now) <= _FEW * expected
         recent: list[int] = memory.setdefault("recent", [])
         recent.append(int(uniform or len(known) == 1))
         del recent[: -self.window]
@@ -191,13 +195,14 @@ class UnshuffledData(Rule):
             remedy="Shuffle the training data: DataLoader(…, shuffle=True), or one permutation for inputs and labels "
                    "in each epoch.",
             evidence=(Evidence(Key(Kind.LABEL, f"{loss}[{chief}]"), view.step.number, "classes_in_batch",
-                               float(len(now)), expected / 2, seen),),
+                               float(len(now)), _FEW * expected, seen),),
             causes=(Suspicion(Cause.UNSHUFFLED_DATA, 0.85, seen),),
         )
 
 
 _MOST_CLASSES = 1000
 _LEAST_BATCHES = 5
+_FEW = 0.6
 
 
 def _classes_in_a_draw(counts: Mapping[str, float], size: float) -> float:
@@ -212,12 +217,16 @@ class LeakyValidation(Rule):
 
     What it sees: in each evaluation the share of its samples that are, to the last bit, samples of a recorded
       training step. A leak is a share above `threshold`. Where what was seen again is nearly all of the training
-      samples that are known, the training set itself was evaluated, on purpose: that is let pass.
+      samples that are known, the training set itself was evaluated, on purpose: that is let pass. Of several sets
+      that are evaluated together the one that was seen least counts.
     Why it matters: validation then tells how well the model remembers, not how well it will do.
     What to do: split before anything else (train_test_split, random_split), by person or document where several
       samples come from one; take duplicates out before the split.
     When it is wrong: data with few different values, whose samples are equal by chance; a part of the training set
       evaluated on purpose. A share below 90 % is told as doubtful therefore.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). Validation on 300 of the 1,400 training samples fires at its second evaluation; training set and validation
+      set evaluated one after the other do not.
     Source: Kaufman, Rosset & Perlich, "Leakage in Data Mining", 2011.
     """
 
@@ -239,10 +248,14 @@ class LeakyValidation(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         share, known = fact_value(view, Fact.SEEN_IN_TRAINING), fact_value(view, Fact.SAMPLES_KNOWN)
+        parts = facts_about(view, Fact.SEEN_IN_TRAINING)
+        if parts and share is not None:
+            # One of several sets that are evaluated may well be the training set; validation is the one seen least.
+            share = min(parts.values())
         if view.step.mode is not Mode.EVAL or share is None or not known:
             yield Unjudged("no evaluation was recorded whose samples could be compared with those of training")
             return
-        size = _evaluated(view)
+        size = _evaluated(view) if not parts else None
         if size is not None and size < self.least_samples:
             yield Unjudged(f"the evaluation had fewer than {self.least_samples} samples")
             return
@@ -252,7 +265,7 @@ class LeakyValidation(Rule):
             yield Unjudged("the training samples themselves were evaluated")
             return
         told = f"{percent(share)} of the evaluation's samples were samples of training steps"
-        sure = share >= _NEARLY_ALL and size is not None
+        sure = share >= _NEARLY_ALL and (size is not None or bool(parts))
         yield Symptom(
             message=f"{told[0].upper()}{told[1:]}, to the last bit.",
             remedy="Split before anything else, and take duplicates out before the split: set(train_ids) & "

@@ -165,6 +165,8 @@ class WrongChance(Rule):
       mean and unit variance; normalise before the last layer.
     When it is wrong: a trained model whose classes now mean something else; an embedding that serves as the last layer
       and begins with unit variance, where training gets over it soon.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). Digits with pixels from 0 to 255 begin with 12.7 in place of 2.3 and fire.
     Source: Karpathy, "A Recipe for Training Neural Networks", 2019: "verify loss at init".
     """
 
@@ -172,7 +174,7 @@ class WrongChance(Rule):
     name: ClassVar[str] = "wrong-chance"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    factor: float = parameter(4.0, "How many times ln C the first loss must be.", above=1.0)
+    factor: float = parameter(3.5, "How many times ln C the first loss must be.", above=1.0)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -224,13 +226,17 @@ class Underfit(Rule):
       baseline: the entropy of the labels for losses over classes, the variance of the targets for the mean squared
       error, gathered over the steps that recorded them. The model underfits where the last third of the losses stands
       between `near_baseline` and `above_baseline` of the baseline, over at least `least_steps` steps since the learning
-      rate last rose, and does not fall by a hundredth of the baseline.
+      rate last rose, and does not fall by a hundredth of the baseline. Likewise where the losses of four evaluations
+      and more that are as far apart stand there.
     Why it matters: the model has learnt how often each answer is right, and nothing of its inputs.
     What to do: train on one batch alone. If the loss does not fall to zero there, the fault is in the loss, the graph
       or the learning rate; if it does, look at labels and inputs.
     When it is wrong: tasks that are as hard as that (returns of shares, coin tosses); models that stand at chance for
       hundreds of steps before they learn; losses weighted by class, whose baseline is another (where they differ by
       more than `above_baseline` nothing is said). Trainings with several optimizers are not judged.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). Labels shuffled and learning rates of 1e-4 (SGD) and 1e-6 (Adam) fire at step 229; under the default
+      budget, where so small a training records few losses, by its evaluations at step 286.
     Source: Karpathy, "A Recipe for Training Neural Networks", 2019: compare with an input-independent baseline.
     """
 
@@ -250,12 +256,16 @@ class Underfit(Rule):
         return (_LOSSES, _TRUTH)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        if view.step.mode is Mode.EVAL and not view.step.optimizer:
+            yield from self._evaluated(view, memory)
+            return
         level = _follow(view, memory, self.window, self.least_steps)
         if isinstance(level, Unjudged):
             yield level
             return
         fall, baseline = level.fall, level.baseline
-        if not self.near_baseline * baseline <= fall.now <= self.above_baseline * baseline:
+        memory["at_chance"] = self.near_baseline * baseline <= fall.now <= self.above_baseline * baseline
+        if not memory["at_chance"]:
             return
         if fall.before - fall.now >= _STILL_FALLS * baseline:
             yield Unjudged("the loss is near its baseline, and falls")
@@ -272,7 +282,43 @@ class Underfit(Rule):
         )
 
 
+    def _evaluated(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        found = plain_loss(view)
+        baseline = baseline_of(found[0].path, memory) if found is not None else None
+        if memory.get("at_chance"):
+            yield Unjudged("the training loss itself is at its baseline")
+            return
+        if found is None or baseline is None or memory.get("loss") != found[0].path:
+            yield Unjudged("no evaluation was recorded whose baseline is known from training")
+            return
+        losses: list[list[float]] = memory.setdefault("evaluated", [])
+        losses.append([view.step.number, found[1]])
+        del losses[:-_MOST_EVALUATIONS]
+        since = memory.get("peak_step", 0)
+        judged = [item for item in losses if item[0] >= since]
+        if len(judged) < _LEAST_EVALUATIONS or judged[-1][0] - judged[0][0] < self.least_steps:
+            yield Unjudged(f"{len(judged)} evaluations so far; it takes {_LEAST_EVALUATIONS} over {self.least_steps} "
+                           "steps")
+            return
+        values = [value for _, value in judged]
+        at_baseline = all(self.near_baseline * baseline <= value <= self.above_baseline * baseline for value in values)
+        if not at_baseline or values[0] - values[-1] >= _STILL_FALLS * baseline:
+            return
+        now, first = values[-1], int(judged[0][0])
+        yield Symptom(
+            message=f"The validation loss stands at {now:.4g} from step {first} on, and {baseline:.4g} is what one "
+                    "answer for all inputs would lose: the model has learnt nothing that holds for samples it has "
+                    "not seen.",
+            remedy="See that labels belong to their inputs, in training and in validation; train on one batch alone, "
+                   "with learning rates ten times as large and ten times as small.",
+            evidence=(Evidence(found[0], view.step.number, "validation_loss", now, self.near_baseline * baseline,
+                               f"{percent(now / baseline)} of the baseline in {len(values)} evaluations"),),
+            since=first, causes=_behind_standing_at_chance(memory, now, baseline),
+        )
+
+
 _STILL_FALLS = 0.01
+_MOST_EVALUATIONS, _LEAST_EVALUATIONS = 12, 4
 _MOSTLY_FROZEN = 0.5
 
 

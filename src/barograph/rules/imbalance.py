@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -35,22 +36,24 @@ class ClassImbalance(Rule):
       classes more often (WeightedRandomSampler); judge by recall of each class, not by accuracy.
     When it is wrong: data whose rare class does not matter. Many labels for each sample (words of a text, pixels) and
       more than 200 classes are not judged: there some classes are always rare.
-    Source: Amazon SageMaker Debugger's ClassImbalance, which takes either condition alone, and so alarms at any
-      imbalance that the model copes with; He & Garcia, "Learning from Imbalanced Data", 2009.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). Four of a hundred labels rare and ignored fire at step 30; the same with a loss weighted by class does not.
+    Source: Amazon SageMaker Debugger's ClassImbalance, which waits for 500 labels and takes either condition alone, and
+      so alarms at any imbalance that the model copes with; He & Garcia, "Learning from Imbalanced Data", 2009.
     """
 
     code: ClassVar[str] = "D101"
     name: ClassVar[str] = "class-imbalance"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    samples: int = parameter(500, "Labels that must have been seen before it is judged.", at_least=1)
+    samples: int = parameter(200, "Labels that must have been seen before it is judged.", at_least=1)
     threshold_imbalance: float = parameter(
         10.0, "How many times as often as the rarest class the most frequent one may come.", above=1.0,
     )
     threshold_misprediction: float = parameter(
         0.7, "Share of a class's samples above which wrong answers are a fault.", above=0.0, below=1.0,
     )
-    patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
+    patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -82,45 +85,52 @@ class ClassImbalance(Rule):
         if len(known["labels"]) > MOST_CLASSES:
             yield Unjudged(f"there are more than {MOST_CLASSES} classes, of which some are always rare")
             return
+        known["steps"] = known.get("steps", 0) + (view.step.mode is Mode.TRAIN)
         total = sum(known["labels"].values())
-        if total < self.samples:
-            yield Unjudged(f"{int(total)} labels so far; it takes {self.samples}")
+        # Labels are recorded of some steps only, and those between had as many.
+        of_all = total / max(known["steps"], 1) * (view.step.number + 1)
+        if of_all < self.samples or total < min(self.samples, _LEAST_LABELS):
+            yield Unjudged(f"{int(of_all)} labels so far; it takes {self.samples}")
             return
-        yield from self._judged(view, loss, known)
+        if view.step.mode is Mode.TRAIN:
+            yield from self._balance(view, loss, known)
+        else:
+            yield from self._misprediction(view, loss, known["answers"])
 
-    def _judged(self, view: StepView, loss: str, known: Mapping[str, Any]) -> Iterable[Symptom | Unjudged]:
-        labels: dict[str, float] = known["labels"]
-        seen = {name: count for name, count in labels.items() if count > 0}
-        total = sum(seen.values())
+    def _balance(self, view: StepView, loss: str, known: Mapping[str, Any]) -> Iterable[Symptom | Unjudged]:
+        seen: dict[str, float] = {name: count for name, count in known["labels"].items() if count > 0}
+        answers: dict[str, list[float]] = known["answers"]
         most, least = max(seen, key=lambda name: seen[name]), min(seen, key=lambda name: seen[name])
+        # So rare is a class only if luck with so few labels does not make it so.
+        rare = {name for name, count in seen.items()
+                if (count + 2 * math.sqrt(count)) * self.threshold_imbalance < seen[most]}
+        if not rare:
+            return
         ratio = seen[most] / seen[least]
-        ignored = self._ignored(known["answers"])
         key = Key(Kind.LABEL, f"{loss}[{least}]")
-        if ratio > self.threshold_imbalance:
-            rare = {name for name, count in seen.items() if count * self.threshold_imbalance < seen[most]}
-            if known["answers"]:
-                missed = sorted(rare & ignored.keys(), key=lambda name: seen[name])
-                if missed:
-                    yield self._out_of_balance(view, key, seen, most, missed, ignored, ratio)
-                elif not self._are_told(known["answers"], rare):
-                    yield Unjudged("the frequent classes are not told well yet")
-            elif seen[most] >= total / 2:
-                yield self._out_of_balance(view, key, seen, most, [least], ignored, ratio)
-        elif known["of"] == "evaluation" and ignored:
-            worst = max(ignored, key=lambda name: ignored[name])
-            rest = {name: told for name, told in known["answers"].items() if name not in ignored}
-            if _recall(rest) >= _WELL:
-                yield self._mispredicted(view, loss, worst, ignored[worst], _recall(rest))
+        if not answers:
+            if seen[most] >= sum(seen.values()) / 2:
+                yield self._out_of_balance(view, key, seen, most, [least], {}, ratio)
+            return
+        if _recall({name: told for name, told in answers.items() if name not in rare}) < _FAIRLY:
+            yield Unjudged("the frequent classes are not told well yet")
+            return
+        wrong = self._wrong(answers)
+        missed = sorted(rare & wrong.keys(), key=lambda name: seen[name])
+        if missed:
+            yield self._out_of_balance(view, key, seen, most, missed, wrong, ratio)
 
-    def _are_told(self, answers: Mapping[str, list[float]], rare: set[str]) -> bool:
-        return _recall({name: told for name, told in answers.items() if name not in rare}) >= _FAIRLY
-
-    def _ignored(self, answers: Mapping[str, list[float]]) -> dict[str, float]:
-        """Return the classes that are answered wrongly while the others are told, to the share of wrong answers."""
-        wrong = {name: 1 - right / of for name, (right, of) in answers.items()
-                 if of >= _LEAST_OF_A_CLASS and 1 - right / of > self.threshold_misprediction}
+    def _misprediction(self, view: StepView, loss: str, answers: Mapping[str, list[float]]) -> Iterable[Symptom]:
+        wrong = self._wrong(answers)
         rest = {name: told for name, told in answers.items() if name not in wrong}
-        return wrong if rest and _recall(rest) >= _FAIRLY else {}
+        if 0 < len(wrong) <= max(1, len(answers) // 5) and len(rest) >= _LEAST_REST and _recall(rest) >= _WELL:
+            worst = max(wrong, key=lambda name: wrong[name])
+            yield self._mispredicted(view, loss, worst, wrong[worst], _recall(rest))
+
+    def _wrong(self, answers: Mapping[str, list[float]]) -> dict[str, float]:
+        """Return the classes that are answered wrongly too often, to the share of wrong answers."""
+        return {name: 1 - right / of for name, (right, of) in answers.items()
+                if of >= _LEAST_OF_A_CLASS and 1 - right / of > self.threshold_misprediction}
 
     def _out_of_balance(
         self, view: StepView, key: Key, seen: Mapping[str, float], most: str, missed: list[str],
@@ -158,7 +168,7 @@ class ClassImbalance(Rule):
 
 
 _FAIRLY, _WELL = 0.7, 0.9
-_LEAST_OF_A_CLASS = 5
+_LEAST_OF_A_CLASS, _LEAST_LABELS, _LEAST_REST = 3, 100, 3
 _FADES = 0.9
 """Answers of older steps count less and less: the model learns."""
 

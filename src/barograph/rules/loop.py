@@ -33,6 +33,8 @@ class GradientsNotReset(Rule):
     What to do: optimizer.zero_grad() before loss.backward(), once for each optimizer.step().
     When it is wrong: optimizers that reset or average gradients themselves. Accumulation over micro-batches is no
       fault: it resets after each step.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). A loop without zero_grad fires at step 3.
     Source: TrainCheck, OSDI 2025, on silent errors in training; the PyTorch reference of Optimizer.zero_grad.
     """
 
@@ -79,6 +81,8 @@ class TrainEvalMode(Rule):
     What to do: model.train() at the start of each epoch, after the evaluation; model.eval() before it.
     When it is wrong: fine-tuning that keeps part of the model in eval mode on purpose is let pass, and so is a model
       that is mostly frozen. Dropout at evaluation on purpose (Monte Carlo dropout) is told as doubtful.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). A loop in eval mode fires at step 2, an evaluation in training mode at its third time.
     Source: the PyTorch notes on autograd mechanics, "Evaluation mode".
     """
 

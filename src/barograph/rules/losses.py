@@ -297,7 +297,10 @@ class Overfit(Rule):
         )
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        note_truth(view, memory.setdefault("clues", {}))
+        clues = memory.setdefault("clues", {})
+        if view.step.mode is Mode.EVAL:
+            # By its own labels: training may have been given them in another balance.
+            note_truth(view, clues)
         losses = {key.path: value for key, value in view.scalars(Kind.LOSS).items() if math.isfinite(value)}
         trained: dict[str, list[float]] = memory.setdefault("trained", {})
         if view.step.mode is Mode.TRAIN:
@@ -313,7 +316,7 @@ class Overfit(Rule):
         training, validation = float(median(trained[path])), losses[path]
         trained.clear()
         best: dict[str, Any] = memory.setdefault(path, {})
-        symptom = self._compared(view, path, training, validation, best, baseline_of(path, memory["clues"]))
+        symptom = self._compared(view, path, training, validation, best, baseline_of(path, clues))
         if symptom is not None:
             best["rose"] = True
             yield symptom
@@ -358,7 +361,7 @@ def _behind_overfitting(best: float, training: float, baseline: float | None) ->
     if baseline is None or best < (1 - _AT_BASELINE) * baseline:
         return (by_heart, Suspicion(Cause.LABELS_UNRELATED, 0.05, "a usual suspect"))
     unrelated = Suspicion(
-        Cause.LABELS_UNRELATED, 0.7,
+        Cause.LABELS_UNRELATED, 0.65,
         f"validation was never better than one answer for all inputs ({number(baseline)}), so what was learnt holds "
         "for the training samples alone",
         "See that each label belongs to its input, in training and in validation: look at a few pairs.",

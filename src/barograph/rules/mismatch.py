@@ -73,6 +73,10 @@ MISMATCHES: tuple[Mismatch, ...] = (
 """All of them, each a subject of its own, named as the fact."""
 
 
+_SEEN_FROM = {Fact.PROBABILITIES_AS_LOGITS: Fact.SOFTMAX_TWICE, Fact.LOGITS_AS_PROBABILITIES: Fact.SOFTMAX_AXIS}
+"""Facts that are told by what was handed over, to those that tell why."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LossMismatch(Rule):
     """D108: The loss is handed what it is not made for: probabilities for logits, other shapes, class numbers.
@@ -86,6 +90,8 @@ class LossMismatch(Rule):
       tensors of one shape.
     When it is wrong: targets that are whole numbers and true quantities (counts, ratings): told as doubtful. A
       broadcast on purpose. Outputs of any model are now and then probabilities by chance; nearly all rows must be.
+    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
+      each). Softmax twice, softmax over the samples, class numbers regressed and targets broadcast fire at step 1 or 2.
     Source: the PyTorch reference of CrossEntropyLoss, NLLLoss, BCEWithLogitsLoss and MSELoss, on what they expect.
     """
 
@@ -110,7 +116,7 @@ class LossMismatch(Rule):
             value = found.get(item.name, 0.0)
             if value <= item.above:
                 continue
-            if item.name is Fact.PROBABILITIES_AS_LOGITS and found.get(Fact.SOFTMAX_TWICE):
+            if item.name in _SEEN_FROM and found.get(_SEEN_FROM[item.name]):
                 # The same fault, seen from the other side.
                 continue
             what = item.what.format(share=percent(min(value, 1.0)), value=number(value))

@@ -69,6 +69,7 @@ class ScriptError(Rule):
     Why it matters: the run is over, and what the error says is often far from what was done.
     What to do: as the finding says; else read the traceback, whose last line in your own code is where to begin.
     When it is wrong: errors on purpose, as of a script that ends itself by raising.
+    Tried on: the errors of a label beyond the classes, in a training; the other messages as literal texts.
     Source: messages of PyTorch, and the mistakes behind them as its users report them.
     """
 

@@ -1,0 +1,158 @@
+"""RepeatedBatch, UnshuffledData and LeakyValidation."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from barograph.model.facts import Fact
+from barograph.model.finding import Severity
+from barograph.model.key import Key
+from barograph.model.step import Step
+from barograph.rules.base import Unjudged
+from barograph.rules.batches import LeakyValidation, RepeatedBatch, UnshuffledData
+from barograph.runs.view import StepView
+from judging import causes, evaluated, facts, labels, said, steps_of, symptoms
+
+LOADER = {Fact.FULL_BATCH: 0.0, Fact.EPOCH_STEPS: 22.0}
+
+
+def fed(
+    digests: Sequence[float], loader: Mapping[Fact, float], *, every: int = 1, size: float = 64.0
+) -> list[StepView]:
+    return [StepView.of(step * every, facts({Fact.BATCH_DIGEST: digest, Fact.BATCH_SIZE: size, **loader}))
+            for step, digest in enumerate(digests)]
+
+
+def test_a_batch_that_comes_five_times_in_a_row_is_repeated() -> None:
+    views = fed([7.0] * 8, LOADER)
+
+    first, *_ = symptoms(RepeatedBatch(), views)
+
+    assert steps_of(RepeatedBatch(), views) == [4, 5, 6, 7]
+    assert first.message == ("The same batch is fed again and again: since step 0 no other was recorded, of 22 that "
+                             "the loader has.")
+    assert (first.severity, causes(first)) == (Severity.COSTLY, ["repeated-batch"])
+
+
+@pytest.mark.parametrize(
+    "loader", [{Fact.FULL_BATCH: 1.0, Fact.EPOCH_STEPS: 1.0}, {}], ids=["as the loader says", "by hand"],
+)
+def test_all_data_at_once_is_no_repetition(loader: dict[Fact, float]) -> None:
+    assert symptoms(RepeatedBatch(), fed([7.0] * 30, loader)) == []
+
+
+def test_a_small_data_set_that_goes_round_is_no_repetition() -> None:
+    assert symptoms(RepeatedBatch(), fed([1.0, 2.0, 3.0] * 10, LOADER)) == []
+    assert said(RepeatedBatch(), fed([7.0] * 9, LOADER, every=50))[-1] == [
+        Unjudged("the step before was not recorded, and further apart a batch may come again")
+    ]
+
+
+def test_several_steps_on_one_rollout_are_no_repetition() -> None:
+    assert symptoms(RepeatedBatch(), fed([float(step // 10) for step in range(60)], {})) == []
+
+
+def test_a_batch_by_hand_that_is_far_smaller_than_the_evaluation_is_doubtful() -> None:
+    views = [evaluated(0, facts({Fact.BATCH_SIZE: 1000.0})), *fed([7.0] * 6, {})]
+
+    first, *_ = symptoms(RepeatedBatch(), views)
+
+    assert first.severity is Severity.DOUBTFUL
+    assert "of 64 samples, while 1000 were evaluated" in first.message
+
+
+def sorted_by_label(classes: int, *, batches: int, size: int = 64) -> list[StepView]:
+    names = [at * classes // (batches * size) for at in range(batches * size)]
+    return labelled([names[at * size : (at + 1) * size] for at in range(batches)])
+
+
+def labelled(batches: Sequence[Sequence[int]], optimizer: str = "") -> list[StepView]:
+    return [StepView.of(Step(step, step, optimizer), labels(Counter(batch))) for step, batch in enumerate(batches)]
+
+
+def test_batches_sorted_by_label_are_named_once_three_classes_have_come() -> None:
+    views = sorted_by_label(10, batches=22)
+
+    first, *_ = symptoms(UnshuffledData(), views)
+
+    assert steps_of(UnshuffledData(), views)[0] == 5
+    assert "labels of step 5 are of 1 class, where a shuffled batch would hold about 3" in first.message
+    assert causes(first) == ["unshuffled-data"]
+
+
+def test_two_classes_one_after_the_other_are_sorted() -> None:
+    assert steps_of(UnshuffledData(), sorted_by_label(2, batches=40))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("classes", "size"), [(2, 8), (2, 64), (10, 8), (10, 64), (1000, 32)])
+def test_shuffled_batches_are_well(classes: int, size: int, seed: int) -> None:
+    draw = random.Random(seed)
+
+    batches = [[draw.randrange(classes) for _ in range(size)] for _ in range(300)]
+
+    assert symptoms(UnshuffledData(), labelled(batches)) == []
+
+
+def test_a_rare_class_does_not_make_batches_uniform() -> None:
+    draw = random.Random(0)
+    batches = [[int(draw.random() < 0.02) for _ in range(32)] for _ in range(300)]
+
+    assert symptoms(UnshuffledData(), labelled(batches)) == []
+
+
+def test_actions_that_settle_on_one_are_not_sorted() -> None:
+    draw = random.Random(0)
+    batches = [[draw.randrange(3) for _ in range(32)] for _ in range(20)] + [[1] * 32] * 100
+
+    assert symptoms(UnshuffledData(), labelled(batches)) == []
+
+
+def test_real_and_made_ones_of_adversaries_are_not_sorted() -> None:
+    assert symptoms(UnshuffledData(), labelled([[step % 2] * 32 for step in range(50)], "D")) == []
+
+
+def seen_again(share: float, *, size: float = 200.0, known: float = 1400.0, number: int = 100) -> StepView:
+    return evaluated(number, facts({Fact.SEEN_IN_TRAINING: share, Fact.SAMPLES_KNOWN: known, Fact.BATCH_SIZE: size}))
+
+
+def test_validation_on_samples_of_training_leaks() -> None:
+    (symptom,) = symptoms(LeakyValidation(), [seen_again(1.0)])
+
+    assert symptom.message == ("100 % of the evaluation's samples were samples of training steps, to the last bit.")
+    assert (symptom.severity, causes(symptom)) == (Severity.COSTLY, ["leaky-validation"])
+
+
+def test_a_part_that_was_seen_is_doubtful() -> None:
+    (symptom,) = symptoms(LeakyValidation(), [seen_again(0.4)])
+
+    assert symptom.severity is Severity.DOUBTFUL
+
+
+@pytest.mark.parametrize(
+    "view", [seen_again(0.0), seen_again(0.05), seen_again(1.0, size=1400.0), seen_again(0.78, size=1800.0)],
+    ids=["clean", "a duplicate or two", "the training set", "the training set and another"],
+)
+def test_what_is_no_leak_is_let_pass(view: StepView) -> None:
+    assert symptoms(LeakyValidation(), [view]) == []
+
+
+def test_of_several_sets_the_one_seen_least_counts() -> None:
+    both: dict[Fact | tuple[Fact, str], float] = {Fact.SAMPLES_KNOWN: 1400.0, Fact.SEEN_IN_TRAINING: 0.78}
+    clean = facts({**both, (Fact.SEEN_IN_TRAINING, "part0"): 1.0, (Fact.SEEN_IN_TRAINING, "part1"): 0.0})
+    leaky = facts({**both, (Fact.SEEN_IN_TRAINING, "part0"): 1.0, (Fact.SEEN_IN_TRAINING, "part1"): 0.95})
+
+    assert symptoms(LeakyValidation(), [evaluated(100, clean)]) == []
+    assert len(symptoms(LeakyValidation(), [evaluated(100, leaky)])) == 1
+
+
+def test_without_known_samples_nothing_is_judged() -> None:
+    nothing: dict[Key, float] = facts({Fact.BATCH_SIZE: 200.0})
+
+    assert said(LeakyValidation(), [evaluated(100, nothing)]) == [
+        [Unjudged("no evaluation was recorded whose samples could be compared with those of training")]
+    ]

@@ -1,0 +1,177 @@
+"""Plateau, WrongChance and Underfit."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from barograph.model.facts import Fact
+from barograph.model.key import Key, Kind
+from barograph.model.step import Step
+from barograph.model.summary import Summary
+from barograph.rules.base import Unjudged
+from barograph.rules.chance import Plateau, Underfit, WrongChance
+from barograph.runs.view import StepView
+from judging import CROSS_ENTROPY, RATE, SQUARES, TOTAL, causes, evaluated, facts, labels, said, steps_of, symptoms
+
+EVENLY = dict.fromkeys(range(10), 6.4)
+CHANCE = math.log(10)
+
+
+def trained(
+    level: Callable[[int], float], steps: int = 500, *, key: Key = CROSS_ENTROPY, counts: Mapping[int, float] = EVENLY,
+    more: Mapping[Key, Summary | float] | None = None, noise: float = 0.01, total: float = 1.0, rate: float = 0.1,
+) -> list[StepView]:
+    draw = random.Random(0)
+    views = []
+    for step in range(steps):
+        loss = level(step) * (1 + draw.gauss(0.0, noise))
+        truth = labels(counts) if step % 10 == 0 and key is CROSS_ENTROPY else {}
+        views.append(StepView.of(step, {TOTAL: total * loss, key: loss, RATE: rate, **truth, **(more or {})}))
+    return views
+
+
+def test_a_loss_that_stays_at_chance_underfits() -> None:
+    views = trained(lambda _: CHANCE)
+
+    first, *_ = symptoms(Underfit(), views)
+
+    assert steps_of(Underfit(), views)[0] == 209
+    assert "2.303 is what one answer for all inputs would lose" in first.message
+    assert causes(first)[0] == "labels-unrelated"
+
+
+def test_steps_that_are_too_small_are_suspected_first() -> None:
+    paces = {Key(Kind.UPDATE, "fc.weight"): Summary(count=4, sum_sq=1e-12),
+             Key(Kind.WEIGHT, "fc.weight"): Summary(count=4, sum_sq=1.0)}
+
+    (first, *_) = symptoms(Underfit(), trained(lambda _: CHANCE, more=paces, rate=1e-5))
+
+    assert causes(first)[0] == "learning-rate-too-low"
+    assert first.causes[0].remedy == "Raise the learning rate from 1e-05 to 0.01."
+
+
+def test_labels_are_suspected_first_where_the_weights_move_at_a_usual_pace() -> None:
+    paces = {Key(Kind.UPDATE, "fc.weight"): Summary(count=4, sum_sq=1e-6),
+             Key(Kind.WEIGHT, "fc.weight"): Summary(count=4, sum_sq=1.0)}
+
+    (first, *_) = symptoms(Underfit(), trained(lambda _: CHANCE, more=paces))
+
+    assert causes(first)[0] == "labels-unrelated"
+    assert first.causes[0].weight == 0.5
+
+
+def test_frozen_parameters_are_suspected() -> None:
+    frozen = facts({Fact.FROZEN: 8.0, Fact.PARAMETERS: 10.0})
+
+    (first, *_) = symptoms(Underfit(), trained(lambda _: CHANCE, more=frozen))
+
+    assert "frozen-parameter" in causes(first)[:2]
+
+
+def test_squared_errors_at_the_variance_of_the_targets_underfit() -> None:
+    targets = {Key(Kind.TARGET, "mse_loss"): Summary(count=64, sum=640.0, sum_sq=6400.0 + 64 * 4.0)}
+
+    assert steps_of(Underfit(), trained(lambda _: 4.0, key=SQUARES, more=targets))
+    assert steps_of(Underfit(), trained(lambda _: 2.0, key=SQUARES, more=targets)) == []
+
+
+@pytest.mark.parametrize(
+    "level",
+    [lambda step: CHANCE * 0.998**step, lambda step: CHANCE * (1.0 - 0.0002 * step), lambda _: 1.5 * CHANCE],
+    ids=["falls", "falls slowly", "stands elsewhere, as a weighted loss does"],
+)
+def test_a_loss_that_falls_or_stands_elsewhere_is_let_pass(level: Callable[[int], float]) -> None:
+    assert steps_of(Underfit(), trained(level)) == []
+
+
+def test_rare_classes_lower_the_baseline() -> None:
+    imbalanced = {0: 58.0, 1: 6.0}
+    baseline = -sum(share * math.log(share) for share in (58 / 64, 6 / 64))
+
+    assert steps_of(Underfit(), trained(lambda _: baseline, counts=imbalanced))
+    assert steps_of(Underfit(), trained(lambda _: 0.8 * baseline, counts=imbalanced)) == []
+
+
+@pytest.mark.parametrize(
+    ("views", "reason"),
+    [
+        (trained(lambda _: CHANCE, 150), "losses of 200 steps since the learning rate last rose are not there yet"),
+        (trained(lambda _: CHANCE, counts={}),
+         "too few labels or targets were recorded to know what one answer for all would lose"),
+        (trained(lambda _: CHANCE, total=-1.3), "no loss was recorded that a known loss function makes alone"),
+        (trained(lambda _: CHANCE, noise=0.5), "where the loss stands cannot be told from its noise yet"),
+        ([StepView.of(Step(0, 0, "D"), {TOTAL: CHANCE})], "with several optimizers chance is where adversaries meet"),
+    ],
+)
+def test_what_cannot_be_judged_says_why(views: list[StepView], reason: str) -> None:
+    found = said(Underfit(), views)
+
+    assert symptoms(Underfit(), views) == []
+    assert [Unjudged(reason)] in found[-10:]
+
+
+def test_a_loss_that_fell_a_little_and_rests_near_chance_is_on_a_plateau() -> None:
+    views = trained(lambda step: 0.94 * CHANCE + 0.5 * 0.98**step, 1500)
+
+    first, *_ = symptoms(Plateau(), views)
+
+    assert "% of what one answer for all inputs would lose" in first.message
+    assert symptoms(Underfit(), views) == []
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.1, 0.5, 0.8])
+def test_a_loss_that_rests_farther_down_has_converged(floor: float) -> None:
+    views = trained(lambda step: floor * CHANCE + 0.01 + CHANCE * 0.98**step, 2000)
+
+    assert symptoms(Plateau(), views) == []
+
+
+def first_step(loss: float, classes: float = 10.0, **more: Summary) -> list[StepView]:
+    batch: dict[Key, Summary | float] = {Key(Kind.BATCH, "model[0]"): item for item in more.values()}
+    return [StepView.of(0, {TOTAL: loss, CROSS_ENTROPY: loss, **facts({Fact.CLASSES: classes}), **batch})]
+
+
+def test_a_first_loss_far_above_chance_is_told() -> None:
+    (symptom,) = symptoms(WrongChance(), first_step(27.0, 27.0))
+
+    assert symptom.message == ("The first loss is 27; a model that knows nothing of 27 classes should begin with ln 27 "
+                               "= 3.3.")
+    assert causes(symptom)[0] == "initialization-scale"
+
+
+def test_inputs_that_reach_far_are_suspected_first() -> None:
+    (symptom,) = symptoms(WrongChance(), first_step(50.0, batch=Summary(count=4, min=0.0, max=255.0)))
+
+    assert causes(symptom)[0] == "input-not-normalized"
+
+
+@pytest.mark.parametrize("loss", [0.01, 1.0, 2.3, 3.5, 6.0])
+def test_a_first_loss_near_chance_or_below_it_is_well(loss: float) -> None:
+    assert said(WrongChance(), first_step(loss)) == [[]]
+
+
+def test_no_later_step_says_anything_of_the_first() -> None:
+    later = StepView.of(1, {TOTAL: 27.0, CROSS_ENTROPY: 27.0, **facts({Fact.CLASSES: 27.0})})
+
+    assert said(WrongChance(), [later]) == [[Unjudged("the first step was not recorded")]]
+
+
+def with_evaluations(levels: list[float]) -> list[StepView]:
+    training = trained(lambda _: CHANCE, 100)
+    return [*training, *(evaluated(100 * (at + 1), {CROSS_ENTROPY: level}) for at, level in enumerate(levels))]
+
+
+def test_evaluations_that_stay_at_chance_tell_as_well() -> None:
+    first, *_ = symptoms(Underfit(), with_evaluations([2.305, 2.304, 2.303, 2.304, 2.303]))
+
+    assert first.message.startswith("The validation loss stands at 2.304 from step 100 on, and 2.303 is what one")
+    assert first.evidence[0].step == 400
+
+
+def test_evaluations_that_get_better_are_let_pass() -> None:
+    assert symptoms(Underfit(), with_evaluations([2.305, 2.295, 2.285, 2.275, 2.265])) == []
+    assert symptoms(Underfit(), with_evaluations([1.2, 1.1, 1.0, 1.0, 1.0])) == []

@@ -1,0 +1,64 @@
+"""Confusion."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from barograph.model.finding import Severity
+from barograph.rules.base import Unjudged
+from barograph.rules.confusion import Confusion
+from barograph.runs.view import StepView
+from judging import causes, confusion, evaluated, said, symptoms
+
+AMAZONS = Confusion(category_no=10, min_diag=0.9, max_off_diag=0.1, samples=1)
+
+
+def seen(pairs: dict[tuple[int, int], int]) -> list[StepView]:
+    return [evaluated(100, confusion(pairs))]
+
+
+def test_a_hundred_labels_told_perfectly_are_well() -> None:
+    draw = random.Random(0)
+    names = [draw.randrange(10) for _ in range(100)]
+
+    assert said(AMAZONS, seen({(name, name): names.count(name) for name in names})) == [[]]
+
+
+def test_a_single_wrong_answer_of_ten_fires_with_amazons_numbers() -> None:
+    (symptom,) = symptoms(AMAZONS, seen({(name, 7 if name == 4 else name): 1 for name in range(10)}))
+
+    assert symptom.message == ("Class 4 is right in 0 % of its 1 samples, and taken for class 7 in 100 %; the others "
+                               "are right in 100 %.")
+    assert symptom.subject == "class 4"
+
+
+def test_by_default_a_class_must_hardly_ever_be_right() -> None:
+    poor = seen({(0, 0): 40, (1, 1): 20, (1, 0): 20, (2, 2): 40})
+    lost = seen({(0, 0): 40, (1, 0): 40, (2, 2): 40})
+
+    assert symptoms(Confusion(), poor) == []
+    assert [item.subject for item in symptoms(Confusion(), lost)] == ["class 1"]
+
+
+@pytest.mark.parametrize(("shift", "word"), [(1, "above"), (-1, "below")])
+def test_answers_beside_their_labels_all_along_are_shifted(shift: int, word: str) -> None:
+    pairs = {(name, (name + shift) % 10): 36 for name in range(10)} | {(name, 0): 4 for name in range(1, 9)}
+
+    (symptom,) = symptoms(Confusion(), seen(pairs))
+
+    assert symptom.subject == "shifted"
+    assert f"is answered as the class 1 {word} it" in symptom.message
+    assert (symptom.severity, causes(symptom)) == (Severity.COSTLY, ["labels-off-by-one"])
+
+
+def test_a_model_that_answers_one_class_only_is_not_shifted() -> None:
+    assert symptoms(Confusion(), seen({(name, 0): 40 for name in range(10)})) == []
+
+
+def test_small_classes_and_training_are_not_judged() -> None:
+    reason = [Unjudged("no evaluation was recorded with 20 samples of a class")]
+
+    assert said(Confusion(), seen({(0, 1): 5})) == [reason]
+    assert said(Confusion(), [StepView.of(0, confusion({(0, 1): 50}))]) == [reason]

@@ -1,0 +1,130 @@
+"""ParametersAndOptimizer."""
+
+from __future__ import annotations
+
+import pytest
+
+from barograph.model.facts import Fact
+from barograph.model.finding import Severity
+from barograph.model.key import Key, Kind
+from barograph.model.step import Step
+from barograph.model.summary import Summary
+from barograph.rules.base import Unjudged
+from barograph.rules.parameters import ParametersAndOptimizer
+from barograph.runs.view import StepView
+from judging import causes, facts, said, symptoms
+
+SOUND: dict[Fact | tuple[Fact, str], float] = {
+    Fact.PARAMETERS: 6.0, Fact.FROZEN: 0.0, Fact.OUTSIDE_OPTIMIZER: 0.0, Fact.WITHOUT_GRADIENT: 0.0,
+    Fact.UNREACHED: 0.0, Fact.FOREIGN: 0.0, Fact.OPTIMIZERS_MADE: 1.0,
+}
+LAYERS = {"a": "Linear", "act": "ReLU", "b": "Linear", "c": "Linear"}
+
+
+def step(
+    fault: dict[Fact | tuple[Fact, str], float], *, ran: dict[str, str] | None = None, number: int = 3
+) -> StepView:
+    outputs = {Key(Kind.OUTPUT, path): layer for path, layer in (ran or {}).items()}
+    return StepView.of(Step(number, number), {**facts({**SOUND, **fault}), **dict.fromkeys(outputs, Summary(count=4))},
+                       layers=outputs)
+
+
+def unreached(*paths: str) -> dict[Fact | tuple[Fact, str], float]:
+    return {Fact.UNREACHED: float(len(paths)), **{(Fact.UNREACHED, path): 1.0 for path in paths}}
+
+
+def test_a_model_whose_parameters_fit_its_optimizer_is_well() -> None:
+    assert said(ParametersAndOptimizer(), [step({}, ran=LAYERS)]) == [[]]
+
+
+def test_parameters_in_no_optimizer_are_named() -> None:
+    (symptom,) = symptoms(ParametersAndOptimizer(), [
+        step({Fact.OUTSIDE_OPTIMIZER: 2.0, (Fact.OUTSIDE_OPTIMIZER, "b.weight"): 1.0}),
+    ])
+
+    assert symptom.message == '2 parameters get a gradient and are in no optimizer ("b.weight"): they never change.'
+    assert (symptom.severity, causes(symptom)) == (Severity.COSTLY, ["parameter-not-in-optimizer"])
+
+
+def test_a_body_that_was_not_frozen_beside_a_head_that_learns_is_doubtful() -> None:
+    (symptom,) = symptoms(ParametersAndOptimizer(), [step({Fact.OUTSIDE_OPTIMIZER: 4.0})])
+
+    assert symptom.severity is Severity.DOUBTFUL
+
+
+def test_an_optimizer_of_another_model_is_stale() -> None:
+    (symptom,) = symptoms(ParametersAndOptimizer(), [
+        step({Fact.FOREIGN: 6.0, Fact.OUTSIDE_OPTIMIZER: 6.0, Fact.WITHOUT_GRADIENT: 6.0}),
+    ])
+
+    assert (symptom.subject, symptom.severity, causes(symptom)) == ("stale", Severity.COSTLY, ["stale-optimizer"])
+
+
+def test_a_parameter_of_its_own_beside_the_model_is_not_stale() -> None:
+    assert symptoms(ParametersAndOptimizer(), [step({Fact.FOREIGN: 1.0})]) == []
+
+
+def test_a_graph_that_is_cut_behind_the_first_layers_is_named() -> None:
+    (symptom,) = symptoms(ParametersAndOptimizer(), [step(unreached("a.weight", "a.bias"), ran=LAYERS)])
+
+    assert symptom.message == 'The graph of the loss does not reach 2 parameters ("a"), although their modules ran.'
+    assert (symptom.subject, causes(symptom)) == ("cut", ["detached-graph"])
+    assert symptom.causes[0].weight == 0.9
+
+
+def test_the_order_of_layers_is_remembered_from_the_step_that_told_it() -> None:
+    views = [step({}, ran=LAYERS), step(unreached("a.weight", "a.bias"), ran={"act": "ReLU"}, number=20)]
+
+    assert [item.subject for item in symptoms(ParametersAndOptimizer(), views)] == ["cut"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "ran"),
+    [
+        (("b.weight", "b.bias"), LAYERS),
+        (("aux.weight", "aux.bias", "never.weight", "never.bias"), LAYERS),
+        (("c.weight", "c.bias"), {}),
+    ],
+    ids=["a head that ran for nothing", "modules that never ran", "a small part, in unknown order"],
+)
+def test_heads_that_are_not_used_are_let_pass(paths: tuple[str, ...], ran: dict[str, str]) -> None:
+    assert symptoms(ParametersAndOptimizer(), [step(unreached(*paths), ran=ran)]) == []
+
+
+def test_half_of_all_that_should_learn_is_too_much_in_any_order() -> None:
+    (symptom,) = symptoms(ParametersAndOptimizer(), [step(unreached("a.weight", "a.bias", "b.weight", "b.bias"))])
+
+    assert causes(symptom) == ["detached-graph"]
+
+
+def test_modules_that_never_ran_are_told_to_who_asks() -> None:
+    view = step(unreached("aux.weight", "aux.bias"), ran=LAYERS)
+
+    (symptom,) = symptoms(ParametersAndOptimizer(unused=True), [view])
+
+    assert (symptom.severity, causes(symptom)) == (Severity.NOTE, ["unused-parameter"])
+
+
+@pytest.mark.parametrize(
+    ("made", "number", "severity"), [(21.0, 20, Severity.COSTLY), (6.0, 2000, Severity.DOUBTFUL), (3.0, 100, None)],
+)
+def test_an_optimizer_that_is_made_again_and_again_loses_its_state(
+    made: float, number: int, severity: Severity | None
+) -> None:
+    found = symptoms(ParametersAndOptimizer(), [step({Fact.OPTIMIZERS_MADE: made}, number=number)])
+
+    assert [(item.severity, causes(item)) for item in found] == (
+        [(severity, ["optimizer-state-lost"])] if severity else []
+    )
+
+
+def test_an_optimizer_without_momentum_has_no_state_to_lose() -> None:
+    views = [step({Fact.OPTIMIZERS_MADE: 21.0, (Fact.MOMENTUM, "group0"): 0.0})]
+
+    assert symptoms(ParametersAndOptimizer(), views) == []
+
+
+def test_without_facts_about_parameters_nothing_is_judged() -> None:
+    assert said(ParametersAndOptimizer(), [StepView.of(0, facts({Fact.EPOCH: 1.0}))]) == [
+        [Unjudged("nothing was recorded of the parameters at a step of the optimizer")]
+    ]

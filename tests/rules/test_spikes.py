@@ -1,0 +1,93 @@
+"""LossSpike."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from barograph.model.key import Key, Kind
+from barograph.model.step import Step
+from barograph.model.summary import Summary
+from barograph.rules.base import Unjudged
+from barograph.rules.spikes import LossSpike
+from barograph.runs.view import StepView
+from judging import RATE, TOTAL, causes, said, steps_of, symptoms
+
+BATCH = Key(Kind.BATCH, "model[0]")
+
+
+def trained(losses: Sequence[float], batches: Mapping[int, Summary] | None = None) -> list[StepView]:
+    usual = Summary(count=64, min=-3.0, max=3.0)
+    return [StepView.of(step, {TOTAL: loss, RATE: 0.1, BATCH: (batches or {}).get(step, usual)})
+            for step, loss in enumerate(losses)]
+
+
+LEVEL = [2.0 * 0.97**step + 0.3 for step in range(60)]
+
+
+def test_a_loss_far_above_its_level_is_a_spike_and_waits_for_three_more() -> None:
+    views = trained([*LEVEL, 12.0, 0.7, 0.6, 0.6, 0.6])
+
+    (symptom,) = symptoms(LossSpike(), views)
+
+    assert steps_of(LossSpike(), views) == [63]
+    assert symptom.since == 60
+    assert symptom.message.startswith("The loss jumped to 12 at step 60, ")
+    assert "3 steps later it was back at 0.6" in symptom.message
+    assert causes(symptom)[:2] == ["bad-sample", "learning-rate-too-high"]
+
+
+def test_a_loss_that_does_not_come_back_speaks_for_the_learning_rate() -> None:
+    (symptom,) = symptoms(LossSpike(), trained([*LEVEL, 12.0, 11.0, 9.0, 10.0, 8.0]))
+
+    assert causes(symptom)[0] == "learning-rate-too-high"
+    assert "lower the learning rate from 0.1 to 0.0333" in symptom.remedy.lower()
+
+
+def test_a_loss_that_ends_in_nan_is_told_at_once() -> None:
+    assert steps_of(LossSpike(), trained([*LEVEL, 12.0, math.nan, math.nan])) == [61]
+
+
+@pytest.mark.parametrize(
+    ("batch", "cause"),
+    [(Summary(count=64, min=-3.0, max=1e4), "bad-sample"), (Summary(count=64, nan=1, min=-3.0, max=3.0),
+                                                           "non-finite-input")],
+)
+def test_a_batch_that_is_odd_is_named(batch: Summary, cause: str) -> None:
+    (symptom,) = symptoms(LossSpike(), trained([*LEVEL, 12.0, 11.0, 9.0, 10.0], {60: batch}))
+
+    assert causes(symptom)[0] == cause
+    assert symptom.causes[0].weight >= 0.8
+
+
+@pytest.mark.parametrize("spread", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_long_tail_of_small_batches_is_no_spike(spread: float, seed: int) -> None:
+    draw = random.Random(seed)
+    losses = [(0.1 + 2.3 * 0.99**step) * math.exp(draw.gauss(0.0, spread)) for step in range(3000)]
+
+    assert steps_of(LossSpike(), trained(losses)) == []
+
+
+def test_a_restart_of_the_learning_rate_is_no_spike() -> None:
+    restarted = [0.2 + 2.0 * 0.95 ** (step % 100) * (1.0 if step < 100 else 0.7) for step in range(300)]
+
+    assert steps_of(LossSpike(), trained(restarted)) == []
+
+
+def test_losses_below_zero_and_of_several_optimizers_are_not_judged() -> None:
+    negative = said(LossSpike(), trained([-1.0, *LEVEL, 12.0, 0.6, 0.6, 0.6]))
+    adversarial = [StepView.of(Step(at, at, "G"), {TOTAL: loss}) for at, loss in enumerate([*LEVEL, 12.0, 0.6, 0.6])]
+
+    assert negative[-1] == [Unjudged("losses that are not above zero have no level")]
+    assert symptoms(LossSpike(), adversarial) == []
+
+
+def test_what_it_remembers_does_not_grow() -> None:
+    memory: dict[str, object] = {}
+    said(LossSpike(), trained(LEVEL * 10), memory)
+
+    assert len(memory["losses"]) == 50  # type: ignore[arg-type]
