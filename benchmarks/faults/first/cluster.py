@@ -1,4 +1,4 @@
-"""Digits on several processes, gradients averaged by hand.
+"""Digits on several processes, each with a shard of its own.
 
     torchrun --standalone --nproc-per-node 2 cluster.py
 """
@@ -10,18 +10,13 @@ import torch
 import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 
 def shard(x, y, rank, world):
     """The part of the training set that is this process's."""
     size = len(x) // world
     return x[rank * size:(rank + 1) * size], y[rank * size:(rank + 1) * size]
-
-
-def average_gradients(model, world):
-    for p in model.parameters():
-        dist.all_reduce(p.grad)
-        p.grad /= world
 
 
 def main():
@@ -39,7 +34,7 @@ def main():
     order = torch.randperm(len(x))
     x, y = x[order], y[order]
     x_train, y_train = shard(x[:240], y[:240], rank, world)
-    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     criterion = nn.CrossEntropyLoss()
     generator = torch.Generator().manual_seed(seed + rank)
@@ -48,12 +43,11 @@ def main():
         loss = criterion(model(x_train[rows]), y_train[rows])
         optimizer.zero_grad()
         loss.backward()
-        average_gradients(model, world)
         optimizer.step()
         if rank == 0 and step % 100 == 99:
             print(step + 1, round(loss.item(), 4), flush=True)
     with torch.no_grad():
-        accuracy = (model(x[240:]).argmax(1) == y[240:]).float().mean().item()
+        accuracy = (model.module(x[240:]).argmax(1) == y[240:]).float().mean().item()
     if dist.get_rank() == 0:
         print(f"accuracy {accuracy:.3f}", flush=True)
     dist.barrier()
