@@ -5,6 +5,7 @@
 
 import argparse
 import os
+import time
 
 import torch
 import torch.distributed as dist
@@ -51,6 +52,7 @@ def main():
     if dist.get_rank() == 0:
         print(f"accuracy {accuracy:.3f}", flush=True)
     dist.barrier()
+    time.sleep(1)  # gloo's threads are still tidying up; too early an end aborts them
     dist.destroy_process_group()
 
 

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import time
 
 import torch
 import torch.distributed as dist
@@ -63,6 +64,7 @@ def main():
     if dist.get_rank() == 0:
         print(f"accuracy {accuracy:.3f}, replicas apart by {(both[0] - both[1]).norm() / flat.norm():.2%}", flush=True)
     dist.barrier()
+    time.sleep(1)  # gloo's threads are still tidying up; too early an end aborts them
     dist.destroy_process_group()
 
 

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import time
 
 import torch
 import torch.distributed as dist
@@ -44,6 +45,7 @@ def main():
                 accuracy = (model.module(x[1500:]).argmax(1) == y[1500:]).float().mean().item()
             print(f"epoch {epoch}: loss {loss.item():.3f}, accuracy {accuracy:.3f}", flush=True)
     dist.barrier()
+    time.sleep(1)  # gloo's threads are still tidying up; too early an end aborts them
     dist.destroy_process_group()
 
 

@@ -1,4 +1,4 @@
-"""A residual network of twenty blocks on digits."""
+"""A residual network of twelve blocks on digits."""
 
 import argparse
 
@@ -23,7 +23,7 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    def __init__(self, depth=20, channels=12):
+    def __init__(self, depth=12, channels=10):
         super().__init__()
         self.stem = nn.Sequential(nn.Conv2d(1, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU())
         self.blocks = nn.Sequential(*[Block(channels) for _ in range(depth)])
