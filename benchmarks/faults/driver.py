@@ -1,0 +1,208 @@
+"""The command line of the fault bench: which programs, how many seeds, and what is printed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.faults.cache import Cache, sources_digest
+from benchmarks.faults.programs import HALVES, BadTable, Program, programs_of
+from benchmarks.faults.scoring import Score, totals_of
+from benchmarks.faults.table import print_half, totals_to_json
+from benchmarks.faults.trial import Bare, Trial, TrialFailed, bare, trial_from_json, watched
+from benchmarks.tables import heading, progress
+
+SEEDS = 5
+JOBS = 2
+"""Runs at a time. Each holds one core with its training and some of another with its watcher."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One process to run, or to look up: a program under Barograph with a seed, or by itself (seed None)."""
+
+    program: Program
+    seed: int | None
+
+    @property
+    def what(self) -> str:
+        return "bare" if self.seed is None else f"seed{self.seed}"
+
+
+def measure_faults(
+    programs: Sequence[Program], *, seeds: int = SEEDS, jobs: int = JOBS, fresh: bool = False,
+    cache: Cache | None = None,
+) -> list[Score]:  # fmt: skip
+    """Return what came of each program with the seeds 0, 1, …; what is in the cache is not run again.
+
+    Args:
+        programs: Which.
+        seeds: How many.
+        jobs: Runs at a time.
+        fresh: Run all of them again.
+        cache: Where results are kept; None: below the repository, for this Barograph.
+    """
+    cache = cache or Cache(sources_digest())
+    tasks = [_Task(program, seed) for program in programs for seed in (None, *range(seeds))]
+    trials: dict[Program, list[Trial]] = {program: [] for program in programs}
+    failed: dict[Program, dict[int, str]] = {program: {} for program in programs}
+    bare_secs: dict[Program, float] = {}
+    for task, outcome in _outcomes(tasks, cache, jobs, fresh):
+        if isinstance(outcome, Trial):
+            trials[task.program].append(outcome)
+        elif isinstance(outcome, Bare):
+            bare_secs[task.program] = outcome.wall_secs
+        elif task.seed is not None:
+            failed[task.program][task.seed] = outcome
+    return [
+        Score(program, tuple(sorted(trials[program], key=lambda trial: trial.seed)), failed[program],
+              bare_secs.get(program))
+        for program in programs
+    ]  # fmt: skip
+
+
+def _outcomes(
+    tasks: Sequence[_Task], cache: Cache, jobs: int, fresh: bool
+) -> Iterable[tuple[_Task, Trial | Bare | str]]:
+    """Yield what came of each task, those from the cache first; a text says why there is nothing."""
+    missing = []
+    for task in tasks:
+        kept = None if fresh else cache.get(task.program, task.what)
+        if kept is None:
+            missing.append(task)
+        else:
+            yield task, Bare(**kept) if task.seed is None else trial_from_json(kept)
+    if len(missing) < len(tasks):
+        progress(f"faults: {len(tasks) - len(missing)} of {len(tasks)} runs are known from before")
+    started = time.monotonic()
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        futures = {pool.submit(_run, task, cache): task for task in missing}
+        for number, future in enumerate(as_completed(futures), 1):
+            task, outcome = futures[future], future.result()
+            left_secs = (time.monotonic() - started) / number * (len(missing) - number)
+            progress(f"faults {number}/{len(missing)}, about {left_secs / 60:.0f} min left: "
+                     f"{task.program.name} {task.what}: {_in_short(outcome)}")  # fmt: skip
+            yield task, outcome
+    finally:
+        # Interrupted, only what runs already is waited for.
+        pool.shutdown(cancel_futures=True)
+
+
+def _run(task: _Task, cache: Cache) -> Trial | Bare | str:
+    try:
+        if task.seed is None:
+            alone = bare(task.program.path, task.program.workers, 0)
+            cache.put(task.program, task.what, asdict(alone))
+            return alone
+        trial = watched(task.program, task.seed)
+        cache.put(task.program, task.what, trial.to_json())
+        return trial
+    except TrialFailed as error:
+        return str(error)
+
+
+def _in_short(outcome: Trial | Bare | str) -> str:
+    match outcome:
+        case Trial():
+            codes = ", ".join(dict.fromkeys(item.code for item in outcome.findings)) or "nothing"
+            return f"{outcome.wall_secs:.1f} s, {outcome.steps} steps, {codes}"
+        case Bare():
+            return f"{outcome.wall_secs:.1f} s, {outcome.last_line}"
+        case str():
+            return outcome
+
+
+def report_of(scores: Sequence[Score]) -> dict[str, Any]:
+    """Return every raw figure, and what each half comes to, as plain JSON data."""
+    halves = list(dict.fromkeys(score.program.half for score in scores))
+    return {
+        "programs": [
+            {"half": score.program.half, "name": score.program.name, "planted": score.program.planted,
+             "bare_secs": score.bare_secs, "failed": dict(score.failed),
+             "trials": [trial.to_json() for trial in score.trials]}
+            for score in scores
+        ],
+        "totals": {half: totals_to_json(totals_of(_half(scores, half))) for half in halves},
+    }  # fmt: skip
+
+
+def print_faults(scores: Sequence[Score]) -> None:
+    """Print the table and the totals of each half by itself."""
+    for half in HALVES:
+        if own := _half(scores, half):
+            heading(f"Planted faults, the {half} half of the programs")
+            print_half(own)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, print, and return 0 if every run gave a result."""
+    choice = _parser().parse_args(arguments)
+    try:
+        programs = chosen_programs(choice.half, choice.only)
+    except BadTable as error:
+        print(error, file=sys.stderr)
+        return 2
+    scores = measure_faults(programs, seeds=choice.seeds, jobs=choice.jobs, fresh=choice.fresh)
+    if choice.json:
+        text = json.dumps(report_of(scores), indent=1)
+        if choice.json == "-":
+            print(text)
+        else:
+            Path(choice.json).write_text(text, encoding="utf-8")
+    if choice.json != "-":
+        print_faults(scores)
+    return int(any(score.failed for score in scores))
+
+
+def chosen_programs(half: str, only: Iterable[str] | None) -> list[Program]:
+    """Return the programs of a half, or of both, and of those only some where any are named.
+
+    Raises:
+        BadTable: A table cannot be used, or there is no program of a name.
+    """
+    programs = [program for name in (HALVES if half == "both" else (half,)) for program in programs_of(name)]
+    if only is None:
+        return programs
+    wanted = list(only)
+    if unknown := sorted(set(wanted) - {program.name for program in programs}):
+        raise BadTable(f"no program of the {half} half is called {', '.join(unknown)}")
+    return [program for program in programs if program.name in wanted]
+
+
+def _half(scores: Iterable[Score], half: str) -> list[Score]:
+    return [score for score in scores if score.program.half == half]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that this bench shares with the command line of all of them."""
+    count: Callable[[str], int] = _count
+    parser.add_argument("--half", choices=(*HALVES, "both"), default="both", help="of the programs; default: both")
+    parser.add_argument("--seeds", type=count, default=SEEDS, help=f"runs of each program; default {SEEDS}")
+    parser.add_argument("--jobs", type=count, default=JOBS, help=f"runs at a time; default {JOBS}")
+    parser.add_argument("--fresh", action="store_true", help="run again what is known from before")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.faults", description="Measure what the rules catch, and how often they cry wolf."
+    )
+    add_options(parser)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="programs, by the names of their scripts")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE",
+                        help="print every raw figure as JSON in place of the table, or write it to a file beside it")
+    return parser
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number}: must be 1 or more")
+    return number
