@@ -99,7 +99,7 @@ def test_squares_that_run_away_are_named() -> None:
 def test_steps_that_are_far_too_small_are_suspected_where_the_loss_stands() -> None:
     model = network()
 
-    findings = train(model, torch.optim.Adam(model.parameters(), lr=1e-7), F.cross_entropy, steps=280)
+    findings = train(model, torch.optim.Adam(model.parameters(), lr=1e-7), F.cross_entropy, steps=350)
 
     assert cause(findings) == "learning-rate-too-low"
 

@@ -54,6 +54,13 @@ def test_copies_that_agree_are_well(view: StepView) -> None:
     assert said(ReplicasDiverge(), [view]) == [[]]
 
 
+def test_copies_that_differ_in_nothing_but_a_sign_differ() -> None:
+    weight, flipped = Key(Kind.WEIGHT, "fc.weight"), Summary(count=4, sum=1.0, sum_sq=6.0, sum_abs=4.0)
+    view = StepView.of(1, workers={"r0": {weight: tensor(1.0)}, "r1": {weight: flipped}})
+
+    assert len(symptoms(ReplicasDiverge(), [view])) == 1
+
+
 def test_parts_of_a_split_tensor_and_single_workers_are_not_compared() -> None:
     parts = said(ReplicasDiverge(), [trained([1.0, 1.01], [0.1, 0.3], shards=True)])
 

@@ -72,6 +72,13 @@ def test_the_long_tail_of_small_batches_is_no_spike(spread: float, seed: int) ->
     assert steps_of(LossSpike(), trained(losses)) == []
 
 
+def test_a_loss_that_has_been_as_high_lately_is_no_spike() -> None:
+    peaked = [*LEVEL[:40], 5.0, *LEVEL[40:]]
+
+    assert steps_of(LossSpike(), trained([*peaked, 12.0, 0.6, 0.6, 0.6])) == []
+    assert steps_of(LossSpike(), trained([*peaked, 16.0, 0.6, 0.6, 0.6])) == [64]
+
+
 def test_a_restart_of_the_learning_rate_is_no_spike() -> None:
     restarted = [0.2 + 2.0 * 0.95 ** (step % 100) * (1.0 if step < 100 else 0.7) for step in range(300)]
 
