@@ -163,3 +163,12 @@ def test_nothing_is_left_in_the_loaders_nor_in_the_modules(record):
     assert (DataLoader.__iter__, _BaseDataLoaderIter.__next__, nn.Module.train) != before
     tape.close()
     assert (DataLoader.__iter__, _BaseDataLoaderIter.__next__, nn.Module.train) == before
+
+
+def test_a_first_batch_that_is_fetched_anew_for_each_step_is_told(training):
+    tape, _, train = training
+    loader = DataLoader(data(), batch_size=8)
+    for _ in range(3):
+        train([next(iter(loader))])
+    assert tape.scalar("fact:epoch_steps") == 4
+    assert epochs(tape) == [1, 2, 3]

@@ -57,7 +57,8 @@ class LoaderTap:
         self._session = session
         self._loaders: weakref.WeakKeyDictionary[Any, _Loader] = weakref.WeakKeyDictionary()
         self._passes: weakref.WeakKeyDictionary[Any, _Pass] = weakref.WeakKeyDictionary()
-        self._last: weakref.ref[Any] | None = None
+        # Held: whoever writes next(iter(loader)) lets go of the iterator before the step ends.
+        self._last: _Pass | None = None
         self._serial = 0
 
     def begins(self, loader: DataLoader[Any], iterator: Any, secs: float) -> None:
@@ -79,7 +80,7 @@ class LoaderTap:
             current.steps = steps
         elif steps > current.steps:
             self._count(current)
-        self._last = weakref.ref(iterator)
+        self._last = current
         self._wait(current.of, secs)
 
     @property
@@ -89,8 +90,7 @@ class LoaderTap:
 
     def step_facts(self, buffer: StepBuffer) -> None:
         """Record what the loader tells that feeds the step that ends."""
-        iterator = self._last() if self._last is not None else None
-        current = self._passes.get(iterator) if iterator is not None else None
+        current = self._last
         loader = current.of.loader() if current is not None else None
         if current is None or loader is None:
             return
