@@ -24,6 +24,7 @@ DOORS = {
     "safetensors": ("runs/",),
     "ml_dtypes": ("measures/", "runs/"),
     "numpy": ("model/records.py", "measures/", "runs/", "capture/", "rules/", "cli/"),
+    "apprise": ("watch/apprise_carrier",),
     "typer": ("cli/",),
     "rich": ("cli/", "watch/"),
 }

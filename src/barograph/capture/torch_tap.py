@@ -20,6 +20,7 @@ from torch.optim import optimizer as optimizer_hooks
 from barograph.capture.allowance import Allowance
 from barograph.capture.session import Session
 from barograph.capture.torch_door import Door, entry_point
+from barograph.capture.torch_hands import TorchHands
 from barograph.capture.torch_losses import TOTAL, LossTap
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.capture.torch_optimizers import Entry, OptimizerBook, steps_loaded
@@ -69,7 +70,9 @@ class TorchTap:
         self._optimizer_handles: list[Any] = []
         self._place = self.door.place
         self._stepping = Stepping()
+        self._hands = TorchHands(session, self.optimizers)
         self._forward_seen = False
+        self._withheld = False
         session.before_close(self._flush)
 
     # Coming and going
@@ -291,8 +294,17 @@ class TorchTap:
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling() or not self._stepping.begins(optimizer):
             return
+        if self._hands.withholds:
+            self._allowance.wake()
         if not (self._allowance.dormant or self.explicit_steps):
             self._before_step(optimizer, args, kwargs)
+        if self._hands.withholds:
+            self._withhold(optimizer, args, kwargs)
+
+    @entry_point("withholding an update")
+    def _withhold(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self._only or self._is_watched(optimizer):
+            self._hands.before_update(optimizer, closure=_has_closure(args, kwargs))
 
     @entry_point("reading gradients before a step")
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -315,7 +327,12 @@ class TorchTap:
             self._parameters.keep_weights(entry, mask)
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if torch.compiler.is_compiling() or not self._stepping.ended(optimizer) or self.explicit_steps:
+        if torch.compiler.is_compiling() or not self._stepping.ended(optimizer):
+            return
+        self._withheld = False
+        if self._hands.hides:
+            self._give_back(optimizer)
+        if self.explicit_steps:
             return
         if not self._phase.evaluation.losses and self._allowance.sleeps_on(optimizer):
             self.session.pass_step(self._allowance.label)
@@ -324,6 +341,10 @@ class TorchTap:
         else:
             self._after_step(optimizer, args, kwargs)
         self.session.raise_if_stopped()
+
+    @entry_point("giving gradients back")
+    def _give_back(self, optimizer: Any) -> None:
+        self._withheld = self._hands.after_update(optimizer)
 
     @entry_point("counting a step")
     def _pass(self, optimizer: Any) -> None:
@@ -349,7 +370,7 @@ class TorchTap:
                 self._parameters.weights(entry, optimizer, mask, phase.train)
         finally:
             # A step of which something could not be read is a step all the same.
-            self._end(entry, skipped=_was_skipped(optimizer))
+            self._end(entry, skipped=self._withheld or _was_skipped(optimizer))
 
     @entry_point("ending a step")
     def end_explicit_step(self, loss: Any = None) -> None:
