@@ -22,7 +22,7 @@ from barograph.model.selection import Selection
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
 from barograph.model.step import Mode
-from barograph.rules.registry import actions_by_rule, needs_of, rules_from_settings
+from barograph.rules.registry import needs_of, rules_from_settings
 from barograph.runs.claim import claim_run
 from barograph.runs.places import new_manifest, new_place
 from barograph.store.urls import store_from_url
@@ -307,12 +307,11 @@ def _check_watching(settings: Settings) -> None:
     Raises:
         SettingsError: Something of it is wrong.
     """
-    own = actions_by_rule(settings)
-    asked = {settings.on_finding, *(action for actions in own.values() for action in actions)}
-    for action in INTERVENTIONS:
-        if action in asked and action not in settings.allow:
-            raise SettingsError(f'A finding is to {action}, which changes the training and which it does not allow; '
-                                f'write attach(…, allow={{"{action.replace("-", "_")}"}}).')
+    from barograph.watch.actions import asked_and_not_allowed
+
+    for action in asked_and_not_allowed(settings):
+        raise SettingsError(f"A finding is to {action}, which changes the training and which it does not allow; "
+                            f'write attach(…, allow={{"{action.replace("-", "_")}"}}).')
     if settings.notify:
         from barograph.watch.addressing import recipients_of
 

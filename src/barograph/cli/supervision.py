@@ -26,7 +26,7 @@ from barograph.rules.base import Rule
 from barograph.runs.claim import workers_of
 from barograph.runs.vitals import SETTLE_SECS, heartbeat_of
 from barograph.store.base import Store
-from barograph.watch.actions import actions_from_settings
+from barograph.watch.actions import actions_from_settings, asked_and_not_allowed
 from barograph.watch.addressing import post_of
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.lasting_stream import LastingStream
@@ -72,6 +72,9 @@ class Supervision:
         self._told: dict[str, None] = {}
         self._summary: RunSummary | None = None
         self._over = threading.Event()
+        for name in asked_and_not_allowed(settings):
+            self._tell(f"{name} is asked for, and is done only where the training allows it: --allow {name} here, or "
+                       f'attach(…, allow={{"{name.replace("-", "_")}"}}) in the script')
         if self._view:
             self._view.open()
         self._thread = threading.Thread(target=self._run, name="barograph-watch", daemon=True)

@@ -17,6 +17,7 @@ _SIZES: Mapping[str, int] = {
     "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
     "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
 }
+_SHORT = ("ms", "s", "m", "h", "d", "B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
 _WRITTEN = re.compile(r"\s*(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>.*?)\s*")
 
 
@@ -81,5 +82,7 @@ def _scaled(name: str, text: str, units: Mapping[str, float], what: str) -> floa
     if not unit:
         raise SettingsError(f'{name} is "{text}", without a unit; it must be {what}.')
     if unit not in units:
-        raise UnknownName(f'{name} is "{text}": "{unit}" is no unit of it. {nearest(unit, units)}')
+        close = nearest(unit, units)
+        hint = close if close.startswith("Did you") else f"There are: {', '.join(item for item in _SHORT if item in units)}."
+        raise UnknownName(f'{name} is "{text}": "{unit}" is no unit of it. {hint}')
     return float(match["number"]) * units[unit]

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
-from barograph.model.actions import ActionName, ActionSettings, LowerLr, SkipStep
+from barograph.model.actions import INTERVENTIONS, ActionName, ActionSettings, LowerLr, SkipStep
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding, Severity
 from barograph.model.notify import at_least
@@ -186,6 +186,16 @@ def actions_from_settings(settings: Settings) -> list[Action]:
         asked.add(ActionName(settings.on_finding))
     return [_action(name, _when(name, settings, own), settings.action_settings)
             for name in sorted(asked, key=list(ActionName).index, reverse=True)]
+
+
+def asked_and_not_allowed(settings: Settings) -> list[ActionName]:
+    """Return the actions that the settings ask for, and that change a training which they do not say allows it.
+
+    Raises:
+        As `actions_from_settings`.
+    """
+    asked = {settings.on_finding, *(action for actions in actions_by_rule(settings).values() for action in actions)}
+    return [name for name in INTERVENTIONS if name in asked and name not in settings.allow]
 
 
 def _when(name: ActionName, settings: Settings, own: dict[str, tuple[ActionName, ...]]) -> When:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import warnings
 from collections.abc import Sequence
 
 import apprise
@@ -21,6 +22,11 @@ _TYPES = {
     Severity.BREAKING: apprise.NotifyType.FAILURE, Severity.COSTLY: apprise.NotifyType.WARNING,
     Severity.DOUBTFUL: apprise.NotifyType.WARNING, Severity.NOTE: apprise.NotifyType.INFO,
 }
+with warnings.catch_warnings():
+    # Of its hundred services one or another always uses what Python is about to drop.
+    warnings.simplefilter("ignore")
+    _SERVICES = sorted(NotificationManager().schemas())  # type: ignore[no-untyped-call]
+
 _LOG = logging.getLogger("apprise")
 
 
@@ -70,7 +76,7 @@ class Apprised:
 
 def service_names() -> list[str]:
     """Return the beginnings of URLs that Apprise knows: "mailto", "slack", …"""
-    return sorted(NotificationManager().schemas())  # type: ignore[no-untyped-call]
+    return _SERVICES
 
 
 def title_of(messages: Sequence[Message]) -> str:
@@ -106,7 +112,7 @@ class _Heard(logging.Handler):
     secrets."""
 
     def __init__(self) -> None:
-        super().__init__(logging.INFO)
+        super().__init__(logging.DEBUG)
         self._thread = threading.get_ident()
         self._texts: list[str] = []
 
@@ -116,13 +122,16 @@ class _Heard(logging.Handler):
         return "; ".join(dict.fromkeys(" ".join(text.split()).rstrip(".") for text in self._texts))
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.thread == self._thread and record.levelno >= logging.WARNING:
+        # What a server said stands in the details alone, as "Socket Exception: …".
+        if record.thread == self._thread and (record.levelno >= logging.WARNING or "Exception" in str(record.msg)):
             self._texts.append(record.getMessage())
 
     def __enter__(self) -> _Heard:
         _LOG.propagate = False
+        _LOG.setLevel(logging.DEBUG)
         _LOG.addHandler(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         _LOG.removeHandler(self)
+        _LOG.setLevel(logging.WARNING)

@@ -137,7 +137,8 @@ def _inner(text: str) -> set[str]:
     found = {text, user_and_password, password, unquote(password), parts.query}
     if len(parts.path) > _LONG_CHARS:
         found.add(parts.path)
-    found |= {value for name, value in parse_qsl(parts.query) if _SAYS_SECRET.search(name)}
+    found |= {value for name, value in parse_qsl(parts.query)
+              if _SAYS_SECRET.search(name) or "@" in value or len(value) >= _LONG_CHARS}
     return {item for item in found if len(item) >= _SHORTEST}
 
 

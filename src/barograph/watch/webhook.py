@@ -78,6 +78,9 @@ class Webhook:
         try:
             with self._opener.open(request, timeout=self._timeout_secs) as answer:
                 answer.read(_ANSWER_BYTES)
+            if late.is_set():
+                # What was cut off in the middle of its head reads as if that had ended there.
+                raise TimeoutError
         except urllib.error.HTTPError as error:
             with error:
                 raise _refused(error) from None
