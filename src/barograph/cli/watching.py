@@ -26,6 +26,7 @@ from barograph.cli.printing import Printer, console_on
 from barograph.errors import SettingsError, StoreError
 from barograph.model.finding import FindingState
 from barograph.model.manifest import Heartbeat
+from barograph.model.selection import Selection
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
 from barograph.rules.registry import installed_alone, rules_from_settings
@@ -123,6 +124,14 @@ def settings_for(run: Run, options: Options) -> tuple[Settings, tuple[str, ...]]
     return with_ours(trusted), () if asked_for else not_used
 
 
+def _collections_of(run: Run) -> tuple[Selection, ...]:
+    """Return the collections that the run was recorded with; none where a newer Barograph wrote them its own way."""
+    try:
+        return settings_from_mapping({"collections": run.manifest.settings.get("collections", {})}).collections
+    except SettingsError:
+        return ()
+
+
 def _handed_over() -> list[dict[str, Any]]:
     """Return whom `attach` has its watcher tell: by the environment, since the list of processes is everybody's."""
     text = os.environ.get("BAROGRAPH_NOTIFY", "")
@@ -155,7 +164,7 @@ class _Watching:
         dry = options.fresh and options.on_finding is None
         self._watcher = Watcher(
             run.store, rules_from_settings(settings), notifiers=notifiers, post=post_of(settings, run.url),
-            actions=actions_from_settings(settings), dry=dry, expected=settings.collections,
+            actions=actions_from_settings(settings), dry=dry, expected=_collections_of(run),
             record=not options.fresh, patient=not options.once,
         )
 
