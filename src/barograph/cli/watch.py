@@ -46,8 +46,9 @@ def command(
     ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin at the first step and leave nothing in the run: for a look with "
-                                           "other rules, or where the run may not be written. It stops no training "
-                                           "unless --on-finding stop is typed.")
+                                           "other rules, or where the run may not be written. It meddles with "
+                                           "no training unless --on-finding is typed, and says what it would have "
+                                           "done.")
     ] = False,
     brief: Annotated[
         bool, typer.Option("--brief", help="Findings and the summary only. For a watcher that runs beside a training: "

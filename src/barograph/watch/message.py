@@ -61,7 +61,7 @@ def message_of(notice: Notice, run: str, now_unix: float) -> Message:
 
     Example:
         >>> message_of(Notice(Event.PROBLEM, "The store is away."), "runs/first", 0.0).id
-        'problem-8c31bb3ca1a5'
+        'problem-903423545aae'
     """
     finding = notice.finding
     if finding is not None and notice.event in (Event.OPENED, Event.CLOSED):

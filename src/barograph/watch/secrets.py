@@ -51,7 +51,7 @@ class Secret:
 
         Example:
             >>> filled("https://me:$PASSWORD@ops.example", {"PASSWORD": "hunter2"}).hide("401 for me:hunter2")
-            '401 for me:***'
+            '401 for ***'
         """
         for value in self._hidden:
             text = text.replace(value, _HIDDEN)
