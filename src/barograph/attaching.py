@@ -208,7 +208,9 @@ class AttachedRun:
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             # Where nothing was recorded there is nothing to tell.
-            _await_watcher(watcher, _LAST_WORDS_SECS if self._recording.session.declared else 0.0)
+            settings = self._recording.session.settings
+            last_words = _LAST_WORDS_SECS + (settings.notify_timeout_secs if settings.notify else 0.0)
+            _await_watcher(watcher, last_words if self._recording.session.declared else 0.0)
 
     @property
     def closed(self) -> bool:

@@ -110,7 +110,7 @@ def test_a_notice_is_late_by_the_time_to_its_arrival():
 
 
 def test_a_notice_that_never_came_is_a_failure_with_the_last_words():
-    with pytest.raises(WorkerFailed, match="no notice followed: bad step ended at 100.5"):
+    with pytest.raises(WorkerFailed, match=r"no notice followed: bad step ended at 100\.5"):
         notice.latency_of(["bad step ended at 100.5"], [])
     with pytest.raises(WorkerFailed, match="never reached its bad step: no module named torch"):
         notice.latency_of(["no module named torch"], [])

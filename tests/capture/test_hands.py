@@ -62,7 +62,8 @@ def rates(optimizer: Any) -> list[float]:
 def test_a_learning_rate_is_lowered_between_two_steps_and_recorded(record: Any) -> None:
     tape = record(allow=BOTH)
     model = small()
-    optimizer = torch.optim.SGD([{"params": model[0].parameters()}, {"params": model[2].parameters(), "lr": 0.01}], lr=0.1)
+    groups = [{"params": model[0].parameters()}, {"params": model[2].parameters(), "lr": 0.01}]
+    optimizer = torch.optim.SGD(groups, lr=0.1)
     train(model, optimizer, 3)
     tape.session.orders.hear(lower())
     train(model, optimizer, 2)
@@ -96,7 +97,7 @@ def test_nothing_is_done_that_the_training_does_not_allow(record: Any) -> None:
 
     assert rates(optimizer) == [0.1]
     assert [done for _, done in said(tape)] == [False, False]
-    assert said(tape)[0][0].startswith("did nothing: the training does not allow lower-lr; start it with --allow lower-lr")
+    assert said(tape)[0][0].startswith("did nothing: the training does not allow lower-lr; start it with --allow lower")
 
 
 def test_a_floor_is_kept_and_said(record: Any) -> None:
@@ -262,8 +263,8 @@ def test_a_step_with_a_closure_cannot_be_withheld_and_says_so(record: Any) -> No
     optimizer.step(closure)
 
     assert not torch.equal(before, model[0].weight)
-    assert said(tape)[0] == ("the optimizer computes its gradients within its step (a closure), so its update cannot be "
-                             "withheld", False)
+    assert said(tape)[0] == (
+        "the optimizer computes its gradients within its step (a closure), so its update cannot be withheld", False)
 
 
 def test_an_update_is_withheld_under_a_gradient_scaler(record: Any) -> None:
@@ -350,7 +351,7 @@ def test_a_checkpoint_that_is_damaged_or_not_there_is_named(record: Any) -> None
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(model, optimizer)
     name = save(store, tape.tap.names, tape.tap.optimizers, attempt=0, steps=1, who="x")
-    with pytest.raises(UnknownKey, match='no "Sequentia" among its models. Did you mean "Sequential"'):
+    with pytest.raises(UnknownKey, match=r'no "Sequentia" among its models\. Did you mean "Sequential"'):
         load(url, {"Sequentia": model})
     store.put(name, bytes(store.get(name))[:-1] + b"\xff")
 

@@ -133,7 +133,7 @@ def test_a_training_that_does_not_allow_it_is_left_alone_and_that_is_said(desk: 
         "barograph", "run", "--to", "run", *OPTIONS, "--on-finding", "lower-lr", "train.py"), "lower-lr")
 
     assert watched.text == "0.05\n"
-    assert watched.err.startswith("barograph: lower-lr is asked for, and is done only where the training allows it: --allow")
+    assert watched.err.startswith("barograph: lower-lr is asked for, and is done only where the training allows it: ")
     assert "p0 did nothing: the training does not allow lower-lr; start it with --allow lower-lr" in watched.err
 
 
@@ -206,9 +206,9 @@ def test_replicas_stop_after_the_first_has_saved_them(desk: Any) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    watched = desk.run(*OPTIONS, "--on-finding", "checkpoint-then-stop", "torchrun", "--nproc-per-node", "2", "--master-port",
-                       str(port), "train.py")
+    watched = desk.run(*OPTIONS, "--on-finding", "checkpoint-then-stop", "torchrun", "--nproc-per-node", "2",
+                       "--master-port", str(port), "train.py")
 
     assert watched.code == 79, watched.err
-    assert [path.name.split("-")[2].partition(".")[0] for path in (desk.folder / "run" / "checkpoints").glob("*.json")] == [
-        "r0"]
+    papers = (desk.folder / "run" / "checkpoints").glob("*.json")
+    assert [path.stem.rpartition("-")[2] for path in papers] == ["r0"]

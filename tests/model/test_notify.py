@@ -13,8 +13,8 @@ from barograph.model.notify import Notify, QuietHours, notify_from, notify_to_js
 from barograph.model.settings import Settings, settings_from_mapping
 
 FULL = {"to": "mailto://me:$MAIL@example.org", "name": "ops", "at_least": "costly", "rules": ["all", "-overfit"],
-        "events": ["opened", "problem"], "quiet_hours": "22:00-07:30", "wake_for": "none", "digest": "15m", "retries": 3,
-        "timeout": "20s"}
+        "events": ["opened", "problem"], "quiet_hours": "22:00-07:30", "wake_for": "none", "digest": "15m",
+        "retries": 3, "timeout": "20s"}
 
 
 def test_a_table_says_who_is_told_and_when() -> None:

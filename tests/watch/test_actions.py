@@ -148,7 +148,8 @@ def watcher(store: Store, clock: ManualClock, rule: type[Rule], told: Told, on_f
 
 @pytest.mark.parametrize(("on_finding", "text"), [
     ("stop", "would have stopped the training at step 1, because of X901 high"),
-    ("checkpoint-then-stop", "would have had a checkpoint saved and stopped the training at step 1, because of X901 high"),
+    ("checkpoint-then-stop",
+     "would have had a checkpoint saved and stopped the training at step 1, because of X901 high"),
     ("lower-lr", "would have asked at step 1 to lower the learning rate to 0.5 of what it is, because of X901 high"),
     ("skip-step", "would have asked at step 1 to skip the next step, because of X901 high"),
 ])
@@ -173,6 +174,18 @@ def test_only_the_first_finding_would_have_stopped_a_training(
     watcher(store, clock, high, told, "stop").poll()
 
     assert told.actions == ["would have stopped the training at step 1, because of X901 high"]
+
+
+def test_what_was_done_is_not_said_to_have_been_possible_when_somebody_looks_again(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    watcher(store, clock, high, Told(), "stop").poll()
+    training.end()
+    told = Told()
+    watcher(store, clock, high, told, "stop").poll()
+
+    assert told.actions == []
 
 
 def test_a_dry_look_at_a_run_that_goes_on_asks_nothing(

@@ -106,7 +106,8 @@ def test_the_source_is_a_uri_reference_without_secrets(run: str, source: str) ->
     (307, "it answered 307 Temporary Redirect: redirects are not followed; give the URL that it leads to", False),
 ])
 def test_an_answer_says_whether_to_try_again(status: int, why: str, again: bool) -> None:
-    with hook(answers=[status], headers={"Location": "http://127.0.0.1:1/"}) as server, pytest.raises(NotDelivered) as no:
+    elsewhere = {"Location": "http://127.0.0.1:1/"}
+    with hook(answers=[status], headers=elsewhere) as server, pytest.raises(NotDelivered) as no:
         Webhook(filled(server.url), timeout_secs=10).send([OPENED])
 
     assert (str(no.value), no.value.again) == (why, again)
@@ -199,7 +200,8 @@ def test_a_command_that_takes_nothing_in_is_told_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("no-such-program --x", 'There is no program "no-such-program"'), ("", "is empty"), ("sh -c 'x", "No closing quotation"),
+    ("no-such-program --x", 'There is no program "no-such-program"'), ("", "is empty"),
+    ("sh -c 'x", "No closing quotation"),
 ])
 def test_a_command_that_cannot_be_is_refused(text: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
@@ -263,7 +265,8 @@ def test_a_mail_says_what_where_and_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(("messages", "title"), [
-    ([CLOSED], "barograph: gone: costly G101 vanishing-gradient"), ([PROBLEM], "barograph: problem: The store is away."),
+    ([CLOSED], "barograph: gone: costly G101 vanishing-gradient"),
+    ([PROBLEM], "barograph: problem: The store is away."),
     ([OPENED, CLOSED, PROBLEM], "barograph: 3 notices, the worst costly"), ([CLOSED, PROBLEM], "barograph: 2 notices"),
 ])
 def test_the_subject_says_the_worst(messages: list[Message], title: str) -> None:
@@ -309,8 +312,8 @@ def labels(*to: Any) -> list[str]:
 def test_what_is_told_is_called_by_what_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK", "https://example.org/very-secret")
 
-    assert labels("https://example.org/hook", "$HOOK", "json://localhost", "command:true", {"to": "$HOOK", "name": "ops"},
-                  "https://example.org/${HOOK}") == [
+    assert labels("https://example.org/hook", "$HOOK", "json://localhost", "command:true",
+                  {"to": "$HOOK", "name": "ops"}, "https://example.org/${HOOK}") == [
         "The webhook https://example.org", "The webhook $HOOK", "The service json", "The command true", "ops",
         "The webhook https://example.org"]
 
@@ -319,7 +322,7 @@ def test_what_is_told_is_called_by_what_is_no_secret(monkeypatch: pytest.MonkeyP
     ("slak://a/b/c", r'notify 1: there is no service "slak". Did you mean "slack"'),
     ("carrier-pigeon://x", "There are https, command, and the services of Apprise: mailto"),
     ("htps://example.org", 'Did you mean "https"'),
-    ("nowhere", '"nowhere" is no URL'), ("https://", "names no host"), ("$NOPE", r"\$NOPE"),
+    ("nowhere", '"nowhere" is no URL'), ("https://[::1/x", "is no URL: Invalid IPv6"), ("https://", "names no host"), ("$NOPE", r"\$NOPE"),
     ("$NO_URL", "what the environment or a file says is no URL"),
     ({"to": "mailto://a:b@example.org", "name": "ops"}, 'notify "ops" holds a password in the settings'),
     ("tgram://short/1", "tgram"),

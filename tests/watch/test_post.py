@@ -96,7 +96,7 @@ def test_the_state_says_nothing_of_where_anybody_is_told(
     store: Store, training: Any, clock: ManualClock, high: type[Rule]
 ) -> None:
     training.steps(0.5, 2.0)
-    told = Recipient(Notify("https://example.org/hush"), "The webhook https://example.org", Carried(), CODES, clock=clock)
+    told = Recipient(Notify("https://example.org/hush"), "The webhook x", Carried(), CODES, clock=clock)
     watcher = Watcher(store, [high()], post=Post("runs/a", {"x": told}, clock=clock, background=False), clock=clock)
     watcher.poll()
     watcher.close()
@@ -117,6 +117,6 @@ def test_a_collection_that_matches_nothing_is_named_in_the_summary(
     watcher.poll()
 
     assert watcher.unmet == (
-        'The collection "biases" matches nothing that was recorded: no weight with include *.bais. `barograph keys` lists '
-        "the paths there are.",)
+        'The collection "biases" matches nothing that was recorded: no weight with include *.bais. `barograph keys` '
+        "lists the paths there are.",)
     assert watcher.unmet[0] in summary_of(store, watcher).problems

@@ -256,8 +256,8 @@ def test_the_end_says_what_quiet_hours_hold_back_and_keeps_it(clock: ManualClock
 
     assert carrier.sent == []
     assert post.problems() == [
-        "The webhook x has quiet hours, and was not told of G101 vanishing-gradient. That stays in the run, and the next "
-        "watcher that notifies tells it."]
+        "The webhook x has quiet hours, and was not told of G101 vanishing-gradient. That stays in the run, and the "
+        "next watcher that notifies tells it."]
     assert post.to_json()["x"]["owed"][0]["id"] == "G101-40-000000000000.opened"
 
 
@@ -287,8 +287,9 @@ def test_one_who_hangs_holds_up_neither_the_others_nor_the_end() -> None:
     assert took < 10
     assert slow.aborted
     assert quick.sent == [["G101-40-000000000000.opened"]]
-    assert post.problems() == ["The slow one was not told of G101 vanishing-gradient: no answer within 9 s. That stays in "
-                               "the run, and the next watcher that notifies tells it."]
+    assert post.problems() == [
+        "The slow one was not told of G101 vanishing-gradient: no answer within 9 s. That stays in the run, and the "
+        "next watcher that notifies tells it."]
 
 
 def test_what_other_watchers_told_is_kept(clock: ManualClock) -> None:

@@ -83,6 +83,7 @@ def _scaled(name: str, text: str, units: Mapping[str, float], what: str) -> floa
         raise SettingsError(f'{name} is "{text}", without a unit; it must be {what}.')
     if unit not in units:
         close = nearest(unit, units)
-        hint = close if close.startswith("Did you") else f"There are: {', '.join(item for item in _SHORT if item in units)}."
+        there = ", ".join(item for item in _SHORT if item in units)
+        hint = close if close.startswith("Did you") else f"There are: {there}."
         raise UnknownName(f'{name} is "{text}": "{unit}" is no unit of it. {hint}')
     return float(match["number"]) * units[unit]

@@ -110,6 +110,7 @@ class Watcher:
         self._dry = dry
         self._answers_at = -math.inf
         self._asked = False
+        self._taken_over: set[str] = set()
         self._answered: dict[str, None] = {}
         self._expected = Expectations(expected)
         self._record = record
@@ -232,6 +233,7 @@ class Watcher:
         self._findings = {item.id: item for item in read_findings(self._store).findings}
         # The last watcher may have had no actions, or was killed before it came to act.
         self._to_act_on = [finding for judge in self._judges for finding in judge.open()]
+        self._taken_over = {finding.id for finding in self._to_act_on}
         self._answered = dict.fromkeys(state.get("answered", ()))
         self._asked = bool(self._actions)  # by the watcher before this one, perhaps
         self._cursor = state["cursor"]
@@ -243,7 +245,8 @@ class Watcher:
         return is_open and self._progress[finding.worker].attempt == finding.attempt
 
     def _say_what_would_be_done(self) -> None:
-        for finding in self._to_act_on:
+        # What was open when this watcher took over, the one before it has dealt with, while the run went on or not.
+        for finding in [item for item in self._to_act_on if item.id not in self._taken_over]:
             for action in self._actions:
                 if text := action.would(finding):
                     self._notify(Notice(Event.ACTION, text, finding))

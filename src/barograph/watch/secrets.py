@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, quote_plus, unquote, urlsplit
 
 from barograph.errors import SettingsError
 
@@ -100,12 +100,13 @@ def check_no_inline_secret(template: str, name: str) -> None:
         name: What it is called in the message, which does not hold the URL.
 
     Raises:
-        SettingsError: A password, a parameter that is called like a secret, or a long part of letters and digits.
+        SettingsError: A password, a parameter that is called like a secret, or a long part of letters and digits; or it
+            is no URL.
     """
     if _WHOLE_FILE.fullmatch(template):
         return
     # What comes from elsewhere is no part of this text: it is taken out first.
-    parts = urlsplit(_REFERENCE.sub("", template).replace("#", "%23"))
+    parts = _split(_REFERENCE.sub("", template).replace("#", "%23"), name)
     user, _, password = parts.netloc.rpartition("@")[0].partition(":")
     if password:
         raise _inline(name, "a password")
@@ -120,6 +121,13 @@ def check_no_inline_secret(template: str, name: str) -> None:
             raise _inline(name, f"what looks like a secret, a part of {len(part)} letters and digits")
 
 
+def _split(url: str, name: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise SettingsError(f"{name} is no URL: {error}.") from None
+
+
 def _inline(name: str, what: str) -> SettingsError:
     return SettingsError(f"{name} holds {what} in the settings themselves; {HOW_TO_WRITE}.")
 
@@ -131,7 +139,7 @@ def _looks_random(text: str) -> bool:
 
 def _inner(text: str) -> set[str]:
     """Return what of a URL tells where it leads and as whom; the service's name and the host are no secret."""
-    parts = urlsplit(text)
+    parts = _split(text, "What says whom to notify")
     user_and_password = parts.netloc.rpartition("@")[0]
     password = user_and_password.partition(":")[2]
     found = {text, user_and_password, password, unquote(password), parts.query}
