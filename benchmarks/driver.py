@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import finding, kernel_report, logs, reading, start, steps, weights
+from benchmarks import finding, kernel_report, logs, notice, reading, start, steps, weights
 from benchmarks.environments import OWN, EnvironmentUnavailable, prepare
 from benchmarks.models import MEASURED, WORKLOADS
 from benchmarks.processes import WorkerFailed
@@ -70,6 +70,14 @@ def measure_finding(choice: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
+def measure_notice(choice: argparse.Namespace) -> dict[str, Any]:
+    """From a finding to the webhook that has received it."""
+    heading("From a finding to a webhook")
+    report = notice.measure_notices(notice.QUICK if choice.quick else notice.Effort())
+    notice.print_notices(report)
+    return report
+
+
 def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
     """What is added to the start of a script."""
     heading("The start of a script")
@@ -92,6 +100,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "log": measure_log,
     "read": measure_read,
     "finding": measure_finding,
+    "notice": measure_notice,
     "start": measure_start,
     "weights": measure_weights,
 }

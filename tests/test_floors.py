@@ -28,6 +28,7 @@ DOORS = {
     "pynvml": ("machine/",),
     "opentelemetry": ("export/otel",),
     "google": ("export/otel",),
+    "apprise": ("watch/apprise_carrier",),
     "typer": ("cli/",),
     "rich": ("cli/", "watch/"),
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,8 +14,10 @@ from barograph.capture import recording
 from barograph.capture.presets import preset_named
 from barograph.capture.recording import Recording
 from barograph.errors import AlreadyAttached, SessionClosed, SettingsError, UnknownName, nearest
+from barograph.model.actions import INTERVENTIONS, actions_from
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch
+from barograph.model.notify import notify_to_json
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
@@ -33,6 +36,9 @@ def attach(
     config: str | os.PathLike[str] | None = None,
     collections: Sequence[Selection] = (),
     watch: bool = True,
+    notify: Sequence[str | Mapping[str, Any]] = (),
+    allow: Iterable[str] = (),
+    checkpoint: Callable[[], object] | None = None,
     explicit_steps: bool = False,
     first_step: int = 0,
     **settings: Any,
@@ -52,6 +58,12 @@ def attach(
         collections: More to record.
         watch: Start a second process that watches and tells findings on standard error. Not under
             `barograph run`, which watches anyway.
+        notify: Who else is told, as URLs or as tables with the entries of `[[notify]]`; secrets as "$NAME" or
+            "${file:PATH}". Not under `barograph run`, whose own options hold.
+        allow: Actions that may change what the training computes: "lower_lr", "skip_step".
+        checkpoint: Called in the thread that trains, between two steps, where a finding asks for a checkpoint before
+            it stops the training; may return where it was saved. Of several workers, in each. None: Barograph saves the
+            models and optimizers it knows into the run.
         explicit_steps: Steps end where the script calls `run.step()`, not where an optimizer steps.
         first_step: Number of the first step, where the script goes on from a checkpoint whose optimizer keeps no
             count: SGD keeps none, Adam does.
@@ -80,7 +92,9 @@ def attach(
         array([0, 1, 2])
     """
     _check_types(model, optimizer)
-    wanted = _settings(settings, to, config, collections)
+    allowed = actions_from("allow", allow if isinstance(allow, str) else list(allow), INTERVENTIONS)
+    wanted = _settings({**settings, **({"notify": list(notify)} if notify else {})}, to, config, collections)
+    wanted = _with(wanted, allow=tuple(dict.fromkeys((*wanted.allow, *allowed))))
     preset_named(wanted.preset)
     under_run = recording.launched()
     if under_run is not None:
@@ -88,7 +102,9 @@ def attach(
         under_run.tap.explicit_steps = under_run.tap.explicit_steps or explicit_steps
         under_run.session.first_step = first_step
         under_run.tap.ask_for(wanted.collections)
-        unused = [*settings, *(["to"] if to else []), *(["config"] if config is not None else [])]
+        _lend(under_run, wanted.allow, checkpoint)
+        unused = [*settings, *(name for name, given in (("notify", notify), ("to", to), ("config", config is not None))
+                               if given)]
         if unused:
             under_run.session.guard.report(
                 f"attach was given {', '.join(unused)} under `barograph run`, whose own options hold", outcome=""
@@ -97,9 +113,11 @@ def attach(
     if (other := recording.current()) is not None:
         # Before a place is claimed for it.
         raise AlreadyAttached(f"This process is being recorded already, to {other.url}. Close that run first.")
+    _check_watching(wanted)
     started = recording.start(_launch(wanted), only=model is not None, explicit_steps=explicit_steps)
     started.session.first_step = first_step
     _hand_over(started, model, optimizer)
+    _lend(started, wanted.allow, checkpoint)
     # A run in memory can be watched in this process alone; of several workers, one starts the watcher.
     watched = watch and _rank() in (None, 0) and not started.url.startswith("memory:")
     return AttachedRun(started, owned=True, watcher=_start_watcher(started) if watched else None)
@@ -208,7 +226,9 @@ class AttachedRun:
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             # Where nothing was recorded there is nothing to tell.
-            _await_watcher(watcher, _LAST_WORDS_SECS if self._recording.session.declared else 0.0)
+            settings = self._recording.session.settings
+            last_words = _LAST_WORDS_SECS + (settings.notify_timeout_secs if settings.notify else 0.0)
+            _await_watcher(watcher, last_words if self._recording.session.declared else 0.0)
 
     @property
     def closed(self) -> bool:
@@ -291,6 +311,33 @@ def _hand_over(recorded: Recording, model: Any, optimizer: Any) -> None:
         recorded.tap.watch_optimizer(item, label)
 
 
+def _lend(recorded: Recording, allowed: Iterable[str], checkpoint: Callable[[], object] | None) -> None:
+    recorded.session.allowed |= {str(name) for name in allowed}
+    if checkpoint is not None:
+        def save() -> str:
+            place = checkpoint()
+            return str(place) if isinstance(place, str | os.PathLike) else ""
+
+        recorded.session.save_checkpoint = save
+
+
+def _check_watching(settings: Settings) -> None:
+    """Check what the watcher will use, in the script, before anything is claimed.
+
+    Raises:
+        SettingsError: Something of it is wrong.
+    """
+    from barograph.watch.actions import asked_and_not_allowed
+
+    for action in asked_and_not_allowed(settings):
+        raise SettingsError(f"A finding is to {action}, which changes the training and which it does not allow; "
+                            f'write attach(…, allow={{"{action.replace("-", "_")}"}}).')
+    if settings.notify:
+        from barograph.watch.addressing import recipients_of
+
+        recipients_of(settings)
+
+
 def _check_types(model: Any, optimizer: Any) -> None:
     """Refuse what is no module and no optimizer, before anything is claimed or hooked.
 
@@ -348,6 +395,9 @@ def _start_watcher(recorded: Recording) -> subprocess.Popen[bytes] | None:
     settings = recorded.session.settings
     # By name: a watcher loads rules that are not installed, and writes files, only where it is told to.
     command += ["--rules", ",".join(settings.rules) or "none"]
+    if settings.notify:
+        # Not among its words, which everybody on this machine can read.
+        environment["BAROGRAPH_NOTIFY"] = json.dumps([notify_to_json(item) for item in settings.notify])
     if settings.findings_to:
         command += ["--findings-to", settings.findings_to]
     try:

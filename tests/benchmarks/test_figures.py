@@ -2,7 +2,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from benchmarks import logs, start, steps, weights
+from benchmarks import logs, notice, start, steps, weights
 from benchmarks.environments import OWN, REQUIREMENTS, TORCH
 from benchmarks.finding import latency_of
 from benchmarks.processes import KEEP_PAGES, NOWHERE, WorkerFailed, clean_environment, size_of
@@ -100,6 +100,20 @@ def test_a_script_that_never_got_there_is_a_failure_with_its_last_words():
 def test_no_finding_is_a_failure_with_the_last_words():
     with pytest.raises(WorkerFailed, match=r"no finding followed: .*all is well"):
         latency_of([(1.0, "bad step ended at 0.5"), (2.0, "all is well")])
+
+
+def test_a_notice_is_late_by_the_time_to_its_arrival():
+    opened = {"type": "org.barograph.finding.opened", "time": "1970-01-01T00:01:41+00:00"}
+    events = [(100.0, opened), (101.1, {"type": "org.barograph.action"}), (101.25, opened)]
+
+    assert notice.latency_of(["bad step ended at 100.5"], events) == {"from_opening": 0.25, "from_step": 0.75}
+
+
+def test_a_notice_that_never_came_is_a_failure_with_the_last_words():
+    with pytest.raises(WorkerFailed, match=r"no notice followed: bad step ended at 100\.5"):
+        notice.latency_of(["bad step ended at 100.5"], [])
+    with pytest.raises(WorkerFailed, match="never reached its bad step: no module named torch"):
+        notice.latency_of(["no module named torch"], [])
 
 
 def test_a_measurement_sees_one_thread_no_network_and_nobodys_home(tmp_path):

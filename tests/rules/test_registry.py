@@ -10,14 +10,24 @@ from types import ModuleType
 import pytest
 
 from barograph.errors import BadRule, SettingsError, UnknownName
+from barograph.model.actions import ActionName
 from barograph.model.finding import Severity
 from barograph.model.key import Kind
 from barograph.model.selection import Selection, every
 from barograph.model.settings import Settings
-from barograph.rules.base import Rule
+from barograph.rules.base import Rule, severity_set
 from barograph.rules.builtin import RULES
 from barograph.rules.numbers import NonFinite
-from barograph.rules.registry import GROUP, Catalog, catalog_from_entry_points, installed, needs_of, rules_from_settings
+from barograph.rules.registry import (
+    GROUP,
+    Catalog,
+    actions_by_rule,
+    catalog_from_entry_points,
+    codes_of,
+    installed,
+    needs_of,
+    rules_from_settings,
+)
 
 BUILT_IN = EntryPoint("builtin", "barograph.rules.builtin", GROUP)
 
@@ -153,3 +163,42 @@ def test_needs_are_those_of_all_rules_each_once() -> None:
     one, two = rule_class("X901", "too-loud", weights)(), rule_class("X902", "too-soft", weights)()
 
     assert needs_of([one, two]) == (weights,)
+
+
+def test_a_severity_of_the_users_own_stands_above_the_rules() -> None:
+    settings = Settings(rules=("N101",), rule_settings={"non-finite": {"severity": "note", "only_nan": True}})
+
+    (rule,) = rules_from_settings(settings)
+
+    assert (rule.severity, severity_set(rule), rule.parameters["only_nan"]) == (Severity.NOTE, Severity.NOTE, True)
+    assert NonFinite().severity is Severity.BREAKING
+    assert severity_set(NonFinite()) is None
+
+
+def test_a_rule_that_is_not_enabled_is_left_out() -> None:
+    settings = Settings(rules=("N101", "G101"), rule_settings={"G101": {"enabled": False}})
+
+    assert [rule.code for rule in rules_from_settings(settings)] == ["N101"]
+
+
+def test_actions_of_a_rule_are_read_under_whatever_name_it_goes() -> None:
+    settings = Settings(rule_settings={"NonFinite": {"actions": ["stop", "lower_lr"]}, "G101": {"actions": []}})
+
+    assert actions_by_rule(settings) == {"N101": (ActionName.STOP, ActionName.LOWER_LR), "G101": ()}
+
+
+@pytest.mark.parametrize(("table", "message"), [
+    ({"severity": "costley"}, 'rule_settings.N101.severity is "costley", which is no severity. Did you mean "costly"'),
+    ({"actions": ["stopp"]}, 'no action "stopp". Did you mean "stop"'),
+    ({"enabled": "no"}, "must be true or false"),
+])
+def test_a_wrong_word_for_a_rule_brings_up_the_nearest(table: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        rules_from_settings(Settings(rule_settings={"N101": table}))
+
+
+def test_names_stand_for_codes() -> None:
+    assert codes_of(("dead-relu", "G101"), Settings()) == {"A101", "G101"}
+    assert codes_of(("none",), Settings()) == frozenset()
+    everything = codes_of(("all",), Settings(rules=()))
+    assert codes_of(("-G101",), Settings()) == everything - {"G101"}

@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,8 +25,12 @@ from barograph.runs.scribe_line import ScribeLine
 
 if TYPE_CHECKING:
     from barograph.capture.torch_tap import TorchTap
+    from barograph.runs.scribe_messages import Asked, StopAsked
     from barograph.runs.writer import RunWriter
     from barograph.store.base import Store
+
+_CHECKPOINT_SECS = 120.0
+_CHECKPOINT_LOOK_SECS = 0.2
 
 _current: Recording | None = None
 
@@ -46,6 +51,9 @@ class Recording:
         self._launch = launch
         self.session = Session(launch.settings, launch.needs, self._open_writer, rank=_rank)
         self.tap: TorchTap = TorchTap(self.session, only=only, explicit_steps=explicit_steps)
+        self.session.attempt = launch.attempt
+        self.session.save_checkpoint = self._save_checkpoint
+        self._write_answers: Callable[[], None] = lambda: None
         self._failure: tuple[EndState, str] | None = None
         self._afterwards: Callable[[], None] = lambda: None
         self.tap.install()
@@ -55,10 +63,35 @@ class Recording:
         if not self.url.startswith("memory:"):
             return ScribeLine(
                 self.url, attempt=attempt, rank=rank.index, world_size=rank.world_size, versions=_versions(),
-                settings=settings, status=status, on_stop=self.session.request_stop,
+                settings=settings, status=status, on_stop=self._hear_stop, on_asked=self._hear,
+                reports=self.session.orders.reports,
                 on_loss=self.session.lost_some, on_trouble=self.session.guard.report,
             )
-        return _writer_in_this_process(self.session, settings, attempt, rank, status)
+        writer, self._write_answers = _writer_in_this_process(self.session, settings, attempt, rank, status)
+        return writer
+
+    def _hear_stop(self, asked: StopAsked) -> None:
+        self.session.request_stop(asked.reason, asked.after_steps, finding_id=asked.finding_id,
+                                  checkpoint=asked.checkpoint)
+
+    def _hear(self, asked: Asked) -> None:
+        self.session.orders.hear(asked.request, asked.after_steps)
+
+    def _save_checkpoint(self) -> str:
+        """Save what is known of this training into its run; return where."""
+        from barograph.capture.torch_checkpoint import save
+        from barograph.store.urls import store_from_url
+
+        rank = _rank()
+        store = store_from_url(self.url)
+        if rank.index:
+            # Replicas are the same, and one is saved by the first; it must not be ended meanwhile.
+            wait_for_checkpoint(store, self._launch.attempt, self.session.steps_made)
+            return ""
+        who = "r0" if rank.index is not None else f"pid{os.getpid()}"
+        name = save(store, self.tap.names, self.tap.optimizers, attempt=self._launch.attempt,
+                    steps=self.session.steps_made, who=who)
+        return f"{self.url.rstrip('/')}/{name}"
 
     def failed(self, kind: type[BaseException], error: BaseException | None) -> None:
         """Note with what exception the script ends."""
@@ -82,6 +115,7 @@ class Recording:
             state, reason = EndState.STOPPED, self.session.stopped_by + CAUGHT
         try:
             self.session.close(state, reason)
+            self._write_answers()
         finally:
             self.tap.remove()
             if _current is self:
@@ -95,10 +129,11 @@ class Recording:
 
 def _writer_in_this_process(
     session: Session, settings: Settings, attempt: int, rank: Rank, status: Callable[[], Heartbeat]
-) -> RunWriter:
-    """Return a writer with a thread of its own, for a run in memory, which no other process could write."""
+) -> tuple[RunWriter, Callable[[], None]]:
+    """Return a writer with a thread of its own, for a run in memory, which no other process could write; and what
+    writes the answers to requests."""
     from barograph.runs.claim import claim_worker
-    from barograph.runs.control import read_stop
+    from barograph.runs.control import Requests, answer
     from barograph.runs.sampling import sampler_for
     from barograph.runs.writer import RunWriter
     from barograph.store.urls import store_from_url
@@ -108,14 +143,47 @@ def _writer_in_this_process(
         store, attempt=attempt, rank=rank.index, world_size=rank.world_size, clock=SystemClock(), versions=_versions()
     )
 
-    def look_for_stop(store: Store) -> None:
-        request = read_stop(store, attempt=worker.attempt)
-        if request is not None:
-            session.request_stop(request.reason)
+    requests = Requests(worker.attempt, worker.name)
 
     hz = settings.machine_hz
     sampler = functools.partial(sampler_for, worker, hz=hz, clock=SystemClock()) if hz else None
-    return RunWriter(store, worker, settings=settings, status=status, on_control=look_for_stop, sampler=sampler)
+
+    def write_answers() -> None:
+        for done in session.orders.reports():
+            answer(store, replace(done, worker=worker.name))
+
+    def look_for_requests(store: Store) -> None:
+        write_answers()
+        stop, asked = requests.look(store)
+        if stop is not None:
+            session.request_stop(stop.reason, finding_id=stop.finding_id, checkpoint=stop.checkpoint)
+        for request in asked:
+            session.orders.hear(request)
+
+    writer = RunWriter(
+        store, worker, settings=settings, status=status, on_control=look_for_requests, sampler=sampler
+    )
+    return writer, write_answers
+
+
+def wait_for_checkpoint(store: Store, attempt: int, steps: int, timeout_secs: float = _CHECKPOINT_SECS) -> None:
+    """Return once the first worker has saved its checkpoint of these steps.
+
+    Raises:
+        NotDone: It has not in that time.
+    """
+    from barograph.capture.orders import NotDone
+    from barograph.runs.control import STOP, read_answers
+    from barograph.runs.layout import CHECKPOINTS
+
+    deadline = time.monotonic() + timeout_secs
+    while time.monotonic() < deadline:
+        if any(item.name == f"{CHECKPOINTS}/{attempt:04d}-{steps:08d}-r0.json" for item in store.list(CHECKPOINTS)):
+            return
+        if any(done.action == STOP and done.worker == "r0" for done in read_answers(store, attempt=attempt).values()):
+            raise NotDone("the first worker saved none")
+        time.sleep(_CHECKPOINT_LOOK_SECS)
+    raise NotDone(f"the first worker saved none within {timeout_secs:g} s")
 
 
 def current() -> Recording | None:

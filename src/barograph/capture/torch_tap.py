@@ -22,6 +22,7 @@ from barograph.capture.session import Session
 from barograph.capture.torch_data import DataTap
 from barograph.capture.torch_door import Door, entry_point
 from barograph.capture.torch_facts import FactTap
+from barograph.capture.torch_hands import TorchHands
 from barograph.capture.torch_losses import TOTAL, LossTap
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.capture.torch_optimizers import Entry, OptimizerBook, steps_loaded
@@ -73,10 +74,12 @@ class TorchTap:
         self._optimizer_handles: list[Any] = []
         self._place = self.door.place
         self._stepping = Stepping()
+        self._hands = TorchHands(session, self.optimizers)
         self._forward_seen = False
         self._times = session.times
         self._hears_evaluation = False
         self._refused = False
+        self._withheld = False
         session.before_close(self._flush)
 
     # Coming and going
@@ -384,9 +387,18 @@ class TorchTap:
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling() or not self._stepping.begins(optimizer):
             return
+        if self._hands.withholds:
+            self._allowance.wake()
         if not (self._allowance.dormant or self.explicit_steps):
             self._before_step(optimizer, args, kwargs)
             self._times.optimizer.begins()
+        if self._hands.withholds:
+            self._withhold(optimizer, args, kwargs)
+
+    @entry_point("withholding an update")
+    def _withhold(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self._only or self._is_watched(optimizer):
+            self._hands.before_update(optimizer, closure=_has_closure(args, kwargs))
 
     @entry_point("reading gradients before a step")
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -410,7 +422,12 @@ class TorchTap:
             self._parameters.keep_weights(entry, mask)
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if torch.compiler.is_compiling() or not self._stepping.ended(optimizer) or self.explicit_steps:
+        if torch.compiler.is_compiling() or not self._stepping.ended(optimizer):
+            return
+        self._withheld = False
+        if self._hands.hides:
+            self._give_back(optimizer)
+        if self.explicit_steps:
             return
         # Who listened to an evaluation has to stop listening, before steps are passed over again.
         busy = self._hears_evaluation or self._phase.evaluates
@@ -422,6 +439,10 @@ class TorchTap:
             self._times.optimizer.ended()
             self._after_step(optimizer, args, kwargs)
         self.session.raise_if_stopped()
+
+    @entry_point("giving gradients back")
+    def _give_back(self, optimizer: Any) -> None:
+        self._withheld = self._hands.after_update(optimizer)
 
     @entry_point("counting a step")
     def _pass(self, optimizer: Any) -> None:
@@ -449,7 +470,7 @@ class TorchTap:
             self._facts.step_ended(entry, mask)
         finally:
             # A step of which something could not be read is a step all the same.
-            self._end(entry, skipped=_was_skipped(optimizer))
+            self._end(entry, skipped=self._withheld or _was_skipped(optimizer))
 
     @entry_point("ending a step")
     def end_explicit_step(self, loss: Any = None) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from barograph.errors import SettingsError
+from barograph.model.actions import INTERVENTIONS
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
 
@@ -19,7 +21,8 @@ def settings_from_options(options: Mapping[str, Any], config: str | None) -> Set
     """Return the settings: those typed, on top of those of the file, on top of the defaults.
 
     Args:
-        options: Name of a setting to what was typed; None where nothing was.
+        options: Name of a setting to what was typed; None where nothing was. `notify`, `allow`, `rule_settings` and
+            `action_settings` add to what the file says.
         config: Path of a TOML file; None: `barograph.toml`, if there is one here.
 
     Raises:
@@ -28,7 +31,58 @@ def settings_from_options(options: Mapping[str, Any], config: str | None) -> Set
     base = Settings()
     if config is not None or Path(DEFAULT_CONFIG).is_file():
         base = settings_from_file(config or DEFAULT_CONFIG)
-    return settings_from_mapping({name: value for name, value in options.items() if value is not None}, base=base)
+    return on_top_of(base, options)
+
+
+def on_top_of(base: Settings, options: Mapping[str, Any]) -> Settings:
+    """Return the settings with what was typed on top; None: nothing was. See `settings_from_options`.
+
+    Raises:
+        SettingsError: Something is wrong with one of them.
+    """
+    typed = {name: value for name, value in options.items() if value is not None}
+    if "notify" in typed:
+        typed["notify"] = [*base.notify, *typed["notify"]]
+    if "allow" in typed:
+        typed["allow"] = [*base.allow, *typed["allow"]]
+    for name, known in (("rule_settings", base.rule_settings), ("action_settings", base.action_settings.to_json())):
+        if name in typed:
+            tables = typed[name]
+            typed[name] = {entry: {**known.get(entry, {}), **tables.get(entry, {})} for entry in {**known, **tables}}
+    return settings_from_mapping(typed, base=base)
+
+
+def tables_set(texts: Sequence[str] | None) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the tables `rule_settings` and `action_settings` that options `--set NAME.PARAMETER=VALUE` say.
+
+    Args:
+        texts: What was typed. A value is read as in a TOML file; what is none there is a text.
+
+    Raises:
+        SettingsError: One of them has no such form.
+
+    Example:
+        >>> tables_set(["G101.threshold=1e-4", "G101.severity=note"])
+        {'rule_settings': {'G101': {'threshold': 0.0001, 'severity': 'note'}}}
+        >>> tables_set(["lower-lr.factor=0.1"])
+        {'action_settings': {'lower-lr': {'factor': 0.1}}}
+    """
+    tables: dict[str, dict[str, dict[str, Any]]] = {}
+    for text in texts or ():
+        left, equals, value = text.partition("=")
+        name, dot, parameter = left.strip().rpartition(".")
+        if not (equals and dot and name and parameter):
+            raise SettingsError(f'--set is "{text}"; write RULE.PARAMETER=VALUE, as in G101.patience=5.')
+        kind = "action_settings" if name.replace("_", "-") in INTERVENTIONS else "rule_settings"
+        tables.setdefault(kind, {}).setdefault(name, {})[parameter] = _value(value.strip())
+    return tables
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 def listed(text: str | None) -> list[str] | None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from barograph.capture.presets import preset_named
 from barograph.cli.child import Child, check_command, end_like
-from barograph.cli.options import listed, replaced, settings_from_options, whole_path
+from barograph.cli.options import listed, replaced, settings_from_options, tables_set, whole_path
 from barograph.errors import SettingsError
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
-from barograph.rules.registry import needs_of, rules_from_settings
+from barograph.model.settings import Settings
+from barograph.rules.registry import actions_by_rule, needs_of, rules_from_settings
 from barograph.runs.claim import claim_run
 from barograph.runs.places import new_manifest, new_place
 from barograph.store.urls import store_from_url
+
+if TYPE_CHECKING:
+    from barograph.watch.recipient import Recipient
 
 CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
@@ -36,7 +41,23 @@ def command(
     ] = None,
     on_finding: Annotated[
         str | None,
-        typer.Option(help="notify: tell. stop: also stop training at the first finding that is costly or breaking."),
+        typer.Option(help="notify: tell. stop: also stop training at the first finding that is costly or breaking. "
+                          "checkpoint-then-stop, lower-lr, skip-step: do that."),
+    ] = None,
+    allow: Annotated[
+        str | None, typer.Option(help="Actions that may change what the training computes: lower-lr, skip-step.")
+    ] = None,
+    notify: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Also tell of findings there: https://… gets a CloudEvent; mailto://…, "
+                                         "slack://… and the like go through Apprise; command:./tell.sh is run. Secrets "
+                                         "as $NAME or ${file:PATH}. May be given several times."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="RULE.PARAMETER=VALUE",
+                     help="Set a parameter of a rule, or its severity, actions or enabled: G101.patience=5, "
+                          "overfit.severity=note, lower-lr.factor=0.1. May be given several times."),
     ] = None,
     budget: Annotated[
         str | None,
@@ -76,10 +97,13 @@ def command(
 
       barograph run --on-finding stop --to runs/first train.py
 
+      barograph run --notify '$OPS_HOOK' --set dead-relu.actions=stop train.py
+
       barograph run torchrun --nproc-per-node 2 train.py
     """
     typed = {"to": to, "rules": listed(rules), "on_finding": on_finding, "budget": budget, "preset": preset,
-             "strict": strict, "findings_to": findings_to}
+             "strict": strict, "findings_to": findings_to, "allow": listed(allow), "notify": notify or None,
+             **tables_set(set_)}
     settings = settings_from_options(typed, config)
     if settings.to.startswith("memory:"):
         raise SettingsError("A run in memory lives in one process, and this would be two; give --to a directory or "
@@ -90,15 +114,27 @@ def command(
     # The whole place, since the script may change its directory.
     settings = replaced(settings, to=store.url, findings_to=whole_path(settings.findings_to))
     chosen = rules_from_settings(settings)
+    actions_by_rule(settings)
+    recipients = recipients_for(settings)
     claim = claim_run(store, new_manifest(settings, command=tuple(command), clock=SystemClock()), clock=SystemClock())
     with Child(command, Launch(settings, claim.attempt, needs_of(chosen))) as child:
         # What watches is loaded now, while the child starts: nothing of it is needed before.
         from barograph.cli.supervision import Supervision
 
-        supervision = Supervision(store, chosen, settings, claim.attempt, live=live, as_json=as_json)
+        supervision = Supervision(store, chosen, settings, claim.attempt, live=live, as_json=as_json,
+                                  recipients=recipients)
         child.wait()
     supervision.close(child.exit_code)
     end_like(supervision.exit_code(child.exit_code))
+
+
+def recipients_for(settings: Settings) -> Mapping[str, Recipient]:
+    """Return all who are to be told, checked before anything starts; nothing of it is loaded where nobody is."""
+    if not settings.notify:
+        return {}
+    from barograph.watch.addressing import recipients_of
+
+    return recipients_of(settings)
 
 
 def _program(command: list[str]) -> str:

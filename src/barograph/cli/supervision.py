@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO, cast
 
@@ -25,11 +26,13 @@ from barograph.rules.base import Rule
 from barograph.runs.claim import workers_of
 from barograph.runs.vitals import SETTLE_SECS, heartbeat_of
 from barograph.store.base import Store
-from barograph.watch.actions import Stop
+from barograph.watch.actions import actions_from_settings, asked_and_not_allowed
+from barograph.watch.addressing import post_of
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.lasting_stream import LastingStream
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Notifier
+from barograph.watch.recipient import Recipient
 from barograph.watch.summary import RunSummary, summary_of
 from barograph.watch.terminal import TerminalNotifier
 
@@ -47,14 +50,19 @@ class Supervision:
         attempt: Which life of the run.
         live: Draw the state at the bottom of the terminal, where standard error is one.
         as_json: Tell the summary as JSON, and nothing else on standard error.
+        recipients: Who else is told.
     """
 
     def __init__(
-        self, store: Store, rules: tuple[Rule, ...], settings: Settings, attempt: int, *, live: bool, as_json: bool
+        self, store: Store, rules: tuple[Rule, ...], settings: Settings, attempt: int, *, live: bool, as_json: bool,
+        recipients: Mapping[str, Recipient] | None = None,
     ) -> None:
         self._store = store
         self._rules = rules
-        self._actions = [Stop()] if settings.on_finding == "stop" else []
+        self._actions = actions_from_settings(settings)
+        self._expected = settings.collections
+        self._post = post_of(settings, store.url, recipients=recipients or {})
+        self._post_secs = settings.notify_timeout_secs if self._post else 0.0
         self._patience_secs = settings.close_timeout_secs + SETTLE_SECS
         self._attempt = attempt
         self._as_json = as_json
@@ -64,6 +72,9 @@ class Supervision:
         self._told: dict[str, None] = {}
         self._summary: RunSummary | None = None
         self._over = threading.Event()
+        for name in asked_and_not_allowed(settings):
+            self._tell(f"{name} is asked for, and is done only where the training allows it: --allow {name} here, or "
+                       f'attach(…, allow={{"{name.replace("-", "_")}"}}) in the script')
         if self._view:
             self._view.open()
         self._thread = threading.Thread(target=self._run, name="barograph-watch", daemon=True)
@@ -78,7 +89,7 @@ class Supervision:
         self._over.set()
         try:
             # A little longer than the thread itself allows, since it looks at the time between two requests.
-            self._thread.join(self._patience_secs + 1)
+            self._thread.join(self._patience_secs + self._post_secs + 1)
         except KeyboardInterrupt:
             self._tell("not watched to its end, since it was interrupted")
         if self._view:
@@ -136,7 +147,8 @@ class Supervision:
 
     def _watcher(self) -> Watcher | None:
         try:
-            return Watcher(self._store, self._rules, notifiers=self._notifiers, actions=self._actions)
+            return Watcher(self._store, self._rules, notifiers=self._notifiers, actions=self._actions,
+                           post=self._post, expected=self._expected)
         except StoreError as error:
             self._tell(f"cannot watch this run yet; trying again. {error}")
             return None

@@ -17,7 +17,20 @@ def command(
     on_finding: Annotated[
         str | None,
         typer.Option(help="notify: tell. stop: also stop training at the first finding that is costly or breaking. "
-                          "Default: as the run was started."),
+                          "checkpoint-then-stop, lower-lr, skip-step: do that. Of a run that is over it is said what "
+                          "would have been done. Default: as the run was started."),
+    ] = None,
+    notify: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Also tell of findings there: https://… gets a CloudEvent; mailto://…, "
+                                         "slack://… and the like go through Apprise; command:./tell.sh is run. Secrets "
+                                         "as $NAME or ${file:PATH}. May be given several times."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="RULE.PARAMETER=VALUE",
+                     help="Set a parameter of a rule, or its severity, actions or enabled: G101.patience=5, "
+                          "overfit.severity=note, lower-lr.factor=0.1. May be given several times."),
     ] = None,
     findings_to: Annotated[
         str | None,
@@ -33,8 +46,9 @@ def command(
     ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin at the first step and leave nothing in the run: for a look with "
-                                           "other rules, or where the run may not be written. It stops no training "
-                                           "unless --on-finding stop is typed.")
+                                           "other rules, or where the run may not be written. It meddles with "
+                                           "no training unless --on-finding is typed, and says what it would have "
+                                           "done.")
     ] = False,
     brief: Annotated[
         bool, typer.Option("--brief", help="Findings and the summary only. For a watcher that runs beside a training: "
@@ -58,13 +72,16 @@ def command(
       barograph watch s3://bucket/runs/first --on-finding stop
 
       barograph watch runs/first --rules dead-relu,overfit --fresh
+
+      barograph watch runs/first --set overfit.patience=3 --notify 'command:./tell.sh'
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.options import listed
     from barograph.cli.watching import Options, watch_run
 
     options = Options(
-        listed(rules), on_finding, findings_to, config, once=once, fresh=fresh, brief=brief, as_json=as_json
+        listed(rules), on_finding, findings_to, config, once=once, fresh=fresh, brief=brief, as_json=as_json,
+        notify=tuple(notify or ()), set_=tuple(set_ or ()),
     )
     if watch_run(run, options):
         raise typer.Exit(EXIT_INTERRUPTED)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -18,17 +21,19 @@ from barograph.cli.figures import count
 from barograph.cli.interrupts import Interrupts
 from barograph.cli.live import line_of, status
 from barograph.cli.opening import run_at
-from barograph.cli.options import replaced, whole_path
+from barograph.cli.options import on_top_of, replaced, tables_set, whole_path
 from barograph.cli.printing import Printer, console_on
-from barograph.errors import StoreError
+from barograph.errors import SettingsError, StoreError
 from barograph.model.finding import FindingState
 from barograph.model.manifest import Heartbeat
+from barograph.model.selection import Selection
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
 from barograph.rules.registry import installed_alone, rules_from_settings
 from barograph.runs.reader import Run
 from barograph.runs.roster import Standing
-from barograph.watch.actions import Stop
+from barograph.watch.actions import actions_from_settings
+from barograph.watch.addressing import post_of
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Event, Notice, Notifier
@@ -41,7 +46,7 @@ _LOOK_SECS = 2.0
 _SPINNER_WIDTH = 3
 """Columns of the sign that turns, of its gap, and one that stays free."""
 
-_JUDGED = ("rules", "rule_settings", "on_finding")
+_JUDGED = ("rules", "rule_settings", "on_finding", "allow", "action_settings")
 """Settings that concern watching; the others are of the recording, and may be a newer Barograph's."""
 
 
@@ -58,6 +63,8 @@ class Options:
         fresh: Begin at the first step and leave nothing in the run.
         brief: Tell findings and the summary only, and leave interrupts to the training beside.
         as_json: Print the summary as JSON.
+        notify: URLs of those who are told, too.
+        set_: What is set of rules and actions, as typed.
     """
 
     rules: list[str] | None = None
@@ -68,6 +75,8 @@ class Options:
     fresh: bool = False
     brief: bool = False
     as_json: bool = False
+    notify: tuple[str, ...] = ()
+    set_: tuple[str, ...] = ()
 
 
 def watch_run(place: str, options: Options, *, wait: Callable[[float], object] = time.sleep) -> bool:
@@ -100,18 +109,36 @@ def settings_for(run: Run, options: Options) -> tuple[Settings, tuple[str, ...]]
     theirs = settings_from_mapping({
         name: value for name, value in run.manifest.settings.items() if name in _JUDGED
     })
-    typed = {name: value for name, value in (
-        ("rules", options.rules), ("on_finding", options.on_finding), ("findings_to", options.findings_to),
-    ) if value is not None}
+    typed: dict[str, Any] = {
+        "rules": options.rules, "on_finding": options.on_finding, "findings_to": options.findings_to,
+        "notify": [*options.notify, *_handed_over()] or None, **tables_set(options.set_),
+    }
 
-    def on_top_of(base: Settings) -> Settings:
+    def with_ours(base: Settings) -> Settings:
         asked = settings_from_file(options.config, base=base) if options.config is not None else base
-        return settings_from_mapping(typed, base=asked)
+        return on_top_of(asked, typed)
 
     # First without the run's: what is there then is what the user asks for.
-    asked_for = on_top_of(replaced(theirs, rules=(), rule_settings={})).rules
+    asked_for = with_ours(replaced(theirs, rules=(), rule_settings={})).rules
     trusted, not_used = installed_alone(theirs, besides=asked_for)
-    return on_top_of(trusted), () if asked_for else not_used
+    return with_ours(trusted), () if asked_for else not_used
+
+
+def _collections_of(run: Run) -> tuple[Selection, ...]:
+    """Return the collections that the run was recorded with; none where a newer Barograph wrote them its own way."""
+    try:
+        return settings_from_mapping({"collections": run.manifest.settings.get("collections", {})}).collections
+    except SettingsError:
+        return ()
+
+
+def _handed_over() -> list[dict[str, Any]]:
+    """Return whom `attach` has its watcher tell: by the environment, since the list of processes is everybody's."""
+    text = os.environ.get("BAROGRAPH_NOTIFY", "")
+    try:
+        return list(json.loads(text)) if text else []
+    except ValueError:
+        raise SettingsError("BAROGRAPH_NOTIFY is not what `attach` writes; it is not for people.") from None
 
 
 class _Watching:
@@ -133,12 +160,12 @@ class _Watching:
         notifiers: list[Notifier] = [self._notifier]
         if settings.findings_to:
             notifiers.append(FileNotifier(Path(whole_path(settings.findings_to)), run.url))
-        # A look that leaves nothing behind must not end a training, unless just that is asked for.
-        may_stop = settings.on_finding == "stop" and (options.on_finding == "stop" or not options.fresh)
+        # A look that leaves nothing behind must not meddle with a training, unless just that is asked for.
+        dry = options.fresh and options.on_finding is None
         self._watcher = Watcher(
-            run.store, rules_from_settings(settings), notifiers=notifiers,
-            actions=[Stop()] if may_stop else [], record=not options.fresh,
-            patient=not options.once,
+            run.store, rules_from_settings(settings), notifiers=notifiers, post=post_of(settings, run.url),
+            actions=actions_from_settings(settings), dry=dry, expected=_collections_of(run),
+            record=not options.fresh, patient=not options.once,
         )
 
     def follow(self) -> bool:

@@ -8,9 +8,18 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from barograph.errors import SettingsError, UnknownName, nearest
+from barograph.model.actions import (
+    INTERVENTIONS,
+    ActionName,
+    ActionSettings,
+    action_settings_from_mapping,
+    actions_from,
+)
 from barograph.model.key import kind_from_name
+from barograph.model.notify import Notify, notify_from
 from barograph.model.selection import Histogram, Schedule, Selection
 from barograph.model.step import Mode
+from barograph.model.units import bytes_from, seconds_from
 
 MOST_HZ = 10.0
 """The writer looks ten times a second what is due."""
@@ -24,13 +33,18 @@ class Settings:
         to: Where the run is kept: a directory or a URL (`s3://bucket/prefix`). "" picks a new place below
             `barograph-runs/`.
         rules: Codes or names of the rules to watch with; ("all",): every one.
-        on_finding: "notify" tells; "stop" also stops training at the first finding that is costly or worse.
+        on_finding: "notify" tells; the name of an action (see `ActionName`) also does it at a finding that is
+            costly or worse.
+        allow: Actions that change what the training computes and that it allows, of `INTERVENTIONS`.
+        action_settings: How actions are done.
+        notify: Who is told, beside the terminal. Never written into a run.
+        notify_timeout_secs: Longest time the end of the watching waits for notices that are on their way.
         findings_to: File that what is told of findings is appended to, one line of JSON for each event; "": none.
         budget: Greatest share of the training time that capture may cost; None: no limit, the schedules
             are kept as written.
         preset: What to record: see `capture.presets`.
         collections: More to record, by name.
-        rule_settings: Rule code or name to its parameters.
+        rule_settings: Rule code or name to its parameters, and to `severity`, `actions` and `enabled`.
         strict: An error of ours is raised in the script. Without: one warning, and training goes on.
         flush_secs: Longest time a recorded step waits before it is published.
         queue_bytes: Memory the records that wait may take; beyond it whole steps are dropped and counted.
@@ -43,6 +57,10 @@ class Settings:
     to: str = ""
     rules: tuple[str, ...] = ("all",)
     on_finding: str = "notify"
+    allow: tuple[ActionName, ...] = ()
+    action_settings: ActionSettings = field(default_factory=ActionSettings)
+    notify: tuple[Notify, ...] = ()
+    notify_timeout_secs: float = 10.0
     findings_to: str = ""
     budget: float | None = 0.01
     preset: str = "standard"
@@ -57,7 +75,7 @@ class Settings:
     machine_hz: float = 2.0
 
     def __post_init__(self) -> None:
-        _check_choice("on_finding", self.on_finding, ("notify", "stop"))
+        _check_choice("on_finding", self.on_finding, ("notify", *ActionName))
         if self.budget is not None:
             _check_number("budget", self.budget, above=0.0, at_most=1.0)
         _check_number("flush_secs", self.flush_secs, above=0.0)
@@ -65,13 +83,17 @@ class Settings:
         _check_number("queue_bytes", self.queue_bytes, above=0)
         if self.machine_hz != 0:
             _check_number("machine_hz", self.machine_hz, above=0.0, at_most=MOST_HZ)
+        _check_number("notify_timeout_secs", self.notify_timeout_secs, above=0.0)
         for name in ("keep_last", "max_bytes"):
             if getattr(self, name) is not None:
                 _check_number(name, getattr(self, name), above=0)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data that `settings_from_mapping` reads back."""
+        """Return it as plain JSON data that `settings_from_mapping` reads back, but for `notify`, which is left out."""
         data = asdict(self)
+        del data["notify"]
+        data["allow"] = [str(item) for item in self.allow]
+        data["action_settings"] = self.action_settings.to_json()
         data["budget"] = "off" if self.budget is None else self.budget
         data["rules"] = list(self.rules)
         data["collections"] = {item.name: selection_to_json(item) for item in self.collections}
@@ -227,6 +249,27 @@ def _optional_whole(name: str, value: Any) -> int | None:
     return None if value is None else _whole(name, value)
 
 
+def _optional_bytes(name: str, value: Any) -> int | None:
+    return None if value is None else bytes_from(name, value)
+
+
+def _on_finding(name: str, value: Any) -> str:
+    return _text(name, value).replace("_", "-")
+
+
+def _allow(name: str, value: Any) -> tuple[ActionName, ...]:
+    return actions_from(name, value, INTERVENTIONS)
+
+
+def _action_settings(name: str, value: Any) -> ActionSettings:
+    return value if isinstance(value, ActionSettings) else action_settings_from_mapping(value)
+
+
+def _notify(name: str, value: Any) -> tuple[Notify, ...]:
+    entries = value if isinstance(value, list | tuple) else [value]
+    return tuple(notify_from(entry) for entry in entries)
+
+
 def _collections(name: str, value: Any) -> tuple[Selection, ...]:
     if not isinstance(value, Mapping):
         raise SettingsError(f"{name} must be tables, as in [collections.biases].")
@@ -240,7 +283,9 @@ def _rule_settings(name: str, value: Any) -> Mapping[str, Mapping[str, Any]]:
 
 
 _READERS: Mapping[str, Any] = {
-    "to": _text, "rules": _texts, "on_finding": _text, "findings_to": _text, "preset": _text, "strict": _truth,
-    "budget": _budget, "queue_bytes": _whole, "keep_last": _optional_whole, "max_bytes": _optional_whole,
+    "to": _text, "rules": _texts, "on_finding": _on_finding, "findings_to": _text, "preset": _text, "strict": _truth,
+    "budget": _budget, "queue_bytes": bytes_from, "keep_last": _optional_whole, "max_bytes": _optional_bytes,
+    "flush_secs": seconds_from, "close_timeout_secs": seconds_from, "notify_timeout_secs": seconds_from,
+    "allow": _allow, "action_settings": _action_settings, "notify": _notify,
     "collections": _collections, "rule_settings": _rule_settings,
 }

@@ -7,6 +7,7 @@ replay are one thing, a restarted watcher goes on where it was, and a test of a 
 
 from __future__ import annotations
 
+import copy
 import math
 import types
 import typing
@@ -138,6 +139,29 @@ class Rule(ABC):
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
+RESERVED = ("severity", "actions", "enabled")
+"""What the user sets of every rule beside its parameters; no parameter may be called so."""
+
+
+def with_severity(rule: Rule, severity: Severity) -> Rule:
+    """Return the rule with a severity that the user gives it, whatever the rule would say of a symptom.
+
+    Example:
+        >>> from barograph.rules.numbers import NonFinite
+        >>> with_severity(NonFinite(), Severity.NOTE).severity
+        <Severity.NOTE: 'note'>
+    """
+    changed = copy.copy(rule)
+    # On the object, above the class's own; `severity_set` tells the two apart.
+    object.__setattr__(changed, "severity", severity)
+    return changed
+
+
+def severity_set(rule: Rule) -> Severity | None:
+    """Return the severity that the user gave the rule; None: it has its own."""
+    return vars(rule).get("severity")
+
+
 def rule_with(rule_class: type[Rule], values: Mapping[str, Any]) -> Rule:
     """Return the rule with these parameters, as a TOML or JSON table says them.
 
@@ -176,6 +200,9 @@ def check_rule_class(candidate: object) -> type[Rule]:
     if not isinstance(candidate.severity, Severity):
         raise BadRule(f"{title}.severity is {candidate.severity!r}; it must be one of "
                       f"{', '.join(f'Severity.{item.name}' for item in Severity)}.")
+    reserved = [name for name in _own_parameters(candidate) if name in RESERVED]
+    if reserved:
+        raise BadRule(f"{title} has a parameter {reserved[0]}, which users set of every rule; call it otherwise.")
     missing: frozenset[str] = getattr(candidate, "__abstractmethods__", frozenset())
     if missing:
         raise BadRule(f"{title} does not say {' and '.join(sorted(missing))}; every rule does.")

@@ -10,16 +10,18 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any
 
-from barograph.errors import BadRule, BarographError, UnknownName, nearest
+from barograph.errors import BadRule, BarographError, SettingsError, UnknownName, nearest
+from barograph.model.actions import ActionName, actions_from
+from barograph.model.notify import severity_from
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
-from barograph.rules.base import Rule, check_rule_class, rule_with
+from barograph.rules.base import RESERVED, Rule, check_rule_class, rule_with, with_severity
 
 GROUP = "barograph.rules"
 """Group of entry points. Each names a module, or an iterable of rule classes."""
@@ -106,7 +108,7 @@ def rules_from_settings(settings: Settings, *, catalog: Catalog | None = None) -
     for none, and "-NAME" takes one away.
 
     Raises:
-        UnknownName: A rule or a parameter does not exist; the message says the nearest.
+        UnknownName: A rule, a parameter, a severity or an action does not exist; the message says the nearest.
         SettingsError: A parameter has the wrong type or is out of range.
         BadRule: `module:Class` leads to no rule, or to one whose code is taken.
 
@@ -115,8 +117,65 @@ def rules_from_settings(settings: Settings, *, catalog: Catalog | None = None) -
         ['non-finite']
     """
     known = catalog or installed()
+    chosen = _chosen(settings.rules, known)
+    tables = _tables(settings, chosen, known)
+    rules = []
+    for code in sorted(chosen):
+        table = tables.get(code, {})
+        if table.get("enabled") is False:
+            continue
+        rule = rule_with(chosen[code], {name: value for name, value in table.items() if name not in RESERVED})
+        rules.append(with_severity(rule, table["severity"]) if "severity" in table else rule)
+    return tuple(rules)
+
+
+def actions_by_rule(settings: Settings, *, catalog: Catalog | None = None) -> dict[str, tuple[ActionName, ...]]:
+    """Return the code of each rule that has actions of its own to these; () for a rule that is to have none.
+
+    Raises:
+        As `rules_from_settings`.
+
+    Example:
+        >>> actions_by_rule(Settings(rule_settings={"non-finite": {"actions": ["stop"]}}))
+        {'N101': (<ActionName.STOP: 'stop'>,)}
+    """
+    known = catalog or installed()
+    tables = _tables(settings, _chosen(settings.rules, known), known)
+    return {code: table["actions"] for code, table in tables.items() if "actions" in table}
+
+
+def codes_of(names: Iterable[str], settings: Settings, *, catalog: Catalog | None = None) -> frozenset[str]:
+    """Return the codes of the rules that names stand for, among those that the settings may watch with.
+
+    Args:
+        names: Codes and names; "all", "none", and "-NAME" to take one away.
+        settings: Their own rules are known, too.
+        catalog: None: the rules that are installed.
+
+    Raises:
+        UnknownName: A rule does not exist; the message says the nearest.
+
+    Example:
+        >>> sorted(codes_of(("N101", "dead-relu"), Settings()))
+        ['A101', 'N101']
+    """
+    known = catalog or installed()
+    chosen = _chosen(settings.rules, known)
+    everything = {item.code for item in (*known.classes, *chosen.values())}
+    found: set[str] = set()
+    entries = tuple(names)
+    for name in entries if not entries or not entries[0].startswith("-") else ("all", *entries):
+        if name == "all":
+            found |= everything
+        elif name != "none":
+            code = (_named(name.removeprefix("-"), chosen) or known.named(name.removeprefix("-"))).code
+            found = found - {code} if name.startswith("-") else found | {code}
+    return frozenset(found)
+
+
+def _chosen(names: Iterable[str], known: Catalog) -> dict[str, type[Rule]]:
     chosen: dict[str, type[Rule]] = {}
-    for name in settings.rules:
+    for name in names:
         if name == "all":
             chosen.update({rule_class.code: rule_class for rule_class in known.classes})
         elif name.startswith("-"):
@@ -125,11 +184,31 @@ def rules_from_settings(settings: Settings, *, catalog: Catalog | None = None) -
             rule_class = known.named(name)
             if chosen.setdefault(rule_class.code, rule_class) is not rule_class:
                 raise _taken(name, chosen[rule_class.code])
-    values: dict[str, dict[str, Any]] = {}
+    return chosen
+
+
+def _named(name: str, chosen: Mapping[str, type[Rule]]) -> type[Rule] | None:
+    return next((item for item in chosen.values() if name in (item.code, item.name, item.__name__)), None)
+
+
+def _tables(settings: Settings, chosen: Mapping[str, type[Rule]], known: Catalog) -> dict[str, dict[str, Any]]:
+    """Return the code of each rule that something is set of to what is, with what is reserved read and checked."""
+    tables: dict[str, dict[str, Any]] = {}
     for name, table in settings.rule_settings.items():
-        mine = next((item for item in chosen.values() if name in (item.code, item.name, item.__name__)), None)
-        values.setdefault((mine or known.named(name)).code, {}).update(table)
-    return tuple(rule_with(chosen[code], values.get(code, {})) for code in sorted(chosen))
+        code = (_named(name, chosen) or known.named(name)).code
+        tables.setdefault(code, {}).update(_with_reserved(f"rule_settings.{name}", table))
+    return tables
+
+
+def _with_reserved(where: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    read = dict(table)
+    if "severity" in read:
+        read["severity"] = severity_from(f"{where}.severity", read["severity"])
+    if "actions" in read:
+        read["actions"] = actions_from(f"{where}.actions", read["actions"])
+    if not isinstance(read.get("enabled", True), bool):
+        raise SettingsError(f"{where}.enabled is {read['enabled']!r}; it must be true or false.")
+    return read
 
 
 def installed_alone(

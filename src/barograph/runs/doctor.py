@@ -15,7 +15,17 @@ from barograph.model.clock import Clock, SystemClock
 from barograph.model.step import Mode
 from barograph.runs.events import all_rows
 from barograph.runs.gaps import beyond_last
-from barograph.runs.layout import CONTROL, FINDINGS, MANIFEST, RETENTION, WATCH, ChunkName, TensorsName, paper_name
+from barograph.runs.layout import (
+    CHECKPOINTS,
+    CONTROL,
+    FINDINGS,
+    MANIFEST,
+    RETENTION,
+    WATCH,
+    ChunkName,
+    TensorsName,
+    paper_name,
+)
 from barograph.runs.origin import open_published
 from barograph.runs.papers import manifest_from_bytes, removed_through_from_bytes, unsealed
 from barograph.runs.proof import proved
@@ -266,7 +276,7 @@ class _Examination:
 
     def _look_at_papers(self) -> None:
         for name in self._found.size_bytes:
-            if name.partition("/")[0] in (FINDINGS, WATCH, CONTROL) and name.endswith(".json"):
+            if name.partition("/")[0] in (FINDINGS, WATCH, CONTROL, CHECKPOINTS) and name.endswith(".json"):
                 try:
                     unsealed(self._store.get(name), name)
                 except DamagedChunk as error:

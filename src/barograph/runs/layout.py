@@ -9,9 +9,11 @@ from dataclasses import dataclass
 MANIFEST = "run.json"
 ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION = "attempts", "workers", "heartbeats", "endings", "retention"
 RECORDS, TENSORS = "records", "tensors"
-FINDINGS, WATCH, CONTROL = "findings", "watch", "control"
+FINDINGS, WATCH, CONTROL, CHECKPOINTS = "findings", "watch", "control", "checkpoints"
 
-FOLDERS = (ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION, RECORDS, TENSORS, FINDINGS, WATCH, CONTROL)
+FOLDERS = (
+    ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION, RECORDS, TENSORS, FINDINGS, WATCH, CONTROL, CHECKPOINTS,
+)
 """Every folder of a run; an object that is in none of them is foreign."""
 
 DIGEST_CHARS = 32

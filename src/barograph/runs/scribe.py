@@ -30,11 +30,11 @@ from barograph.model.manifest import EndState, Heartbeat, Worker
 from barograph.model.records import Subject
 from barograph.model.settings import settings_from_mapping
 from barograph.runs.claim import claim_worker, next_chunk_of
-from barograph.runs.control import agreed_stop_step, read_stop
+from barograph.runs.control import Done, Request, Requests, StopRequest, agreed_step, agreed_stop_step, answer
 from barograph.runs.inbox import Inbox
 from barograph.runs.process import parent_process
 from barograph.runs.sampling import sampler_for
-from barograph.runs.scribe_messages import Assignment, Delivery, End, StopAsked, Trouble
+from barograph.runs.scribe_messages import Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
 from barograph.runs.writer import Closing, RunWriter
 from barograph.store.urls import store_from_url
 
@@ -110,6 +110,9 @@ class Scribe:
         self._claimed = threading.Event()
         self._trouble = ""
         self._told: set[type[StoreError]] = set()
+        self._stop: StopRequest | None = None
+        self._asked: list[Request] = []
+        self._done: list[Done] = []
         self._stop_reason = ""
         self._last_step_if_stopped = 0
 
@@ -140,6 +143,9 @@ class Scribe:
         if end is None and self._obeyed_stop():
             # Of workers that are stopped together the first to end has its launcher end the others.
             end = End(EndState.STOPPED, self._stop_reason)
+        with contextlib.suppress(StoreError):
+            # Before the last word, after which nobody looks. Where the store is away that says enough.
+            self._write_done(writer.worker)
         return writer.abandon() if end is None else writer.close(end.state, end.reason)
 
     def receive(self, delivery: Delivery) -> None:
@@ -170,9 +176,10 @@ class Scribe:
                 self._wait(_CLAIM_AGAIN_SECS)
             else:
                 break
+        requests = Requests(worker.attempt, worker.name)
         self._writer = RunWriter(
             self._store, worker, settings=self._settings, status=self._how_it_goes, clock=self._clock,
-            on_control=lambda store: self._look_for_stop(store, worker), first_chunk=first_chunk,
+            on_control=lambda store: self._look_for_requests(store, worker, requests), first_chunk=first_chunk,
             inbox=self._inbox, background=self._background, wait=self._wait,
             sampler=None if self._sampler is None else functools.partial(self._sampler, worker),
         )
@@ -208,17 +215,33 @@ class Scribe:
                 return message
             if isinstance(message, Delivery):
                 self.receive(message)
+            elif isinstance(message, Reports):
+                self._done += message.done
 
-    def _look_for_stop(self, store: Store, worker: Worker) -> None:
-        request = None if self._stop_reason else read_stop(store, attempt=worker.attempt)
-        if request is None:
-            return
-        after_steps, ahead = 0, self._step_ahead()
-        if worker.world_size > 1:
-            after_steps = agreed_stop_step(store, attempt=worker.attempt, proposed=ahead)
-        self._last_step_if_stopped = max(after_steps, ahead)
-        self._stop_reason = request.reason
-        self._say(StopAsked(request.reason, after_steps))
+    def _look_for_requests(self, store: Store, worker: Worker, requests: Requests) -> None:
+        self._write_done(worker)
+        stop, asked = requests.look(store)
+        # Kept until it was handed on: what follows asks the store, too.
+        self._stop = self._stop or stop
+        self._asked += asked
+        together = worker.world_size > 1
+        if self._stop is not None and not self._stop_reason:
+            after_steps, ahead = 0, self._step_ahead()
+            if together:
+                after_steps = agreed_stop_step(store, attempt=worker.attempt, proposed=ahead)
+            self._last_step_if_stopped = max(after_steps, ahead)
+            self._stop_reason = self._stop.reason
+            self._say(StopAsked(self._stop.reason, after_steps, self._stop.finding_id, self._stop.checkpoint))
+        while self._asked:
+            first = self._asked[0]
+            after_steps = agreed_step(store, first, proposed=self._step_ahead()) if together else 0
+            self._say(Asked(first, after_steps))
+            del self._asked[0]
+
+    def _write_done(self, worker: Worker) -> None:
+        while self._done:
+            answer(self._store, replace(self._done[0], worker=worker.name))
+            del self._done[0]
 
     def _obeyed_stop(self) -> bool:
         """Return whether training was asked to stop and did: a script may catch that, and go on."""

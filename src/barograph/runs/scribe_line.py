@@ -21,10 +21,11 @@ from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.runs.claim import new_claim
+from barograph.runs.control import Done
 from barograph.runs.inbox import Inbox
 from barograph.runs.pending import CompactStep, Pending, Points, compact, without_subjects
 from barograph.runs.problems import Problems
-from barograph.runs.scribe_messages import Assignment, Delivery, End, StopAsked, Trouble
+from barograph.runs.scribe_messages import Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
 from barograph.runs.writer import Closing
 
 _TURN_SECS = 0.1
@@ -57,7 +58,9 @@ class ScribeLine:
         versions: Package to version, in this process.
         settings: As for `RunWriter`.
         status: Tells how training goes; called in a thread of ours.
-        on_stop: Called in a thread of ours when somebody asks that training stop, with what `StopAsked` holds.
+        on_stop: Called in a thread of ours when somebody asks that training stop.
+        on_asked: Called likewise when something else is asked of it.
+        reports: Returns what became of what was asked, from the one of that number on; called likewise.
         on_loss: Called likewise with why some of what is recorded is lost.
         on_trouble: Called likewise with what the person who trains is to know now, though nothing is lost yet.
         start: Starts the process, and returns it with our end of the line.
@@ -76,14 +79,17 @@ class ScribeLine:
         versions: Mapping[str, str],
         settings: Settings,
         status: Callable[[], Heartbeat],
-        on_stop: Callable[[str, int], None],
+        on_stop: Callable[[StopAsked], object],
         on_loss: Callable[[str], None],
         on_trouble: Callable[[str], None],
+        on_asked: Callable[[Asked], object] = lambda asked: None,
+        reports: Callable[[int], tuple[Done, ...]] = lambda start: (),
         start: Callable[[], tuple[subprocess.Popen[bytes], Connection]] | None = None,
     ) -> None:
         self._settings = settings
         self._status = status
-        self._on_stop = on_stop
+        self._on_stop, self._on_asked = on_stop, on_asked
+        self._reports, self._reported = reports, 0
         self._on_loss, self._on_trouble = on_loss, on_trouble
         self._inbox = Inbox(settings.queue_bytes)
         self._problems = Problems()
@@ -180,10 +186,18 @@ class ScribeLine:
     def _serve(self) -> None:
         while not self._closing.wait(_TURN_SECS):
             self._deliver()
+            self._report()
             self._hear()
         self._deliver_last()
+        self._report()
         self._line.send(self._ending)
         self._await_answer()
+
+    def _report(self) -> None:
+        done = self._reports(self._reported)
+        if done:
+            self._line.send(Reports(done))
+            self._reported += len(done)
 
     def _deliver_last(self) -> None:
         # Nothing that cannot be handed over may keep the last word from being said.
@@ -280,6 +294,7 @@ class ScribeLine:
             self._inbox.shut()
             return False
         self._subjects, self._told_series, self._told_drops = None, 0, (0, 0)
+        self._reported = 0  # the one before may not have written it; writing it twice changes nothing
         self._on_loss(f"{why}, and another was started; of the last second before that some steps may be lost")
         return True
 
@@ -287,7 +302,9 @@ class ScribeLine:
         while self._line.poll(0):
             message = self._line.recv()
             if isinstance(message, StopAsked):
-                self._on_stop(message.reason, message.after_steps)
+                self._on_stop(message)
+            elif isinstance(message, Asked):
+                self._on_asked(message)
             elif isinstance(message, Trouble):
                 self._on_trouble(message.text)
             elif isinstance(message, Closing):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from barograph.model.manifest import EndState, Heartbeat
 from barograph.model.records import Subject
+from barograph.runs.control import Done, Request
 from barograph.runs.pending import CompactStep, Series
 
 
@@ -75,10 +76,34 @@ class StopAsked:
     Attributes:
         reason: One sentence for people.
         after_steps: Steps to be made before, counted from the training's first; 0: stop after the one under way.
+        finding_id: The finding that asks; "" where a person does.
+        checkpoint: Save model and optimizers first.
     """
 
     reason: str
     after_steps: int = 0
+    finding_id: str = ""
+    checkpoint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Somebody asks that something be done, and that training go on.
+
+    Attributes:
+        request: What.
+        after_steps: Steps to be made before, as in `StopAsked`.
+    """
+
+    request: Request
+    after_steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """What the training process did of what was asked, without the name of its worker, which the scribe knows."""
+
+    done: tuple[Done, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,22 @@
-"""What is done about a finding, beside telling."""
+"""What is done about a finding, beside telling: a request that is put into the run, which the training process hears.
+
+Asking is idempotent: a request is an object of the finding's name, created once. What the training process did comes
+back as another object, and is told as it is read.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
+from barograph.model.actions import INTERVENTIONS, ActionName, ActionSettings, LowerLr, SkipStep
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.finding import SEVERITY_ORDER, Finding, Severity
-from barograph.runs.control import read_stop, request_stop
+from barograph.model.finding import Finding, Severity
+from barograph.model.notify import at_least
+from barograph.model.settings import Settings
+from barograph.rules.registry import actions_by_rule
+from barograph.runs.control import Request, read_requests, read_stop, request, request_stop
 from barograph.store.base import Store
 
 
@@ -25,25 +34,202 @@ class Action(Protocol):
         """
         ...
 
+    def would(self, finding: Finding) -> str:
+        """Return what it would have done, for a run that is over; "" if nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class When:
+    """Which findings an action is for.
+
+    Attributes:
+        at_least: Mildest severity; None: by code alone.
+        codes: Rules whose findings it is for, however mild.
+        but: Rules that say themselves what is to be done, so that the severity does not count.
+    """
+
+    at_least: Severity | None = Severity.COSTLY
+    codes: frozenset[str] = frozenset()
+    but: frozenset[str] = frozenset()
+
+    def applies(self, finding: Finding) -> bool:
+        """Return whether the finding is one of them."""
+        if finding.code in self.codes:
+            return True
+        return self.at_least is not None and finding.code not in self.but and at_least(finding.severity, self.at_least)
+
 
 @dataclass(frozen=True)
 class Stop:
     """Asks the training to stop, at the first finding that is bad enough.
 
     Attributes:
-        at_least: Mildest severity that stops.
+        when: Which findings stop.
+        checkpoint: Ask for a checkpoint first.
         clock: Tells when it was asked.
     """
 
-    at_least: Severity = Severity.COSTLY
+    when: When = field(default_factory=When)
+    checkpoint: bool = False
     clock: Clock = field(default_factory=SystemClock)
+    _would: dict[int, str] = field(default_factory=dict)
 
     def act(self, finding: Finding, store: Store) -> str:
         """Put the request on the store; the training process looks for it and stops between two steps."""
-        if SEVERITY_ORDER.index(finding.severity) > SEVERITY_ORDER.index(self.at_least):
+        if not self.when.applies(finding):
             return ""
         if read_stop(store, attempt=finding.attempt) is not None:
             return ""
         reason = f"{finding.code} {finding.rule}: {finding.message}"
-        request_stop(store, reason=reason, finding_id=finding.id, attempt=finding.attempt, clock=self.clock)
-        return f"asked the training to stop, because of {finding.code} {finding.rule}"
+        request_stop(store, reason=reason, finding_id=finding.id, attempt=finding.attempt, clock=self.clock,
+                     checkpoint=self.checkpoint)
+        first = "save a checkpoint and " if self.checkpoint else ""
+        return f"asked the training to {first}stop, because of {_named(finding)}"
+
+    def would(self, finding: Finding) -> str:
+        """See `Action.would`: the first finding of an attempt would have stopped it."""
+        if not self.when.applies(finding) or self._would.setdefault(finding.attempt, finding.id) != finding.id:
+            return ""
+        first = "had a checkpoint saved and " if self.checkpoint else ""
+        return (f"would have {first}stopped the training at step {finding.opened_step}, because of {finding.code} "
+                f"{finding.rule}")
+
+
+@dataclass(frozen=True)
+class LowerLearningRate:
+    """Asks the training to lower its learning rates.
+
+    What was found before they were lowered is no reason to lower them again: it asks once until that was done,
+    and then only for what opened in a later step.
+
+    Attributes:
+        when: Which findings it is for.
+        how: How much, and how often.
+        clock: Tells when it was asked.
+    """
+
+    when: When = field(default_factory=When)
+    how: LowerLr = field(default_factory=LowerLr)
+    clock: Clock = field(default_factory=SystemClock)
+    _would: dict[tuple[int, str, str], list[str]] = field(default_factory=dict)
+
+    def act(self, finding: Finding, store: Store) -> str:
+        """See `Action.act`."""
+        if not self.when.applies(finding):
+            return ""
+        asked = _asked(store, ActionName.LOWER_LR, finding)
+        if len(asked) >= self.how.at_most or any(
+                not item.done or item.last_done_step >= finding.opened_step for item in asked):
+            return ""
+        options = {name: value for name, value in asdict(self.how).items() if name != "at_most"}
+        _request(store, ActionName.LOWER_LR, finding, options, self.clock)
+        return f"asked the training to {self._what()}, because of {_named(finding)}"
+
+    def would(self, finding: Finding) -> str:
+        """See `Action.would`."""
+        name = (finding.attempt, finding.worker, finding.optimizer)
+        if not self.when.applies(finding) or not _room(self._would.setdefault(name, []), finding, self.how.at_most):
+            return ""
+        return f"would have asked at step {finding.opened_step} to {self._what()}, because of {_named(finding)}"
+
+    def _what(self) -> str:
+        return f"lower the learning rate to {self.how.factor:g} of what it is"
+
+
+@dataclass(frozen=True)
+class SkipSteps:
+    """Asks the training to withhold its next updates.
+
+    Attributes:
+        when: Which findings it is for.
+        how: How many, and how often.
+        clock: Tells when it was asked.
+    """
+
+    when: When = field(default_factory=When)
+    how: SkipStep = field(default_factory=SkipStep)
+    clock: Clock = field(default_factory=SystemClock)
+    _would: dict[tuple[int, str, str], list[str]] = field(default_factory=dict)
+
+    def act(self, finding: Finding, store: Store) -> str:
+        """See `Action.act`."""
+        if not self.when.applies(finding) or len(_asked(store, ActionName.SKIP_STEP, finding)) >= self.how.at_most:
+            return ""
+        if not _request(store, ActionName.SKIP_STEP, finding, {"steps": self.how.steps}, self.clock):
+            return ""
+        return f"asked the training to {self._what()}, because of {_named(finding)}"
+
+    def would(self, finding: Finding) -> str:
+        """See `Action.would`."""
+        name = (finding.attempt, finding.worker, finding.optimizer)
+        if not self.when.applies(finding) or not _room(self._would.setdefault(name, []), finding, self.how.at_most):
+            return ""
+        return f"would have asked at step {finding.opened_step} to {self._what()}, because of {_named(finding)}"
+
+    def _what(self) -> str:
+        return "skip the next step" if self.how.steps == 1 else f"skip the next {self.how.steps} steps"
+
+
+def actions_from_settings(settings: Settings) -> list[Action]:
+    """Return what is to be done about which findings.
+
+    `on_finding` is for findings that are costly or breaking; a rule that has `actions` of its own has these done
+    whatever its severity, and no others.
+
+    Raises:
+        UnknownName: A rule or an action does not exist.
+    """
+    own = actions_by_rule(settings)
+    asked = {action for actions in own.values() for action in actions}
+    if settings.on_finding != "notify":
+        asked.add(ActionName(settings.on_finding))
+    return [_action(name, _when(name, settings, own), settings.action_settings)
+            for name in sorted(asked, key=list(ActionName).index, reverse=True)]
+
+
+def asked_and_not_allowed(settings: Settings) -> list[ActionName]:
+    """Return the actions that the settings ask for, and that change a training which they do not say allows it.
+
+    Raises:
+        As `actions_from_settings`.
+    """
+    asked = {settings.on_finding, *(action for actions in actions_by_rule(settings).values() for action in actions)}
+    return [name for name in INTERVENTIONS if name in asked and name not in settings.allow]
+
+
+def _when(name: ActionName, settings: Settings, own: dict[str, tuple[ActionName, ...]]) -> When:
+    return When(Severity.COSTLY if settings.on_finding == name else None,
+                frozenset(code for code, actions in own.items() if name in actions), frozenset(own))
+
+
+def _action(name: ActionName, when: When, how: ActionSettings) -> Action:
+    match name:
+        case ActionName.STOP | ActionName.CHECKPOINT_THEN_STOP:
+            return Stop(when, name is ActionName.CHECKPOINT_THEN_STOP)
+        case ActionName.LOWER_LR:
+            return LowerLearningRate(when, how.lower_lr)
+        case ActionName.SKIP_STEP:
+            return SkipSteps(when, how.skip_step)
+
+
+def _asked(store: Store, action: ActionName, finding: Finding) -> list[Request]:
+    """Return what was asked already of those whom the finding is about, by another watcher, too."""
+    return [item for item in read_requests(store, attempt=finding.attempt) if item.action == action
+            and item.worker == finding.worker and item.optimizer == finding.optimizer]
+
+
+def _request(store: Store, action: ActionName, finding: Finding, options: dict[str, float], clock: Clock) -> bool:
+    return request(store, Request(
+        action.value, finding.id, f"{finding.code} {finding.rule}: {finding.message}", finding.attempt, clock.unix(),
+        finding.worker, finding.optimizer, options,
+    ))
+
+
+def _named(finding: Finding) -> str:
+    return f"{finding.code} {finding.rule}"
+
+
+def _room(asked: Iterable[str], finding: Finding, at_most: int) -> bool:
+    known = list(asked)
+    return finding.id in known or len(known) < at_most

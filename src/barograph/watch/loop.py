@@ -7,6 +7,7 @@ remembers that it did: killed in between it does the last part again, and every 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,20 +16,27 @@ from barograph.errors import BadRule, StoreDenied, StoreError
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated
 from barograph.model.key import Kind
+from barograph.model.selection import Selection
 from barograph.rules.base import Rule
+from barograph.runs.control import read_answers
 from barograph.runs.feed import Feed
 from barograph.runs.findings import read_findings, write_event
 from barograph.runs.view import StepView
 from barograph.store.base import Store
 from barograph.watch.actions import Action
+from barograph.watch.expectations import Expectations
 from barograph.watch.judge import identity
 from barograph.watch.notices import Event, Notice, Notifier
 from barograph.watch.panel import Item, NewAttempt, Panel, one_panel
+from barograph.watch.post import Post
 from barograph.watch.progress import Progress, progress_from_json
 from barograph.watch.pulse import Pulse
 from barograph.watch.state import read_state, write_state
 
 _MACHINE_ALONE = frozenset({Kind.MACHINE})
+ANSWERS_SECS = 0.5
+"""Least time between two looks for what the training did of what was asked; each is a request to the store."""
+
 SAVE_SECS = 5.0
 """Longest time between two saves of a state that changed; a new finding saves it at once."""
 
@@ -67,7 +75,12 @@ class Watcher:
         store: The run's.
         rules: Which; a rule may stand there once.
         notifiers: Told of each finding that opens and closes, and of each problem.
-        actions: Asked once a finding opened, if it is still open and the run still goes on.
+        post: Likewise, of those who are outside: it tells them while the watching goes on, and what it owes them is
+            kept in the watcher's state.
+        actions: Asked once a finding opened, if it is still open and the run still goes on. What they would have
+            done about a run that is over is said.
+        dry: Only say what actions would have done.
+        expected: What must have been recorded of something; `unmet` says what was not.
         clock: For the time rules take, and between saves.
         record: Write findings and state into the run, and go on from the state that is there. Without, it
             starts at the first step and leaves nothing behind: for a look with other rules.
@@ -88,7 +101,10 @@ class Watcher:
         rules: Iterable[Rule],
         *,
         notifiers: Iterable[Notifier] = (),
+        post: Post | None = None,
         actions: Iterable[Action] = (),
+        dry: bool = False,
+        expected: Iterable[Selection] = (),
         clock: Clock | None = None,
         record: bool = True,
         patient: bool = True,
@@ -103,7 +119,14 @@ class Watcher:
         self._place = {code: number for number, code in enumerate(codes)}
         self._panels = tuple(panels(self.rules, self._clock))
         self._notifiers = list(notifiers)
+        self._post = post
         self._actions = list(actions)
+        self._dry = dry
+        self._answers_at = -math.inf
+        self._asked = False
+        self._taken_over: set[str] = set()
+        self._answered: dict[str, None] = {}
+        self._expected = Expectations(expected)
         self._record = record
         self._findings: dict[str, Finding] = {}
         self._progress: dict[str, Progress] = {}
@@ -142,6 +165,11 @@ class Watcher:
         """What could not be read of the run, once each; every one is among the problems, too."""
         return tuple(self._damage)
 
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """What was expected and met nothing so far, one sentence each."""
+        return self._expected.unmet()
+
     def progress(self, group: str) -> Progress | None:
         """Return how far a group of workers was judged; None where nothing of it was."""
         return self._progress.get(group)
@@ -177,16 +205,24 @@ class Watcher:
             self._feel_pulse(over=over)
         if not result.more:
             # Only now is it known whether what was found still goes on.
-            going_on = [finding for finding in self._to_act_on if self._goes_on(finding)] if not over else []
-            self._tasks.extend(_Task(finding, action) for finding in going_on for action in self._actions)
+            if over or self._dry:
+                self._say_what_would_be_done()
+            else:
+                going_on = [finding for finding in self._to_act_on if self._goes_on(finding)]
+                self._tasks.extend(_Task(finding, action) for finding in going_on for action in self._actions)
             self._to_act_on = []
         self._work()
+        self._hear_answers(at_once=over)
+        self._hear_from_post()
         self._save(at_once=over or bool(self._notices))
         return Poll(len(result.views), tuple(self._notices), result.more, result.drained, result.ended)
 
     def close(self) -> None:
-        """Save what the next watcher goes on from, and let go of where the rules run."""
+        """Have told what is still to be told, save what the next watcher goes on from, and let go of the panels."""
         self._work()
+        if self._post is not None:
+            self._post.close()
+            self._hear_from_post()
         self._save(at_once=True)
         for panel in self._panels:
             panel.close()
@@ -194,6 +230,10 @@ class Watcher:
     def _resumed(self) -> Any:
         self._cursor = None
         state = read_state(self._store) if self._record else None
+        self._told: Any = state.get("post", {}) if state else {}
+        if self._post is not None:
+            # Also where it starts at the first step again: what was told once is not told again.
+            self._post.load(self._told)
         mine = [identity(rule) for rule in self.rules]
         if state is None or [item["rule"] for item in state["judges"]] != mine:
             return None
@@ -206,6 +246,9 @@ class Watcher:
         self._findings = {item.id: item for item in read_findings(self._store).findings}
         # The last watcher may have had no actions, or was killed before it came to act.
         self._to_act_on = self._open()
+        self._taken_over = {finding.id for finding in self._to_act_on}
+        self._answered = dict.fromkeys(state.get("answered", ()))
+        self._asked = bool(self._actions)  # by the watcher before this one, perhaps
         self._cursor = state["cursor"]
         return self._cursor
 
@@ -217,9 +260,38 @@ class Watcher:
     def _open(self) -> list[Finding]:
         return [finding for panel in self._panels for finding in panel.open()]
 
+    def _say_what_would_be_done(self) -> None:
+        # What was open when this watcher took over, the one before it has dealt with, while the run went on or not.
+        for finding in [item for item in self._to_act_on if item.id not in self._taken_over]:
+            for action in self._actions:
+                if text := action.would(finding):
+                    self._notify(Notice(Event.ACTION, text, finding))
+
+    def _hear_answers(self, *, at_once: bool) -> None:
+        """Tell what the training did of what was asked."""
+        now = self._clock.monotonic()
+        if self._dry or not self._actions or not (self._asked or at_once) or (
+                now - self._answers_at < ANSWERS_SECS and not at_once):
+            return
+        self._answers_at = now
+        attempt = max((item.attempt for item in self._progress.values()), default=0)
+        try:
+            answers = read_answers(self._store, attempt=attempt, known=self._answered)
+        except StoreError as error:
+            self._away("What the training answers cannot be read", error)
+            return
+        self._back("What the training answers cannot be read")
+        for name, done in answers.items():
+            self._answered[name] = None
+            self._dirty = True
+            finding = self._findings.get(done.finding_id)
+            why = f", because of {finding.code} {finding.rule}" if finding else ""
+            self._notify(Notice(Event.ACTION, f"{done.worker} {done.result} after {done.step} steps{why}", finding))
+
     def _items_of(self, view: StepView) -> Iterator[Item]:
         """Yield what is to be judged of a step: what its coming says of the time before it, and the step."""
         self._steps += view.kinds != _MACHINE_ALONE
+        self._expected.take(view)
         progress = self._progress.setdefault(view.group, Progress(view.attempt))
         if view.attempt > progress.attempt:
             yield NewAttempt(view.group)
@@ -299,8 +371,16 @@ class Watcher:
                 notifier.notify(notice)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a notifier may be anybody's, and raise anything
                 failed.append(f"{type(notifier).__name__} could not tell: {type(error).__name__}: {error}")
+        if self._post is not None:
+            self._post.take(notice)
         for text in failed:
             self._problem(text)
+
+    def _hear_from_post(self) -> None:
+        if self._post is not None:
+            for text in self._post.problems():
+                self._problem(text)
+            self._dirty = self._post.changed() or self._dirty
 
     def _work(self) -> None:
         waiting: list[_Task] = []
@@ -332,6 +412,7 @@ class Watcher:
         if task.action is None:
             write_event(self._store, task.finding)
         elif done := task.action.act(task.finding, self._store):
+            self._asked = True
             self._notify(Notice(Event.ACTION, done, task.finding))
 
     def _save(self, *, at_once: bool) -> None:
@@ -349,7 +430,10 @@ class Watcher:
         state = {
             "cursor": self._cursor, "judges": [judges[rule.code] for rule in self.rules],
             "progress": {group: item.to_json() for group, item in self._progress.items()},
-            "pulse": self._pulse.to_json(), "problems": self._problems, "damage": self._damage, "steps": self._steps,
+            "pulse": self._pulse.to_json(),
+            "problems": self._problems, "damage": self._damage, "steps": self._steps,
+            "answered": list(self._answered),
+            "post": self._post.to_json() if self._post else self._told,
         }
         denied = "Nothing is recorded in the run, which may not be written"
         try:

@@ -15,6 +15,7 @@ from barograph.model.manifest import Cost, Ending, EndState, Heartbeat, Worker
 from barograph.rules.base import Rule
 from barograph.rules.words import sentence
 from barograph.runs.claim import attempts_of, workers_of
+from barograph.runs.control import STOP, read_answers, read_requests, read_stop
 from barograph.runs.layout import ENDINGS, paper_name
 from barograph.runs.papers import ending_from_bytes
 from barograph.runs.process import is_alive, process_of
@@ -62,6 +63,38 @@ class WorkerReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ActionTaken:
+    """What was asked of the training because of a finding, and what became of it.
+
+    Attributes:
+        action: "stop", "lower-lr", "skip-step".
+        finding_id: The finding that asked; "" where a person did.
+        reason: Of the finding, one sentence.
+        requested_unix: When it was asked.
+        worker: Who answered; "" while nobody has.
+        step: Optimizer steps made when it was done; None while it is not.
+        done_unix: When it was done; None while it is not.
+        result: What was done, or why it was not.
+        done: Whether it was.
+    """
+
+    action: str
+    finding_id: str
+    reason: str
+    requested_unix: float
+    worker: str = ""
+    step: int | None = None
+    done_unix: float | None = None
+    result: str = "no answer yet"
+    done: bool = False
+
+    def __str__(self) -> str:
+        who = f"{self.worker} " if self.worker else ""
+        when = f" after {self.step} steps" if self.step is not None else ""
+        return f"{self.action}, asked by {self.reason.partition(': ')[0] or 'a person'}: {who}{self.result}{when}"
+
+
+@dataclass(frozen=True, slots=True)
 class RunSummary:
     """All that is to be said of a run that was watched.
 
@@ -76,6 +109,7 @@ class RunSummary:
         workers: How each fared.
         unseen: One sentence for each thing that was not seen, and why; empty: all was seen but for steps
             that were passed over on purpose.
+        actions: What was asked of the training, and what it did.
     """
 
     url: str
@@ -87,6 +121,7 @@ class RunSummary:
     problems: tuple[str, ...]
     workers: tuple[WorkerReport, ...]
     unseen: tuple[str, ...]
+    actions: tuple[ActionTaken, ...] = ()
 
     @property
     def diagnosis(self) -> tuple[Suspicion, ...]:
@@ -122,6 +157,7 @@ class RunSummary:
             "findings": [item.to_json() for item in self.findings], "rules": list(self.rules),
             "not_evaluated": [asdict(item) for item in self.not_evaluated], "problems": list(self.problems),
             "workers": [_worker_to_json(item) for item in self.workers], "unseen": list(self.unseen),
+            "actions": [asdict(item) for item in self.actions],
         })
         return data
 
@@ -131,6 +167,7 @@ class RunSummary:
         lines += _listed("most likely", [line.plain for line in cause_lines(self.diagnosis)])
         for finding in self.findings:
             lines += [line.plain for line in indented(finding_lines(finding, self.diagnosis), by=2)]
+        lines += _listed("done", [str(item) for item in self.actions])
         lines += _listed("not seen", self.unseen)
         lines += _listed("not evaluated", not_evaluated_lines(self.not_evaluated, whole=False))
         lines += _listed("problems", self.problems)
@@ -155,8 +192,9 @@ def summary_of(store: Store, watcher: Watcher) -> RunSummary:
     return RunSummary(
         url=store.url, attempt=attempt, steps=watcher.steps, findings=tuple(findings),
         rules=_codes(watcher.rules), not_evaluated=watcher.not_evaluated(),
-        problems=(*watcher.problems, *(text for item in workers if item.last for text in item.last.problems)),
-        workers=workers, unseen=tuple(_unseen(workers, watcher, attempt)),
+        problems=(*watcher.problems, *watcher.unmet,
+                  *(text for item in workers if item.last for text in item.last.problems)),
+        workers=workers, unseen=tuple(_unseen(workers, watcher, attempt)), actions=tuple(_actions(store, attempt)),
     )
 
 
@@ -258,6 +296,22 @@ def _gaps(last: Heartbeat) -> list[str]:
             if seen < there:
                 gaps.append(f"{there - seen} of {there} {what} were not recorded")
     return gaps
+
+
+def _actions(store: Store, attempt: int) -> list[ActionTaken]:
+    """Return what was asked of the newest attempt, with each worker's answer, in the order it was asked."""
+    stop = read_stop(store, attempt=attempt)
+    asked = [(STOP, stop.finding_id, stop.reason, stop.requested_unix)] if stop else []
+    asked += [(item.action, item.finding_id, item.reason, item.requested_unix)
+              for item in read_requests(store, attempt=attempt)]
+    answers = read_answers(store, attempt=attempt).values() if asked else ()
+    taken = []
+    for action, finding_id, reason, requested_unix in sorted(asked, key=lambda item: item[3]):
+        mine = [done for done in answers if (done.action, done.finding_id) == (action, finding_id)]
+        taken += [ActionTaken(action, finding_id, reason, requested_unix, done.worker, done.step, done.done_unix,
+                              done.result, done.done) for done in mine] or [
+            ActionTaken(action, finding_id, reason, requested_unix)]
+    return taken
 
 
 def _codes(rules: Iterable[Rule]) -> tuple[str, ...]:

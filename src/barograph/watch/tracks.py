@@ -14,7 +14,7 @@ from barograph.model.cause import Suspicion
 from barograph.model.finding import Evidence, Finding, FindingState, Severity, Symptom, finding_from_json
 from barograph.model.key import Key, key_from_text
 from barograph.model.step import Mode
-from barograph.rules.base import Rule
+from barograph.rules.base import Rule, severity_set
 from barograph.rules.page import why_it_matters
 from barograph.runs.findings import finding_id
 from barograph.runs.view import StepView
@@ -129,9 +129,10 @@ class Tracks:
         return Finding(
             id=finding_id(code=rule.code, worker=name.worker, attempt=view.attempt, optimizer=name.optimizer,
                           mode=name.mode, subject=name.subject, since_step=track.since_step),
-            code=rule.code, rule=rule.name, severity=symptom.severity or rule.severity, state=FindingState.OPEN,
-            message=symptom.message, remedy=symptom.remedy, evidence=symptom.evidence, subject=name.subject,
-            worker=name.worker, optimizer=name.optimizer, mode=name.mode, since_step=track.since_step,
+            code=rule.code, rule=rule.name, severity=severity_set(rule) or symptom.severity or rule.severity,
+            state=FindingState.OPEN, message=symptom.message, remedy=symptom.remedy, evidence=symptom.evidence,
+            subject=name.subject, worker=name.worker, optimizer=name.optimizer, mode=name.mode,
+            since_step=track.since_step,
             opened_step=step.number, last_step=step.number, closed_step=None, opened_unix=step.time_unix,
             attempt=view.attempt, causes=symptom.causes, why=self._why,
         )

@@ -1,0 +1,70 @@
+"""What was asked of this training from outside, between the thread that hears it and the one that trains."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from barograph.runs.control import STOP, Done, Request
+
+
+class NotDone(Exception):
+    """What was asked is not done, and why."""
+
+
+class Orders:
+    """Requests that were heard and are to be carried out between two steps, and what became of them.
+
+    Attributes:
+        waiting: Whether there are any; looked at after every step.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = False
+        self._lock = threading.Lock()
+        self._known: set[tuple[str, str]] = set()
+        self._orders: list[tuple[Request, int]] = []
+        self._reports: list[Done] = []
+
+    def hear(self, request: Request, after_steps: int = 0) -> None:
+        """Take a request in, once however often it is heard; safe from any thread.
+
+        Args:
+            request: What is asked.
+            after_steps: Steps to be made before.
+        """
+        with self._lock:
+            name = (request.action, request.finding_id)
+            if name not in self._known:
+                self._known.add(name)
+                self._orders.append((request, after_steps))
+                self.waiting = True
+
+    def take_due(self, steps_made: int) -> list[Request]:
+        """Return what is to be done now; it is not returned again."""
+        with self._lock:
+            due = [request for request, after_steps in self._orders if steps_made >= after_steps]
+            self._orders = [item for item in self._orders if steps_made < item[1]]
+            self.waiting = bool(self._orders)
+            return due
+
+    def report(self, request: Request, result: str, *, done: bool, step: int, now_unix: float) -> None:
+        """Say what became of a request."""
+        with self._lock:
+            self._reports.append(Done(request.action, request.finding_id, request.attempt, "", step, now_unix, result,
+                                      done))
+
+    def report_stop(self, finding_id: str, attempt: int, result: str, *, step: int, now_unix: float) -> None:
+        """Say that training was stopped."""
+        with self._lock:
+            self._reports.append(Done(STOP, finding_id, attempt, "", step, now_unix, result))
+
+    def reports(self, start: int = 0) -> tuple[Done, ...]:
+        """Return what was said so far, from the report number `start` on; each without its worker's name."""
+        with self._lock:
+            return tuple(self._reports[start:])
+
+
+Hand = Callable[[Request], str | None]
+"""Carries a request out, in the thread that trains, and returns what it did in one sentence; None: it says so later,
+with `Orders.report`. Raises NotDone where it cannot."""

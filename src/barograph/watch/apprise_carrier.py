@@ -1,0 +1,137 @@
+"""Messages by e-mail, SMS, chat and a hundred services more, through Apprise: the one file that imports it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import warnings
+from collections.abc import Sequence
+
+import apprise
+from apprise.manager_plugins import NotificationManager
+
+from barograph.errors import SettingsError
+from barograph.model.finding import Severity
+from barograph.watch.carrier import NotDelivered
+from barograph.watch.message import Message
+from barograph.watch.notices import Event
+from barograph.watch.secrets import HOW_TO_WRITE, Secret
+from barograph.watch.terminal import text_of
+
+_TYPES = {
+    Severity.BREAKING: apprise.NotifyType.FAILURE, Severity.COSTLY: apprise.NotifyType.WARNING,
+    Severity.DOUBTFUL: apprise.NotifyType.WARNING, Severity.NOTE: apprise.NotifyType.INFO,
+}
+with warnings.catch_warnings():
+    # Of its hundred services one or another always uses what Python is about to drop.
+    warnings.simplefilter("ignore")
+    _SERVICES = sorted(NotificationManager().schemas())  # type: ignore[no-untyped-call]
+
+_LOG = logging.getLogger("apprise")
+
+
+class Apprised:
+    """Tells one of Apprise's services.
+
+    Args:
+        url: Of the service, with its secrets.
+        timeout_secs: Longest time to connect, and to wait for each answer.
+        inline: Whether nothing in the URL came from the environment or a file: then it must hold no secret.
+
+    Raises:
+        SettingsError: The URL does not say what its service needs, or holds a secret of its own.
+    """
+
+    def __init__(self, url: Secret, *, timeout_secs: float, inline: bool) -> None:
+        self._url = url
+        self._timeout_secs = timeout_secs
+        scheme = url.text.partition("://")[0].lower()
+        with _Heard() as heard:
+            service = apprise.Apprise.instantiate(_with_timeouts(url.text, timeout_secs), suppress_exceptions=True)
+        if service is None:
+            said = f": {url.hide(heard.text)}" if heard.text else ""
+            raise SettingsError(f"The {scheme} URL to notify does not say what that service needs{said}.")
+        if inline and service.url(privacy=True) != service.url(privacy=False):  # type: ignore[no-untyped-call]
+            raise SettingsError(f"The {scheme} URL to notify holds a password or a token in the settings themselves; "
+                                f"{HOW_TO_WRITE}.")
+        self._service = service
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """See `Carrier.send`."""
+        with _Heard() as heard:
+            try:
+                arrived = self._service.notify(
+                    body="\n\n".join(f"{text_of(message.notice).plain}" for message in messages)
+                    + f"\n\nrun {messages[0].run}",
+                    title=title_of(messages), notify_type=_type_of(messages), body_format=apprise.NotifyFormat.TEXT,
+                )
+            except Exception as error:  # noqa: BLE001 - over a hundred services, each with errors of its own
+                raise NotDelivered(self._url.hide(f"{type(error).__name__}: {error}")) from None
+        if not arrived:
+            raise NotDelivered(self._url.hide(heard.text) or "the service did not take it")
+
+    def abort(self) -> None:
+        """See `Carrier.abort`; its connections have time limits of their own."""
+
+
+def service_names() -> list[str]:
+    """Return the beginnings of URLs that Apprise knows: "mailto", "slack", …"""
+    return _SERVICES
+
+
+def title_of(messages: Sequence[Message]) -> str:
+    """Return the line that a mail's subject is: the worst of what there is to tell."""
+    found = [item.finding for item in messages if item.finding is not None and item.event is Event.OPENED]
+    if len(messages) == 1:
+        message = messages[0]
+        finding = message.finding
+        word = {Event.CLOSED: "gone: ", Event.ACTION: "done: ", Event.PROBLEM: "problem: "}.get(message.event, "")
+        what = f"{finding.severity.value} {finding.code} {finding.rule}" if finding else message.text
+        return f"barograph: {word}{what}"
+    worst = min((list(Severity).index(item.severity) for item in found), default=None)
+    least = f", the worst {list(Severity)[worst].value}" if worst is not None else ""
+    return f"barograph: {len(messages)} notices{least}"
+
+
+def _type_of(messages: Sequence[Message]) -> apprise.NotifyType:
+    if all(message.event is Event.CLOSED for message in messages):
+        return apprise.NotifyType.SUCCESS
+    severities = [item.severity for item in messages if item.severity is not None]
+    return _TYPES[min(severities, key=list(Severity).index)] if severities else apprise.NotifyType.WARNING
+
+
+def _with_timeouts(url: str, timeout_secs: float) -> str:
+    # Apprise takes the time limits of connecting (cto) and reading (rto) from the URL.
+    if "cto=" in url or "rto=" in url:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}cto={timeout_secs:g}&rto={timeout_secs:g}"
+
+
+class _Heard(logging.Handler):
+    """Keeps what Apprise logs in this thread while something is sent, and from everybody's logs, since it may hold
+    secrets."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self._thread = threading.get_ident()
+        self._texts: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """All of it, in one line."""
+        return "; ".join(dict.fromkeys(" ".join(text.split()).rstrip(".") for text in self._texts))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # What a server said stands in the details alone, as "Socket Exception: …".
+        if record.thread == self._thread and (record.levelno >= logging.WARNING or "Exception" in str(record.msg)):
+            self._texts.append(record.getMessage())
+
+    def __enter__(self) -> _Heard:
+        _LOG.propagate = False
+        _LOG.setLevel(logging.DEBUG)
+        _LOG.addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _LOG.removeHandler(self)
+        _LOG.setLevel(logging.WARNING)

@@ -1,0 +1,107 @@
+"""Messages on the standard input of a command of the user's own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from typing import IO
+
+from barograph.errors import SettingsError
+from barograph.watch.carrier import NotDelivered
+from barograph.watch.message import Message
+
+_OUTPUT_CHARS = 300
+
+
+class Command:
+    """Starts a command for each message, without a shell, and waits for it.
+
+    Each message is one line of JSON on its standard input, as in the file of findings; what was gathered is several
+    lines. It must take them all: they count as told when it ends with exit code 0.
+
+    Args:
+        text: The command and its arguments, quoted as for a shell; nothing in it is replaced. Secrets it takes
+            from its environment, which is ours.
+        timeout_secs: Longest time it may run; then it is killed, with what it started.
+
+    Raises:
+        SettingsError: There is no such program, or the quotes do not fit.
+    """
+
+    def __init__(self, text: str, *, timeout_secs: float) -> None:
+        try:
+            self._words = shlex.split(text)
+        except ValueError as error:
+            raise SettingsError(f"The command that is to be told cannot be read: {error}.") from None
+        if not self._words:
+            raise SettingsError('The command that is to be told is empty; write to = "command:./tell.sh", say.')
+        program = shutil.which(self._words[0])
+        if program is None:
+            raise SettingsError(f'There is no program "{self._words[0]}" to tell of findings.')
+        # Whole, since a watcher beside a script may be somewhere else by then.
+        self._words[0] = os.path.abspath(program)
+        self._timeout_secs = timeout_secs
+        self._running: subprocess.Popen[bytes] | None = None
+
+    @property
+    def program(self) -> str:
+        """Name of what is run."""
+        return os.path.basename(self._words[0])
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """See `Carrier.send`."""
+        lines = "".join(f"{json.dumps(message.body(), allow_nan=False)}\n" for message in messages)
+        # A file, not a pipe: what the command leaves running behind it may hold a pipe open for ever.
+        with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
+            told.write(lines.encode())
+            told.seek(0)
+            code = self._run(told, said)
+            if code:
+                raise NotDelivered(f"it ended with {_code_in_words(code)}{_last_words(said)}")
+
+    def abort(self) -> None:
+        """See `Carrier.abort`."""
+        running = self._running
+        if running is not None:
+            _kill(running)
+
+    def _run(self, told: IO[bytes], said: IO[bytes]) -> int:
+        try:
+            # Of its own session, so that it can be killed with all that it started.
+            process = subprocess.Popen(self._words, stdin=told, stdout=said, stderr=subprocess.STDOUT,
+                                       start_new_session=True)
+        except OSError as error:
+            raise NotDelivered(f"it cannot be started: {error.strerror}") from None
+        self._running = process
+        try:
+            return process.wait(self._timeout_secs)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            process.wait()
+            why = f"it did not end within {self._timeout_secs:g} s and was killed{_last_words(said)}"
+            raise NotDelivered(why) from None
+        finally:
+            self._running = None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _code_in_words(code: int) -> str:
+    return f"exit code {code}" if code > 0 else f"signal {-code}"
+
+
+def _last_words(said: IO[bytes]) -> str:
+    said.seek(0, os.SEEK_END)
+    said.seek(max(0, said.tell() - 4 * _OUTPUT_CHARS))
+    text = " ".join(said.read().decode("utf-8", "replace").split())[-_OUTPUT_CHARS:]
+    return f": {text}" if text else ""

@@ -1,0 +1,288 @@
+"""One who is told: what is kept for them until it has arrived, whatever becomes of it on the way.
+
+The loop only adds messages, which takes no time; a thread of the recipient's own takes them there. `turn` is
+what that thread does, and all it does, so that a test can do it with a clock of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.notify import Notify, at_least
+from barograph.watch.carrier import Carrier, NotDelivered
+from barograph.watch.message import Message, message_from_json
+from barograph.watch.notices import Event
+
+QUEUE = 1000
+"""Most messages that wait for one recipient; what comes beyond is named as not told."""
+_REMEMBERED = 10_000
+"""Ids of messages that have arrived, so that a watcher that goes over old ground tells nothing twice."""
+_FIRST_PAUSE_SECS = 1.0
+_LONGEST_PAUSE_SECS = 300.0
+_LOOK_SECS = 60.0
+_LAST_TRIES = 3
+_LAST_PAUSE_SECS = 0.5
+
+
+class Recipient:
+    """Keeps messages for one who is told, and sends them when it is time.
+
+    Args:
+        notify: What is told, and when.
+        label: What it is called in messages to people; without secrets.
+        carrier: Takes them there.
+        codes: Of the rules whose findings are told.
+        clock: For pauses, gathering, and the time of the day.
+    """
+
+    def __init__(
+        self, notify: Notify, label: str, carrier: Carrier, codes: frozenset[str], *, clock: Clock | None = None
+    ) -> None:
+        self.label = label
+        self._notify = notify
+        self._carrier = carrier
+        self._codes = codes
+        self._clock = clock or SystemClock()
+        self._changes = threading.Condition()
+        self._waiting: list[_Waiting] = []
+        self._given_up: list[Message] = []
+        self._told: dict[str, None] = {}
+        self._lost = 0
+        self._failures = 0
+        self._why = ""
+        self._again_at = 0.0
+        self._sayings: list[str] = []
+        self._changed = False
+        self._closing = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Send from a thread from now on."""
+        self._thread = threading.Thread(target=self._run, name=f"barograph-notify-{self.label}", daemon=True)
+        self._thread.start()
+
+    def add(self, message: Message) -> None:
+        """Keep a message, if it is for this recipient and was not told before; never waits for anything outside."""
+        if not self._wants(message):
+            return
+        with self._changes:
+            if message.id in self._told or any(item.message.id == message.id for item in self._waiting):
+                return
+            if any(item.id == message.id for item in self._given_up):
+                return
+            if len(self._waiting) >= QUEUE:
+                self._lose()
+                return
+            self._waiting.append(_Waiting(message, self._clock.monotonic()))
+            self._changed = True
+            self._changes.notify_all()
+
+    def turn(self) -> float | None:
+        """Send what it is time for; return the seconds until there is more to do, None: only when more comes."""
+        while True:
+            with self._changes:
+                batch, wait_secs = self._due()
+            if not batch:
+                return wait_secs
+            self._send(batch)
+
+    def hurry(self) -> None:
+        """Send at once what waits, but for what quiet hours hold back, and come to an end."""
+        with self._changes:
+            self._closing = True
+            self._failures, self._again_at = 0, 0.0
+            for item in self._waiting:
+                item.tries = 0
+            self._changes.notify_all()
+
+    def close(self, deadline: float) -> None:
+        """Return when all was sent, after `hurry`, or at `deadline`; then `problems` says what was not.
+
+        Args:
+            deadline: By the clock's `monotonic`.
+        """
+        if self._thread is None:
+            self.turn()
+        else:
+            self._thread.join(max(0.0, deadline - self._clock.monotonic()))
+            if self._thread.is_alive():
+                self._carrier.abort()
+        self._say_what_is_left()
+
+    def problems(self) -> list[str]:
+        """Return what there is to say of this recipient since it was asked last, one sentence each."""
+        with self._changes:
+            said, self._sayings = self._sayings, []
+            return said
+
+    def take_changed(self) -> bool:
+        """Return whether what `to_json` gives has changed since this was asked last."""
+        with self._changes:
+            changed, self._changed = self._changed, False
+            return changed
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what was told and what is owed, as plain JSON data."""
+        with self._changes:
+            owed = [*self._given_up, *(item.message for item in self._waiting)]
+            return {"told": list(self._told), "owed": [message.to_json() for message in owed]}
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Take up what `to_json` wrote: what is owed is sent now."""
+        with self._changes:
+            self._told = dict.fromkeys(str(item) for item in data["told"])
+        for entry in data["owed"]:
+            self.add(message_from_json(entry))
+
+    # Which, and when
+
+    def _wants(self, message: Message) -> bool:
+        if message.event.value not in self._notify.events:
+            return False
+        finding = message.finding
+        return finding is None or (at_least(finding.severity, self._notify.at_least) and finding.code in self._codes)
+
+    def _due(self) -> tuple[list[_Waiting], float | None]:
+        now = self._clock.monotonic()
+        free = self._free()
+        if not free:
+            return [], self._quiet_secs() if self._waiting else None
+        if now < self._again_at:
+            return [], self._again_at - now
+        gathered_secs = 0.0 if self._closing else self._notify.digest_secs
+        ready_secs = min(item.since for item in free) + gathered_secs - now
+        if ready_secs > 0:
+            return [], ready_secs
+        together = self._notify.digest_secs > 0 or free[0].was_held
+        return (free if together else free[:1]), None
+
+    def _free(self) -> list[_Waiting]:
+        """Return what quiet hours do not hold back."""
+        if not self._quiet_secs():
+            return self._waiting
+        for item in self._waiting:
+            item.was_held = not self._wakes(item.message)
+        return [item for item in self._waiting if not item.was_held]
+
+    def _quiet_secs(self) -> float:
+        quiet = self._notify.quiet_hours
+        if quiet is None:
+            return 0.0
+        now = time.localtime(self._clock.unix())
+        return 60 * quiet.left_minutes(60 * now.tm_hour + now.tm_min + now.tm_sec / 60)
+
+    def _wakes(self, message: Message) -> bool:
+        wake_for = self._notify.wake_for
+        return message.severity is not None and wake_for is not None and at_least(message.severity, wake_for)
+
+    # What became of it
+
+    def _send(self, batch: list[_Waiting]) -> None:
+        try:
+            self._carrier.send([item.message for item in batch])
+        except NotDelivered as error:
+            self._failed(batch, str(error), again=error.again, after_secs=error.after_secs)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the thread must go on; what it says may be secret
+            self._failed(batch, type(error).__name__, again=True, after_secs=0.0)
+        else:
+            self._arrived(batch)
+
+    def _arrived(self, batch: list[_Waiting]) -> None:
+        with self._changes:
+            if self._failures:
+                self._sayings.append(f"{self.label} is told again.")
+            self._failures, self._why, self._again_at = 0, "", 0.0
+            for item in batch:
+                self._told[item.message.id] = None
+            for name in list(self._told)[:-_REMEMBERED]:
+                del self._told[name]
+            self._take_out(batch)
+
+    def _failed(self, batch: list[_Waiting], why: str, *, again: bool, after_secs: float) -> None:
+        with self._changes:
+            if why != self._why:
+                then = "; trying again" if again and self._notify.retries else ""
+                self._sayings.append(f"{self.label} cannot be told now: {why}{then}.")
+            self._why = why
+            self._failures += 1
+            for item in batch:
+                item.tries += 1
+            most = min(_LAST_TRIES, self._notify.retries + 1) if self._closing else self._notify.retries + 1
+            if not again or batch[0].tries >= most:
+                self._give_up(batch, why)
+            first = _LAST_PAUSE_SECS if self._closing else _FIRST_PAUSE_SECS
+            pause = min(first * 2.0 ** (self._failures - 1), _LONGEST_PAUSE_SECS)
+            self._again_at = self._clock.monotonic() + max(pause, after_secs)
+
+    def _give_up(self, batch: list[_Waiting], why: str) -> None:
+        tries = batch[0].tries
+        self._given_up += [item.message for item in batch]
+        self._take_out(batch)
+        if not self._closing:
+            times = f" after {tries} tries" if tries > 1 else ""
+            self._sayings.append(f"{self.label} was not told of {_named(batch)}{times}: {why}. "
+                                  "It stays in the run, and the next watcher that notifies tells it.")
+
+    def _take_out(self, batch: list[_Waiting]) -> None:
+        gone = {id(item) for item in batch}
+        self._waiting = [item for item in self._waiting if id(item) not in gone]
+        self._changed = True
+
+    def _lose(self) -> None:
+        self._lost += 1
+        if self._lost == 1:
+            self._sayings.append(f"{self.label} is not told of all: {QUEUE} notices wait for it already.")
+
+    def _say_what_is_left(self) -> None:
+        with self._changes:
+            left, held = [*self._given_up], self._quiet_secs()
+            waiting = [item.message for item in self._waiting]
+            quiet = [item for item in waiting if held and not self._wakes(item)]
+            left += [item for item in waiting if item not in quiet]
+            stays = "That stays in the run, and the next watcher that notifies tells it."
+            if left:
+                why = self._why or f"no answer within {self._notify.timeout_secs:g} s"
+                self._sayings.append(f"{self.label} was not told of {_counted(left)}: {why}. {stays}")
+            if quiet:
+                self._sayings.append(f"{self.label} has quiet hours, and was not told of {_counted(quiet)}. {stays}")
+
+    def _run(self) -> None:
+        while batch := self._next():
+            self._send(batch)
+
+    def _next(self) -> list[_Waiting]:
+        """Return what is to be sent, when it is time; nothing once there is no more to send."""
+        with self._changes:
+            while True:
+                batch, wait_secs = self._due()
+                if batch:
+                    return batch
+                if self._closing and not self._free():
+                    return []
+                # The time of the day may be set meanwhile: look now and then.
+                self._changes.wait(_LOOK_SECS if wait_secs is None else min(wait_secs, _LOOK_SECS))
+
+
+class _Waiting:
+    """A message that has not arrived yet: since when it waits, and how often it was tried."""
+
+    __slots__ = ("message", "since", "tries", "was_held")
+
+    def __init__(self, message: Message, since: float) -> None:
+        self.message, self.since = message, since
+        self.tries, self.was_held = 0, False
+
+
+def _named(batch: list[_Waiting]) -> str:
+    return _counted([item.message for item in batch])
+
+
+def _counted(messages: list[Message]) -> str:
+    first = messages[0]
+    what = f"{first.finding.code} {first.finding.rule}" if first.finding else "a problem"
+    word = "" if first.event is Event.OPENED else f" ({first.event.value})"
+    return f"{what}{word}" if len(messages) == 1 else f"{what}{word} and {len(messages) - 1} more"

@@ -1,0 +1,258 @@
+"""What is done about findings: which, how often, and what would have been."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from barograph.model.actions import ActionName
+from barograph.model.clock import ManualClock
+from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.settings import Settings, settings_from_mapping
+from barograph.model.step import Mode
+from barograph.rules.base import Rule, with_severity
+from barograph.runs.control import Done, answer, read_requests, read_stop
+from barograph.store.base import Store
+from barograph.watch.actions import Stop, When, actions_from_settings, asked_and_not_allowed
+from barograph.watch.loop import Watcher
+from barograph.watch.notices import Event, Notice
+from barograph.watch.summary import summary_of
+
+FINDING = Finding(
+    id="L101-40-000000000000", code="L101", rule="loss-not-decreasing", severity=Severity.COSTLY,
+    state=FindingState.OPEN, message="It rose.", remedy="Lower it.", evidence=(), subject="", worker="p0",
+    optimizer="", mode=Mode.TRAIN, since_step=40, opened_step=41, last_step=41, closed_step=None, opened_unix=0.0,
+)
+
+
+def finding(step: int = 41, **changes: Any) -> Finding:
+    return replace(FINDING, id=f"L101-{step}-000000000000", opened_step=step, **changes)
+
+
+def settings(**data: Any) -> Settings:
+    return settings_from_mapping(data)
+
+
+def done(store: Store, asked_by: Finding, action: str, step: int) -> None:
+    answer(store, Done(action, asked_by.id, 0, "p0", step, 9.0, "did it"))
+
+
+class Told:
+    def __init__(self) -> None:
+        self.actions: list[str] = []
+
+    def notify(self, notice: Notice) -> None:
+        if notice.event is Event.ACTION:
+            self.actions.append(notice.text)
+
+
+# Which
+
+
+def test_what_is_costly_is_acted_on_and_what_a_rule_says_itself_comes_first() -> None:
+    (stop,) = actions_from_settings(settings(on_finding="stop", rule_settings={
+        "L101": {"actions": []}, "G101": {"actions": ["stop"]}}))
+    assert isinstance(stop, Stop)
+    when = stop.when
+
+    assert when.applies(finding(code="N101"))
+    assert not when.applies(finding(code="N101", severity=Severity.DOUBTFUL))
+    assert not when.applies(finding())
+    assert when.applies(finding(code="G101", severity=Severity.NOTE))
+
+
+def test_a_rule_may_have_an_action_where_nothing_else_has() -> None:
+    (stop,) = actions_from_settings(settings(rule_settings={"L101": {"actions": ["stop"]}}))
+    assert isinstance(stop, Stop)
+
+    assert stop.when.applies(finding(severity=Severity.NOTE))
+    assert not stop.when.applies(finding(code="N101", severity=Severity.BREAKING))
+
+
+def test_there_is_nothing_to_do_unless_it_is_asked_for() -> None:
+    assert actions_from_settings(Settings()) == []
+
+
+def test_what_is_asked_for_and_not_allowed_is_known() -> None:
+    asked = settings(on_finding="lower-lr", rule_settings={"L101": {"actions": ["skip-step", "stop"]}})
+
+    assert asked_and_not_allowed(asked) == [ActionName.LOWER_LR, ActionName.SKIP_STEP]
+    assert asked_and_not_allowed(replace(asked, allow=(ActionName.LOWER_LR,))) == [ActionName.SKIP_STEP]
+
+
+# How often
+
+
+def test_learning_rates_are_lowered_once_for_a_finding_and_not_for_what_came_before(store: Store) -> None:
+    (lower,) = actions_from_settings(settings(on_finding="lower-lr"))
+    assert lower.act(finding(41), store) == (
+        "asked the training to lower the learning rate to 0.5 of what it is, because of L101 loss-not-decreasing")
+
+    assert lower.act(finding(41), store) == ""
+    assert lower.act(finding(45), store) == ""  # nobody has answered yet
+    done(store, finding(41), "lower-lr", 50)
+    assert lower.act(finding(48), store) == ""  # opened before it was lowered
+    assert lower.act(finding(60), store) != ""
+    assert [asked.options for asked in read_requests(store, attempt=0)] == [{"factor": 0.5, "floor": 0.0}] * 2
+
+
+def test_learning_rates_are_lowered_so_often_and_no_more(store: Store) -> None:
+    (lower,) = actions_from_settings(settings(on_finding="lower-lr", action_settings={"lower-lr": {"at_most": 2}}))
+    asked = []
+    for step in (41, 60, 80, 100):
+        asked.append(lower.act(finding(step), store) != "")
+        if asked[-1]:
+            done(store, finding(step), "lower-lr", step + 5)
+
+    assert asked == [True, True, False, False]
+
+
+def test_another_process_and_another_optimizer_are_lowered_on_their_own(store: Store) -> None:
+    (lower,) = actions_from_settings(settings(on_finding="lower-lr"))
+
+    for number, changes in enumerate(({}, {"worker": "p1"}, {"optimizer": "critic"})):
+        assert lower.act(replace(finding(**changes), id=f"L101-4-{number}"), store) != ""
+    assert [(item.worker, item.optimizer) for item in read_requests(store, attempt=0)] == [
+        ("p0", ""), ("p1", ""), ("p0", "critic")]
+
+
+def test_steps_are_skipped_for_each_finding_so_often_and_no_more(store: Store) -> None:
+    (skip,) = actions_from_settings(settings(on_finding="skip-step", action_settings={
+        "skip-step": {"steps": 3, "at_most": 2}}))
+
+    assert [skip.act(finding(step), store) for step in (41, 41, 45, 60)] == [
+        "asked the training to skip the next 3 steps, because of L101 loss-not-decreasing", "",
+        "asked the training to skip the next 3 steps, because of L101 loss-not-decreasing", ""]
+
+
+def test_a_stop_asks_for_a_checkpoint_where_that_is_wanted(store: Store) -> None:
+    (stop,) = actions_from_settings(settings(on_finding="checkpoint-then-stop"))
+
+    assert stop.act(finding(), store) == (
+        "asked the training to save a checkpoint and stop, because of L101 loss-not-decreasing")
+    asked = read_stop(store, attempt=0)
+    assert asked is not None
+    assert asked.checkpoint
+
+
+# In the loop
+
+
+def watcher(store: Store, clock: ManualClock, rule: type[Rule], told: Told, on_finding: str, **more: Any) -> Watcher:
+    return Watcher(store, [rule()], notifiers=[told], actions=actions_from_settings(settings(on_finding=on_finding)),
+                   clock=clock, **more)
+
+
+@pytest.mark.parametrize(("on_finding", "text"), [
+    ("stop", "would have stopped the training at step 1, because of X901 high"),
+    ("checkpoint-then-stop",
+     "would have had a checkpoint saved and stopped the training at step 1, because of X901 high"),
+    ("lower-lr", "would have asked at step 1 to lower the learning rate to 0.5 of what it is, because of X901 high"),
+    ("skip-step", "would have asked at step 1 to skip the next step, because of X901 high"),
+])
+def test_of_a_run_that_is_over_it_is_said_what_would_have_been_done(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule], on_finding: str, text: str
+) -> None:
+    training.steps(0.5, 2.0, 2.0)
+    training.end()
+    told = Told()
+    watcher(store, clock, high, told, on_finding).poll()
+
+    assert told.actions == [text]
+    assert [item.name for item in store.list("control")] == []
+
+
+def test_only_the_first_finding_would_have_stopped_a_training(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0, 0.1, 0.1, 0.1, 0.1, 3.0)
+    training.end()
+    told = Told()
+    watcher(store, clock, high, told, "stop").poll()
+
+    assert told.actions == ["would have stopped the training at step 1, because of X901 high"]
+
+
+def test_what_was_done_is_not_said_to_have_been_possible_when_somebody_looks_again(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    watcher(store, clock, high, Told(), "stop").poll()
+    training.end()
+    told = Told()
+    watcher(store, clock, high, told, "stop").poll()
+
+    assert told.actions == []
+
+
+def test_a_dry_look_at_a_run_that_goes_on_asks_nothing(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    told = Told()
+    watcher(store, clock, high, told, "stop", dry=True, record=False).poll()
+
+    assert told.actions == ["would have stopped the training at step 1, because of X901 high"]
+    assert read_stop(store, attempt=0) is None
+
+
+def test_what_the_training_answers_is_told_once_over_restarts_too(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    told = Told()
+    first = watcher(store, clock, high, told, "lower-lr")
+    first.poll()
+    (asked,) = read_requests(store, attempt=0)
+    answer(store, Done("lower-lr", asked.finding_id, 0, "p0", 7, 9.0, "lowered the learning rate from 0.1 to 0.05"))
+    clock.advance(1.0)
+    first.poll()
+    first.poll()
+    first.close()
+    clock.advance(1.0)
+    watcher(store, clock, high, told, "lower-lr").poll()
+
+    assert told.actions == [
+        "asked the training to lower the learning rate to 0.5 of what it is, because of X901 high",
+        "p0 lowered the learning rate from 0.1 to 0.05 after 7 steps, because of X901 high"]
+
+
+def test_the_summary_says_who_asked_and_what_was_done(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    looking = watcher(store, clock, high, Told(), "lower-lr")
+    looking.poll()
+    before = summary_of(store, looking).to_text()
+    (asked,) = read_requests(store, attempt=0)
+    answer(store, Done("lower-lr", asked.finding_id, 0, "p0", 7, 9.0, "lowered the learning rate from 0.1 to 0.05"))
+    summary = summary_of(store, looking)
+
+    assert "done           lower-lr, asked by X901 high: no answer yet" in before
+    assert ("done           lower-lr, asked by X901 high: p0 lowered the learning rate from 0.1 to 0.05 after 7 steps"
+            in summary.to_text())
+    assert summary.to_json()["actions"] == [{
+        "action": "lower-lr", "finding_id": asked.finding_id, "reason": "X901 high: The loss is 2.",
+        "requested_unix": asked.requested_unix, "worker": "p0", "step": 7, "done_unix": 9.0,
+        "result": "lowered the learning rate from 0.1 to 0.05", "done": True}]
+
+
+def test_a_severity_of_the_users_own_stands_in_the_finding(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    looking = Watcher(store, [with_severity(high(), Severity.NOTE)], actions=[Stop(clock=clock)], clock=clock)
+    looking.poll()
+
+    assert [item.severity for item in looking.findings] == [Severity.NOTE]
+    assert read_stop(store, attempt=0) is None
+
+
+def test_when_by_code_alone() -> None:
+    make: Callable[..., When] = When
+
+    assert not make(at_least=None).applies(finding(severity=Severity.BREAKING))
+    assert make(at_least=None, codes=frozenset({"L101"})).applies(finding(severity=Severity.NOTE))

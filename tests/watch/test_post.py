@@ -1,0 +1,122 @@
+"""The loop and its post: told while the watching goes on, remembered in the run, nobody waited for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from barograph.model.clock import ManualClock
+from barograph.model.key import Kind
+from barograph.model.notify import Notify
+from barograph.model.selection import Selection
+from barograph.rules.base import Rule
+from barograph.store.base import Store
+from barograph.watch.carrier import NotDelivered
+from barograph.watch.loop import Watcher
+from barograph.watch.message import Message
+from barograph.watch.post import Post
+from barograph.watch.recipient import Recipient
+from barograph.watch.summary import summary_of
+
+CODES = frozenset({"X901"})
+
+
+class Carried:
+    def __init__(self, why: str = "") -> None:
+        self.why = why
+        self.sent: list[str] = []
+
+    def send(self, messages: Sequence[Message]) -> None:
+        if self.why:
+            raise NotDelivered(self.why)
+        self.sent += [f"{message.event.value} {message.run}" for message in messages]
+
+    def abort(self) -> None:
+        pass
+
+
+def post(carrier: Any, clock: ManualClock, **options: Any) -> Post:
+    told = Recipient(Notify("x"), "The webhook x", carrier, CODES, clock=clock)
+    return Post("runs/a", {"x": told}, clock=clock, background=False, **options)
+
+
+def test_findings_reach_the_post_and_are_not_told_again_after_a_restart(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    carrier = Carried()
+    training.steps(0.5, 2.0)
+    for first in (True, False):
+        mine = post(carrier, clock)
+        # With other parameters it starts at the first step again, and finds the same.
+        watcher = Watcher(store, [high(threshold=1.0 if first else 1.5)], post=mine, clock=clock)
+        watcher.poll()
+        mine.turn()
+        watcher.close()
+
+    assert carrier.sent == ["opened runs/a"]
+
+
+def test_what_is_owed_is_told_by_the_next_watcher(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    failing = Watcher(store, [high()], post=post(Carried("503"), clock), clock=clock)
+    failing.poll()
+    failing.close()
+    # One that notifies nobody stands in between, and must not forget it.
+    between = Watcher(store, [high()], clock=clock)
+    training.steps(2.0, first=2)
+    between.poll()
+    between.close()
+    carrier = Carried()
+    mine = post(carrier, clock)
+    Watcher(store, [high()], post=mine, clock=clock).poll()
+    mine.turn()
+
+    assert carrier.sent == ["opened runs/a"]
+
+
+def test_one_who_cannot_be_told_is_a_problem_of_the_run_without_a_secret(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    watcher = Watcher(store, [high()], post=post(Carried("it answered 503"), clock), clock=clock)
+    watcher.poll()
+    watcher.close()
+
+    assert watcher.problems == (
+        "The webhook x cannot be told now: it answered 503; trying again.",
+        "The webhook x was not told of X901 high: it answered 503. That stays in the run, and the next watcher that "
+        "notifies tells it.")
+    assert "The webhook x was not told" in summary_of(store, watcher).to_text()
+
+
+def test_the_state_says_nothing_of_where_anybody_is_told(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    told = Recipient(Notify("https://example.org/hush"), "The webhook x", Carried(), CODES, clock=clock)
+    watcher = Watcher(store, [high()], post=Post("runs/a", {"x": told}, clock=clock, background=False), clock=clock)
+    watcher.poll()
+    watcher.close()
+    everything = b"".join(bytes(store.get(item.name)) for item in store.list())
+
+    assert b"hush" not in everything
+    assert json.loads(json.loads(bytes(store.get("watch/state.json")))["state"])["post"]["x"]["told"] != []
+
+
+def test_a_collection_that_matches_nothing_is_named_in_the_summary(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    biases = Selection(name="biases", kinds=frozenset({Kind.WEIGHT}), include=("*.bais",))
+    weights = Selection(name="weights", kinds=frozenset({Kind.WEIGHT}), include=("fc.*",))
+    unseen = Selection(name="unseen", kinds=frozenset({Kind.GRADIENT}), include=("*.bais",))
+    training.steps(*[0.5] * 40)
+    watcher = Watcher(store, [high()], expected=(biases, weights, unseen), clock=clock)
+    watcher.poll()
+
+    assert watcher.unmet == (
+        'The collection "biases" matches nothing that was recorded: no weight with include *.bais. `barograph keys` '
+        "lists the paths there are.",)
+    assert watcher.unmet[0] in summary_of(store, watcher).problems
