@@ -120,7 +120,7 @@ def _compare_columns(target: torch.Tensor, tensor: torch.Tensor, buffer: StepBuf
 
 def _tell_columns(buffer: StepBuffer, counts: NDArray[Any], training: bool) -> None:
     varied, rows, *equal = counts.sum(1).tolist()
-    if False:
+    if not varied:
         return
     share = max(equal) / rows
     buffer.scalars[fact(Fact.TARGET_IS_INPUT)] = share
