@@ -28,6 +28,7 @@
     │   └── UnsupportedCapture            this kind of model or tensor cannot be captured
     ├── RuleError                         a rule
     │   └── BadRule                       a rule breaks the contract of `rules.base.Rule`
+    ├── WatchError                        a service that watches cannot go on
     ├── ExportError                       what a run holds cannot be handed on to another program
     │   ├── MissingExtra (ImportError)    a library that comes with an extra is not installed
     │   └── EndpointFailed (OSError)      an endpoint did not take what was sent to it
@@ -160,6 +161,10 @@ class RuleError(BarographError):
 
 class BadRule(RuleError):
     """A rule breaks the contract of `rules.base.Rule`."""
+
+
+class WatchError(BarographError):
+    """A service that watches cannot go on."""
 
 
 class ExportError(BarographError):

@@ -54,6 +54,16 @@ def command(
         bool, typer.Option("--brief", help="Findings and the summary only. For a watcher that runs beside a training: "
                                            "an interrupt from the terminal is left to the training.")
     ] = False,
+    all_below: Annotated[
+        bool, typer.Option("--all", help="RUN is a directory or a bucket that runs lie below, at any depth: watch them "
+                                         "all, and those that come. With --once: judge what there is by now, and end.")
+    ] = False,
+    processes: Annotated[
+        int, typer.Option(help="Spread the work over so many processes: of one run its rules, with --all the runs.")
+    ] = 1,
+    part: Annotated[
+        str, typer.Option(hidden=True, help="Which of several services this is, as --processes begins them.")
+    ] = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the closing summary as JSON; what is told before goes to standard "
                                           "error.")
@@ -74,16 +84,19 @@ def command(
       barograph watch runs/first --rules dead-relu,overfit --fresh
 
       barograph watch runs/first --set overfit.patience=3 --notify 'command:./tell.sh'
+
+      barograph watch s3://bucket/runs --all --processes 4
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.options import listed
+    from barograph.cli.serving import serve
     from barograph.cli.watching import Options, watch_run
 
     options = Options(
         listed(rules), on_finding, findings_to, config, once=once, fresh=fresh, brief=brief, as_json=as_json,
-        notify=tuple(notify or ()), set_=tuple(set_ or ()),
+        notify=tuple(notify or ()), set_=tuple(set_ or ()), processes=processes,
     )
-    if watch_run(run, options):
+    if serve(run, options, part) if all_below else watch_run(run, options):
         raise typer.Exit(EXIT_INTERRUPTED)
 
 

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,7 @@ from barograph.watch.addressing import post_of
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Event, Notice, Notifier
+from barograph.watch.seats import seats
 from barograph.watch.summary import summary_of
 from barograph.watch.terminal import TerminalNotifier
 
@@ -46,7 +47,7 @@ _LOOK_SECS = 2.0
 _SPINNER_WIDTH = 3
 """Columns of the sign that turns, of its gap, and one that stays free."""
 
-_JUDGED = ("rules", "rule_settings", "on_finding", "allow", "action_settings")
+_JUDGED = ("rules", "rule_settings", "on_finding", "allow", "action_settings", "rule_timeout_secs")
 """Settings that concern watching; the others are of the recording, and may be a newer Barograph's."""
 
 
@@ -65,6 +66,7 @@ class Options:
         as_json: Print the summary as JSON.
         notify: URLs of those who are told, too.
         set_: What is set of rules and actions, as typed.
+        processes: How many processes the work is spread over.
     """
 
     rules: list[str] | None = None
@@ -77,6 +79,7 @@ class Options:
     as_json: bool = False
     notify: tuple[str, ...] = ()
     set_: tuple[str, ...] = ()
+    processes: int = 1
 
 
 def watch_run(place: str, options: Options, *, wait: Callable[[float], object] = time.sleep) -> bool:
@@ -109,19 +112,49 @@ def settings_for(run: Run, options: Options) -> tuple[Settings, tuple[str, ...]]
     theirs = settings_from_mapping({
         name: value for name, value in run.manifest.settings.items() if name in _JUDGED
     })
+    # First without the run's: what is there then is what the user asks for.
+    asked_for = asked_settings(options, replaced(theirs, rules=(), rule_settings={})).rules
+    trusted, not_used = installed_alone(theirs, besides=asked_for)
+    return asked_settings(options, trusted), () if asked_for else not_used
+
+
+def asked_settings(options: Options, base: Settings) -> Settings:
+    """Return the settings that the user asks for: those typed, on top of the file's, on top of `base`.
+
+    Raises:
+        UnknownName, SettingsError: One of them is wrong.
+    """
     typed: dict[str, Any] = {
         "rules": options.rules, "on_finding": options.on_finding, "findings_to": options.findings_to,
         "notify": [*options.notify, *_handed_over()] or None, **tables_set(options.set_),
     }
+    asked = settings_from_file(options.config, base=base) if options.config is not None else base
+    return on_top_of(asked, typed)
 
-    def with_ours(base: Settings) -> Settings:
-        asked = settings_from_file(options.config, base=base) if options.config is not None else base
-        return on_top_of(asked, typed)
 
-    # First without the run's: what is there then is what the user asks for.
-    asked_for = with_ours(replaced(theirs, rules=(), rule_settings={})).rules
-    trusted, not_used = installed_alone(theirs, besides=asked_for)
-    return with_ours(trusted), () if asked_for else not_used
+def watcher_for(run: Run, settings: Settings, options: Options, notifiers: Iterable[Notifier]) -> Watcher:
+    """Return what watches a run with these settings.
+
+    Args:
+        run: Which.
+        settings: As `settings_for` returns them.
+        options: What was typed.
+        notifiers: Told beside those that the settings name.
+
+    Raises:
+        UnknownName, SettingsError, BadRule: A rule or a parameter is wrong.
+    """
+    told = list(notifiers)
+    if settings.findings_to:
+        told.append(FileNotifier(Path(whole_path(settings.findings_to)), run.url))
+    # A look that leaves nothing behind must not meddle with a training, unless just that is asked for.
+    dry = options.fresh and options.on_finding is None
+    return Watcher(
+        run.store, rules_from_settings(settings), notifiers=told, post=post_of(settings, run.url),
+        actions=actions_from_settings(settings), dry=dry, expected=_collections_of(run),
+        record=not options.fresh, patient=not options.once,
+        panels=seats(processes=options.processes, rule_timeout_secs=settings.rule_timeout_secs),
+    )
 
 
 def _collections_of(run: Run) -> tuple[Selection, ...]:
@@ -157,16 +190,7 @@ class _Watching:
         # Under --json standard output belongs to the summary alone.
         self._console: Console = console_on(stderr=options.as_json, lasting=True)
         self._notifier = TerminalNotifier(self._console)
-        notifiers: list[Notifier] = [self._notifier]
-        if settings.findings_to:
-            notifiers.append(FileNotifier(Path(whole_path(settings.findings_to)), run.url))
-        # A look that leaves nothing behind must not meddle with a training, unless just that is asked for.
-        dry = options.fresh and options.on_finding is None
-        self._watcher = Watcher(
-            run.store, rules_from_settings(settings), notifiers=notifiers, post=post_of(settings, run.url),
-            actions=actions_from_settings(settings), dry=dry, expected=_collections_of(run),
-            record=not options.fresh, patient=not options.once,
-        )
+        self._watcher = watcher_for(run, settings, options, [self._notifier])
 
     def follow(self) -> bool:
         """Watch until there is no more to see; return whether it was interrupted."""

@@ -51,6 +51,8 @@ class Settings:
         close_timeout_secs: Longest time `close` waits for a store that does not answer.
         keep_last: Steps whose records are kept, by the optimizer that has made the most; None: all.
         max_bytes: Bytes of records kept; None: all.
+        rule_timeout_secs: Longest time a rule that does not come with Barograph may take for one step; then it is
+            taken out, and the others go on.
         machine_hz: How often a second the use of the machine is recorded; 0: never.
     """
 
@@ -73,6 +75,7 @@ class Settings:
     keep_last: int | None = None
     max_bytes: int | None = None
     machine_hz: float = 2.0
+    rule_timeout_secs: float = 60.0
 
     def __post_init__(self) -> None:
         _check_choice("on_finding", self.on_finding, ("notify", *ActionName))
@@ -83,6 +86,7 @@ class Settings:
         _check_number("queue_bytes", self.queue_bytes, above=0)
         if self.machine_hz != 0:
             _check_number("machine_hz", self.machine_hz, above=0.0, at_most=MOST_HZ)
+        _check_number("rule_timeout_secs", self.rule_timeout_secs, above=0.0)
         _check_number("notify_timeout_secs", self.notify_timeout_secs, above=0.0)
         for name in ("keep_last", "max_bytes"):
             if getattr(self, name) is not None:
@@ -286,6 +290,7 @@ _READERS: Mapping[str, Any] = {
     "to": _text, "rules": _texts, "on_finding": _on_finding, "findings_to": _text, "preset": _text, "strict": _truth,
     "budget": _budget, "queue_bytes": bytes_from, "keep_last": _optional_whole, "max_bytes": _optional_bytes,
     "flush_secs": seconds_from, "close_timeout_secs": seconds_from, "notify_timeout_secs": seconds_from,
+    "rule_timeout_secs": seconds_from,
     "allow": _allow, "action_settings": _action_settings, "notify": _notify,
     "collections": _collections, "rule_settings": _rule_settings,
 }
