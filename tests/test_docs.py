@@ -206,7 +206,8 @@ def options() -> Iterator[tuple[str, str]]:
     for name, command in typer.main.get_command(application()).commands.items():
         yield name, ""
         parts = [command, *getattr(command, "commands", {}).values()]
-        known = {word for part in parts for item in part.params for word in (*item.opts, *item.secondary_opts)}
+        shown = [item for part in parts for item in part.params if not getattr(item, "hidden", False)]
+        known = {word for item in shown for word in (*item.opts, *item.secondary_opts)}
         yield from ((name, word) for word in sorted(known) if word.startswith("--"))
 
 

@@ -1,4 +1,4 @@
-"""A recurrent language model that reads its text from front to back and keeps its state."""
+"""A recurrent model of letters that reads its text from front to back and keeps its state."""
 
 import argparse
 

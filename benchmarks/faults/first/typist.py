@@ -1,4 +1,4 @@
-"""A language model of letters, on what Python says about itself."""
+"""A model of letters, on what Python says about itself."""
 
 import argparse
 

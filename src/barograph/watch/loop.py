@@ -118,6 +118,7 @@ class Watcher:
             raise BadRule(f"Two of the rules have one code; they are {', '.join(sorted(codes))}.")
         self._place = {code: number for number, code in enumerate(codes)}
         self._panels = tuple(panels(self.rules, self._clock))
+        self._not_evaluated: tuple[NotEvaluated, ...] | None = None
         self._notifiers = list(notifiers)
         self._post = post
         self._actions = list(actions)
@@ -176,6 +177,8 @@ class Watcher:
 
     def not_evaluated(self) -> tuple[NotEvaluated, ...]:
         """Return the rules that could not judge what they are for, so far, and what would feed them."""
+        if self._not_evaluated is not None:
+            return self._not_evaluated
         found = [item for panel in self._panels for item in panel.not_evaluated()]
         return tuple(sorted(found, key=lambda item: self._place[item.code]))
 
@@ -224,6 +227,8 @@ class Watcher:
             self._post.close()
             self._hear_from_post()
         self._save(at_once=True)
+        # A panel that is asked after its end begins another process, which nobody would end.
+        self._not_evaluated = self.not_evaluated()
         for panel in self._panels:
             panel.close()
 
