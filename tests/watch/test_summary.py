@@ -78,7 +78,7 @@ def test_findings_are_counted_with_those_still_open() -> None:
 
 @pytest.mark.parametrize(("spent_secs", "said"), [
     (1.0, "1.0% of the training time (budget 1 %); "),
-    (6.0, "6.3% of the training time (budget 1 %; the first ten steps and a tenth of a second come on top); "),
+    (6.0, "6.3% of the training time (budget 1 %; the first ten steps and up to half a second come on top); "),
 ])
 def test_where_the_cost_is_above_the_budget_it_says_what_comes_on_top(spent_secs: float, said: str) -> None:
     last = replace(LAST, cost=replace(LAST.cost, capture_secs=spent_secs))

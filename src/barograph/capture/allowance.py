@@ -8,6 +8,11 @@ from typing import Any
 from barograph.capture.session import Session
 
 
+_FREE_ALARMS = 3
+"""Alarmed steps that are taken whole whatever they cost: where a NaN arose is known by then. A training that goes
+on without a finite loss must not be charged for everything at each step."""
+
+
 class Allowance:
     """Says of the step under way what is taken of it, whether even its loss is, and how long nothing will be.
 
@@ -16,12 +21,12 @@ class Allowance:
 
     Attributes:
         mask: What is taken; None: not chosen yet.
-        alarmed: The loss is not finite: everything there is is taken.
+        alarmed: The loss is not finite, and everything there is is taken.
         dormant: The budget has no room even for the loss.
         label: The optimizer whose step this is held to be.
     """
 
-    __slots__ = ("_asleep", "_asleep_for", "_session", "alarmed", "dormant", "label", "mask")
+    __slots__ = ("_alarms", "_asleep", "_asleep_for", "_session", "alarmed", "dormant", "label", "mask")
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -29,8 +34,15 @@ class Allowance:
         self.alarmed = False
         self.dormant = False
         self.label = ""
+        self._alarms = 0
         self._asleep = 0
         self._asleep_for: weakref.ref[Any] | None = None
+
+    def alarm(self) -> None:
+        """Have everything taken of the step under way, whose loss is not finite, as long as that can be afforded."""
+        if not self.alarmed:
+            self._alarms += 1
+            self.alarmed = self._alarms <= _FREE_ALARMS or self._session.has_room_for(self._session.plan.everything())
 
     def for_forward(self) -> int:
         """Return what is taken of a forward pass of this step."""

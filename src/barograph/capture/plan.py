@@ -46,6 +46,7 @@ class Plan:
         self._schedules = tuple(masks.items())
         self._takings: dict[tuple[int, Key, str], Taking | None] = {}
         self._kinds: dict[int, frozenset[Kind]] = {}
+        self._everything = {mode: self._all_of(mode) for mode in Mode}
 
     def scheduled(self, step: int, mode: Mode = Mode.TRAIN, *, since: int | None = None) -> int:
         """Return the mask of the Selections whose schedule includes this step, or any from `since` to it."""
@@ -57,9 +58,7 @@ class Plan:
 
     def everything(self, mode: Mode = Mode.TRAIN) -> int:
         """Return the mask of the Selections that hold in this mode at any step."""
-        return sum(
-            1 << index for index, selection in enumerate(self.selections) if mode in selection.schedule.modes
-        )
+        return self._everything[mode]
 
     def kinds(self, mask: int) -> frozenset[Kind]:
         """Return the kinds that the masked Selections ask for."""
@@ -82,6 +81,9 @@ class Plan:
                 else None
             )
         return self._takings[question]
+
+    def _all_of(self, mode: Mode) -> int:
+        return sum(1 << index for index, item in enumerate(self.selections) if mode in item.schedule.modes)
 
     def _masked(self, mask: int) -> list[Selection]:
         return [item for index, item in enumerate(self.selections) if mask >> index & 1]

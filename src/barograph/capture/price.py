@@ -7,10 +7,19 @@ import math
 GRACE_SECS = 0.1
 """What capture may spend beside its share; in a run of a minute that is a sixth of a percent."""
 
+SHORT_STEPS_GRACE_SECS = 0.5
+"""The same where steps are so short that their share alone would leave most of a training unseen."""
+
 _OPENING_STEPS = 10
 _OPENING_EVALUATIONS = 3
 _OPENING_EVALUATION_SECS = 0.02
-_STEPS_AN_OCTAVE = 32
+_FAR_APART_STEPS = 64
+"""Where the share alone records steps further apart than that, steps are short."""
+
+_STEPS_AN_OCTAVE = (4, 32)
+_OCTAVES = 8
+"""How many times the number of steps may double before the grace is used up: from the tenth to some thousands."""
+
 _NUMBERS_SHARE = 0.5
 """Of the budget and of the grace: what is kept for plain numbers."""
 
@@ -25,12 +34,13 @@ class Price:
 
     The promise is over the run: capture's share of the time that training takes without it is at most
     `budget`, plus a tenth of a second that is not counted, so that a training of a few seconds is seen as
-    well. The first steps say most about initialisation, so the first ten that are due are recorded on
-    credit, and paid back before any other.
+    well; half a second where steps are so short that what is recorded of one costs as much as half of it. The
+    first steps say most about initialisation, so the first ten that are due are recorded on credit, and paid
+    back before any other.
 
-    From then on steps are recorded as far apart as the budget asks for, or, out of that tenth of a second,
-    every 2**k steps from step 32 · 2**k on: nobody knows how long a training will be, and so each part of
-    it has its share. Up to half of either is kept for plain numbers, the loss above all.
+    From then on steps are recorded as far apart as the budget asks for, or, out of what is not counted, every 2**k
+    steps from step n · 2**k on, n being 4 to 32 as their price allows: nobody knows how long a training will be, and
+    so each part of it has its share. Up to half of either is kept for plain numbers, the loss above all.
 
     Evaluations come when they come: the first three are read on credit, if that takes no longer than a fiftieth
     of a second each, and any other when there is room for it.
@@ -54,6 +64,7 @@ class Price:
         self._step_secs = 0.0
         self._numbers_secs = 0.0
         self._steps = 0
+        self._grace_secs = GRACE_SECS
         self._credits = _OPENING_STEPS
         self._evaluation_credits = _OPENING_EVALUATIONS
         self._evaluation_on_credit = False
@@ -102,9 +113,16 @@ class Price:
             self._credits -= 1
             return True
         foreseen, allowed = self._foreseen(mask), self._tensors_secs(now)
+        short = foreseen * self._steps > _FAR_APART_STEPS * allowed
+        self._grace_secs = SHORT_STEPS_GRACE_SECS if short else GRACE_SECS
         left = self._tensors_left_secs(allowed)
-        self.interval_steps = min(self._interval(foreseen, allowed, left), _thinned_interval(step))
+        thinned = _thinned_interval(step, _steps_an_octave((1 - _NUMBERS_SHARE) * self._grace_secs, foreseen))
+        self.interval_steps = min(self._interval(foreseen, allowed, left), thinned)
         return step % self.interval_steps == 0 and left >= foreseen
+
+    def has_room_for(self, mask: int, now: float) -> bool:
+        """Return whether `mask` can be taken now within the budget, whatever step it is."""
+        return self.budget is None or self._tensors_left_secs(self._tensors_secs(now)) >= self._foreseen(mask)
 
     def affords_evaluation(self, mask: int, now: float) -> bool:
         """Return whether an evaluation may take `mask`: there is room for what it will cost, or it is on credit."""
@@ -149,13 +167,13 @@ class Price:
         return allowed - min(_NUMBERS_SHARE * allowed, self._foreseen(0) * self._steps)
 
     def _tensors_left_secs(self, allowed: float) -> float:
-        return (1 - _NUMBERS_SHARE) * GRACE_SECS + allowed - (self.spent_secs - self._numbers_secs)
+        return (1 - _NUMBERS_SHARE) * self._grace_secs + allowed - (self.spent_secs - self._numbers_secs)
 
     def _numbers_left_secs(self, now: float) -> float:
         allowed = self._allowed_secs(now)
         others_secs = self.spent_secs - self._numbers_secs
         share = max(_NUMBERS_SHARE * allowed, allowed - others_secs)
-        return _NUMBERS_SHARE * GRACE_SECS + share - self._numbers_secs
+        return _NUMBERS_SHARE * self._grace_secs + share - self._numbers_secs
 
     def _interval(self, foreseen: float, allowed: float, left: float) -> int:
         """Return the least power of two of steps that lie apart what the budget asks for; half of it in plenty."""
@@ -185,11 +203,24 @@ def _smooth(estimates: dict[int, float], mask: int, secs: float) -> None:
     estimates[mask] = secs if before is None else before + _SMOOTHING * (secs - before)
 
 
-def _thinned_interval(step: int) -> int:
+def _steps_an_octave(grace_secs: float, foreseen_secs: float) -> int:
+    """Return how many steps are recorded while their number doubles, so that the grace lasts for `_OCTAVES`.
+
+    Example:
+        >>> _steps_an_octave(0.25, 0.002), _steps_an_octave(0.25, 0.02), _steps_an_octave(0.25, 0.0)
+        (16, 4, 32)
+    """
+    least, most = _STEPS_AN_OCTAVE
+    if foreseen_secs * _OCTAVES * most <= grace_secs:
+        return most
+    return max(least, 1 << round(math.log2(max(1.0, grace_secs / (_OCTAVES * foreseen_secs)))))
+
+
+def _thinned_interval(step: int, steps_an_octave: int) -> int:
     """Return how far apart steps are recorded around step `step`, so that each octave of a run has as many.
 
     Example:
-        >>> [_thinned_interval(step) for step in (0, 63, 64, 1000, 1720)]
+        >>> [_thinned_interval(step, 32) for step in (0, 63, 64, 1000, 1720)]
         [1, 1, 2, 16, 32]
     """
-    return 1 << max(0, (step // _STEPS_AN_OCTAVE).bit_length() - 1)
+    return 1 << max(0, (step // steps_an_octave).bit_length() - 1)

@@ -183,6 +183,10 @@ class Session:
         """Return whether there is room to read on in the evaluation under way."""
         return self.price.evaluation_goes_on(mask, self.clock.monotonic())
 
+    def has_room_for(self, mask: int) -> bool:
+        """Return whether the budget has room for `mask` now, whatever is due."""
+        return self.price.has_room_for(mask, self.clock.monotonic())
+
     def affords_numbers(self) -> bool:
         """Return whether the loss of the coming step is recorded, or not even that can be afforded."""
         return self.price.affords_numbers(self.clock.monotonic())

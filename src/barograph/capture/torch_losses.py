@@ -75,4 +75,4 @@ class LossTap:
             self._session.saw_loss(number)
         if training and not math.isfinite(number):
             # Of a loss that came late from its device, this alarms a step after its own: by then all is NaN.
-            self._phase.allowance.alarmed = True
+            self._phase.allowance.alarm()

@@ -343,7 +343,7 @@ def _against_budget(cost: Cost) -> str:
     if math.isnan(cost.budget):
         return ""
     # The promise is kept over a run, and says so where a short one seems to break it.
-    above = "; the first ten steps and a tenth of a second come on top" if cost.share > cost.budget else ""
+    above = "; the first ten steps and up to half a second come on top" if cost.share > cost.budget else ""
     return f" (budget {100 * cost.budget:g} %{above})"
 
 
