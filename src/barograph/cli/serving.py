@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.text import Text
 
 from barograph.cli.engines import PROCESSES, RAY, joined
-from barograph.cli.figures import count
 from barograph.cli.interrupts import Interrupts
 from barograph.cli.opening import run_at, store_at
 from barograph.cli.printing import Printer, console_on
@@ -31,6 +30,7 @@ from barograph.runs.reader import Run
 from barograph.store.base import Store
 from barograph.store.objects import FileStore
 from barograph.watch.far_command import FarCommand, Order
+from barograph.watch.figures import count
 from barograph.watch.line import HostLost
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Notice

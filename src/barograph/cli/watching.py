@@ -18,7 +18,6 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from barograph.cli.engines import PROCESSES, joined, line_on
-from barograph.cli.figures import count
 from barograph.cli.interrupts import Interrupts
 from barograph.cli.live import line_of, status
 from barograph.cli.opening import run_at
@@ -35,6 +34,7 @@ from barograph.runs.reader import Run
 from barograph.runs.roster import Standing
 from barograph.watch.actions import actions_from_settings
 from barograph.watch.addressing import post_of
+from barograph.watch.figures import count
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Event, Notice, Notifier
