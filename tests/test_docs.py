@@ -33,6 +33,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Histogram
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.step import Mode
+from barograph.report import content
 from barograph.rules.builtin import RULES
 from barograph.rules.pages import pages
 from barograph.rules.registry import rules_from_settings
@@ -257,6 +258,27 @@ def statistics() -> list[str]:
 @pytest.mark.parametrize("name", statistics())
 def test_every_statistic_of_a_series_is_documented(name: str) -> None:
     assert f"`{name}`" in section(DOCS / "analysis.md", "One number a step")
+
+
+_REPORTED = {
+    content.Report: "The whole", content.RunFacts: "`run`", content.Judgement: "`judgement`",
+    content.Savings: "`savings`", content.Curve: "A curve", content.LayerHealth: "An entry of `layers`",
+    content.TensorFigures: "A tensor's figures", content.Distribution: "An entry of `distributions`",
+    content.Classes: "An entry of `classes`", content.ConfusionFrame: "An entry of `frames`",
+    content.StepTime: "`step_time`", content.Gauge: "An entry of `machine`",
+    content.Importance: "An entry of `importance`", content.Roc: "An entry of `roc`",
+    content.Residuals: "An entry of `residuals`", content.Missing: "An entry of `missing`",
+}
+
+
+def test_every_entry_of_a_report_is_documented() -> None:
+    made = {value for value in vars(content).values()
+            if inspect.isclass(value) and value.__module__ == content.__name__}
+    assert made == set(_REPORTED)
+    tables = section(DOCS / "report.md", "As JSON")
+    text = {of: tables.partition(f"\n### {heading}\n")[2].partition("\n### ")[0] for of, heading in _REPORTED.items()}
+    assert [f"{of.__name__}.{item.name}" for of in _REPORTED for item in fields(of)
+            if f"`{item.name}`" not in text[of]] == []
 
 
 @pytest.mark.parametrize("name", list(Fact))

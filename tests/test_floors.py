@@ -23,11 +23,12 @@ DOORS = {
     "polars": ("runs/",),
     "safetensors": ("runs/",),
     "ml_dtypes": ("measures/", "runs/"),
-    "numpy": ("model/records.py", "measures/", "runs/", "capture/", "rules/", "cli/", "testing/"),
+    "numpy": ("model/records.py", "measures/", "runs/", "capture/", "rules/", "report/", "cli/", "testing/"),
     "psutil": ("machine/",),
     "pynvml": ("machine/",),
     "opentelemetry": ("export/otel",),
     "google": ("export/otel",),
+    "ray": ("watch/ray_cluster",),
     "apprise": ("watch/apprise_carrier",),
     "typer": ("cli/",),
     "rich": ("cli/", "watch/"),
@@ -41,6 +42,7 @@ PLANTS = {
     "torch, where runs are read": ("runs/reader.py", "import torch\n"),
     "obstore, outside the store": ("runs/reader.py", "import obstore\n"),
     "a terminal, in a rule": ("rules/base.py", "import rich\n"),
+    "Ray, at the command line": ("cli/serving.py", "def hidden():\n    import ray\n"),
     "psutil, where runs are written": ("runs/publisher.py", "import psutil\n"),
 }
 

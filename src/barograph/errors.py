@@ -29,8 +29,8 @@
     ├── RuleError                         a rule
     │   └── BadRule                       a rule breaks the contract of `rules.base.Rule`
     ├── WatchError                        a service that watches cannot go on
+    ├── MissingExtra (ImportError)        a library that comes with an extra is not installed
     ├── ExportError                       what a run holds cannot be handed on to another program
-    │   ├── MissingExtra (ImportError)    a library that comes with an extra is not installed
     │   └── EndpointFailed (OSError)      an endpoint did not take what was sent to it
     └── TrainingStopped                   training was stopped because a finding asked for it
 
@@ -171,7 +171,7 @@ class ExportError(BarographError):
     """What a run holds cannot be handed on to another program."""
 
 
-class MissingExtra(ExportError, ImportError):
+class MissingExtra(BarographError, ImportError):
     """A library that comes with an extra is not installed."""
 
 

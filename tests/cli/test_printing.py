@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from barograph.cli.figures import curve, share, sparkline
+from barograph.cli.figures import curve, sparkline
 from barograph.cli.layers_table import layer_to_json, print_layers
 from barograph.cli.main import COMMANDS
 from barograph.cli.printing import Column, Printer
@@ -25,6 +25,7 @@ from barograph.model.key import Kind
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.runs.layers import Layer, Trend
+from barograph.watch.figures import share
 
 Call = Callable[..., Any]
 LONG = "transformer.blocks.11.attention[0].projection[red]"

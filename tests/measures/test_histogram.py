@@ -15,6 +15,7 @@ from barograph.measures.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16
 from barograph.measures.histogram import (
     cells,
     cumulative,
+    magnitude_quantile,
     magnitudes_of_bin,
     quantile,
     share_above,
@@ -56,6 +57,28 @@ def test_quantiles_rise_with_their_share_and_stay_within_the_extremes(values, sh
 def test_the_outermost_quantiles_are_the_extremes():
     seen = summarize(np.float32([-7.5, 1, 2, 3.25]))
     assert (quantile(seen, 0), quantile(seen, 1)) == (-7.5, 3.25)
+
+
+@quick
+@given(st.lists(normal_floats, min_size=1, max_size=60), st.floats(0, 1))
+def test_a_quantile_of_magnitudes_lies_within_a_factor_of_two(values, q):
+    data = np.abs(np.array([value for value in values if value] or [1.0], np.float32)).astype(np.float64)
+    found = magnitude_quantile(summarize(np.array(values if any(values) else [1.0], np.float32)), q)
+
+    lower, higher = (float(np.quantile(data, q, method=method)) for method in ("lower", "higher"))
+
+    assert lower / 2 <= found <= higher * 2
+    assert found <= data.max()
+
+
+def test_quantiles_of_magnitudes_know_no_sign_and_no_zeros():
+    seen = summarize(np.array([-4.0, 4.0, -0.5, 0.5, 0.0, 0.0, np.nan], np.float32))
+
+    assert magnitude_quantile(seen, 0.25) == pytest.approx(2.0**-0.5)
+    assert magnitude_quantile(seen, 1.0) == 4.0
+    assert math.isnan(magnitude_quantile(summarize(np.zeros(3, np.float32)), 0.5))
+    with pytest.raises(MeasureError, match="from 0 to 1"):
+        magnitude_quantile(seen, 1.5)
 
 
 def test_the_median_of_evenly_spread_values_is_near():

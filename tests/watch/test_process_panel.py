@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +16,15 @@ from barograph.model.key import Key, Kind
 from barograph.rules.base import Rule
 from barograph.rules.gradients import VanishingGradient
 from barograph.runs.view import StepView
+from barograph.watch.line import HostLost, Line, Start
 from barograph.watch.panel import Item, LocalPanel, NewAttempt, Panel
+from barograph.watch.process_line import ProcessLine
 from barograph.watch.process_panel import ProcessPanel
 from barograph.watch.seats import seats
 
 from .foreign_rules import LOSS, Binned, Counting, Dying, Looping, Printing
 
+WENT_ON = "A process that rules ran in on another machine was lost, and they went on in the next:"
 STEPS = [StepView.of(step, {LOSS: 2.0 if step >= 5 else 0.5}) for step in range(8)]
 
 
@@ -106,6 +110,52 @@ def test_many_steps_are_not_kept_for_ever() -> None:
         for number in range(100):
             told(panel, [StepView.of(number, {LOSS: 0.5})])
         assert sum(map(len, panel._since)) < 64
+
+
+def test_a_lost_machine_is_no_fault_of_a_rule() -> None:
+    lines: list[Line] = []
+
+    def line(start: Start, timeout_secs: float) -> Line:
+        lines.append(_Unplugged() if len(lines) == 1 else ProcessLine(start, timeout_secs))
+        return lines[-1]
+
+    panel = ProcessPanel([Counting()], line=line)
+    try:
+        assert told(panel, STEPS[:5]) == []
+        lines[0].close()
+        panel._line = _Unplugged()
+        assert told(panel, STEPS[5:]) == ["High, the 6th.", f"{WENT_ON} no power", f"{WENT_ON} no power"]
+        states, _ = panel.state()
+        assert [state["broken"] for state in states] == [""]
+    finally:
+        panel.close()
+
+
+def test_where_machine_after_machine_is_lost_the_rules_come_home() -> None:
+    def line(start: Start, timeout_secs: float) -> Line:
+        raise HostLost("no power")
+
+    panel = ProcessPanel([Counting()], line=line)
+    try:
+        assert told(panel, STEPS[:6]) == [
+            "High, the 6th.", f"{WENT_ON} no power", f"{WENT_ON} no power",
+            "Rules that were to run on other machines run on this one: no power",
+        ]
+    finally:
+        panel.close()
+
+
+class _Unplugged:
+    """A line to a machine that is gone."""
+
+    def send(self, message: tuple[str, Any]) -> None:
+        raise HostLost("no power")
+
+    def receive(self) -> Any:
+        raise HostLost("no power")
+
+    def close(self) -> None:
+        pass
 
 
 def test_a_class_that_nobody_else_can_load_is_refused() -> None:

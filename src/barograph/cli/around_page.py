@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from barograph.cli.figures import count, figure, local_time
 from barograph.cli.findings import print_findings
 from barograph.cli.opening import and_others, run_at, tell_damage
 from barograph.cli.printing import Cell, Column, Printer
@@ -18,6 +17,7 @@ from barograph.runs.around import Change, Surroundings, around, findings_near, g
 from barograph.runs.one_worker import OneWorker
 from barograph.runs.reader import Run
 from barograph.runs.view import StepView
+from barograph.watch.figures import count, figure, local_time
 from barograph.watch.recall import recalled
 from barograph.watch.wording import shown
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from barograph.cli.figures import count, size
 from barograph.cli.opening import explain_absence, store_at
 from barograph.cli.printing import Printer
 from barograph.errors import NotARun, StoreDenied
 from barograph.runs.doctor import Diagnosis, examine
+from barograph.watch.figures import count, size
 
 _SHOWN = 20
 """Most sentences of one sort that are printed; JSON has all."""

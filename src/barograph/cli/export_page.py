@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from barograph.cli.figures import count
 from barograph.cli.opening import run_at, tell_damage
 from barograph.errors import EndpointFailed, ExportError, StoreDenied
 from barograph.export.chrome_trace import write_trace
@@ -25,6 +24,7 @@ from barograph.export.otel_metrics import (
 )
 from barograph.export.readings import Reading, readings_in, readings_of
 from barograph.runs.reader import Run
+from barograph.watch.figures import count
 
 SEND_SECS = 1.0
 """Time between two batches of a run that is followed."""

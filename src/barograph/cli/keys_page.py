@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from barograph.cli.figures import figure, share, summary_to_json
-from barograph.cli.opening import and_others, run_at, speaker_of, tell_damage
+from barograph.cli.figures import summary_to_json
+from barograph.cli.opening import and_others, run_at, tell_damage
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import count_of_bad
 from barograph.errors import UnknownKey, nearest
 from barograph.model.key import kind_from_name
 from barograph.runs.inventory import Entry, inventory
-from barograph.runs.one_worker import OneWorker
+from barograph.runs.one_worker import OneWorker, speaker_of
 from barograph.runs.reader import Run
+from barograph.watch.figures import figure, share
 
 _COLUMNS = (
     Column("key"), Column("layer", spare=2), Column("dtype", spare=5), Column("mode"), Column("steps", right=True),

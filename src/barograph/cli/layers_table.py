@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from barograph.cli.figures import figure, share, sparkline, summary_to_json, thinned
+from barograph.cli.figures import sparkline, summary_to_json, thinned
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import count_of_bad, layer_sign, severity_text
 from barograph.model.finding import FindingState
 from barograph.model.key import Kind
 from barograph.model.summary import Summary
 from barograph.runs.layers import LAYER_KINDS, Layer
+from barograph.watch.figures import figure, share
 
 _CURVE = 16
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from barograph.cli.figures import curve, figure, thinned
+from barograph.cli.figures import curve, thinned
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.model.key import Kind
 from barograph.model.step import Mode
 from barograph.runs.bundle import bundle, optimizers_of
 from barograph.runs.reader import Run
 from barograph.runs.series import Series
+from barograph.watch.figures import figure
 
 _KINDS = (Kind.LOSS, Kind.SCALAR, Kind.LEARNING_RATE)
 _MOST = 24

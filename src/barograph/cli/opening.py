@@ -13,7 +13,6 @@ from barograph.runs.layout import MANIFEST
 from barograph.runs.one_worker import workers_in
 from barograph.runs.places import DEFAULT_ROOT
 from barograph.runs.reader import Run
-from barograph.runs.view import group_of
 from barograph.store.base import Store
 from barograph.store.objects import FileStore
 from barograph.store.urls import store_from_url
@@ -55,18 +54,6 @@ def run_at(place: str) -> Run:
         raise NewerFormat(f"{error} ({store.url})") from None
     except DamagedChunk as error:
         raise DamagedChunk(f"{error} What else is there: barograph doctor {place}") from None
-
-
-def speaker_of(run: Run) -> str | None:
-    """Return the worker whose figures are shown where nobody asks for one; None: they are merged over all.
-
-    Ranks of one training are merged. Of processes that trained by themselves the first is shown: figures of two
-    trainings together are none of either.
-    """
-    known = workers_in(run)
-    if len(known) < 2 or any(group_of(name) == "r" for name in known):
-        return None
-    return known[0]
 
 
 def and_others(run: Run, shown: str | None) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rich.text import Text
 
-from barograph.cli.figures import figure, local_time, share
 from barograph.cli.opening import nearest_folder, store_at
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import severity_text, state_text
@@ -18,6 +17,7 @@ from barograph.runs.places import DEFAULT_ROOT
 from barograph.store.base import Store
 from barograph.store.objects import FileStore
 from barograph.store.urls import store_from_url
+from barograph.watch.figures import figure, local_time, share
 from barograph.watch.recall import has_judged_all
 
 _THREADS = 8

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
 
 from rich.console import Console
 from rich.text import Text
 
-from barograph.cli.figures import count
+from barograph.cli.engines import PROCESSES, RAY, joined
 from barograph.cli.interrupts import Interrupts
 from barograph.cli.opening import run_at, store_at
 from barograph.cli.printing import Printer, console_on
@@ -21,15 +24,25 @@ from barograph.cli.watching import POLL_SECS, Options, asked_settings, settings_
 from barograph.errors import SettingsError, WatchError
 from barograph.model.finding import FindingState
 from barograph.model.settings import Settings
+from barograph.model.settings_file import settings_from_file
 from barograph.rules.registry import rules_from_settings
 from barograph.runs.reader import Run
 from barograph.store.base import Store
+from barograph.store.objects import FileStore
+from barograph.watch.far_command import FarCommand, Order
+from barograph.watch.figures import count
+from barograph.watch.line import HostLost
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Notice
+from barograph.watch.parent import end_with_parent
 from barograph.watch.seats import seats
 from barograph.watch.service import Part, RunVerdict, Service
 from barograph.watch.terminal import text_of
 from barograph.watch.wording import shown
+
+_MOST_LOSSES = 5
+"""A part that was lost with its machine is begun on another; after so many losses with no sign of life in between the
+service gives up."""
 
 _MOST_DEATHS = 5
 """A process of the service that died is begun anew; after so many deaths in all the service gives up."""
@@ -47,6 +60,7 @@ def serve(place: str, options: Options, part: str = "", *, wait: Callable[[float
     Raises:
         SettingsError: An option is wrong, or makes no sense for many runs.
         StoreError: The place cannot be read.
+        MissingExtra, WatchError: The engine cannot be used.
     """
     if options.brief:
         raise SettingsError("--brief is for one run; a service with --all says no more than findings anyway.")
@@ -56,8 +70,13 @@ def serve(place: str, options: Options, part: str = "", *, wait: Callable[[float
     seats(processes=options.processes, rule_timeout_secs=settings.rule_timeout_secs)
     root = store_at(place)
     root.list("barograph-is-this-place-there")  # a place that cannot be read is said at once, and not in every turn
-    if options.processes > 1 and not part:
-        return _Processes(place, options, wait).follow()
+    if part:
+        end_with_parent()
+    elif joined(options.engine) == RAY:
+        order = order_for(root, Path.cwd(), options)
+        return _Shared(options, wait, lambda number: _far_command(order, place, options, number)).follow()
+    elif options.processes > 1:
+        return _Shared(options, wait, lambda number: _Command(_arguments(place, options, number), options)).follow()
     return _Serving(place, root, options, _part_from(part), wait).follow()
 
 
@@ -127,7 +146,7 @@ class _Serving:
     def _watcher_of(self, name: str, store: Store) -> Watcher:
         run: Run = run_at(self._url_of(name))
         settings, _ = settings_for(run, self._options)
-        one = replace(self._options, processes=1)
+        one = replace(self._options, processes=1, engine=PROCESSES)
         return watcher_for(run, settings, one, [RunNotifier(self._console, name or ".")])
 
     def _sum_up(self) -> None:
@@ -139,60 +158,169 @@ class _Serving:
             self._console.print(_summed(verdicts), soft_wrap=True)
 
 
-class _Processes:
+class _Working(Protocol):
+    """A service that watches a part of the runs, wherever it is. Where it is far, each method may raise HostLost."""
+
+    def poll(self) -> int | None:
+        """Return the code that it ended with; None while it goes on."""
+        ...
+
+    def said(self) -> bytes:
+        """Return its summary, where that is asked for as JSON."""
+        ...
+
+    def interrupt(self) -> None:
+        """Have it end as after Ctrl-C."""
+        ...
+
+    def terminate(self) -> None:
+        """End it at once."""
+        ...
+
+
+class _Shared:
     """A service in several processes, which share the runs out."""
 
-    def __init__(self, place: str, options: Options, wait: Callable[[float], object]) -> None:
-        self._place, self._options, self._wait = place, options, wait
+    def __init__(
+        self, options: Options, wait: Callable[[float], object], begin: Callable[[int], _Working]
+    ) -> None:
+        self._options, self._wait, self._begin = options, wait, begin
         self._deaths = 0
+        self._losses: Counter[int] = Counter()
 
     def follow(self) -> bool:
-        count_ = self._options.processes
-        children = [self._begin(number) for number in range(count_)]
         interrupts = Interrupts(ignored=False)
+        working: dict[int, _Working] = {}
         with interrupts:
             try:
-                self._mind(children)
+                self._mind(working)
             except KeyboardInterrupt:
-                interrupts.came = True  # the terminal has told them as well
-        said = [child.communicate()[0] if child.stdout else b"" for child in children]
-        for child in children:
-            child.wait()
+                interrupts.came = True
+                self._end(working)
         if self._options.as_json:
-            verdicts = [verdict for text in said if text for verdict in json.loads(text)]
+            verdicts = [verdict for one in working.values() if (text := one.said()) for verdict in json.loads(text)]
             Printer().json(sorted(verdicts, key=lambda verdict: str(verdict["name"])))
         return interrupts.came
 
-    def _mind(self, children: list[subprocess.Popen[bytes]]) -> None:
-        """Wait for all; begin anew what died without being told to."""
-        while any(child.poll() is None for child in children):
-            for number, child in enumerate(children):
-                if child.poll() not in (None, 0):
-                    self._deaths += 1
-                    if self._deaths > _MOST_DEATHS:
-                        for other in children:
-                            other.terminate()
-                        raise WatchError(f"The processes of the service died {self._deaths} times, the last one with "
-                                         f"exit code {child.returncode}; what it said stands above.")
-                    children[number] = self._begin(number)
-            self._wait(POLL_SECS)
+    def _mind(self, working: dict[int, _Working]) -> None:
+        """Wait for all; begin anew what died without being told to, and what was lost with its machine."""
+        done = False
+        while not done:
+            codes = [self._looked_at(working, number) for number in range(self._options.processes)]
+            done = all(code == 0 for code in codes)
+            if not done:
+                self._wait(POLL_SECS)
 
-    def _begin(self, number: int) -> subprocess.Popen[bytes]:
-        options = self._options
-        arguments = [
-            sys.executable, "-m", "barograph", "watch", self._place, "--all", "--part", f"{number}/{options.processes}",
-            *(["--once"] if options.once else []), *(["--fresh"] if options.fresh else []),
-            *(["--json"] if options.as_json else []),
-        ]
-        for name, value in (("--rules", ",".join(options.rules) if options.rules else None),
-                            ("--on-finding", options.on_finding), ("--findings-to", options.findings_to),
-                            ("--config", options.config)):
-            if value is not None:
-                arguments += [name, value]
-        for name, values in (("--notify", options.notify), ("--set", options.set_)):
-            for value in values:
-                arguments += [name, value]
-        return subprocess.Popen(arguments, stdout=subprocess.PIPE if options.as_json else None)
+    def _looked_at(self, working: dict[int, _Working], number: int) -> int | None:
+        try:
+            if number not in working:
+                working[number] = self._begin(number)
+            code = working[number].poll()
+        except HostLost as lost:
+            working.pop(number, None)
+            self._losses[number] += 1
+            print(f"barograph: A part of the service was lost with its machine and is begun again: {lost}",
+                  file=sys.stderr)
+            if self._losses[number] > _MOST_LOSSES:
+                self._give_up(working, f"A part of the service cannot be kept up on any machine: {lost}")
+            return None
+        self._losses[number] = 0
+        if code:
+            self._deaths += 1
+            if self._deaths > _MOST_DEATHS:
+                self._give_up(working, f"The processes of the service died {self._deaths} times, the last one with "
+                                       f"exit code {code}; what it said stands above.")
+            del working[number]
+        return code
+
+    def _give_up(self, working: dict[int, _Working], why: str) -> NoReturn:
+        for one in working.values():
+            one.terminate()
+        raise WatchError(why)
+
+    def _end(self, working: dict[int, _Working]) -> None:
+        for number, one in list(working.items()):
+            try:
+                one.interrupt()
+                while one.poll() is None:
+                    self._wait(POLL_SECS)
+            except HostLost:
+                del working[number]
+
+
+class _Command:
+    """A service in another process of this machine."""
+
+    def __init__(self, arguments: Sequence[str], options: Options) -> None:
+        # In a file, because nobody reads before the end: a pipe that is full would keep it from ending.
+        self._summary = tempfile.TemporaryFile() if options.as_json else None  # noqa: SIM115 - `said` closes it
+        self._process = subprocess.Popen([sys.executable, "-m", "barograph", *arguments, *_config(options)],
+                                         stdout=self._summary)
+
+    def poll(self) -> int | None:
+        return self._process.poll()
+
+    def said(self) -> bytes:
+        if self._summary is None:
+            return b""
+        with self._summary:
+            self._summary.seek(0)
+            return self._summary.read()
+
+    def interrupt(self) -> None:
+        """Nothing: the terminal has told it as well."""
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+
+def order_for(root: Store, directory: Path, options: Options) -> Order:
+    """Return what a service on another machine needs to know, all but its part.
+
+    Args:
+        root: The store that the runs lie in.
+        directory: We are in.
+        options: What was typed.
+
+    Raises:
+        SettingsError: The settings file cannot be read.
+    """
+    place = witness = ""
+    if isinstance(root, FileStore):
+        place = str(root.root)
+        witness = min((entry.name for entry in root.root.iterdir()), default="") if root.root.is_dir() else ""
+    config = None
+    if options.config is not None:
+        settings_from_file(options.config)  # says what is wrong with it
+        config = Path(options.config).read_text(encoding="utf-8")
+    return Order((), config, str(directory), place, witness, tuple(item or str(directory) for item in sys.path))
+
+
+def _far_command(order: Order, place: str, options: Options, number: int) -> FarCommand:
+    arguments = _arguments(order.place or place, options, number)
+    return FarCommand(replace(order, arguments=arguments),
+                      None if options.as_json else sys.stdout.buffer, sys.stderr.buffer)
+
+
+def _arguments(place: str, options: Options, number: int) -> tuple[str, ...]:
+    """Return the command that watches one part of the runs, all but the settings file."""
+    arguments = [
+        "watch", place, "--all", "--part", f"{number}/{options.processes}",
+        *(["--once"] if options.once else []), *(["--fresh"] if options.fresh else []),
+        *(["--json"] if options.as_json else []),
+    ]
+    for name, value in (("--rules", ",".join(options.rules) if options.rules else None),
+                        ("--on-finding", options.on_finding), ("--findings-to", options.findings_to)):
+        if value is not None:
+            arguments += [name, value]
+    for name, values in (("--notify", options.notify), ("--set", options.set_)):
+        for value in values:
+            arguments += [name, value]
+    return tuple(arguments)
+
+
+def _config(options: Options) -> list[str]:
+    return ["--config", options.config] if options.config is not None else []
 
 
 def _part_from(text: str) -> Part:

@@ -8,22 +8,23 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from barograph.cli.figures import count, duration, figure, local_time, share
 from barograph.cli.findings import print_findings
 from barograph.cli.layers_table import layer_to_json, print_layers
 from barograph.cli.numbers import number_to_json, numbers_of, print_numbers
-from barograph.cli.opening import and_others, run_at, speaker_of, tell_damage
+from barograph.cli.opening import and_others, run_at, tell_damage
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
-from barograph.cli.time_line import time_line, time_of_steps
+from barograph.cli.time_line import time_line
 from barograph.model.finding import Finding, FindingState
 from barograph.model.manifest import Heartbeat
 from barograph.runs.glance import Glance, RunState, glance
 from barograph.runs.layers import layers_of
-from barograph.runs.one_worker import OneWorker
+from barograph.runs.one_worker import OneWorker, speaker_of
 from barograph.runs.reader import Run
 from barograph.runs.roster import WorkerState
+from barograph.runs.time_of_steps import time_of_steps
 from barograph.runs.view import group_of
+from barograph.watch.figures import count, duration, figure, local_time, share
 from barograph.watch.recall import Recall, recalled
 from barograph.watch.wording import not_evaluated_lines, shown
 

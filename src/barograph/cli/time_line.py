@@ -2,33 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
-from barograph.cli.figures import duration, share
-from barograph.model.key import Kind
-from barograph.runs.reader import Run
+from barograph.watch.figures import duration, share
 
 _WORDS = {"data": "waiting for data", "capture": "Barograph"}
-_PARTS = ("data", "forward", "backward", "optimizer", "capture", "other")
-
-
-def time_of_steps(run: Run) -> dict[str, float]:
-    """Return the mean seconds of a step, under "step", and of its parts, over all that was told; {} of nothing."""
-    table = run.arrow(Kind.TIME, columns=("worker", "attempt", "tick", "path", "value"))
-    told: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
-    for row in table.to_pylist():
-        told[row["worker"], row["attempt"], row["tick"]][row["path"]] = row["value"]
-    steps = sum(times.get("steps", 0.0) for times in told.values())
-    if not steps:
-        return {}
-    found: dict[str, float] = {}
-    for name in ("step", *_PARTS):
-        # A part that some tellings do not know is the mean of those that do.
-        known = [times for times in told.values() if name in times and "steps" in times]
-        count = sum(times["steps"] for times in known)
-        if count:
-            found[name] = sum(times[name] * times["steps"] for times in known) / count
-    return found
 
 
 def time_line(times: dict[str, float]) -> str:

@@ -61,6 +61,10 @@ def command(
     processes: Annotated[
         int, typer.Option(help="Spread the work over so many processes: of one run its rules, with --all the runs.")
     ] = 1,
+    engine: Annotated[
+        str, typer.Option(help="Where these processes are. processes: on this machine. ray: on the machines of the Ray "
+                               "cluster that RAY_ADDRESS names or that runs here (needs the extra barograph[ray]).")
+    ] = "processes",
     part: Annotated[
         str, typer.Option(hidden=True, help="Which of several services this is, as --processes begins them.")
     ] = "",
@@ -86,6 +90,8 @@ def command(
       barograph watch runs/first --set overfit.patience=3 --notify 'command:./tell.sh'
 
       barograph watch s3://bucket/runs --all --processes 4
+
+      barograph watch s3://bucket/runs --all --processes 16 --engine ray
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.options import listed
@@ -94,7 +100,7 @@ def command(
 
     options = Options(
         listed(rules), on_finding, findings_to, config, once=once, fresh=fresh, brief=brief, as_json=as_json,
-        notify=tuple(notify or ()), set_=tuple(set_ or ()), processes=processes,
+        notify=tuple(notify or ()), set_=tuple(set_ or ()), processes=processes, engine=engine,
     )
     if serve(run, options, part) if all_below else watch_run(run, options):
         raise typer.Exit(EXIT_INTERRUPTED)

@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from barograph.cli.figures import count
+from barograph.cli.engines import PROCESSES, joined, line_on
 from barograph.cli.interrupts import Interrupts
 from barograph.cli.live import line_of, status
 from barograph.cli.opening import run_at
@@ -34,6 +34,7 @@ from barograph.runs.reader import Run
 from barograph.runs.roster import Standing
 from barograph.watch.actions import actions_from_settings
 from barograph.watch.addressing import post_of
+from barograph.watch.figures import count
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Event, Notice, Notifier
@@ -67,6 +68,7 @@ class Options:
         notify: URLs of those who are told, too.
         set_: What is set of rules and actions, as typed.
         processes: How many processes the work is spread over.
+        engine: Where these are: see `barograph.cli.engines`.
     """
 
     rules: list[str] | None = None
@@ -80,6 +82,7 @@ class Options:
     notify: tuple[str, ...] = ()
     set_: tuple[str, ...] = ()
     processes: int = 1
+    engine: str = PROCESSES
 
 
 def watch_run(place: str, options: Options, *, wait: Callable[[float], object] = time.sleep) -> bool:
@@ -93,9 +96,11 @@ def watch_run(place: str, options: Options, *, wait: Callable[[float], object] =
     Raises:
         UnknownName, SettingsError: A rule, a parameter or a setting is wrong; the message says the nearest.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
+        MissingExtra, WatchError: The engine cannot be used.
     """
     run = run_at(place)
     settings, not_used = settings_for(run, options)
+    joined(options.engine)
     return _Watching(run, settings, not_used, options, wait).follow()
 
 
@@ -153,7 +158,8 @@ def watcher_for(run: Run, settings: Settings, options: Options, notifiers: Itera
         run.store, rules_from_settings(settings), notifiers=told, post=post_of(settings, run.url),
         actions=actions_from_settings(settings), dry=dry, expected=_collections_of(run),
         record=not options.fresh, patient=not options.once,
-        panels=seats(processes=options.processes, rule_timeout_secs=settings.rule_timeout_secs),
+        panels=seats(processes=options.processes, rule_timeout_secs=settings.rule_timeout_secs,
+                     line=line_on(options.engine)),
     )
 
 

@@ -125,6 +125,44 @@ def quantile(summary: Summary, q: float) -> float:
     return min(max(_value_at(cells(summary), rank), summary.min), summary.max)
 
 
+def magnitude_quantile(summary: Summary, q: float) -> float:
+    """Return about the magnitude that a share `q` of the finite elements that are not zero lie below.
+
+    Found in its bin, evenly spread there on a logarithmic scale, and kept below the greatest magnitude.
+
+    Args:
+        summary: With a histogram.
+        q: From 0 (the least) to 1 (the greatest).
+
+    Returns:
+        > 0, within a factor of two. Magnitudes below 2**-126 share the first bin and count as 2**-126. NaN where there
+        is no histogram or no such element.
+
+    Raises:
+        MeasureError: `q` is not from 0 to 1.
+
+    Example:
+        >>> magnitude_quantile(Summary(count=4, min=-3.0, max=1.5, exponents={127: 2, 384: 2}), 0.5)
+        2.0
+    """
+    if not 0 <= q <= 1:
+        raise MeasureError(f"q is {q}; a quantile is asked for with a share from 0 to 1.")
+    if not summary.nonzero or not summary.exponents:
+        return math.nan
+    filled: dict[int, int] = {}
+    for index, count in summary.exponents.items():
+        filled[index % _SIGN] = filled.get(index % _SIGN, 0) + count
+    left = q * sum(filled.values())
+    found = math.nan
+    for field in sorted(filled):
+        found = max(field, 1) - 127 + (min(left / filled[field], 1.0) if field else 0.0)
+        if left <= filled[field]:
+            break
+        left -= filled[field]
+    # The last bin holds what is beyond float32, too.
+    return min(math.ldexp(2.0 ** (found % 1), math.floor(found)), summary.max_abs)
+
+
 def share_smaller(summary: Summary, exponent: int) -> float:
     """Return the share of the finite elements that are not zero which have |x| < 2**exponent.
 

@@ -44,6 +44,34 @@ def bundle(
             yield series
 
 
+def bundles(
+    run: Run, kind: Kind, statistics: Sequence[str] = ("value",), *, start: int | None = None, stop: int | None = None
+) -> Iterator[tuple[Mode, str, tuple[Series, ...]]]:
+    """Yield what `bundle` yields for every mode and optimizer, with these, in one reading.
+
+    Args:
+        run: Which.
+        kind: Of what.
+        statistics: Which numbers, see `Run.series`.
+        start, stop: Only steps >= start, < stop.
+
+    Raises:
+        UnknownName: There is no such statistic.
+        StoreError: The store cannot be read.
+    """
+    wanted = [statistic_named(name) for name in statistics]
+    columns = [name for statistic in wanted for name in series_columns(statistic, one_worker=False)]
+    table = run.arrow(kind, start=start, stop=stop, columns=tuple(dict.fromkeys(("worker", "path", *columns))))
+    modes, optimizers = dictionary_column(table, "mode"), dictionary_column(table, "optimizer")
+    codes = modes.codes * len(optimizers.texts) + optimizers.codes
+    for code in np.unique(codes).tolist():
+        mode, optimizer = divmod(code, len(optimizers.texts))
+        for key, tables in _by_key(kind, table.filter(pa.array(codes == code))):
+            series = tuple(series_from_tables(key, statistic, tables) for statistic in wanted)
+            if len(series[0]):
+                yield Mode(modes.texts[mode]), optimizers.texts[optimizer], series
+
+
 def optimizers_of(run: Run, kind: Kind) -> list[str]:
     """Return the optimizers in whose steps anything of that kind was recorded, sorted; "" is the only one of a run.
 

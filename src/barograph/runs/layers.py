@@ -60,7 +60,9 @@ class Layer:
     findings: tuple[Finding, ...]
 
 
-def layers_of(run: Run, findings: Iterable[Finding] = ()) -> list[Layer]:
+def layers_of(
+    run: Run, findings: Iterable[Finding] = (), *, norms: Mapping[str, Trend] | None = None
+) -> list[Layer]:
     """Return the layers of which anything was recorded in training, or that a finding names.
 
     In the order in which they ran, as far as their outputs were seen.
@@ -68,6 +70,7 @@ def layers_of(run: Run, findings: Iterable[Finding] = ()) -> list[Layer]:
     Args:
         run: Which.
         findings: What was found in it.
+        norms: Path to the norm of the gradient, where that has been read already; None: it is read.
 
     Raises:
         StoreError: The store cannot be read.
@@ -80,7 +83,7 @@ def layers_of(run: Run, findings: Iterable[Finding] = ()) -> list[Layer]:
             if entry.mode is Mode.TRAIN and path is not None:
                 entries.setdefault(path, {}).setdefault(kind, []).append(entry)
     named = _findings_by_layer(findings)
-    norms = _gradient_norms(run)
+    norms = _gradient_norms(run) if norms is None else norms
     paths = [*_in_order(entries), *sorted(set(named) - set(entries), key=natural_order)]
     return [_layer(path, entries.get(path, {}), norms.get(path, Trend()), named.get(path, ())) for path in paths]
 

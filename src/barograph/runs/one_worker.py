@@ -12,6 +12,7 @@ from barograph.errors import UnknownWorker, nearest
 from barograph.model.key import Kind
 from barograph.model.step import Mode
 from barograph.runs.reader import Run
+from barograph.runs.view import group_of
 from barograph.store.base import Store
 
 
@@ -61,3 +62,15 @@ class OneWorker(Run):
 def workers_in(run: Run) -> list[str]:
     """Return the names of the workers that published anything, each once, in order."""
     return run._records.workers()
+
+
+def speaker_of(run: Run) -> str | None:
+    """Return the worker whose figures are shown where nobody asks for one; None: they are merged over all.
+
+    Ranks of one training are merged. Of processes that trained by themselves the first is shown: figures of two
+    trainings together are none of either.
+    """
+    known = workers_in(run)
+    if len(known) < 2 or any(group_of(name) == "r" for name in known):
+        return None
+    return known[0]

@@ -1,7 +1,7 @@
 """Messages between a watcher and the processes it began for its rules: pickles, each behind its length.
 
-Both ends are ours and of one user: nothing that comes from a run or over a network is ever read so. The tables
-that say what the rows of a step are about are sent once, and meant by number afterwards.
+Both ends are ours and of one user: nothing that comes from a run is ever read so. The tables that say what the rows
+of a step are about are sent once, and meant by number afterwards.
 """
 
 from __future__ import annotations
@@ -20,8 +20,24 @@ _MOST_TABLES = 64
 _PIECE_BYTES = 2**20
 
 
+class Messages:
+    """One end's knowledge of what was said: turns messages into bytes and back, in the order of the line."""
+
+    def __init__(self) -> None:
+        self._sent = _SentTables()
+        self._known: dict[int, SubjectTable] = {}
+
+    def packed(self, message: object) -> bytes:
+        """Return a message as bytes, which must be the next to come to the other end."""
+        return self._sent.pickled(message)
+
+    def unpacked(self, data: bytes) -> Any:
+        """Return the message that the other end packed."""
+        return _Unpickler(io.BytesIO(data), self._known).load()
+
+
 class Frames:
-    """One end of a line of messages.
+    """Packed messages over a pair of pipes.
 
     Args:
         source: Where they come from: a pipe, unbuffered.
@@ -31,16 +47,13 @@ class Frames:
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source
         self._sink = sink
-        self._sent = _SentTables()
-        self._known: dict[int, SubjectTable] = {}
 
-    def send(self, message: object) -> None:
-        """Send a message.
+    def send(self, data: bytes) -> None:
+        """Send a packed message.
 
         Raises:
             OSError: The other end is gone.
         """
-        data = self._sent.pickled(message)
         self._write(_LENGTH.pack(len(data)))
         self._write(data)
 
@@ -48,14 +61,14 @@ class Frames:
         """Return whether anything, or the end, has come; wait for it so long."""
         return bool(select.select([self._source], [], [], timeout_secs)[0])
 
-    def receive(self) -> Any:
-        """Return the next message, waiting for it.
+    def receive(self) -> bytes:
+        """Return the next message, packed, waiting for it.
 
         Raises:
             EOFError: The other end is gone.
         """
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
-        return _Unpickler(io.BytesIO(self._read(length)), self._known).load()
+        return self._read(length)
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

@@ -17,8 +17,9 @@ from typing import Any
 
 from barograph.model.clock import SystemClock
 from barograph.rules.base import Rule
-from barograph.watch.framing import Frames
+from barograph.watch.framing import Frames, Messages
 from barograph.watch.panel import LocalPanel
+from barograph.watch.parent import end_with_parent
 
 AT_WORK = struct.Struct("<qq")
 """Position of the rule that is at work, and how many times any began."""
@@ -31,9 +32,10 @@ IDLE = -1
 
 def main(path: str) -> None:
     """Serve the parent at the other end of standard input and output, as it was begun."""
+    end_with_parent()
     with open(path, "r+b") as shared:
         at_work = mmap.mmap(shared.fileno(), AT_WORK_BYTES)
-    frames = _private_frames()
+    frames, messages = _private_frames(), Messages()
     count = 0
 
     def announce(seat: int) -> None:
@@ -41,7 +43,7 @@ def main(path: str) -> None:
         count += 1
         AT_WORK.pack_into(at_work, 0, seat, count)
 
-    packed, states, broken = frames.receive()
+    packed, states, broken = messages.unpacked(frames.receive())
     rules = []
     for seat, data in enumerate(packed):
         # Loading somebody's module runs its code: whose it was is known if that ends badly.
@@ -53,16 +55,17 @@ def main(path: str) -> None:
             judge.load(saved)
         judge.broken = broken.get(seat, judge.broken)
     announce(IDLE)
-    frames.send("ready")
+    frames.send(messages.packed("ready"))
     while True:
         try:
-            what, items = frames.receive()
+            data = frames.receive()
         except EOFError:
             return
+        what, items = messages.unpacked(data)
         reply = answer(panel, what, items)
         announce(IDLE)
         try:
-            frames.send(reply)
+            frames.send(messages.packed(reply))
         except BrokenPipeError:
             return
 

@@ -12,20 +12,23 @@ from collections.abc import Callable, Iterable, Sequence
 from barograph.errors import SettingsError
 from barograph.model.clock import Clock
 from barograph.rules.base import Rule
+from barograph.watch.line import LineFactory
 from barograph.watch.panel import LocalPanel, Panel
+from barograph.watch.process_line import ProcessLine
 from barograph.watch.process_panel import RULE_TIMEOUT_SECS, ProcessPanel
 
 
 def seats(
     *, processes: int = 1, rule_timeout_secs: float = RULE_TIMEOUT_SECS,
-    elsewhere: Callable[[Sequence[Rule]], Panel] | None = None,
+    line: LineFactory | None = None,
 ) -> Callable[[Sequence[Rule], Clock], Iterable[Panel]]:
     """Return the seating for a watcher.
 
     Args:
         processes: How many the rules that come with Barograph are spread over; 1: the watcher's own alone.
         rule_timeout_secs: Longest time a rule that does not come with Barograph may take for one step.
-        elsewhere: Makes the panels of Barograph's own rules on other machines; None: they stay on this one.
+        line: Begins the processes, on other machines, say; None: on this one. Where it is given, none of the rules
+            runs in the watcher's own process.
 
     Raises:
         SettingsError: A number is not above zero.
@@ -41,12 +44,12 @@ def seats(
         for number in range(processes):
             # Every n-th, so that the dear ones of one family do not end up together.
             part = ours[number::processes]
-            if part and elsewhere is not None:
-                yield elsewhere(part)
+            if part and processes == 1 and line is None:
+                yield LocalPanel(part, clock)
             elif part:
-                yield LocalPanel(part, clock) if processes == 1 else ProcessPanel(part)
+                yield ProcessPanel(part, line=line or ProcessLine)
         if others:
-            yield ProcessPanel(others, rule_timeout_secs=rule_timeout_secs)
+            yield ProcessPanel(others, rule_timeout_secs=rule_timeout_secs, line=line or ProcessLine)
 
     return seated
 

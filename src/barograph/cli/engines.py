@@ -1,0 +1,38 @@
+"""Where the work of watching is done: `--engine`."""
+
+from __future__ import annotations
+
+import sys
+
+from barograph.errors import UnknownName, nearest
+from barograph.watch.far_line import FarLine
+from barograph.watch.line import LineFactory
+from barograph.watch.ray_cluster import connect
+
+PROCESSES = "processes"
+"""Processes on this machine."""
+
+RAY = "ray"
+"""Processes on the machines of a Ray cluster."""
+
+ENGINES = (PROCESSES, RAY)
+
+
+def joined(engine: str) -> str:
+    """Return the engine, ready for use.
+
+    Raises:
+        UnknownName: There is no such engine; the message says the nearest.
+        MissingExtra: Ray is not installed.
+        WatchError: The Ray cluster cannot be joined.
+    """
+    if engine not in ENGINES:
+        raise UnknownName(f'engine is "{engine}". {nearest(engine, ENGINES)}')
+    if engine == RAY:
+        connect(lambda text: print(f"barograph: {text}", file=sys.stderr))
+    return engine
+
+
+def line_on(engine: str) -> LineFactory | None:
+    """Return what begins the processes that rules of one run are spread over; None: the usual."""
+    return FarLine if engine == RAY else None

@@ -1,0 +1,43 @@
+"""`barograph report`: a run as one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The page to write; one that is there is replaced. Default: the run's name "
+                                          "with .html, here."),
+    ] = None,
+    price_per_hour: Annotated[
+        float | None, typer.Option(metavar="PRICE", help="What an hour of the run costs, all its machines together.")
+    ] = None,
+    currency: Annotated[str | None, typer.Option(help="Of that price. Default: USD.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the report as JSON; the page is written only where --out asks for it.")
+    ] = False,
+) -> None:
+    """Write a report of a run: one HTML file that needs nothing else, for a browser or an attachment.
+
+    What was found, the health of each layer, distributions, losses, labels and confusion over time, where the time of
+    a step goes, use of the machine, and what stopping at the first breaking finding would have saved. What there is
+    nothing of is named, with what would feed it.
+
+    Examples:
+
+      barograph report runs/first
+
+      barograph report runs/first --out first.html --price-per-hour 2.5
+
+      barograph report s3://bucket/runs/first --json | jq .savings
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.report_page import write_report
+
+    write_report(run, out, price_per_hour, currency, as_json=as_json)

@@ -1,0 +1,160 @@
+"""Labels and answers: how often each class was the truth, what it was taken for, and how that changed."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.model.key import Kind
+from barograph.model.step import Mode
+from barograph.report.content import Classes, ConfusionFrame, Curve
+from barograph.report.curves import CurveMaker
+from barograph.runs.counts import Counts, counts_of
+from barograph.runs.reader import Run
+from barograph.runs.windows import Windows, windows_of
+
+MOST_CLASSES = 24
+"""Most classes that a matrix tells apart."""
+
+MOST_FRAMES = 6
+"""Most matrices of one loss and mode."""
+
+_MOST_CONFUSED = 12
+_SLOTS = {Mode.EVAL: 200, Mode.PREDICT: 200, Mode.TRAIN: 30}
+_CLASSES = re.compile(r"^(.*)\[(\d+)(?:,(\d+))?\]$", re.DOTALL)
+
+
+@dataclass
+class _Seen:
+    """What was counted of one loss in one mode; `right` and `answered` by class and slot."""
+
+    labels: Counter[int] = field(default_factory=Counter)
+    pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
+    by_frame: dict[int, Counter[tuple[int, int]]] = field(default_factory=lambda: defaultdict(Counter))
+    right: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    answered: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    last_step: dict[int, int] = field(default_factory=dict)
+
+
+def classes_in(run: Run) -> tuple[Classes, ...]:
+    """Return the labels and answers of each loss, those of evaluations first.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found: list[Classes] = []
+    for mode in (Mode.EVAL, Mode.TRAIN, Mode.PREDICT):
+        spans = windows_of(run, Kind.CONFUSION, mode=mode)
+        frames = _frames(run, mode, spans)
+        seen: dict[str, _Seen] = defaultdict(_Seen)
+        _count_labels(run, mode, seen)
+        _count_pairs(run, mode, spans, frames, seen)
+        found += [_classes(name, mode, item, frames, spans) for name, item in sorted(seen.items())]
+    return tuple(found)
+
+
+def loss_and_classes(path: str) -> tuple[str, tuple[int, ...]]:
+    """Return the loss and the classes that a path of `LABEL` or `CONFUSION` names; no class where it names none.
+
+    Example:
+        >>> loss_and_classes("cross_entropy[3,5]"), loss_and_classes("cross_entropy[3]"), loss_and_classes("x")
+        (('cross_entropy', (3, 5)), ('cross_entropy', (3,)), ('x', ()))
+    """
+    match = _CLASSES.match(path)
+    if match is None:
+        return path, ()
+    return match[1], tuple(int(text) for text in match.groups()[1:] if text is not None)
+
+
+def _frames(run: Run, mode: Mode, spans: Windows) -> list[tuple[int, int]]:
+    """Return the first and last step of each matrix: of evaluations some, of training all steps in a few parts."""
+    if spans.high < spans.low:
+        return []
+    if mode is Mode.TRAIN:
+        edges = np.unique(np.linspace(spans.low, spans.high + 1, MOST_FRAMES + 1).round().astype(int)).tolist()
+        return [(first, stop - 1) for first, stop in itertools.pairwise(edges)]
+    steps = np.unique(run.arrow(Kind.CONFUSION, mode=mode, columns=("step",))["step"].to_numpy())
+    chosen = np.unique(np.linspace(0, len(steps) - 1, min(MOST_FRAMES, len(steps))).round().astype(int))
+    return [(int(steps[at]), int(steps[at])) for at in chosen]
+
+
+def _count_labels(run: Run, mode: Mode, seen: Mapping[str, _Seen]) -> None:
+    for start, stop in windows_of(run, Kind.LABEL, mode=mode):
+        for counts in counts_of(run, Kind.LABEL, mode=mode, start=start, stop=stop):
+            name, classes = loss_and_classes(counts.key.path)
+            if len(classes) == 1:
+                seen[name].labels[classes[0]] += int(counts.counts.sum())
+
+
+def _count_pairs(
+    run: Run, mode: Mode, spans: Windows, frames: Iterable[tuple[int, int]], seen: Mapping[str, _Seen]
+) -> None:
+    for start, stop in spans:
+        for counts in counts_of(run, Kind.CONFUSION, mode=mode, start=start, stop=stop):
+            name, classes = loss_and_classes(counts.key.path)
+            if len(classes) == 2:
+                _add_pair(seen[name], (classes[0], classes[1]), counts, frames)
+                _add_answers(seen[name], (classes[0], classes[1]), counts, _slots(counts.steps, mode, spans))
+
+
+def _slots(steps: NDArray[np.int64], mode: Mode, spans: Windows) -> NDArray[np.int64]:
+    """Return which slot of time each step is in; batches are small, so that only many of them make an accuracy."""
+    slots: NDArray[np.int64] = (steps - spans.low) * _SLOTS[mode] // (spans.high - spans.low + 1)
+    return slots
+
+
+def _add_pair(seen: _Seen, pair: tuple[int, int], counts: Counts, frames: Iterable[tuple[int, int]]) -> None:
+    seen.pairs[pair] += int(counts.counts.sum())
+    for number, (first, last) in enumerate(frames):
+        inside = int(counts.counts[(counts.steps >= first) & (counts.steps <= last)].sum())
+        if inside:
+            seen.by_frame[number][pair] += inside
+
+
+def _add_answers(seen: _Seen, pair: tuple[int, int], counts: Counts, slots: NDArray[np.int64]) -> None:
+    truth, answer = pair
+    for slot, step, times in zip(slots.tolist(), counts.steps.tolist(), counts.counts.tolist(), strict=True):
+        seen.last_step[slot] = max(step, seen.last_step.get(slot, step))
+        seen.answered[truth][slot] += int(times)
+        if truth == answer:
+            seen.right[truth][slot] += int(times)
+
+
+def _classes(name: str, mode: Mode, seen: _Seen, frames: list[tuple[int, int]], spans: Windows) -> Classes:
+    every = seen.labels if seen.labels else Counter({truth: seen.answered[truth].total() for truth in seen.answered})
+    kept = sorted(sorted(every, key=lambda number: (-every[number], number))[:MOST_CLASSES])
+    asked = [((truth, answer), times) for (truth, answer), times in seen.pairs.most_common() if truth != answer]
+    return Classes(
+        name, mode.value, tuple(kept), len(every) - len(kept), tuple(float(every[number]) for number in kept),
+        frames=tuple(_frame(first, last, seen.by_frame[number], kept)
+                     for number, (first, last) in enumerate(frames) if number in seen.by_frame),
+        confused=tuple((truth, answer, float(times), times / seen.answered[truth].total())
+                       for (truth, answer), times in asked[:_MOST_CONFUSED]),
+        accuracy=_accuracy("accuracy", mode, seen, list(seen.answered), spans) if seen.pairs else None,
+        accuracy_by_class={number: _accuracy(f"accuracy[{number}]", mode, seen, [number], spans)
+                           for number in kept if number in seen.answered},
+    )
+
+
+def _frame(first: int, last: int, pairs: Mapping[tuple[int, int], int], kept: list[int]) -> ConfusionFrame:
+    return ConfusionFrame(first, last, tuple(tuple(float(pairs.get((truth, answer), 0)) for answer in kept)
+                                             for truth in kept))
+
+
+def _accuracy(name: str, mode: Mode, seen: _Seen, classes: Iterable[int], spans: Windows) -> Curve:
+    total: Counter[int] = Counter()
+    right: Counter[int] = Counter()
+    for number in classes:
+        total.update(seen.answered[number])
+        right.update(seen.right.get(number, {}))
+    slots = sorted(total)
+    maker = CurveMaker(name, mode, "", low=spans.low, high=spans.high)
+    maker.add(np.array([seen.last_step[slot] for slot in slots], np.int64),
+              np.array([right[slot] / total[slot] for slot in slots]))
+    return maker.curve()

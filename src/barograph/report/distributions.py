@@ -1,0 +1,94 @@
+"""How the magnitudes of weights, gradients, updates and outputs were spread, over the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from barograph.measures.histogram import magnitude_quantile
+from barograph.model.finding import Finding
+from barograph.model.key import Key
+from barograph.model.records import Subject
+from barograph.model.summary import Summary
+from barograph.report.content import Distribution
+from barograph.runs.bundle import optimizers_of
+from barograph.runs.histograms import steps_with_histogram
+from barograph.runs.layers import LAYER_KINDS, layer_path
+from barograph.runs.reader import Run
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Shares of the elements that are not zero, of which a report tells the magnitude."""
+
+MOST_TENSORS = 48
+"""Most tensors that a report holds."""
+
+_MOST_STEPS = 16
+
+
+def distributions_in(run: Run, findings: Iterable[Finding]) -> tuple[tuple[Distribution, ...], int]:
+    """Return the tensors of which histograms were taken, by kind, and how many more there are.
+
+    Where there are more than a report holds, those of layers that a finding names are kept first.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    seen: dict[Key, list[tuple[int, Subject, Summary]]] = {}
+    for optimizer, step in _moments(run):
+        view = run.at(step, optimizer=optimizer)
+        for kind in LAYER_KINDS:
+            for subject, summary in view.summaries(kind):
+                if summary.exponents:
+                    seen.setdefault(subject.key, []).append((step, subject, summary))
+    kept = _kept(list(seen), findings)
+    return tuple(_distribution(key, seen[key]) for key in kept), len(seen) - len(kept)
+
+
+def _moments(run: Run) -> list[tuple[str, int]]:
+    """Return optimizers and steps at which histograms were taken, evenly chosen."""
+    for kind in LAYER_KINDS:
+        keys = run.keys(kind)
+        if not keys:
+            continue
+        moments = []
+        for optimizer in optimizers_of(run, kind):
+            steps = _steps(run, keys, optimizer)
+            chosen = np.unique(np.linspace(0, len(steps) - 1, min(_MOST_STEPS, len(steps))).round().astype(int))
+            moments += [(optimizer, steps[at]) for at in chosen.tolist()]
+        if moments:
+            return moments
+    return []
+
+
+def _steps(run: Run, keys: Sequence[Key], optimizer: str) -> list[int]:
+    """Return the steps of an optimizer at which one of its tensors has a histogram; the first that has any speaks."""
+    of_it = set(run.arrow(keys[0].kind, mode="train", optimizer=optimizer, columns=("path",))["path"].unique()
+                .to_pylist())
+    for key in keys:
+        if key.path in of_it:
+            steps: list[int] = steps_with_histogram(run, key, optimizer=optimizer).tolist()
+            if steps:
+                return steps
+    return []
+
+
+def _kept(keys: Sequence[Key], findings: Iterable[Finding]) -> list[Key]:
+    """Return the keys that a report holds, by kind and in the order in which they were met."""
+    named = {layer_path(item.key) for finding in findings for item in finding.evidence if item.key is not None} - {None}
+    by_need = sorted(keys, key=lambda key: layer_path(key) not in named)
+    kept: list[Key] = []
+    # As many of each kind as there is room for.
+    queues = [[key for key in by_need if key.kind is kind] for kind in LAYER_KINDS]
+    while len(kept) < MOST_TENSORS and any(queues):
+        kept += [queue.pop(0) for queue in queues if queue][: MOST_TENSORS - len(kept)]
+    return sorted(kept, key=lambda key: (LAYER_KINDS.index(key.kind), keys.index(key)))
+
+
+def _distribution(key: Key, seen: Sequence[tuple[int, Subject, Summary]]) -> Distribution:
+    return Distribution(
+        str(key), seen[0][1].layer, tuple(step for step, _, _ in seen),
+        quantiles=tuple(tuple(magnitude_quantile(summary, q) for q in QUANTILES) for _, _, summary in seen),
+        zeros=tuple(summary.sparsity for _, _, summary in seen),
+        nonfinite=tuple(summary.nonfinite for _, _, summary in seen),
+    )

@@ -1,0 +1,105 @@
+"""The health of a run's layers, and how large their gradients were."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.model.finding import Finding, FindingState
+from barograph.model.key import Kind
+from barograph.model.step import Mode
+from barograph.model.summary import Summary
+from barograph.report.content import Curve, LayerHealth, TensorFigures
+from barograph.report.curves import CurveMaker
+from barograph.runs.bundle import bundles
+from barograph.runs.layers import Layer, layer_path, layers_of
+from barograph.runs.reader import Run
+from barograph.runs.windows import windows_of
+
+MOST_LAYERS = 150
+"""Most layers that a report holds."""
+
+_COLUMNS = 48
+
+
+def layers_in(run: Run, findings: Iterable[Finding], *, judged: bool) -> tuple[tuple[LayerHealth, ...], int]:
+    """Return the layers in the order they ran, and how many more there are.
+
+    Where there are more than a report holds, those that a finding names are kept first.
+
+    Args:
+        run: Which.
+        findings: What was found in it.
+        judged: Whether a watcher has looked at all there is.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    norms = gradient_norms(run)
+    every = layers_of(run, findings, norms={})
+    kept = _kept(every)
+    return tuple(_health(layer, norms.get(layer.path), judged=judged) for layer in kept), len(every) - len(kept)
+
+
+def gradient_norms(run: Run) -> dict[str, Curve]:
+    """Return the norm of the gradient of all parameters of each module, over the steps; NaN where it was not finite."""
+    windows = windows_of(run, Kind.GRADIENT, mode=Mode.TRAIN)
+    makers: dict[str, CurveMaker] = {}
+    for start, stop in windows:
+        squares: dict[str, list[tuple[NDArray[np.int64], NDArray[np.float64]]]] = {}
+        for mode, _, (power, bad) in bundles(run, Kind.GRADIENT, ("sum_sq", "nonfinite"), start=start, stop=stop):
+            if mode is Mode.TRAIN:
+                values = np.where(bad.values > 0, np.nan, power.values)
+                squares.setdefault(layer_path(power.key) or "", []).append((power.steps, values))
+        for path, parts in squares.items():
+            if path not in makers:
+                makers[path] = CurveMaker(f"gradient:{path}", Mode.TRAIN, "", low=windows.low, high=windows.high,
+                                          columns=_COLUMNS)
+            makers[path].add(*_root_of_sums(parts))
+    return {path: maker.curve() for path, maker in makers.items()}
+
+
+def _root_of_sums(
+    parts: Sequence[tuple[NDArray[np.int64], NDArray[np.float64]]]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    steps, places = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
+    sums = np.zeros(len(steps))
+    np.add.at(sums, places, np.concatenate([part[1] for part in parts]))
+    return steps, np.sqrt(sums)
+
+
+def _kept(layers: Sequence[Layer]) -> list[Layer]:
+    if len(layers) <= MOST_LAYERS:
+        return list(layers)
+    by_need = sorted(range(len(layers)), key=lambda at: (not layers[at].findings, at))
+    return [layers[at] for at in sorted(by_need[:MOST_LAYERS])]
+
+
+def _health(layer: Layer, norms: Curve | None, *, judged: bool) -> LayerHealth:
+    still_open = [item for item in layer.findings if item.state is FindingState.OPEN]
+    word = still_open[0].severity.value if still_open else _unnamed(layer, judged=judged)
+    codes = dict.fromkeys(
+        item.code if item.state is FindingState.OPEN else f"({item.code})" for item in layer.findings
+    )
+    figures = {kind: _figures(layer.steps[kind], seen) for kind, seen in layer.figures.items()}
+    update, weight = layer.figures.get(Kind.UPDATE), layer.figures.get(Kind.WEIGHT)
+    ratio = update.l2 / weight.l2 if update is not None and weight is not None and weight.l2 else math.nan
+    return LayerHealth(
+        layer.path, layer.layer, word, tuple(item.id for item in layer.findings), tuple(codes),
+        weight=figures.get(Kind.WEIGHT), gradient=figures.get(Kind.GRADIENT), update=figures.get(Kind.UPDATE),
+        output=figures.get(Kind.OUTPUT), update_ratio=ratio, gradient_norms=norms,
+    )
+
+
+def _unnamed(layer: Layer, *, judged: bool) -> str:
+    """Return how a layer stands that no open finding names: one that is full of NaN is not well all the same."""
+    if any(seen.nonfinite for seen in layer.figures.values()):
+        return "not finite"
+    return "ok" if judged and layer.figures else "not judged"
+
+
+def _figures(step: int, seen: Summary) -> TensorFigures:
+    return TensorFigures(step, seen.l2, seen.std, seen.sparsity, seen.nonfinite)

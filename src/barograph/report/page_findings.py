@@ -1,0 +1,148 @@
+"""The head of the page: how the run stands, what was found in it, and what stopping sooner would have saved."""
+
+from __future__ import annotations
+
+import math
+import shlex
+
+from barograph.model.finding import Finding, FindingState, Severity
+from barograph.report.content import Report
+from barograph.report.markup import Markup, element, joined
+from barograph.report.savings import money
+from barograph.watch.diagnosis import causes_in_order
+from barograph.watch.figures import count, duration, local_time, share
+from barograph.watch.wording import CAUSES_SHOWN, EVIDENCE_SHOWN, cause_lines, not_evaluated_lines, when, where
+
+MOST_FINDINGS = 60
+"""Most findings that a page shows; JSON has all."""
+
+_GOING_ON = ("running", "starting")
+
+
+def severity_class(severity: str) -> str:
+    """Return the class of the style sheet for a severity, or for the health of a layer."""
+    known = {"note": "note-level", "ok": "ok", "not finite": "bad-level", "not judged": "dull"}
+    return known.get(severity, severity if severity in tuple(Severity) else "dull")
+
+
+def head(report: Report) -> Markup:
+    """Return the name of the run, its state, and the figures that matter most."""
+    run, judgement = report.run, report.judgement
+    still_open = sum(item.state is FindingState.OPEN for item in judgement.findings)
+    tiles = [
+        ("state", run.state), ("findings", f"{len(judgement.findings)}, {still_open} open"),
+        ("steps", f"{run.steps:,}" + (f" ({run.steps_seen:,} with tensors)" if run.steps_seen < run.steps else "")),
+        ("trained for", duration(run.secs) if run.secs else "–"),
+    ]
+    if report.savings.cost is not None:
+        tiles.append(("cost", money(report.savings.cost, report.savings.currency)))
+    if report.savings.saved is not None and report.savings.finding:
+        tiles.append(("could have been saved", money(report.savings.saved, report.savings.currency)))
+    return element(
+        "header", element("h1", run.name or run.run_id), _banners(report),
+        element("p", judgement.verdict, class_="verdict"),
+        element("dl", [element("div", element("dt", name), element("dd", value)) for name, value in tiles],
+                class_="tiles"),
+    )
+
+
+def facts(report: Report) -> Markup:
+    """Return where the run is, what was run, when, and with what."""
+    run = report.run
+    entries = [("place", run.url), ("run", run.run_id), ("command", shlex.join(run.command)),
+               ("started", local_time(run.started_unix)),
+               ("last sign of life", "" if math.isnan(run.ended_unix) else local_time(run.ended_unix)),
+               ("ended because", run.reason), ("trained on", run.device), ("workers", ", ".join(run.workers)),
+               ("attempts", f"{run.attempt + 1}" if run.attempt else ""),
+               ("recording cost", _capture(run.capture_share)),
+               ("versions", ", ".join(f"{name} {version}" for name, version in sorted(run.versions.items())))]
+    return element("dl", [joined(element("dt", name), element("dd", value)) for name, value in entries if value],
+                   class_="facts")
+
+
+def findings(report: Report) -> Markup:
+    """Return the findings, what is likely behind them all, and what could not be judged."""
+    judgement = report.judgement
+    parts: list[Markup] = []
+    likely = cause_lines(judgement.diagnosis)
+    if likely:
+        parts.append(element("p", element("b", "Most likely: "), " ".join(line.plain for line in likely)))
+    if not judgement.findings:
+        parts.append(element("p", judgement.verdict))
+    parts += [_finding(item, report) for item in judgement.findings[:MOST_FINDINGS]]
+    if len(judgement.findings) > MOST_FINDINGS:
+        parts.append(element("p", f"And {len(judgement.findings) - MOST_FINDINGS} more: barograph show tells of each."))
+    lists = (
+        ("Done about them", judgement.actions), ("Not seen", judgement.unseen),
+        ("Not evaluated", not_evaluated_lines(judgement.not_evaluated, whole=True)), ("Problems", judgement.problems),
+    )
+    parts += [_folded(title, texts) for title, texts in lists if texts]
+    return joined(parts)
+
+
+def savings(report: Report) -> Markup:
+    """Return what stopping at the first breaking finding would have saved."""
+    saved = report.savings
+    rest = None
+    if saved.cost is not None and saved.price_per_hour is not None:
+        rest = (f"The whole run cost {money(saved.cost, saved.currency)}, at "
+                f"{money(saved.price_per_hour, saved.currency)} an hour.")
+    elif saved.finding:
+        rest = "In money: with --price-per-hour."
+    return joined(element("p", saved.text), element("p", rest, class_="note") if rest else None)
+
+
+def _banners(report: Report) -> Markup:
+    run, judgement = report.run, report.judgement
+    texts = []
+    if run.state in _GOING_ON:
+        texts.append(f"This run is still going on; so it stood at {local_time(report.made_unix)}.")
+    if run.shown:
+        others = ", ".join(name for name in run.workers if name != run.shown)
+        texts.append(f"Several processes trained, each by itself. The figures are those of {run.shown}; there are "
+                     f"also: {others}.")
+    if report.damage:
+        parts = "1 part" if len(report.damage) == 1 else f"{len(report.damage)} parts"
+        texts.append(f"{parts} of this run cannot be read, and the rest is shown: {report.damage[0]} "
+                     "barograph doctor tells all that is wrong.")
+    if judgement.problem:
+        texts.append(f"{judgement.problem} To judge it anew: barograph watch --fresh.")
+    elif not judgement.watched:
+        texts.append("To have it judged: barograph watch, and then this report again.")
+    elif not judgement.complete and run.state not in _GOING_ON:
+        texts.append("Its last watcher did not get to the end. To go on: barograph watch, and then this report again.")
+    return joined([element("p", text, class_="banner") for text in texts])
+
+
+def _capture(part: float) -> str:
+    return "" if math.isnan(part) else f"{share(part)} of the training time"
+
+
+def _finding(finding: Finding, report: Report) -> Markup:
+    gone = finding.state is FindingState.CLOSED
+    causes = causes_in_order(finding, report.judgement.diagnosis)
+    remedy = next((cause.remedy for cause in causes[:1] if cause.remedy), finding.remedy)
+    evidence = [element("li", element("span", f"{item.key or 'run'}", class_="code"),
+                        f" at step {item.step}: {item.text}")
+                for item in finding.evidence[:EVIDENCE_SHOWN]]
+    likely = [element("p", element("b", "Likely: " if number == 0 else "Or: "), cause.cause,
+                      f": {cause.why}" if cause.why else None)
+              for number, cause in enumerate(causes[:CAUSES_SHOWN])]
+    level = severity_class(finding.severity.value)
+    return element(
+        "article",
+        element("h3", element("span", finding.severity.value, class_=f"badge {level}"),
+                f" {finding.code} {finding.rule}{where(finding)}"),
+        element("p", finding.message), element("p", when(finding), class_="note"),
+        element("ul", evidence) if evidence else None,
+        None if gone else joined(
+            element("p", element("b", "Why it matters: "), finding.why) if finding.why else None, likely,
+            element("p", element("b", "Do: "), remedy),
+        ),
+        class_=f"{level}{' gone' if gone else ''}",
+    )
+
+
+def _folded(title: str, texts: list[str] | tuple[str, ...]) -> Markup:
+    return element("details", element("summary", f"{title} ({count(len(texts), 'line')})"),
+                   element("ul", [element("li", text) for text in texts]))

@@ -1,0 +1,103 @@
+"""Time and machine, and models of trees, on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from barograph.report.charts import Line, line_chart
+from barograph.report.content import Gauge, Report
+from barograph.report.markup import Markup, element, joined
+from barograph.report.page_numbers import line_of
+from barograph.report.small_charts import bars
+from barograph.report.tables import behind, table
+from barograph.watch.figures import count, duration, figure, share, size
+
+_WORDS = {"data": "waiting for data", "capture": "Barograph"}
+_MOST_LINES = 12
+_FEATURES_CHARTED = 6
+
+
+def step_time(report: Report) -> Markup:
+    """Return where the time of a step goes: on average, and over the steps."""
+    told = report.step_time
+    assert told is not None
+    whole = told.secs.get("step") or 1.0
+    parts = sorted(((name, secs) for name, secs in told.secs.items() if name != "step"), key=lambda item: -item[1])
+    strip = element("div", [element("i", title=f"{_WORDS.get(name, name)}: {share(secs / whole)}", class_=f"s{at % 8}",
+                                    style=f"width:{100 * secs / whole:.2f}%") for at, (name, secs) in enumerate(parts)],
+                    class_="parts", aria_hidden="true")
+    rows = [(_WORDS.get(name, name), secs, f"{duration(secs)} ({share(secs / whole)})") for name, secs in parts]
+    longest = told.over_time.get("longest")
+    names = [name for name in told.over_time if name != "longest"]
+    curves = [told.over_time[name] for name in names]
+    labels = [_WORDS.get(name, name) for name in names]
+    chart = line_chart("Mean seconds of a step and of its parts", f"{duration(whole)} a step on average.",
+                       [line_of(curve, label) for curve, label in zip(curves, labels, strict=True)], y_text=duration,
+                       from_zero=True, log=False)
+    slowest = f" The longest took {duration(longest.greatest)}, by step {longest.greatest_step}." if longest else ""
+    return joined(
+        element("p", f"A step took {duration(whole)} on average.{slowest}"),
+        strip if parts else None,
+        element("div", bars(("part", "", "a step"), rows, "Mean time of a step by part") if rows else None,
+                element("div", chart, behind(curves, labels, duration)), class_="charts"),
+    )
+
+
+def machine(report: Report) -> Markup:
+    """Return how much of the machine was used: shares, memory, and what went through disks and network."""
+    groups: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+        ("percent", "Use, in percent", figure), ("bytes", "Memory", _bytes),
+        ("bytes a second", "Disk and network, a second", _bytes),
+    )
+    charts = []
+    for unit, title, text in groups:
+        gauges = [gauge for gauge in report.machine if gauge.unit == unit][:_MOST_LINES]
+        if gauges:
+            charts.append(_gauges(title, gauges, text, y_range=(0.0, 100.0) if unit == "percent" else ()))
+    heads = ("figure", "unit", "mean", "greatest", "last")
+    rows = [(gauge.name, gauge.unit, *(_told(gauge, value) for value in (gauge.mean, gauge.greatest, gauge.last)))
+            for gauge in report.machine]
+    return joined(element("div", charts, class_="charts"), element(
+        "details", element("summary", "The numbers"), table("Of the whole run", heads, rows, numbers=3)))
+
+
+def importance(report: Report) -> Markup:
+    """Return what features count for, at last and over the rounds."""
+    rows = [(item.feature, item.share, share(item.share)) for item in report.importance]
+    first = report.importance[:_FEATURES_CHARTED]
+    curves, names = [item.over_time for item in first], [item.feature for item in first]
+    chart = line_chart("Importance of the heaviest features", "Over the rounds.",
+                       [line_of(curve, name) for curve, name in zip(curves, names, strict=True)], x_title="round",
+                       from_zero=True, log=False)
+    more = f"And {count(report.importance_left_out, 'feature')} more, which count for less."
+    return joined(
+        element("div", bars(("feature", "", "share"), rows, "Share of all importance, at last"),
+                element("div", chart, behind(curves, names)), class_="charts"),
+        element("p", more, class_="note") if report.importance_left_out else None,
+    )
+
+
+def trees(report: Report) -> Markup:
+    """Return how trees grew, over the rounds."""
+    charts = []
+    for curve in report.trees:
+        name = curve.key.partition(":")[2]
+        charts.append(element("div", line_chart(name, f"{figure(curve.first)} at first, {figure(curve.last)} at last.",
+                                                [line_of(curve, name)], x_title="round", from_zero=True, log=False),
+                              behind([curve], [name])))
+    return element("div", charts, class_="charts")
+
+
+def _gauges(title: str, gauges: Sequence[Gauge], text: Callable[[float], str], y_range: Sequence[float]) -> Markup:
+    lines = [Line(gauge.name, gauge.secs, gauge.values) for gauge in gauges]
+    said = "; ".join(f"{gauge.name}: {text(gauge.mean)} on average" for gauge in gauges)
+    return line_chart(title, f"{said}.", lines, x_title="since the start", x_text=duration, y_text=text,
+                      y_range=y_range, from_zero=True, log=False)
+
+
+def _told(gauge: Gauge, value: float) -> str:
+    return _bytes(value) if gauge.unit.startswith("bytes") else figure(value)
+
+
+def _bytes(value: float) -> str:
+    return size(int(value)) if value == value and abs(value) != float("inf") else figure(value)

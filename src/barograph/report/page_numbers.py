@@ -1,0 +1,70 @@
+"""Losses, logged numbers and learning rates on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from barograph.model.finding import SEVERITY_ORDER, Finding
+from barograph.report.charts import Line, Mark, line_chart
+from barograph.report.content import Curve, Report
+from barograph.report.markup import Markup, element, joined
+from barograph.report.page_findings import severity_class
+from barograph.report.tables import behind, table
+from barograph.watch.figures import count, figure
+
+MOST_CHARTS = 12
+"""Most logged numbers that have a chart each; the others stand in a table."""
+
+_MOST_MARKS = 12
+
+
+def line_of(curve: Curve, name: str) -> Line:
+    """Return a curve as a line of a chart."""
+    return Line(name, [float(step) for step in curve.steps], curve.values)
+
+
+def losses(report: Report) -> Markup:
+    """Return a chart for each loss, training and evaluation together, with the findings at which they opened."""
+    marks = _marks(report.judgement.findings)
+    charts = [_chart(name, curves, marks) for name, curves in _by_key(report.losses)]
+    note = "Upright dashed lines: findings, where they opened. Crosses at the top: NaN or infinite." if marks else None
+    return joined(element("div", charts, class_="charts"), element("p", note, class_="note") if note else None)
+
+
+def numbers(report: Report) -> Markup:
+    """Return a chart for each of the first logged numbers and learning rates, and the others as a table."""
+    groups = _by_key(report.numbers)
+    charts = [_chart(name, curves, ()) for name, curves in groups[:MOST_CHARTS]]
+    rest = [(curve.key, curve.mode, f"{curve.count:,}", figure(curve.first), figure(curve.last), figure(curve.least),
+             figure(curve.greatest)) for _, curves in groups[MOST_CHARTS:] for curve in curves]
+    heads = ("number", "mode", "points", "first", "last", "least", "greatest")
+    more = f"And {count(report.numbers_left_out, 'number')} more: barograph keys --kind scalar."
+    return joined(
+        element("div", charts, class_="charts"), table("The others", heads, rest, numbers=5) if rest else None,
+        element("p", more, class_="note") if report.numbers_left_out else None,
+    )
+
+
+def _by_key(curves: Iterable[Curve]) -> list[tuple[str, list[Curve]]]:
+    groups: dict[str, list[Curve]] = {}
+    for curve in curves:
+        groups.setdefault(curve.key, []).append(curve)
+    return list(groups.items())
+
+
+def _chart(name: str, curves: Sequence[Curve], marks: Sequence[Mark]) -> Markup:
+    several = len({curve.optimizer for curve in curves}) > 1
+    names = [curve.mode + (f", optimizer {curve.optimizer}" if several and curve.optimizer else "") for curve in curves]
+    lines = [line_of(curve, label) for curve, label in zip(curves, names, strict=True)]
+    said = "; ".join(f"{label}: {figure(curve.first)} at first, {figure(curve.last)} at last"
+                     for curve, label in zip(curves, names, strict=True))
+    high = max(max(line.xs, default=0.0) for line in lines)
+    low = min(min(line.xs, default=0.0) for line in lines)
+    inside = [mark for mark in marks if low <= mark.x <= high]
+    return element("div", line_chart(name, f"{said}.", lines, marks=inside), behind(curves, names))
+
+
+def _marks(findings: Iterable[Finding]) -> list[Mark]:
+    worst_first = sorted(findings, key=lambda item: SEVERITY_ORDER.index(item.severity))
+    return [Mark(float(item.opened_step), f"{item.code} {item.rule} opened at step {item.opened_step}",
+                 severity_class(item.severity.value)) for item in worst_first[:_MOST_MARKS]]

@@ -1,0 +1,162 @@
+"""ROC curves and residuals, from targets and predictions that the script saved whole.
+
+The convention: `run.save("targets", …)` and `run.save("predictions", …)` in one step; or with one beginning for both
+names, as in "valid.targets" and "valid.predictions". Of several steps the last one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.errors import DamagedChunk, SplitTensor, UnknownStep
+from barograph.model.key import Key, Kind
+from barograph.report.content import Residuals, Roc
+from barograph.runs.reader import Run
+
+TARGETS, PREDICTIONS = "targets", "predictions"
+"""Ends of the names under which a script saves them."""
+
+MOST_SAMPLES = 2_000_000
+"""Most samples that are looked at; of more, so many evenly taken."""
+
+MOST_ROC = 20
+"""Most classes of which a report holds the curve."""
+
+_POINTS = 120
+_BINS = 40
+_SCATTERED = 400
+
+Floats = NDArray[np.float64]
+
+
+def predictions_in(run: Run) -> tuple[tuple[Roc, ...], tuple[Residuals, ...], list[str]]:
+    """Return the curves and the residuals of what was saved, and a sentence for each pair that is neither.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    roc: list[Roc] = []
+    residuals: list[Residuals] = []
+    refused: list[str] = []
+    for name, step, targets, predictions in _pairs(run, refused):
+        named = name or "(no name)"
+        if len(targets) != len(predictions) or not len(targets) or targets.ndim != 1 or predictions.ndim > 2:
+            refused.append(f"What was saved as {name}{TARGETS} has shape {targets.shape}, and {name}{PREDICTIONS} "
+                           f"{predictions.shape}; one target and one prediction, or one row of scores, a sample is "
+                           "what can be shown.")
+            continue
+        every = -(-len(targets) // MOST_SAMPLES)
+        truth, answer = targets[::every].astype(np.float64), predictions[::every].astype(np.float64)
+        if _are_scores(truth, answer):
+            roc += _roc(named, step, truth, answer)
+        elif answer.ndim == 1:
+            residuals.append(_residuals(named, step, truth, answer))
+        else:
+            refused.append(f"What was saved as {name}{TARGETS} are no class numbers below the number of columns of "
+                           f"{name}{PREDICTIONS}, so that neither a ROC curve nor residuals can be made of them.")
+    return tuple(roc), tuple(residuals), refused
+
+
+def area_under(false_positives: Floats, true_positives: Floats) -> float:
+    """Return the area under a ROC curve, by trapezoids.
+
+    Example:
+        >>> area_under(np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]))
+        1.0
+    """
+    widths, heights = np.diff(false_positives), (true_positives[1:] + true_positives[:-1]) / 2
+    return float((widths * heights).sum())
+
+
+def roc_curve(positive: NDArray[np.bool_], scores: Floats) -> tuple[Floats, Floats]:
+    """Return the shares of false and of true positives, as the threshold falls from above the greatest score.
+
+    Equal scores make one step, so what cannot be told apart counts as chance.
+
+    Args:
+        positive: Which samples are of the class; both sorts must be there. Shape (n,).
+        scores: The greater, the likelier. Shape (n,).
+
+    Returns:
+        Two arrays of one length, from 0 to 1.
+
+    Example:
+        >>> [share.tolist() for share in roc_curve(np.array([True, False, True]), np.array([0.9, 0.8, 0.1]))]
+        [[0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.5, 1.0]]
+
+    Source: Fawcett, "An introduction to ROC analysis", Pattern Recognition Letters 27, 2006, algorithm 1.
+    """
+    order = np.argsort(-scores, kind="stable")
+    sorted_scores, hits = scores[order], positive[order]
+    last_of_equal = np.append(np.flatnonzero(np.diff(sorted_scores)), len(scores) - 1)
+    true = np.cumsum(hits)[last_of_equal]
+    false = 1 + last_of_equal - true
+    return np.append(0.0, false / false[-1]), np.append(0.0, true / true[-1])
+
+
+def _pairs(run: Run, refused: list[str]) -> Iterator[tuple[str, int, NDArray[Any], NDArray[Any]]]:
+    saved = {key.path for key in run.keys(Kind.CUSTOM)}
+    for path in sorted(saved):
+        name = path.removesuffix(TARGETS)
+        if not path.endswith(TARGETS) or f"{name}{PREDICTIONS}" not in saved:
+            continue
+        steps = set(_steps(run, path)) & set(_steps(run, f"{name}{PREDICTIONS}"))
+        if not steps:
+            refused.append(f"{name}{TARGETS} and {name}{PREDICTIONS} were never saved in the same step.")
+            continue
+        keys, step = (Key(Kind.CUSTOM, path), Key(Kind.CUSTOM, f"{name}{PREDICTIONS}")), max(steps)
+        try:
+            targets, predictions = (run.tensor(key, step) for key in keys)
+        except (DamagedChunk, SplitTensor, UnknownStep) as error:
+            refused.append(str(error))
+            continue
+        yield name, step, np.squeeze(targets), np.squeeze(predictions)
+
+
+def _steps(run: Run, path: str) -> list[int]:
+    steps: list[int] = run.series(Key(Kind.CUSTOM, path), "count").steps.tolist()
+    return steps
+
+
+def _are_scores(targets: Floats, predictions: Floats) -> bool:
+    """Return whether the targets are class numbers that the predictions have scores of."""
+    whole = bool(np.isfinite(targets).all() and (targets >= 0).all() and (targets == np.round(targets)).all())
+    if predictions.ndim == 2:
+        return whole and bool((targets < predictions.shape[1]).all())
+    # Two classes and one score; a number that is answered as 0 or 1 is no less a score.
+    return whole and set(np.unique(targets).tolist()) == {0.0, 1.0}
+
+
+def _roc(name: str, step: int, targets: Floats, predictions: Floats) -> Iterator[Roc]:
+    known = np.isfinite(predictions).all(axis=1) if predictions.ndim == 2 else np.isfinite(predictions)
+    targets, predictions = targets[known], predictions[known]
+    labels = [1] if predictions.ndim == 1 or predictions.shape[1] == 2 else range(predictions.shape[1])
+    for label in list(labels)[:MOST_ROC]:
+        positive = targets == label
+        if not 0 < positive.sum() < len(positive):
+            continue
+        false, true = roc_curve(positive, predictions if predictions.ndim == 1 else predictions[:, label])
+        kept = np.unique(np.linspace(0, len(false) - 1, min(_POINTS, len(false))).round().astype(int))
+        yield Roc(name, step, label, int(positive.sum()), int((~positive).sum()), area_under(false, true),
+                  tuple(false[kept].tolist()), tuple(true[kept].tolist()))
+
+
+def _residuals(name: str, step: int, targets: Floats, predictions: Floats) -> Residuals:
+    known = np.isfinite(targets) & np.isfinite(predictions)
+    truth, answer = targets[known], predictions[known]
+    rest = answer - truth
+    spread = float(((truth - truth.mean()) ** 2).sum()) if len(truth) else 0.0
+    counts, edges = np.histogram(rest, _BINS) if len(rest) else (np.empty(0, int), np.empty(0))
+    some = rest[:: -(-len(rest) // _SCATTERED)] if len(rest) else rest
+    mean, std, mean_abs = (rest.mean(), rest.std(), np.abs(rest).mean()) if len(rest) else (np.nan,) * 3
+    return Residuals(
+        name, step, len(targets), int((~known).sum()), float(mean), float(std), float(mean_abs),
+        r2=1.0 - float((rest**2).sum()) / spread if spread else float("nan"),
+        edges=tuple(edges.tolist()), counts=tuple(counts.tolist()),
+        predictions=tuple(answer[:: -(-len(rest) // _SCATTERED)].tolist()) if len(rest) else (),
+        residuals=tuple(some.tolist()),
+    )

@@ -1,0 +1,99 @@
+"""From a run to its report."""
+
+from __future__ import annotations
+
+import math
+
+from barograph.model.clock import Clock
+from barograph.model.key import Kind
+from barograph.model.manifest import CAUGHT
+from barograph.report.classes import classes_in
+from barograph.report.content import Curve, Judgement, Report, RunFacts
+from barograph.report.curves import MOST_NUMBERS, curves_of
+from barograph.report.distributions import distributions_in
+from barograph.report.layers import layers_in
+from barograph.report.machine import machine_in, step_time_in
+from barograph.report.missing import missing_in
+from barograph.report.predictions import predictions_in
+from barograph.report.savings import Price, savings_of, trained_secs
+from barograph.report.trees import importance_in, trees_in
+from barograph.runs.glance import Glance, RunState, glance
+from barograph.runs.one_worker import OneWorker, speaker_of, workers_in
+from barograph.runs.reader import Run
+from barograph.runs.view import group_of
+from barograph.version import __version__
+from barograph.watch.recall import Recall, recalled
+from barograph.watch.summary import steps_made_and_seen
+
+UNDER_WAY = frozenset({RunState.RUNNING, RunState.STARTING})
+"""States of a run that goes on."""
+
+
+def report_of(run: Run, *, price: Price | None = None, clock: Clock) -> Report:
+    """Return the report of a run as it stands; nothing is written.
+
+    Of several processes that trained by themselves the first one's figures are told, and the findings of all.
+
+    Args:
+        run: Which.
+        price: Of an hour of it; None: not known.
+        clock: Tells when the report was made.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    now = glance(run.store)
+    run.keys()  # opens every file, so that what is damaged is known before anything is said of the run
+    recall = recalled(run.store, run.damage)
+    speaker = speaker_of(run)
+    shown = OneWorker(run.store, speaker) if speaker is not None else run
+    facts = _facts(run, now, recall, speaker)
+    judged = recall.watched and recall.complete and not recall.problem
+    findings = recall.summary.findings
+    own = [item for item in findings if speaker is None or item.worker == group_of(speaker)]
+    numbers = [*curves_of(shown, Kind.SCALAR), *curves_of(shown, Kind.LEARNING_RATE)]
+    layers, layers_left_out = layers_in(shown, own, judged=judged)
+    distributions, distributions_left_out = distributions_in(shown, own)
+    importance, importance_left_out = importance_in(shown)
+    roc, residuals, refused = predictions_in(shown)
+    report = Report(
+        made_unix=clock.unix(), barograph=__version__, run=facts, judgement=_judgement(recall),
+        savings=savings_of(findings, now.workers, price, steps=facts.steps, judged=judged,
+                           so_far=now.state in UNDER_WAY),
+        losses=_totals_first(curves_of(shown, Kind.LOSS)), numbers=tuple(numbers[:MOST_NUMBERS]),
+        numbers_left_out=max(0, len(numbers) - MOST_NUMBERS), layers=layers, layers_left_out=layers_left_out,
+        distributions=distributions, distributions_left_out=distributions_left_out, classes=classes_in(shown),
+        step_time=step_time_in(shown), machine=machine_in(shown), importance=importance,
+        importance_left_out=importance_left_out, trees=trees_in(shown), roc=roc, residuals=residuals, missing=(),
+        damage=tuple(dict.fromkeys((*run.damage, *shown.damage))),
+    )
+    return missing_in(report, refused)
+
+
+def _facts(run: Run, now: Glance, recall: Recall, speaker: str | None) -> RunFacts:
+    manifest = run.manifest
+    newest = now.newest_workers
+    made, seen = steps_made_and_seen(recall.summary.workers)
+    reasons = [state.ending.reason for state in newest if state.ending and state.ending.reason]
+    known = (now.steps, made, *(item.published for item in recall.summary.workers))
+    return RunFacts(
+        name=manifest.name, url=run.url, run_id=manifest.run_id, state=now.state.value,
+        reason=reasons[0].removesuffix(CAUGHT) if reasons else "", command=tuple(manifest.command),
+        versions=dict(manifest.versions), device=next((state.worker.device for state in newest), ""),
+        started_unix=manifest.created_unix, ended_unix=now.ended_unix, secs=trained_secs(now.workers),
+        attempt=now.attempt, workers=tuple(workers_in(run)), shown=speaker or "", steps=max(known), steps_seen=seen,
+        capture_share=now.cost if not math.isnan(now.cost) else math.nan,
+    )
+
+
+def _judgement(recall: Recall) -> Judgement:
+    summary = recall.summary
+    return Judgement(
+        verdict=recall.verdict, watched=recall.watched, complete=recall.complete, problem=recall.problem,
+        diagnosis=summary.diagnosis, findings=summary.findings, not_evaluated=summary.not_evaluated,
+        unseen=summary.unseen, problems=summary.problems, actions=tuple(str(item) for item in summary.actions),
+    )
+
+
+def _totals_first(losses: list[Curve]) -> tuple[Curve, ...]:
+    return tuple(sorted(losses, key=lambda curve: curve.key != "loss:total"))

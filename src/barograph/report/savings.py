@@ -1,0 +1,115 @@
+"""What stopping when the first breaking finding opened would have saved, in time and money."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from barograph.errors import SettingsError
+from barograph.model.finding import Finding, Severity
+from barograph.report.content import Savings
+from barograph.runs.roster import WorkerState
+from barograph.watch.figures import count, duration, share
+
+_LONGEST_CURRENCY = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What an hour of the run costs, all its machines together.
+
+    Attributes:
+        per_hour: At least 0.
+        currency: Of it.
+    """
+
+    per_hour: float
+    currency: str = "USD"
+
+
+def price_from(per_hour: float | None, currency: str | None) -> Price | None:
+    """Return the price as it was typed; None where none was.
+
+    Raises:
+        SettingsError: It is below 0 or no number; the currency is no short word, or stands without a price.
+    """
+    if per_hour is None:
+        if currency is not None:
+            raise SettingsError("--currency says what --price-per-hour is in, and no price was given.")
+        return None
+    if not 0 <= per_hour < math.inf:
+        raise SettingsError(f"--price-per-hour is {per_hour:g}; it must be at least 0, and not without end.")
+    word = "USD" if currency is None else currency.strip()
+    if not word or len(word) > _LONGEST_CURRENCY or not word.isprintable():
+        raise SettingsError(f"--currency is {currency!r}; it must be a short word, as in USD.")
+    return Price(per_hour, word)
+
+
+def trained_secs(workers: Sequence[WorkerState], since_unix: float = -math.inf) -> float:
+    """Return for how long it was trained after a moment, over all attempts; pauses between them do not count.
+
+    Of each attempt that is from its first worker's start to its last worker's last sign of life.
+    """
+    total = 0.0
+    for attempt in {state.worker.attempt for state in workers}:
+        spans = [(state.worker.started_unix, state.last.time_unix) for state in workers
+                 if state.worker.attempt == attempt and state.last is not None]
+        if spans:
+            total += max(0.0, max(end for _, end in spans) - max(since_unix, min(start for start, _ in spans)))
+    return total
+
+
+def savings_of(
+    findings: Sequence[Finding], workers: Sequence[WorkerState], price: Price | None, *, steps: int, judged: bool,
+    so_far: bool,
+) -> Savings:
+    """Return what would have been saved.
+
+    Args:
+        findings: Of the run.
+        workers: Of all attempts.
+        price: Of an hour; None: not known.
+        steps: Optimizer steps made.
+        judged: All that was published was judged.
+        so_far: The run still goes on.
+    """
+    trained = trained_secs(workers)
+    breaking = [item for item in findings if item.severity is Severity.BREAKING]
+    first = min(breaking, key=lambda item: item.opened_unix, default=None)
+    secs = trained_secs(workers, first.opened_unix) if first else 0.0
+    part = secs / trained if trained > 0 else math.nan
+    cost, saved = (None, None) if price is None else (price.per_hour * trained / 3600, price.per_hour * secs / 3600)
+    made = max(0, steps - first.opened_step - 1) if first else 0
+    return Savings(
+        finding=first.id if first else "", code=first.code if first else "", step=first.opened_step if first else -1,
+        opened_unix=first.opened_unix if first else math.nan, secs=secs, share=part if first else 0.0, steps=made,
+        price_per_hour=price.per_hour if price else None, currency=price.currency if price else "", cost=cost,
+        saved=saved, so_far=so_far,
+        text=_text(first, secs, part, made, price, saved, judged=judged, so_far=so_far),
+    )
+
+
+def money(amount: float, currency: str) -> str:
+    """Return an amount for a person: cents, and more digits where it is less than one.
+
+    Example:
+        >>> money(12.5, "USD"), money(0.0123, "USD"), money(0.0, "EUR")
+        ('12.50 USD', '0.012 USD', '0.00 EUR')
+    """
+    return f"{amount:.2g} {currency}" if 0 < amount < 0.1 else f"{amount:,.2f} {currency}"
+
+
+def _text(
+    first: Finding | None, secs: float, part: float, steps: int, price: Price | None, saved: float | None, *,
+    judged: bool, so_far: bool,
+) -> str:
+    if first is None:
+        unless = "" if judged else " Not all of the run was judged, so that may change."
+        return f"Nothing would have been saved: no breaking finding opened.{unless}"
+    since = f"{first.code} {first.rule} opened at step {first.opened_step}"
+    worth = f", {money(saved, price.currency)}" if price is not None and saved is not None else ""
+    of_all = f", {share(part)} of all the time it trained" if not math.isnan(part) else ""
+    goes_on = " so far" if so_far else ""
+    return (f"Stopping when {since} would have saved {duration(secs)}{worth}{goes_on}: {count(steps, 'step')} made "
+            f"after it{of_all}.")

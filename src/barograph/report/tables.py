@@ -1,0 +1,61 @@
+"""Tables of the page, among them those that say in numbers what a chart shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from barograph.report.content import Curve
+from barograph.report.markup import Child, Markup, element
+from barograph.watch.figures import figure
+
+_POINTS_TOLD = 12
+
+
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Child]], *, numbers: int) -> Markup:
+    """Return a table that scrolls where it is too wide.
+
+    Args:
+        caption: What it tells.
+        heads: Of its columns.
+        rows: A cell for each.
+        numbers: How many of its last columns stand to the right.
+    """
+    first = len(heads) - numbers
+    classes = ["number" if at >= first else None for at in range(len(heads))]
+    head = element("tr", [element("th", text, scope="col", class_=class_)
+                          for text, class_ in zip(heads, classes, strict=True)])
+    lines = [
+        element("tr", [element("td" if at else "th", cell, class_=classes[at], scope=None if at else "row")
+                       for at, cell in enumerate(row)])
+        for row in rows
+    ]
+    return element("div", element("table", element("caption", caption), element("thead", head),
+                                  element("tbody", lines)), class_="scroll", tabindex=0)
+
+
+def behind(curves: Sequence[Curve], names: Sequence[str], text: Callable[[float], str] = figure) -> Markup:
+    """Return, folded, what a chart of curves shows: the extremes of each, and some of its points."""
+    rows = [(name, curve.mode, f"{curve.count:,}", text(curve.first), text(curve.last),
+             _at(curve.least, curve.least_step, text), _at(curve.greatest, curve.greatest_step, text),
+             f"{curve.nonfinite:,}")
+            for name, curve in zip(names, curves, strict=True)]
+    heads = ("series", "mode", "points", "first", "last", "least", "greatest", "NaN or infinite")
+    points = [(name, "; ".join(f"{step}: {text(value)}" for step, value in some_points(curve)))
+              for name, curve in zip(names, curves, strict=True)]
+    return element(
+        "details", element("summary", "The numbers"), table("In figures", heads, rows, numbers=6),
+        table("Some points, step: value", ("series", "points"), points, numbers=0),
+    )
+
+
+def some_points(curve: Curve) -> list[tuple[int, float]]:
+    """Return a few points of a curve, evenly taken, the first and the last among them."""
+    count = len(curve.steps)
+    if not count:
+        return []
+    taken = sorted({round(at * (count - 1) / (_POINTS_TOLD - 1)) for at in range(_POINTS_TOLD)})
+    return [(curve.steps[at], curve.values[at]) for at in taken]
+
+
+def _at(value: float, step: int, text: Callable[[float], str]) -> str:
+    return f"{text(value)} at {step}" if step >= 0 else "–"

@@ -1,0 +1,38 @@
+"""What is known of a model of trees: what its features count for, and how its trees grew."""
+
+from __future__ import annotations
+
+from barograph.model.key import Kind
+from barograph.report.content import Curve, Importance
+from barograph.report.curves import curves_of
+from barograph.runs.reader import Run
+
+MOST_FEATURES = 30
+"""Most features that a report holds: the heaviest."""
+
+
+def importance_in(run: Run) -> tuple[tuple[Importance, ...], int]:
+    """Return what the heaviest features count for, and how many more there are.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    curves = [curve for curve in curves_of(run, Kind.IMPORTANCE) if curve.mode == "train"]
+    # A feature that no tree splits by any more is not told of, and counts for nothing.
+    newest = max((curve.steps[-1] for curve in curves), default=0)
+    last = {id(curve): curve.last if curve.steps[-1] == newest and curve.last > 0 else 0.0 for curve in curves}
+    total = sum(last.values()) or 1.0
+    heaviest = sorted(curves, key=lambda curve: -last[id(curve)])
+    kept = heaviest[:MOST_FEATURES]
+    return tuple(
+        Importance(curve.key.partition(":")[2], last[id(curve)] / total, curve) for curve in kept
+    ), len(heaviest) - len(kept)
+
+
+def trees_in(run: Run) -> tuple[Curve, ...]:
+    """Return depth, leaves and what else was recorded of the trees, over the rounds.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    return tuple(curves_of(run, Kind.TREE))

@@ -1,0 +1,46 @@
+"""What a panel speaks to, wherever its rules run: messages there and back, and the two ways in which that ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+Start = tuple[list[bytes], list[dict[str, Any] | None], dict[int, str]]
+"""What rules begin with: themselves, pickled; what each remembers; and why some are not to be used."""
+
+
+class RuleLost(Exception):
+    """A rule ended its process, or takes too long: it will not answer.
+
+    Attributes:
+        what: That the rule at work did.
+        seat: Position of that rule; `IDLE` where none was at work.
+    """
+
+    def __init__(self, what: str, seat: int) -> None:
+        super().__init__(what)
+        self.what, self.seat = what, seat
+
+
+class HostLost(Exception):
+    """The machine that the rules ran on is gone, or what held them there: no rule is to blame."""
+
+
+class Line(Protocol):
+    """A line to rules at work. Where it is lost, each method raises `RuleLost` or `HostLost`."""
+
+    def send(self, message: tuple[str, Any]) -> None:
+        """Ask something."""
+        ...
+
+    def receive(self) -> Any:
+        """Return the answer to what was asked last."""
+        ...
+
+    def close(self) -> None:
+        """End what is at the other end."""
+        ...
+
+
+LineFactory = Callable[[Start, float], Line]
+"""Begins rules somewhere. A rule may take that many seconds for one step."""

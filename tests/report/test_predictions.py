@@ -1,0 +1,97 @@
+"""ROC and residuals of what the script saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from barograph.report.predictions import area_under, predictions_in, roc_curve
+
+
+def chance_that_a_positive_ranks_higher(positive: np.ndarray, scores: np.ndarray) -> float:
+    """The area under the curve, counted pair by pair; equal scores count half."""
+    wins = [(a > b) + (a == b) / 2 for a in scores[positive] for b in scores[~positive]]
+    return float(np.mean(wins))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_area_is_the_chance_that_a_positive_ranks_higher(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    positive = random.random(60) < 0.4
+    scores = np.round(random.normal(size=60) + positive, 1)  # with ties
+
+    assert area_under(*roc_curve(positive, scores)) == pytest.approx(
+        chance_that_a_positive_ranks_higher(positive, scores))
+
+
+def test_scores_of_two_classes_are_one_curve(diary: Any) -> None:
+    diary.step(3, saved={"targets": np.array([0, 0, 1, 1]), "predictions": np.array([0.1, 0.4, 0.35, 0.8])})
+
+    (found,), residuals, refused = predictions_in(diary.ended())
+
+    assert (found.step, found.label, found.positives, found.negatives, found.area) == (3, 1, 2, 2, 0.75)
+    assert (residuals, refused) == ((), [])
+
+
+def test_a_column_of_scores_a_class_is_a_curve_a_class(diary: Any) -> None:
+    scores = np.eye(3)[[0, 1, 2, 2]]
+    diary.step(0, saved={"valid.targets": np.array([0, 1, 2, 1]), "valid.predictions": scores})
+
+    roc, _, _ = predictions_in(diary.ended())
+
+    assert [(item.name, item.label) for item in roc] == [("valid.", 0), ("valid.", 1), ("valid.", 2)]
+    assert roc[0].area == 1.0
+    assert roc[1].area == 0.75
+
+
+def test_numbers_that_are_no_classes_have_residuals(diary: Any) -> None:
+    targets = np.array([1.0, 2.0, 3.0, np.nan], np.float32)
+    diary.step(0, saved={"targets": targets, "predictions": np.array([1.5, 2.0, 2.5, 1.0], np.float32)})
+
+    _, (found,), _ = predictions_in(diary.ended())
+
+    assert (found.count, found.nonfinite, found.mean, found.mean_abs) == (4, 1, 0.0, pytest.approx(1 / 3))
+    assert found.r2 == pytest.approx(0.75)
+    assert sum(found.counts) == 3
+    assert found.residuals == (0.5, 0.0, -0.5)
+
+
+def test_the_last_step_at_which_both_were_saved_counts(diary: Any) -> None:
+    for number in range(3):
+        diary.step(number, saved={"targets": np.array([0, 1]), "predictions": np.array([0.2, 0.1 + number])})
+    diary.step(9, saved={"targets": np.array([0, 1])})
+
+    (found,), _, _ = predictions_in(diary.ended())
+
+    assert (found.step, found.area) == (2, 1.0)
+
+
+@pytest.mark.parametrize(("targets", "predictions", "why"), [
+    (np.zeros(3), np.zeros((2, 2)), "has shape (3,)"), (np.array([0.5, 1.0]), np.zeros((2, 3)), "no class numbers"),
+    (np.zeros((2, 2, 2)), np.zeros(8), "has shape"),
+])
+def test_what_does_not_fit_together_is_named(
+    diary: Any, targets: np.ndarray, predictions: np.ndarray, why: str
+) -> None:
+    diary.step(0, saved={"targets": targets, "predictions": predictions})
+
+    roc, residuals, (refusal,) = predictions_in(diary.ended())
+
+    assert (roc, residuals) == ((), ())
+    assert why in refusal
+
+
+def test_one_class_alone_has_no_curve(diary: Any) -> None:
+    diary.step(0, saved={"targets": np.zeros(4), "predictions": np.eye(4)})
+
+    assert predictions_in(diary.ended())[0] == ()
+
+
+def test_a_single_constant_target_has_no_r2(diary: Any) -> None:
+    diary.step(0, saved={"targets": np.full(3, 2.5), "predictions": np.array([2.0, 2.5, 3.0])})
+
+    _, (found,), _ = predictions_in(diary.ended())
+
+    assert np.isnan(found.r2)
