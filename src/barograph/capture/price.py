@@ -13,8 +13,8 @@ SHORT_STEPS_GRACE_SECS = 0.5
 _OPENING_STEPS = 10
 _OPENING_EVALUATIONS = 3
 _OPENING_EVALUATION_SECS = 0.02
-_FAR_APART_STEPS = 64
-"""Where the share alone records steps further apart than that, steps are short."""
+_SHORT_SHARE = 0.3
+"""Of a step: where what is recorded of one costs more than that, steps are short."""
 
 _STEPS_AN_OCTAVE = (4, 32)
 _OCTAVES = 8
@@ -34,7 +34,7 @@ class Price:
 
     The promise is over the run: capture's share of the time that training takes without it is at most
     `budget`, plus a tenth of a second that is not counted, so that a training of a few seconds is seen as
-    well; half a second where steps are so short that what is recorded of one costs as much as half of it. The
+    well; half a second where steps are so short that what is recorded of one costs as much as a third of it. The
     first steps say most about initialisation, so the first ten that are due are recorded on credit, and paid
     back before any other.
 
@@ -113,7 +113,7 @@ class Price:
             self._credits -= 1
             return True
         foreseen, allowed = self._foreseen(mask), self._tensors_secs(now)
-        short = foreseen * self._steps > _FAR_APART_STEPS * allowed
+        short = foreseen * self._steps > _SHORT_SHARE * (self.elapsed_secs(now) - self.spent_secs)
         self._grace_secs = SHORT_STEPS_GRACE_SECS if short else GRACE_SECS
         left = self._tensors_left_secs(allowed)
         thinned = _thinned_interval(step, _steps_an_octave((1 - _NUMBERS_SHARE) * self._grace_secs, foreseen))
