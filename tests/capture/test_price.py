@@ -172,23 +172,6 @@ def test_an_evaluation_that_turns_out_dear_is_not_read_on_and_the_next_waits_lon
     assert price.affords_evaluation(1, 35.0)
 
 
-@pytest.mark.parametrize(("steps", "step_secs", "capture_secs", "least"), [
-    (1_000, 0.001, 0.0026, 60), (1_000, 0.003, 0.01, 24), (5_000, 0.0005, 0.002, 80),
-])
-def test_a_short_training_of_short_steps_is_seen_all_along(steps, step_secs, capture_secs, least):
-    recorded, share = train(Price(0.01), steps=steps, step_secs=step_secs, capture_secs=capture_secs)
-    bare_secs = steps * step_secs
-    assert share * bare_secs <= 0.01 * bare_secs + SHORT_STEPS_GRACE_SECS
-    assert len(recorded) >= least
-    assert max(after - before for before, after in itertools.pairwise([*recorded, steps])) <= steps / 3
-
-
-def test_steps_of_a_usual_length_have_no_more_than_a_tenth_of_a_second():
-    recorded, share = train(Price(0.01), steps=100, step_secs=0.06, capture_secs=0.009)
-    assert share * 6.0 <= 0.06 + GRACE_SECS
-    assert len(recorded) > 10
-
-
 def test_without_a_budget_every_evaluation_is_read():
     price = Price(None)
     price.charge(100.0)

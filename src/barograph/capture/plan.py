@@ -45,6 +45,12 @@ class Plan:
             masks[selection.schedule] = masks.get(selection.schedule, 0) | 1 << index
         self._schedules = tuple(masks.items())
         self._takings: dict[tuple[int, Key, str], Taking | None] = {}
+        # A new mask comes with nearly every one of the first steps, and must not have all keys looked up anew.
+        self._matching: dict[tuple[Key, str], list[tuple[int, Selection]]] = {}
+        self._by_kind: dict[Kind, list[tuple[int, Selection]]] = {}
+        for index, selection in enumerate(self.selections):
+            for kind in selection.kinds:
+                self._by_kind.setdefault(kind, []).append((1 << index, selection))
         self._kinds: dict[int, frozenset[Kind]] = {}
         self._everything = {mode: self._all_of(mode) for mode in Mode}
 
@@ -70,7 +76,7 @@ class Plan:
         """Return what the masked Selections take of a key; None: nothing."""
         question = (mask, key, layer)
         if question not in self._takings:
-            asked = [item for item in self._masked(mask) if item.matches(key, layer)]
+            asked = [item for bit, item in self._matches(key, layer) if mask & bit]
             self._takings[question] = (
                 Taking(
                     histogram=max(item.histogram for item in asked),
@@ -81,6 +87,13 @@ class Plan:
                 else None
             )
         return self._takings[question]
+
+    def _matches(self, key: Key, layer: str) -> list[tuple[int, Selection]]:
+        known = self._matching.get((key, layer))
+        if known is None:
+            known = [(bit, item) for bit, item in self._by_kind.get(key.kind, ()) if item.matches(key, layer)]
+            self._matching[key, layer] = known
+        return known
 
     def _all_of(self, mode: Mode) -> int:
         return sum(1 << index for index, item in enumerate(self.selections) if mode in item.schedule.modes)

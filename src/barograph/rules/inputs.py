@@ -146,7 +146,8 @@ class NotNormalizedInput(Rule):
         )
 
 
-_CONSTANT = 1e-6
+_CONSTANT = 0.01
+"""Of its mean: a feature that varies by less is as good as constant, and its deviation is mostly rounding."""
 _SCALED_INSIDE = 3e-3
 """A first layer at any usual beginning answers with at least a tenth of the mean square of what it is fed."""
 _MOST_GATHERED = 100_000
