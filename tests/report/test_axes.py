@@ -44,3 +44,9 @@ def test_ticks_are_finite_rise_and_lie_on_the_axis(values: list[float]) -> None:
 def test_round_numbers_are_told() -> None:
     assert axis_for([0.0, 1.0], 0, 100).ticks() == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
     assert axis_for([0.001, 1000.0], 0, 100).ticks() == pytest.approx([0.001, 0.1, 10.0, 1000.0])
+
+
+def test_bytes_are_told_in_round_powers_of_1024() -> None:
+    ticks = axis_for([0.0, 1.1 * 2**30], 0, 100, log=False, binary=True).ticks()
+
+    assert ticks == pytest.approx([0.0, 0.25 * 2**30, 0.5 * 2**30, 0.75 * 2**30, 2**30])
