@@ -21,6 +21,10 @@ def test_the_ends_of_the_axis_are_its_pixels() -> None:
     assert (axis.at(2.0), axis.at(4.0), axis.at(6.0)) == (100, 50, 0)
 
 
+def test_a_span_beyond_the_greatest_number_has_a_middle() -> None:
+    assert axis_for([-1e308, 1e308], 0, 100).at(0.0) == 50
+
+
 def test_what_is_not_finite_has_no_place() -> None:
     axis = axis_for([1.0, math.nan, math.inf], 0, 100)
 
