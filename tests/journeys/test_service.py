@@ -102,7 +102,19 @@ def test_rules_spread_over_processes_find_the_same(root: Path) -> None:
     assert said[0]["not_evaluated"] == said[1]["not_evaluated"]
 
 
+def test_two_runs_are_compared(root: Path) -> None:
+    done = barograph("watch", "runs/sick", "--against", "runs/team/sound", "--fresh", "--json", cwd=root)
+    assert done.returncode == 0, done.stderr
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert finding["code"] == "R101"
+    assert finding["message"].startswith("Step 7 is the first that differs from ")
+    same = barograph("watch", "runs/sick", "--against", "runs/sick", "--fresh", "--json", "--processes", "2", cwd=root)
+    assert json.loads(same.stdout)["findings"] == json.loads(same.stdout)["not_evaluated"] == []
+
+
 @pytest.mark.parametrize(("arguments", "says"), [
+    (("watch", "runs/sick", "--against", "runs/none"), "There is no run at runs/none"),
+    (("watch", "runs", "--all", "--against", "runs/sick"), "--against is for one run"),
     (("watch", "runs", "--all", "--brief"), "--brief is for one run"),
     (("watch", "runs", "--all", "--processes", "0", "--once"), "processes is 0"),
     (("watch", "runs", "--all", "--part", "4/2"), "must be as 0/4 is"),

@@ -21,6 +21,10 @@ def test_the_ends_of_the_axis_are_its_pixels() -> None:
     assert (axis.at(2.0), axis.at(4.0), axis.at(6.0)) == (100, 50, 0)
 
 
+def test_a_span_beyond_the_greatest_number_has_a_middle() -> None:
+    assert axis_for([-1e308, 1e308], 0, 100).at(0.0) == 50
+
+
 def test_what_is_not_finite_has_no_place() -> None:
     axis = axis_for([1.0, math.nan, math.inf], 0, 100)
 
@@ -44,3 +48,9 @@ def test_ticks_are_finite_rise_and_lie_on_the_axis(values: list[float]) -> None:
 def test_round_numbers_are_told() -> None:
     assert axis_for([0.0, 1.0], 0, 100).ticks() == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
     assert axis_for([0.001, 1000.0], 0, 100).ticks() == pytest.approx([0.001, 0.1, 10.0, 1000.0])
+
+
+def test_bytes_are_told_in_round_powers_of_1024() -> None:
+    ticks = axis_for([0.0, 1.1 * 2**30], 0, 100, log=False, binary=True).ticks()
+
+    assert ticks == pytest.approx([0.0, 0.25 * 2**30, 0.5 * 2**30, 0.75 * 2**30, 2**30])

@@ -69,6 +69,14 @@ def test_where_no_histogram_was_taken_there_is_none(diary: Any) -> None:
     assert distributions_in(diary.ended(), []) == ((), 0)
 
 
+def test_a_tensor_of_zeros_alone_has_no_magnitudes_to_tell(diary: Any) -> None:
+    diary.step(0, tensors={"weight:fc.weight": [1.0, 2.0], "weight:fc.bias": [0.0]})
+
+    found, _ = distributions_in(diary.ended(), [])
+
+    assert [item.key for item in found] == ["weight:fc.weight"]
+
+
 def test_of_very_many_tensors_every_kind_has_its_share(diary: Any) -> None:
     names = [f"{kind}:l{number}.weight" for kind in ("weight", "gradient") for number in range(40)]
     diary.step(0, tensors={name: [1.0, math.pi] for name in names})

@@ -41,7 +41,9 @@ def test_a_column_of_scores_a_class_is_a_curve_a_class(diary: Any) -> None:
 
     roc, _, _ = predictions_in(diary.ended())
 
-    assert [(item.name, item.label) for item in roc] == [("valid.", 0), ("valid.", 1), ("valid.", 2)]
+    assert [(item.name, item.label) for item in roc] == [
+        ("valid.predictions", 0), ("valid.predictions", 1), ("valid.predictions", 2),
+    ]
     assert roc[0].area == 1.0
     assert roc[1].area == 0.75
 

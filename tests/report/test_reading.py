@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from barograph.model.clock import ManualClock
+from barograph.model.key import Key, Kind
 from barograph.report.reading import report_of
 from barograph.report.savings import Price
 from barograph.runs.findings import write_event
@@ -137,10 +138,10 @@ def test_predictions_that_fit_nothing_are_named(diary: Any, report: Callable[...
 def test_as_json_it_is_strict(diary: Any, report: Callable[..., Any], finding: Callable[..., Any]) -> None:
     diary.step(0, {"loss:total": math.inf, "scalar:x": math.nan}, TENSORS)
     run = diary.ended()
-    write_event(diary.store, finding())
+    write_event(diary.store, finding(key=Key(Kind.OUTPUT, "fc")))
 
     data = json.loads(json.dumps(report(run).to_json(), allow_nan=False))
 
     assert data["losses"][0]["last"] == "inf"
     assert data["numbers"][0]["last"] is None
-    assert data["judgement"]["findings"][0]["evidence"][0]["step"] == 5
+    assert data["judgement"]["findings"][0]["evidence"][0]["key"] == "output:fc"

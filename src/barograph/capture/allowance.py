@@ -7,7 +7,6 @@ from typing import Any
 
 from barograph.capture.session import Session
 
-
 _FREE_ALARMS = 3
 """Alarmed steps that are taken whole whatever they cost: where a NaN arose is known by then. A training that goes
 on without a finite loss must not be charged for everything at each step."""

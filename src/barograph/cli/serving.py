@@ -64,6 +64,8 @@ def serve(place: str, options: Options, part: str = "", *, wait: Callable[[float
     """
     if options.brief:
         raise SettingsError("--brief is for one run; a service with --all says no more than findings anyway.")
+    if options.against is not None:
+        raise SettingsError("--against is for one run.")
     # What is wrong with the settings is said once and before anything is watched, not of each run.
     settings = asked_settings(options, Settings())
     rules_from_settings(settings)

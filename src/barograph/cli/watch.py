@@ -32,6 +32,10 @@ def command(
                      help="Set a parameter of a rule, or its severity, actions or enabled: G101.patience=5, "
                           "overfit.severity=note, lower-lr.factor=0.1. May be given several times."),
     ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="OTHER", help="Also compare with this run, which should be the same: the "
+                                                       "rule similar-across-runs.")
+    ] = None,
     findings_to: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Also append what is told of findings to this file, one line of JSON for "
@@ -89,6 +93,8 @@ def command(
 
       barograph watch runs/first --set overfit.patience=3 --notify 'command:./tell.sh'
 
+      barograph watch runs/second --against runs/first --fresh --rules R101
+
       barograph watch s3://bucket/runs --all --processes 4
 
       barograph watch s3://bucket/runs --all --processes 16 --engine ray
@@ -101,6 +107,7 @@ def command(
     options = Options(
         listed(rules), on_finding, findings_to, config, once=once, fresh=fresh, brief=brief, as_json=as_json,
         notify=tuple(notify or ()), set_=tuple(set_ or ()), processes=processes, engine=engine,
+        against=against,
     )
     if serve(run, options, part) if all_below else watch_run(run, options):
         raise typer.Exit(EXIT_INTERRUPTED)

@@ -29,6 +29,7 @@ from barograph.model.manifest import Heartbeat
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
+from barograph.rules.across_runs import SimilarAcrossRuns
 from barograph.rules.registry import installed_alone, rules_from_settings
 from barograph.runs.reader import Run
 from barograph.runs.roster import Standing
@@ -69,6 +70,7 @@ class Options:
         set_: What is set of rules and actions, as typed.
         processes: How many processes the work is spread over.
         engine: Where these are: see `barograph.cli.engines`.
+        against: Place of a run to compare with; None: none.
     """
 
     rules: list[str] | None = None
@@ -83,6 +85,7 @@ class Options:
     set_: tuple[str, ...] = ()
     processes: int = 1
     engine: str = PROCESSES
+    against: str | None = None
 
 
 def watch_run(place: str, options: Options, *, wait: Callable[[float], object] = time.sleep) -> bool:
@@ -100,6 +103,8 @@ def watch_run(place: str, options: Options, *, wait: Callable[[float], object] =
     """
     run = run_at(place)
     settings, not_used = settings_for(run, options)
+    if options.against is not None:
+        settings = _compared(settings, run_at(options.against))
     joined(options.engine)
     return _Watching(run, settings, not_used, options, wait).follow()
 
@@ -135,6 +140,15 @@ def asked_settings(options: Options, base: Settings) -> Settings:
     }
     asked = settings_from_file(options.config, base=base) if options.config is not None else base
     return on_top_of(asked, typed)
+
+
+def _compared(settings: Settings, other: Run) -> Settings:
+    """Return the settings with the rule that compares with that run."""
+    rules = [*settings.rules, SimilarAcrossRuns.code]
+    if any(rule.code == SimilarAcrossRuns.code for rule in rules_from_settings(settings)):
+        rules = list(settings.rules)
+    return on_top_of(replaced(settings, rules=tuple(rules)),
+                     {"rule_settings": {SimilarAcrossRuns.code: {"other": other.url}}})
 
 
 def watcher_for(run: Run, settings: Settings, options: Options, notifiers: Iterable[Notifier]) -> Watcher:

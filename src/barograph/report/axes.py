@@ -19,6 +19,7 @@ class Axis:
         low, high: The numbers at its ends; of a logarithmic one both are above 0.
         start, stop: The pixels there.
         log: Logarithmic.
+        unit: Ticks are round numbers of these.
     """
 
     low: float
@@ -26,6 +27,7 @@ class Axis:
     start: float
     stop: float
     log: bool = False
+    unit: float = 1.0
 
     def at(self, value: float) -> float:
         """Return the pixel of a number, kept within the axis; NaN for what is not finite."""
@@ -42,11 +44,14 @@ class Axis:
 
     def ticks(self, most: int = 5) -> list[float]:
         """Return round numbers on the axis, rising."""
-        return _log_ticks(self.low, self.high, most) if self.log else _linear_ticks(self.low, self.high, most)
+        if self.log:
+            return _log_ticks(self.low, self.high, most)
+        return [tick * self.unit for tick in _linear_ticks(self.low / self.unit, self.high / self.unit, most)]
 
 
 def axis_for(
-    values: Iterable[float], start: float, stop: float, *, log: bool | None = None, from_zero: bool = False
+    values: Iterable[float], start: float, stop: float, *, log: bool | None = None, from_zero: bool = False,
+    binary: bool = False,
 ) -> Axis:
     """Return an axis that all finite values are on.
 
@@ -55,6 +60,7 @@ def axis_for(
         start, stop: The pixels at its ends.
         log: Logarithmic; None: where all are above 0 and span more than two decades.
         from_zero: A linear axis begins at 0 at least.
+        binary: Of bytes: ticks are round in KiB, MiB and so on.
     """
     finite = [value for value in values if math.isfinite(value)]
     if log is None:
@@ -66,7 +72,11 @@ def axis_for(
     low = min(low, 0.0) if from_zero else low
     if low == high:
         low, high = low - (abs(low) / 2 or 0.5), high + (abs(high) / 2 or 0.5)
-    return Axis(low, high, start, stop)
+    return Axis(low, high, start, stop, unit=_binary_unit(max(abs(low), abs(high))) if binary else 1.0)
+
+
+def _binary_unit(greatest: float) -> float:
+    return 1024.0 ** max(0, math.floor(math.log(max(greatest, 1.0), 1024.0)))
 
 
 def _decades(positive: list[float]) -> tuple[float, float]:

@@ -17,6 +17,7 @@ LEFT, RIGHT, TOP, BOTTOM = 54, 10, 12, 32
 COLOURS = 8
 """Colours of the style sheet, `s0` and so on; further lines begin anew, dashed."""
 
+_LETTER = 7.0
 _FEW_POINTS = 40
 _DENSE_PIXELS = 4
 
@@ -53,7 +54,7 @@ class Mark:
 def line_chart(
     title: str, description: str, lines: Sequence[Line], *, x_title: str = "step", marks: Sequence[Mark] = (),
     y_text: Callable[[float], str] = figure, x_text: Callable[[float], str] = figure, y_range: Iterable[float] = (),
-    log: bool | None = None, square: bool = False, from_zero: bool = False,
+    log: bool | None = None, square: bool = False, from_zero: bool = False, binary: bool = False,
 ) -> Markup:
     """Return a chart of lines, with its legend.
 
@@ -67,11 +68,13 @@ def line_chart(
         log: See `axis_for`.
         square: As high as wide.
         from_zero: The upright axis begins at 0 at least.
+        binary: The upright axis counts bytes.
     """
     height = WIDTH - LEFT - RIGHT + TOP + BOTTOM if square else HEIGHT
-    across = axis_for([x for line in lines for x in line.xs], LEFT, WIDTH - RIGHT, log=False)
     up = axis_for([*(y for line in lines for y in line.ys), *y_range], height - BOTTOM, TOP, log=log,
-                  from_zero=from_zero)
+                  from_zero=from_zero, binary=binary)
+    left = room_for(map(y_text, up.ticks()))
+    across = axis_for([x for line in lines for x in line.xs], left, WIDTH - RIGHT, log=False)
     drawn = [_drawn(line, number, across, up) for number, line in enumerate(lines)]
     inside = joined(
         axes(across, up, height, x_title, x_text, y_text), [_upright(mark, across, height) for mark in marks], drawn
@@ -95,6 +98,16 @@ def svg(title: str, description: str, inside: Markup, width: float, height: floa
         "svg", element("title", title), element("desc", description), inside, viewBox=f"0 0 {width:g} {height:g}",
         role="img", aria_label=f"{title}. {description}", class_=class_,
     )
+
+
+def room_for(texts: Iterable[str]) -> float:
+    """Return where the lower axis begins so that the texts of the upright one stand beside it.
+
+    Example:
+        >>> room_for(["0.5", "1"]), room_for(["953.7 MiB"])
+        (54, 71.0)
+    """
+    return max(LEFT, 8 + _LETTER * max(map(len, texts), default=0))
 
 
 def legend(names: Sequence[str]) -> Markup | None:
@@ -121,17 +134,19 @@ def axes(
 ) -> Markup:
     """Return both axes with their ticks and thin lines across."""
     parts = []
+    left, right = _pixel(across.start), WIDTH - RIGHT
     for value in up.ticks():
-        y = f"{up.at(value):.1f}"
-        parts += [element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="grid"),
-                  element("text", y_text(value), x=LEFT - 6, y=y, class_="tick", text_anchor="end", dy="0.32em")]
+        y = _pixel(up.at(value))
+        parts += [element("line", x1=left, x2=right, y1=y, y2=y, class_="grid"),
+                  element("text", y_text(value), x=_pixel(across.start - 6), y=y, class_="tick", text_anchor="end",
+                          dy="0.32em")]
     for value in across.ticks():
         # The last word must not stand out of the picture.
         x = across.at(value)
         parts.append(element("text", x_text(value), x=f"{x:.1f}", y=height - BOTTOM + 14, class_="tick",
                              text_anchor="end" if x > WIDTH - 2 * RIGHT else "middle"))
-    parts += [element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=height - BOTTOM, y2=height - BOTTOM, class_="axis"),
-              element("text", x_title, x=WIDTH - RIGHT, y=height - 4, class_="tick", text_anchor="end")]
+    parts += [element("line", x1=left, x2=right, y1=height - BOTTOM, y2=height - BOTTOM, class_="axis"),
+              element("text", x_title, x=right, y=height - 4, class_="tick", text_anchor="end")]
     return joined(parts)
 
 

@@ -317,7 +317,7 @@ class Roc:
     """How well scores tell a class from the others.
 
     Attributes:
-        name: Under which targets and scores were saved.
+        name: Under which the scores were saved.
         step: At which.
         label: The class.
         positives, negatives: Samples of it, and of the others.
@@ -340,7 +340,7 @@ class Residuals:
     """How far predictions of a number are from the truth.
 
     Attributes:
-        name: Under which targets and predictions were saved.
+        name: Under which the predictions were saved.
         step: At which.
         count: Samples.
         nonfinite: Those of them whose target or prediction is NaN or infinite, which are left out below.

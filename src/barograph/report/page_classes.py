@@ -31,6 +31,10 @@ def residuals(report: Report) -> Markup:
     return joined([_residuals(item) for item in report.residuals])
 
 
+def _percent(part: float) -> str:
+    return f"{100 * part:.3g}%"
+
+
 def _part(item: Classes) -> Markup:
     names = [f"{number}" for number in item.classes]
     left: list[Markup] = []
@@ -42,7 +46,7 @@ def _part(item: Classes) -> Markup:
                               f"All classes together: {share(item.accuracy.first)} at first, "
                               f"{share(item.accuracy.last)} at last.",
                               [line_of(curve, label) for curve, label in zip(every, labels, strict=True)],
-                              y_text=share, y_range=(0.0, 1.0), log=False), behind(every, labels, share),
+                              y_text=_percent, y_range=(0.0, 1.0), log=False), behind(every, labels, share),
         ))
     left.append(bars(("class", "", "samples"), [(name, times, f"{times:,.0f}") for name, times in
                                                  zip(names, item.labels, strict=True)],
@@ -95,8 +99,8 @@ def _roc(name: str, step: int, items: list[Roc]) -> Markup:
     said = "; ".join(f"class {item.label}: area {figure(item.area)}" for item in items)
     rows = [(f"class {item.label}", f"{item.positives:,}", f"{item.negatives:,}", figure(item.area)) for item in items]
     return element(
-        "div", line_chart(f"ROC, {name} at step {step}, with the area under each curve", f"{said}.", [*lines, chance],
-                          x_title="share of others taken for the class", x_text=share, y_text=share,
+        "div", line_chart(f"ROC of {name} at step {step}, with the area under each curve", f"{said}.", [*lines, chance],
+                          x_title="share of others taken for the class", x_text=_percent, y_text=_percent,
                           y_range=(0.0, 1.0), log=False, square=True),
         element("details", element("summary", "The numbers"),
                 table("Area under the curve", ("class", "samples", "others", "area"), rows, numbers=3)),
@@ -110,7 +114,7 @@ def _residuals(item: Residuals) -> Markup:
     edges = zip(item.edges, item.edges[1:], item.counts, strict=False)
     rows = [(f"{figure(low)} to {figure(high)}", f"{times:,}") for low, high, times in edges]
     return joined(
-        element("p", f"{item.name} at step {item.step}. {said}{bad}"),
+        element("p", f"Of {item.name} at step {item.step}. {said}{bad}"),
         element("div", histogram("Residuals", said, item.edges, item.counts),
                 scatter("Residual by prediction", "A point a sample, evenly taken; the line is at zero.",
                         item.predictions, item.residuals, "prediction"), class_="charts"),

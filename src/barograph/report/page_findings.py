@@ -30,7 +30,9 @@ def head(report: Report) -> Markup:
     run, judgement = report.run, report.judgement
     still_open = sum(item.state is FindingState.OPEN for item in judgement.findings)
     tiles = [
-        ("state", run.state), ("findings", f"{len(judgement.findings)}, {still_open} open"),
+        ("state", run.state),
+        ("findings", f"{len(judgement.findings)}, {still_open} open" if judgement.watched or judgement.findings else
+                     "not judged"),
         ("steps", f"{run.steps:,}" + (f" ({run.steps_seen:,} with tensors)" if run.steps_seen < run.steps else "")),
         ("trained for", duration(run.secs) if run.secs else "–"),
     ]

@@ -23,21 +23,17 @@ def step_time(report: Report) -> Markup:
     assert told is not None
     whole = told.secs.get("step") or 1.0
     parts = sorted(((name, secs) for name, secs in told.secs.items() if name != "step"), key=lambda item: -item[1])
-    strip = element("div", [element("i", title=f"{_WORDS.get(name, name)}: {share(secs / whole)}", class_=f"s{at % 8}",
-                                    style=f"width:{100 * secs / whole:.2f}%") for at, (name, secs) in enumerate(parts)],
-                    class_="parts", aria_hidden="true")
     rows = [(_WORDS.get(name, name), secs, f"{duration(secs)} ({share(secs / whole)})") for name, secs in parts]
     longest = told.over_time.get("longest")
     names = [name for name in told.over_time if name != "longest"]
     curves = [told.over_time[name] for name in names]
     labels = [_WORDS.get(name, name) for name in names]
     chart = line_chart("Mean seconds of a step and of its parts", f"{duration(whole)} a step on average.",
-                       [line_of(curve, label) for curve, label in zip(curves, labels, strict=True)], y_text=duration,
+                       [line_of(curve, label) for curve, label in zip(curves, labels, strict=True)], y_text=_span,
                        from_zero=True, log=False)
     slowest = f" The longest took {duration(longest.greatest)}, by step {longest.greatest_step}." if longest else ""
     return joined(
         element("p", f"A step took {duration(whole)} on average.{slowest}"),
-        strip if parts else None,
         element("div", bars(("part", "", "a step"), rows, "Mean time of a step by part") if rows else None,
                 element("div", chart, behind(curves, labels, duration)), class_="charts"),
     )
@@ -91,8 +87,12 @@ def trees(report: Report) -> Markup:
 def _gauges(title: str, gauges: Sequence[Gauge], text: Callable[[float], str], y_range: Sequence[float]) -> Markup:
     lines = [Line(gauge.name, gauge.secs, gauge.values) for gauge in gauges]
     said = "; ".join(f"{gauge.name}: {text(gauge.mean)} on average" for gauge in gauges)
-    return line_chart(title, f"{said}.", lines, x_title="since the start", x_text=duration, y_text=text,
-                      y_range=y_range, from_zero=True, log=False)
+    return line_chart(title, f"{said}.", lines, x_title="since the start", x_text=_span, y_text=text,
+                      y_range=y_range, from_zero=True, log=False, binary=gauges[0].unit.startswith("bytes"))
+
+
+def _span(secs: float) -> str:
+    return duration(secs) if secs else "0"
 
 
 def _told(gauge: Gauge, value: float) -> str:

@@ -43,7 +43,7 @@ def predictions_in(run: Run) -> tuple[tuple[Roc, ...], tuple[Residuals, ...], li
     residuals: list[Residuals] = []
     refused: list[str] = []
     for name, step, targets, predictions in _pairs(run, refused):
-        named = name or "(no name)"
+        named = f"{name}{PREDICTIONS}"
         if len(targets) != len(predictions) or not len(targets) or targets.ndim != 1 or predictions.ndim > 2:
             refused.append(f"What was saved as {name}{TARGETS} has shape {targets.shape}, and {name}{PREDICTIONS} "
                            f"{predictions.shape}; one target and one prediction, or one row of scores, a sample is "

@@ -105,8 +105,9 @@ def _text(
     judged: bool, so_far: bool,
 ) -> str:
     if first is None:
-        unless = "" if judged else " Not all of the run was judged, so that may change."
-        return f"Nothing would have been saved: no breaking finding opened.{unless}"
+        if not judged:
+            return "That is not known: not all of the run was judged, and no breaking finding opened in what was."
+        return "Nothing would have been saved: no breaking finding opened."
     since = f"{first.code} {first.rule} opened at step {first.opened_step}"
     worth = f", {money(saved, price.currency)}" if price is not None and saved is not None else ""
     of_all = f", {share(part)} of all the time it trained" if not math.isnan(part) else ""

@@ -35,7 +35,7 @@ article h3{margin:4px 0}article ul{margin:4px 0;padding-left:20px}
 .ok{--sev:var(--ok)}.bad-level{--sev:var(--breaking)}.dull{--sev:var(--soft)}
 article.breaking,article.costly,article.doubtful,article.note-level{border-left-color:var(--sev)}
 .badge{color:var(--sev,var(--soft));font-weight:600;white-space:nowrap}.gone{opacity:.75}
-.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,400px),1fr));gap:16px}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,400px),1fr));gap:16px;align-items:start}
 .charts.small{grid-template-columns:repeat(auto-fill,minmax(min(100%,300px),1fr))}
 .charts.frames{grid-template-columns:repeat(auto-fill,minmax(min(45%,200px),1fr))}
 figure{margin:0;min-width:0}figcaption{font-size:.875rem;margin-bottom:4px;overflow-wrap:anywhere}
@@ -61,8 +61,7 @@ font-variant-numeric:tabular-nums}
 table.bars{max-width:640px}table.bars td.bar{width:55%}td.bar i{display:block;height:12px;margin-top:5px;
 background:var(--c0);border-radius:2px;min-width:1px}
 details{margin:8px 0}summary{cursor:pointer;color:var(--link);font-size:.875rem}
-.parts{display:flex;height:26px;border-radius:4px;overflow:hidden;max-width:640px;background:var(--panel)}
-.parts i{background:var(--c);min-width:1px}footer{margin:48px auto 24px}
+footer{margin:48px auto 24px}
 @media(max-width:480px){body{font-size:15px}dl.facts{grid-template-columns:1fr}dl.facts dt{margin-top:6px}
 svg text{font-size:13px}svg .count{font-size:11px}}
 @media print{details{display:block}nav{display:none}}

@@ -125,6 +125,11 @@ class Rule(ABC):
             memory: This rule's own, for this group and optimizer; empty at the first step. Changed in place.
         """
 
+    @property
+    def other_run(self) -> str:
+        """Place of another run whose same steps it is shown beside these: `view.beside(place)`; "" for none."""
+        return ""
+
     def __post_init__(self) -> None:
         kinds = _types_of_parameters(type(self))
         for item in fields(self):

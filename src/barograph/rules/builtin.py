@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barograph.rules.across_runs import SimilarAcrossRuns
 from barograph.rules.activations import DeadRelu, SaturatedActivation
 from barograph.rules.again import NonDeterminism
 from barograph.rules.attention import AttentionCollapse
@@ -106,6 +107,7 @@ RULES: tuple[type[Rule], ...] = (
     StalledTraining,
     ScriptError,
     ParametersAndOptimizer,
+    SimilarAcrossRuns,
     TreeDepth,
     FeatureImportanceOverweight,
     WeightUpdateRatio,

@@ -28,13 +28,14 @@ _LOW_RATE, _VERY_LOW_RATE = 5e-4, 1e-5
 
 
 def fact_value(view: StepView, name: Fact, about: str | int = "") -> float | None:
-    """Return one fact of a step; None where it was not looked for.
+    """Return one fact of a step; None where it was not looked for, or is no finite number.
 
     Example:
         >>> fact_value(StepView.of(0, {fact(Fact.FULL_BATCH): 1.0}), Fact.FULL_BATCH)
         1.0
     """
-    return view.scalar(fact(name, about))
+    value = view.scalar(fact(name, about))
+    return value if value is not None and math.isfinite(value) else None
 
 
 def facts_about(view: StepView, name: Fact) -> dict[str, float]:
@@ -47,7 +48,7 @@ def facts_about(view: StepView, name: Fact) -> dict[str, float]:
     found = {}
     for key, value in view.scalars(Kind.FACT).items():
         head, about = _split(key.path)
-        if about and head == name.value:
+        if about and head == name.value and math.isfinite(value):
             found[about] = value
     return found
 
@@ -63,7 +64,7 @@ def counts_of(view: StepView) -> dict[str, dict[int, float]]:
     found: dict[str, dict[int, float]] = {}
     for key, value in view.scalars(Kind.LABEL).items():
         loss, classes = _classes_in(key.path)
-        if len(classes) == 1:
+        if len(classes) == 1 and math.isfinite(value):
             found.setdefault(loss, {})[classes[0]] = value
     return found
 
@@ -79,7 +80,7 @@ def confusions_of(view: StepView) -> dict[str, dict[tuple[int, int], float]]:
     found: dict[str, dict[tuple[int, int], float]] = {}
     for key, value in view.scalars(Kind.CONFUSION).items():
         loss, classes = _classes_in(key.path)
-        if len(classes) == 2:
+        if len(classes) == 2 and math.isfinite(value):
             found.setdefault(loss, {})[classes[0], classes[1]] = value
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -72,7 +73,7 @@ class LearningRate(Rule):
         rate, step = learning_rate(view), view.step.number
         if any(key.path.startswith(Fact.SCHEDULER_STEPS) for key in view.scalars(Kind.FACT)):
             memory["facts_step"] = step
-        if rate is not None:
+        if rate is not None and math.isfinite(rate):
             _take_in(memory, rate, step, self)
         if "rate" not in memory:
             yield Unjudged("no learning rate was recorded")

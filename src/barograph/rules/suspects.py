@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from barograph.model.cause import Suspicion
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
@@ -32,7 +34,7 @@ def remember_facts(view: StepView, memory: Memory, *names: Fact) -> dict[str, fl
     """
     known: dict[str, float] = memory.setdefault("facts", {})
     for key, value in view.scalars(Kind.FACT).items():
-        if key.path.partition("[")[0] in names:
+        if key.path.partition("[")[0] in names and math.isfinite(value):
             known[key.path] = value
     return known
 

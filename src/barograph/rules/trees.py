@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -43,7 +44,7 @@ class TreeDepth(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         depth = view.scalar(_DEPTH)
-        if depth is None:
+        if depth is None or not math.isfinite(depth):
             yield Unjudged("no depth of a tree was recorded")
             return
         if depth > self.depth:

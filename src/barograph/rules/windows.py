@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -25,7 +26,9 @@ def samples_of(view: StepView) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield what each worker told of its machine in this view: name to figure."""
     keys = view.scalars(Kind.MACHINE)
     for worker in view.workers:
-        figures = {key.path: values[worker] for key in keys if worker in (values := view.worker_scalars(key))}
+        # What is no number was not measured: a driver that failed for a moment says so.
+        figures = {key.path: values[worker] for key in keys
+                   if math.isfinite((values := view.worker_scalars(key)).get(worker, math.nan))}
         if figures:
             yield worker, figures
 
@@ -120,7 +123,8 @@ class WindowedRule(Rule):
 
 def tally_gpus(kept: Tally, figures: dict[str, float], *, memory: bool = False) -> list[str]:
     """Add how busy each GPU is to `kept`, and how full; return the GPUs that training uses, as far as is seen."""
-    used = [gpu for gpu in gpus_in(figures) if figures.get(f"gpu_memory_bytes[{gpu}]", 0.0) >= IN_USE_BYTES]
+    used = [gpu for gpu in gpus_in(figures) if figures.get(f"gpu_memory_bytes[{gpu}]", 0.0) >= IN_USE_BYTES
+            and (not memory or f"gpu_memory[{gpu}]" in figures)]
     for gpu in used:
         busy = kept.setdefault("busy", {})
         busy[gpu] = count_percent(busy.get(gpu), figures[f"gpu[{gpu}]"])

@@ -47,9 +47,13 @@ class StepView:
         attempt: How often the run had been started before; steps may go back where this goes up.
     """
 
-    __slots__ = ("_kinds", "_merged", "_moments", "_rows", "_scalars", "attempt", "group", "step")
+    __slots__ = ("_beside", "_kinds", "_merged", "_moments", "_rows", "_scalars", "attempt", "group", "step")
 
-    def __init__(self, step: Step, rows: Mapping[str, WorkerRows], *, group: str, attempt: int = 0) -> None:
+    def __init__(
+        self, step: Step, rows: Mapping[str, WorkerRows], *, group: str, attempt: int = 0,
+        beside: Mapping[str, StepView] | None = None,
+    ) -> None:
+        self._beside = beside or {}
         self.step = step
         self.group = group
         self.attempt = attempt
@@ -103,7 +107,19 @@ class StepView:
 
     def at(self, step: Step) -> StepView:
         """Return the same records as those of another step."""
-        return StepView(step, self._rows, group=self.group, attempt=self.attempt)
+        return StepView(step, self._rows, group=self.group, attempt=self.attempt, beside=self._beside)
+
+    def with_beside(self, views: Mapping[str, StepView]) -> StepView:
+        """Return the same step beside that of other runs, by the place of each."""
+        return StepView(self.step, self._rows, group=self.group, attempt=self.attempt, beside=views)
+
+    def beside(self, place: str) -> StepView | None:
+        """Return the same step of another run; None where it recorded no such step, or nobody looked.
+
+        Args:
+            place: Of the run, as the rule names it (`Rule.other_run`).
+        """
+        return self._beside.get(place)
 
     def portable(self, *, histograms: bool) -> StepView:
         """Return the same step as data alone, which another process can be sent.
@@ -112,7 +128,8 @@ class StepView:
             histograms: Whether the histograms are wanted there.
         """
         rows = {name: rows.portable(histograms=histograms) for name, rows in self._rows.items()}
-        return StepView(self.step, rows, group=self.group, attempt=self.attempt)
+        beside = {place: view.portable(histograms=histograms) for place, view in self._beside.items()}
+        return StepView(self.step, rows, group=self.group, attempt=self.attempt, beside=beside)
 
     @property
     def rows(self) -> Mapping[str, WorkerRows]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from barograph.errors import BadRule, StoreDenied, StoreError
+from barograph.errors import BadRule, BarographError, StoreDenied, StoreError
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated
 from barograph.model.key import Kind
@@ -23,7 +23,9 @@ from barograph.runs.feed import Feed
 from barograph.runs.findings import read_findings, write_event
 from barograph.runs.view import StepView
 from barograph.store.base import Store
+from barograph.store.urls import store_from_url
 from barograph.watch.actions import Action
+from barograph.watch.beside import Beside
 from barograph.watch.expectations import Expectations
 from barograph.watch.judge import identity
 from barograph.watch.notices import Event, Notice, Notifier
@@ -86,6 +88,7 @@ class Watcher:
             starts at the first step and leaves nothing behind: for a look with other rules.
         patient: See `Feed`.
         panels: Says where the rules run; they are all here, in this thread, where it is not given.
+        open_run: Opens the store of another run, for rules that compare with one.
 
     Attributes:
         rules: The rules it watches with.
@@ -109,6 +112,7 @@ class Watcher:
         record: bool = True,
         patient: bool = True,
         panels: Callable[[Sequence[Rule], Clock], Iterable[Panel]] = one_panel,
+        open_run: Callable[[str], Store] = store_from_url,
     ) -> None:
         self._store = store
         self._clock = clock or SystemClock()
@@ -119,6 +123,8 @@ class Watcher:
         self._place = {code: number for number, code in enumerate(codes)}
         self._panels = tuple(panels(self.rules, self._clock))
         self._not_evaluated: tuple[NotEvaluated, ...] | None = None
+        self._open_run = open_run
+        self._others: dict[str, Beside | None] = {rule.other_run: None for rule in self.rules if rule.other_run}
         self._notifiers = list(notifiers)
         self._post = post
         self._actions = list(actions)
@@ -303,7 +309,20 @@ class Watcher:
         progress.take(view)
         if self._feels_pulse:
             yield from self._pulse.before(view)
-        yield view
+        yield self._with_others(view) if self._others else view
+
+    def _with_others(self, view: StepView) -> StepView:
+        found: dict[str, StepView] = {}
+        for place in self._others:
+            try:
+                other = self._others[place] = self._others[place] or Beside(self._open_run(place), self._clock)
+                same = other.of(view)
+            except BarographError as error:
+                self._problem(f"The run {place}, which this one is to be compared with, cannot be read: {error}")
+                continue
+            if same is not None:
+                found[place] = same
+        return view.with_beside(found)
 
     def _feel_pulse(self, *, over: bool) -> None:
         """Judge the signs of life of a run from which nothing more can be read just now."""

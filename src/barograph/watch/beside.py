@@ -1,0 +1,118 @@
+"""The same step of another run, for rules that compare: one reader that goes along with the run that is watched.
+
+It keeps no state: begun again it reads the other run from its first step, up to where the watched one is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from barograph.errors import BarographError
+from barograph.model.clock import Clock
+from barograph.model.key import Kind
+from barograph.model.step import Mode
+from barograph.runs.feed import Feed
+from barograph.runs.view import StepView
+from barograph.store.base import Store
+
+AGAIN_SECS = 10.0
+"""How often a run that goes on, or cannot be read, is asked for more: each time is a request to its store."""
+
+_MOST_HELD = 1024
+"""Steps of the other run that are kept for when the watched one comes to them."""
+
+_NO_STEPS = frozenset({Kind.MACHINE, Kind.TIME, Kind.VITAL})
+
+_Name = tuple[str, str, str, int]
+"""Group, mode, optimizer and number of a step."""
+
+
+class Beside:
+    """Finds steps of another run.
+
+    A step is the same where group, mode, optimizer and number are; of several such (evaluations one after another)
+    the first stands beside the first. Of a run that was started again the steps as they were first recorded are meant.
+
+    Args:
+        store: Of the other run.
+        clock: For the time between two looks.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._begin()
+
+    def _begin(self) -> None:
+        self._feed = Feed(self._store, clock=self._clock, patient=False)
+        self._coming: deque[StepView] = deque()
+        self._held: dict[_Name, list[StepView]] = {}
+        self._read: dict[tuple[str, str, str], int] = {}
+        self._asked: tuple[_Name, int] | None = None
+        self._furthest: dict[tuple[str, str, str], int] = {}
+        self._next_look: float | None = None
+        self._ended = False
+
+    def of(self, view: StepView) -> StepView | None:
+        """Return the same step of the other run; None where it recorded none, or has not come to it.
+
+        Raises:
+            BarographError: The other run cannot be read; it is tried again later.
+        """
+        if view.kinds <= _NO_STEPS:
+            return None
+        name = _name(view)
+        stream = name[:3]
+        if name[3] < self._furthest.get(stream, -1):
+            self._begin()  # the watched run was started again, and its steps went back
+        self._furthest[stream] = name[3]
+        before = self._asked[1] + 1 if self._asked is not None and self._asked[0] == name else 0
+        self._asked = (name, before)
+        while self._read.get(stream, -1) <= name[3] and not self._is_past(view) and self._take_next():
+            pass
+        for passed in [known for known in self._held if known[:3] == stream and known[3] < name[3]]:
+            del self._held[passed]
+        found = self._held.get(name, [])
+        return found[before] if before < len(found) else None
+
+    def _is_past(self, view: StepView) -> bool:
+        """Return whether the other run's training went by where an evaluation of this one stands."""
+        step = view.step
+        return step.mode is not Mode.TRAIN and any(
+            number > step.number for (group, mode, _), number in self._read.items()
+            if group == view.group and mode == Mode.TRAIN)
+
+    def _take_next(self) -> bool:
+        """Take one more step of the other run; return whether there was one."""
+        if not self._coming and not self._look():
+            return False
+        view = self._coming.popleft()
+        if not view.kinds <= _NO_STEPS:
+            name = _name(view)
+            self._read[name[:3]] = max(name[3], self._read.get(name[:3], -1))
+            if view.attempt == 0 or name not in self._held:
+                self._held.setdefault(name, []).append(view)
+            while len(self._held) > _MOST_HELD:
+                del self._held[next(iter(self._held))]
+        return True
+
+    def _look(self) -> bool:
+        now = self._clock.monotonic()
+        if self._ended or (self._next_look is not None and now < self._next_look):
+            return False
+        try:
+            while True:
+                result = self._feed.poll()
+                self._coming.extend(result.views)
+                self._ended = result.ended
+                if self._coming or not result.more:
+                    break
+        except BarographError:
+            self._next_look = now + AGAIN_SECS
+            raise
+        # Where a little came there may be more at once; where nothing came, not for a while.
+        self._next_look = None if self._coming else now + AGAIN_SECS
+        return bool(self._coming)
+
+
+def _name(view: StepView) -> _Name:
+    return view.group, view.step.mode.value, view.step.optimizer, view.step.number
