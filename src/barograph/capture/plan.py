@@ -126,6 +126,11 @@ class Agenda:
         self._owed[series] = self._owed.get(series, 0) | self._plan.scheduled(step, mode, since=since)
         return self._owed[series]
 
+    def owe(self, mask: int, optimizer: str = "") -> None:
+        """Have the masked Selections due in the next step of training, whatever their schedule."""
+        series = (optimizer, Mode.TRAIN)
+        self._owed[series] = self._owed.get(series, 0) | mask
+
     def took(self, mask: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> None:
         """Note that the masked Selections were taken."""
         series = (optimizer, mode)

@@ -105,6 +105,10 @@ class Price:
         self._numbers_secs += self._step_secs
         self._step_secs = 0.0
 
+    def grant(self, steps: int) -> None:
+        """Give credit for so many of the next steps that are due: something has changed, and they tell what."""
+        self._credits = max(self._credits, steps)
+
     def affords(self, mask: int, step: int, now: float) -> bool:
         """Return whether step `step` may take `mask`: it is on the grid and keeps the promise, or is on credit."""
         if self.budget is None or mask == 0:

@@ -42,6 +42,11 @@ class SampleMemory:
                 self._known.update(digests[: MOST_SAMPLES - len(self._known)].tolist())
         return before / len(digests) if len(digests) else 0.0
 
+    def forget(self) -> None:
+        """Begin anew: another model is trained, which has not met these samples."""
+        with self._lock:
+            self._known.clear()
+
     def share_known(self, digests: NDArray[int64]) -> float:
         """Return the share of an evaluation's samples that training was fed, beyond what chance explains.
 

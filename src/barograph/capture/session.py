@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from barograph.capture.buffer import PendingStep, RowTable, StepBuffer
 from barograph.capture.guard import Guard
+from barograph.capture.loss_level import LossLevel
 from barograph.capture.orders import Hand, NotDone, Orders
 from barograph.capture.plan import Agenda, Plan
 from barograph.capture.presets import preset_named
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
     from barograph.runs.writer import Closing, RunWriter
 
 _RECENT_STEPS = 64
+
+_MOST_LOOKS = 6
+_LOOKS_APART_STEPS = 50
+_LOOK_STEPS = 4
+"""How often, how far apart and for how many steps a training is looked at closely because something has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,7 @@ class Session:
         self._writer_failed = False
         self._tick = 0
         self._steps: dict[str, int] = {}
+        self._stepped_last = ""
         self.first_step = 0
         self._loaded_steps = 0
         self._recorded_steps: dict[str, int] = {}
@@ -119,6 +126,9 @@ class Session:
         self._last_end: float | None = None
         self._step_secs: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._last_loss = float("nan")
+        self._losses = LossLevel()
+        self._looks = 0
+        self._looked_at = 0
         self.startup_secs = 0.0
         """Seconds that training has waited for the loader that feeds it."""
         self._stop_reason: str | None = None
@@ -183,6 +193,17 @@ class Session:
         """Return whether there is room to read on in the evaluation under way."""
         return self.price.evaluation_goes_on(mask, self.clock.monotonic())
 
+    def look_closely(self, optimizer: str) -> None:
+        """Take the next steps of an optimizer whole, on credit: something has changed in this training.
+
+        A training that changes all the time is not looked at any closer for it.
+        """
+        if self._looks < _MOST_LOOKS and self.steps_made >= self._looked_at + _LOOKS_APART_STEPS:
+            self._looks += 1
+            self._looked_at = self.steps_made
+            self._agenda.owe(self.plan.everything(), optimizer)
+            self.price.grant(_LOOK_STEPS)
+
     def has_room_for(self, mask: int) -> bool:
         """Return whether the budget has room for `mask` now, whatever is due."""
         return self.price.has_room_for(mask, self.clock.monotonic())
@@ -234,6 +255,7 @@ class Session:
         """
         number = self.made(optimizer)
         self._steps[optimizer] = number + 1
+        self._stepped_last = optimizer
         self._time_step()
         self._agenda.took(mask, optimizer=optimizer)
         self.price.end_step(mask)
@@ -271,6 +293,8 @@ class Session:
         """Note the loss of this step, for the live view."""
         self.seen.loss = True
         self._last_loss = value
+        if self._losses.jumps(value):
+            self.look_closely(self._stepped_last)
 
     def log(self, values: Mapping[str, float], step: int | None = None) -> None:
         """Record numbers of the script's own."""

@@ -62,6 +62,10 @@ class BatchTap:
         self._fed_at: dict[int, str] = {}
         self.last: Fed | None = None
 
+    def forget_samples(self) -> None:
+        """Forget which samples training was fed: what is trained from now on has not met them."""
+        self._memory.forget()
+
     def forget_step(self) -> None:
         """Let go of the batch of the step that ended."""
         self.last = None

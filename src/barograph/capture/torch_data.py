@@ -104,6 +104,10 @@ class DataTap:
         """Record labels and answers that the script hands over."""
         self._labels.named(name, targets, predictions, buffer)
 
+    def begin_anew(self) -> None:
+        """Note that another model is trained from now on, as in the next fold of a cross-validation."""
+        self._batches.forget_samples()
+
     def end_step(self, mask: int, buffer: StepBuffer) -> None:
         """Record what the loader tells of the step that ends, and let go of its batch."""
         self._batches.forget_step()

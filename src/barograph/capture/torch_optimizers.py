@@ -41,6 +41,8 @@ class Entry:
         next_label: Which optimizer stepped after it the last time.
         learning_rates: Of its parameter groups, as they were recorded last.
         made: Which optimizer for these parameters it is, from 1: above where the script makes its optimizer anew.
+        shares: Whether it holds parameters that an optimizer before it held.
+        is_new: Whether it has not made a step yet that was noticed.
         superseded_by: One that was made for the same parameters after it, until it steps again beside that.
     """
 
@@ -52,6 +54,8 @@ class Entry:
     next_label: str = field(default="")
     learning_rates: tuple[float, ...] = ()
     made: int = 1
+    shares: bool = False
+    is_new: bool = True
     superseded_by: Entry | None = None
 
 
@@ -86,6 +90,7 @@ class OptimizerBook:
             known = Entry(weakref.ref(optimizer, self._gone), self._find_label(optimizer))
             known.next_label = known.label
             self._entries[id(optimizer)] = known
+            known.shares = before is not None
             if before is not None:
                 known.made, before.superseded_by = before.made + 1, known
         if refresh or not known.slots:

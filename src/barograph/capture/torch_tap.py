@@ -413,6 +413,7 @@ class TorchTap:
             self.session.start_at(entry.label, steps_loaded(optimizer))
         # Only now: an evaluation before the first step belongs to the steps that a checkpoint brought.
         self._end_evaluation()
+        self._meet(entry)
         mask = self._allowance.for_step_of(entry.label)
         self._parameters.learning_rates(entry, optimizer, mask, phase.train)
         if mask:
@@ -420,6 +421,16 @@ class TorchTap:
                 self._parameters.gradients(entry, optimizer, mask, phase.train)
                 self._facts.parameters(entry, optimizer, mask)
             self._parameters.keep_weights(entry, mask)
+
+    def _meet(self, entry: Entry) -> None:
+        """Note the first step of an optimizer: where one comes later, another training may have begun."""
+        if not entry.is_new:
+            return
+        entry.is_new = False
+        if self.session.steps_made > 0:
+            if not entry.shares:
+                self._data.begin_anew()
+            self.session.look_closely(entry.label)
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling() or not self._stepping.ended(optimizer):
@@ -451,6 +462,7 @@ class TorchTap:
             return
         self._end_evaluation()
         entry = self.optimizers.entry(optimizer, refresh=False)
+        self._meet(entry)
         self.session.pass_step(entry.label)
         self._prepare(self.optimizers.note_step(entry))
 
