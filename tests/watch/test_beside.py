@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from barograph.errors import NotARun
 from barograph.model.clock import ManualClock
 from barograph.model.key import Key, Kind
+from barograph.model.records import StepRecords
 from barograph.model.step import Mode, Step
 from barograph.rules.across_runs import SimilarAcrossRuns
 from barograph.runs.view import StepView
@@ -41,11 +43,24 @@ def test_where_steps_go_back_it_goes_back(training: Any, store: Store, clock: Ma
 
 
 def test_an_evaluation_that_the_other_has_not_holds_nothing_up(training: Any, store: Store, clock: ManualClock) -> None:
-    training.steps(0.5, 0.4, 0.3, 0.2)
+    for first in range(0, 1200, 100):
+        training.steps(*[0.5] * 100, first=first)
     beside = Beside(store, clock)
     assert losses(beside, 0) == [0.5]
     assert beside.of(at(1, Mode.EVAL)) is None
-    assert losses(beside, 1, 2, 3) == [0.4, 0.3, 0.2]
+    # Had it been looked for to the end of the run, these were kept no more.
+    assert losses(beside, 1, 2, 3) == [0.5, 0.5, 0.5]
+
+
+def test_of_two_evaluations_after_one_step_the_second_stands_beside_the_second(
+    training: Any, store: Store, clock: ManualClock
+) -> None:
+    for tick, loss in enumerate((0.7, 0.9)):
+        training.writer.put(StepRecords(Step(tick, 10, mode=Mode.EVAL), (), np.empty((0, 10)), scalars={LOSS: loss}))
+    training.end()
+    beside = Beside(store, clock)
+    found = [beside.of(at(10, Mode.EVAL)) for _ in range(3)]
+    assert [view and view.scalar(LOSS) for view in found] == [0.7, 0.9, None]
 
 
 def test_a_run_that_goes_on_is_asked_again_after_a_while(training: Any, store: Store, clock: ManualClock) -> None:
