@@ -17,10 +17,10 @@ def test_a_jump_is_noticed_at_its_own_step_alone() -> None:
     assert jumps([0.5] * 40 + [6.0] + [0.5] * 40) == [40]
 
 
-def test_noise_falls_and_what_is_not_finite_are_no_jumps() -> None:
+def test_noise_and_falls_are_no_jumps_what_is_not_finite_is_one() -> None:
     noise = random.Random(0)
     assert jumps([2.3 * math.exp(-step / 50) * noise.uniform(0.3, 1.7) for step in range(400)]) == []
-    assert jumps([1.0] * 30 + [math.nan, math.inf, 1.0]) == []
+    assert jumps([1.0] * 30 + [math.nan, math.inf, 1.0]) == [30, 31]
     assert jumps([-3.0] * 30 + [-2.0, -4.0]) == []
 
 

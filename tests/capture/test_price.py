@@ -64,7 +64,7 @@ def test_the_loss_has_its_part_of_the_budget_beside_dear_tensors():
     price.start(now)
     for step in range(5_000):
         taken = 0b1 if price.affords(0b1, step, now) else 0
-        if taken or price.affords_numbers(now):
+        if taken or price.affords_numbers(step, now):
             losses.append(step)
             cost = 0.002 if taken else 20e-6
             price.charge(cost)
@@ -131,8 +131,8 @@ def test_even_plain_numbers_are_passed_over_where_steps_are_too_short_for_them()
     price.end_step(0)
     price.charge(GRACE_SECS / 2)
     price.pass_step()
-    assert not price.affords_numbers(now=0.001)
-    assert price.affords_numbers(now=GRACE_SECS + 0.1)
+    assert not price.affords_numbers(0, now=0.001)
+    assert price.affords_numbers(0, now=GRACE_SECS + 0.1)
 
 
 def test_the_first_three_evaluations_are_read_on_credit_and_others_when_there_is_room():
@@ -177,3 +177,22 @@ def test_without_a_budget_every_evaluation_is_read():
     price.charge(100.0)
     assert price.affords_evaluation(1, 0.0)
     assert price.evaluation_goes_on(1, 0.0)
+
+
+def test_losses_of_short_steps_are_seen_all_along():
+    price, now, losses = Price(0.01), 0.0, []
+    price.start(now)
+    for step in range(4_000):
+        taken = 0b1 if price.affords(0b1, step, now) else 0
+        if taken or price.affords_numbers(step, now):
+            losses.append(step)
+            cost = 0.003 if taken else 0.0003
+            price.charge(cost)
+            price.end_step(taken)
+            now += cost
+        else:
+            price.pass_step()
+        now += 0.001
+    assert len(losses) > 500
+    assert max(after - before for before, after in itertools.pairwise([*losses, 4_000])) <= 64
+    assert price.spent_secs <= 0.01 * (now - price.spent_secs) + SHORT_STEPS_GRACE_SECS

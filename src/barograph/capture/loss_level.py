@@ -23,7 +23,7 @@ class LossLevel:
         self._scatter = 0.0
 
     def jumps(self, loss: float) -> bool:
-        """Take in a loss; return whether it lies far above those before it, of which there are enough.
+        """Take in a loss; return whether it lies far above those before it, of which there are enough, or is not finite.
 
         Example:
             >>> level = LossLevel()
@@ -31,7 +31,7 @@ class LossLevel:
             [False, True]
         """
         if not math.isfinite(loss):
-            return False
+            return self._count > 0
         away = loss - self._level
         high = (self._count >= _LEAST_LOSSES and away > _TIMES * self._scatter
                 and away > (_TIMES - 1.0) * abs(self._level))

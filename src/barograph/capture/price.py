@@ -17,6 +17,7 @@ _SHORT_SHARE = 0.3
 """Of a step: where what is recorded of one costs more than that, steps are short."""
 
 _STEPS_AN_OCTAVE = (4, 32)
+_NUMBERS_AN_OCTAVE = 128
 _OCTAVES = 8
 """How many times the number of steps may double before the grace is used up: from the tenth to some thousands."""
 
@@ -148,9 +149,17 @@ class Price:
         self._evaluations[mask] = 2 * max(self._step_secs, self._evaluations.get(mask, 0.0))
         return False
 
-    def affords_numbers(self, now: float) -> bool:
-        """Return whether a step of plain numbers (the loss) keeps the promise; very short steps do not."""
-        return self.budget is None or self._credits > 0 or self._numbers_left_secs(now) >= self._foreseen(0)
+    def affords_numbers(self, step: int, now: float) -> bool:
+        """Return whether step `step` may take plain numbers (the loss): they keep the promise, or are on their grid.
+
+        What is not counted pays for fewer and fewer of them, likewise, so that it lasts.
+        """
+        if self.budget is None or self._credits > 0:
+            return True
+        left, foreseen = self._numbers_left_secs(now), self._foreseen(0)
+        if left - _NUMBERS_SHARE * self._grace_secs >= foreseen:
+            return True
+        return left >= foreseen and step % _thinned_interval(step, _NUMBERS_AN_OCTAVE) == 0
 
     def steps_until_numbers(self, step_secs: float, now: float) -> int:
         """Return how many steps of that length it takes until plain numbers can be afforded again; at most 64.

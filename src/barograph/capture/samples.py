@@ -47,21 +47,26 @@ class SampleMemory:
         with self._lock:
             self._known.clear()
 
-    def share_known(self, digests: NDArray[int64]) -> float:
+    def share_known(self, digests: NDArray[int64], *, rich: bool = False) -> float:
         """Return the share of an evaluation's samples that training was fed, beyond what chance explains.
 
         Where samples repeat within the evaluation itself, as rows of few small numbers do, some are equal to
         training samples without being them: those that occur more than once are not counted, and as many more
-        are taken off as the repetition lets expect.
+        are taken off as the repetition lets expect. Not where samples hold so much that none equals another by
+        chance: there what repeats was drawn twice.
 
         Args:
             digests: Of its samples.
+            rich: Samples are not equal by chance.
 
         Returns:
             From 0.0 to 1.0; 0.0 where there are none.
         """
         if not len(digests):
             return 0.0
+        if rich:
+            with self._lock:
+                return self._count(digests.tolist()) / len(digests)
         values, times = np.unique(digests, return_counts=True)
         once = values[times == 1]
         with self._lock:

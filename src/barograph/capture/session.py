@@ -126,7 +126,7 @@ class Session:
         self._last_end: float | None = None
         self._step_secs: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._last_loss = float("nan")
-        self._losses = LossLevel()
+        self.level = LossLevel()
         self._looks = 0
         self._looked_at = 0
         self.startup_secs = 0.0
@@ -210,7 +210,7 @@ class Session:
 
     def affords_numbers(self) -> bool:
         """Return whether the loss of the coming step is recorded, or not even that can be afforded."""
-        return self.price.affords_numbers(self.clock.monotonic())
+        return self.price.affords_numbers(self.steps_made, self.clock.monotonic())
 
     def steps_to_sleep(self) -> int:
         """Return how many steps may be passed over before it is worth asking again what can be afforded."""
@@ -293,7 +293,7 @@ class Session:
         """Note the loss of this step, for the live view."""
         self.seen.loss = True
         self._last_loss = value
-        if self._losses.jumps(value):
+        if self.level.jumps(value):
             self.look_closely(self._stepped_last)
 
     def log(self, values: Mapping[str, float], step: int | None = None) -> None:

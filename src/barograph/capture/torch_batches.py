@@ -192,6 +192,8 @@ class BatchTap:
             fed.wants_digest |= wants.digest
             fed.wants_samples |= wants.samples
             fed.evaluated |= not module.training
+            if fed.rich is None and wants.samples and not module.training:
+                fed.rich = _is_rich(next(iter(inputs.values())))
             fed.add(sums, part)
 
     def labelled(self, labels: int, buffer: StepBuffer) -> None:
@@ -203,10 +205,21 @@ class BatchTap:
                 fed.some_are_left_out = True
 
 
+def _is_rich(samples: torch.Tensor) -> bool:
+    """Return whether samples hold so much that none equals another by chance: many fractions, several of them apart."""
+    if not samples.is_floating_point() or samples.device.type != "cpu" or samples.dim() < 2 or not len(samples):
+        return False  # what lies on a device would have to be waited for
+    first = samples[0].detach()
+    return first.numel() >= _RICH_ELEMENTS and len(first.unique()) >= _RICH_VALUES
+
+
 def _storage(inputs: Iterable[torch.Tensor]) -> str:
     """Return where the first tensor lies: slices of one set lie together, and those of another elsewhere."""
     tensor = next(iter(inputs))
     return str(tensor.untyped_storage().data_ptr()) if tensor.layout is torch.strided else ""
+
+
+_RICH_ELEMENTS, _RICH_VALUES = 16, 8
 
 
 class _FedSamples:
@@ -216,12 +229,14 @@ class _FedSamples:
         wants_digest: Whether a digest of all of them is asked for.
         wants_samples: Whether it is asked if they were met before.
         evaluated: In an evaluation: it is one, and no number that a training computes on the side.
+        rich: Whether no sample of the evaluation equals another by chance; None: not known.
         some_are_left_out: The loss is of a part of the samples alone. So it is with graphs, where the nodes of
             training and of validation are fed together: being fed then does not mean being trained on.
     """
 
     def __init__(self, session: Session, memory: SampleMemory) -> None:
         self.wants_digest = self.wants_samples = self.evaluated = self.some_are_left_out = False
+        self.rich: bool | None = None
         self._session = session
         self._memory = memory
         self._parts: dict[str, Gathering] = {}
@@ -266,7 +281,7 @@ class _FedSamples:
     def _tell_evaluation(
         self, buffer: StepBuffer, digests: NDArray[np.int64], telling: NDArray[np.int64], last: bool
     ) -> None:
-        share = self._memory.share_known(telling) * len(telling) / len(digests)
+        share = self._memory.share_known(telling, rich=bool(self.rich)) * len(telling) / len(digests)
         if len(self._parts) > 1:
             buffer.scalars[fact(Fact.SEEN_IN_TRAINING, f"part{self._parts_told - 1}")] = share
         key, before = fact(Fact.SEEN_IN_TRAINING), sum(len(item) for item in self._told) - len(digests)

@@ -40,6 +40,15 @@ class LossTap:
             if isinstance(root, torch.Tensor):
                 self.add(TOTAL, self._unscaled(root), self._phase.train)
 
+    def is_calm(self, tensors: Any) -> bool:
+        """Return whether a loss that the budget has no room for is near those before it, as far as that costs nothing.
+
+        A microsecond or two, and not through the door, which would be the dearest part of it.
+        """
+        if type(tensors) is not torch.Tensor or not self._wanted or not tensors.is_cpu or tensors.numel() != 1:
+            return True
+        return not self._session.level.jumps(tensors.item())
+
     def scaled(self, outputs: Any, scaled: Any) -> None:
         """Remember what losses were before a gradient scaler multiplied them."""
         if isinstance(scaled, torch.Tensor) and isinstance(outputs, torch.Tensor):

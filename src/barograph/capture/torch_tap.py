@@ -249,9 +249,11 @@ class TorchTap:
 
     def backward_begins(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""
-        if self._allowance.dormant:
+        if self._allowance.dormant and self._losses.is_calm(tensors):
             self._facts.miss_backward()
         else:
+            if self._allowance.dormant:
+                self._allowance.wake()
             self._read_roots(tensors)
             self._times.backward.begins()
 

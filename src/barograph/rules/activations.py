@@ -25,10 +25,12 @@ from barograph.rules.words import lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
 
 _AT = {name: index for index, name in enumerate(UNIT_FIELDS)}
-_EVERY = Schedule(every=20, modes=frozenset({Mode.TRAIN}))
+_EVERY = Schedule(every=20, steps=frozenset({9}), modes=frozenset({Mode.TRAIN}))
 _APART_STEPS = 10
-"""Steps between two judgements of one layer, and before the first: deep networks begin with units that are all on or
-all off, and come alive within a few steps."""
+"""Steps between two judgements of one layer."""
+_FIRST_STEP, _SETTLED_STEP = 9, 20
+"""Deep networks begin with units that are all on or all off, and come alive within a few steps: nothing is judged
+before the first, and before the second only a layer that is dead as a whole counts."""
 _LEAST_UNITS = 4
 """A layer of fewer units is an answer or a gate, and may well be off altogether."""
 
@@ -78,7 +80,7 @@ class DeadRelu(Rule):
         facts = remember_facts(view, memory, Fact.MOMENTUM)
         last: dict[str, int] = memory.setdefault("judged", {})
         for subject, units in _after(view, ("ReLU", "ReLU6"), "relu"):
-            if view.step.number < last.get(subject.key.path, 0) + _APART_STEPS:
+            if view.step.number < last.get(subject.key.path, _FIRST_STEP - _APART_STEPS) + _APART_STEPS:
                 early += 1
                 continue
             gathered = _gathered(memory, view.step.number, subject.key, units, _AT["zeros"],
@@ -91,7 +93,7 @@ class DeadRelu(Rule):
             zeros, count, since = gathered
             active = 1.0 - zeros / count
             dead = active < self.threshold_inactivity
-            if dead.mean() > (_NEARLY_ALL if works else self.threshold_layer):
+            if dead.mean() > (_NEARLY_ALL if works or view.step.number < _SETTLED_STEP else self.threshold_layer):
                 momentum = max(about(facts, Fact.MOMENTUM).values(), default=0.0)
                 yield self._symptom(view, subject, dead, count, since, memory, momentum)
             else:
@@ -99,7 +101,7 @@ class DeadRelu(Rule):
         if waiting:
             yield Unjudged("outputs of ReLU units were recorded, but fewer than it takes to call one dead")
         elif early:
-            yield Unjudged(f"a layer is judged every {_APART_STEPS} steps, from step {_APART_STEPS} on")
+            yield Unjudged(f"a layer is judged every {_APART_STEPS} steps, from step {_FIRST_STEP} on")
         elif not judged:
             yield Unjudged(_why_none(view, ("ReLU", "ReLU6"), "relu"))
 
@@ -238,7 +240,7 @@ def _why_saturated(view: StepView, subject: Subject, share: float, was_open: int
     large = float(level.max(initial=0.0))
     gain = _gain_before(view, subject)
     return ranked(
-        Suspicion(Cause.SATURATED_ACTIVATION, 0.5, shut),
+        Suspicion(Cause.SATURATED_ACTIVATION, 0.75, shut),
         Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.6, f"the inputs of the model are {number(large)} in size",
                   "Scale the inputs to zero mean and unit variance.") if large > _LARGE_INPUT else None,
         Suspicion(Cause.INITIALIZATION_SCALE, 0.6, f"{shut} since step {view.step.number} or before, and the weights "

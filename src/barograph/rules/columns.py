@@ -311,3 +311,17 @@ def layer_path(parameter_path: str) -> str:
 def _divided(above: Numbers, below: Numbers) -> Numbers:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(below > 0, above / below, np.nan)
+
+
+def silent_layer(view: StepView) -> str:
+    """Return the first layer before the last that answers nothing above zero to any sample, quoted; "" for none.
+
+    What a ReLU behind it lets through is zero, so nothing before it learns.
+    """
+    outputs = table_of(view, Kind.OUTPUT)
+    whole, greatest = outputs.whole, outputs.column("max")
+    for row in range(len(outputs) - 1):
+        layer = outputs.subjects[row].layer
+        if whole[row] and greatest[row] <= 0 and not layer.startswith(("LogSoftmax", "LogSigmoid", "Dropout")):
+            return f'"{outputs.subjects[row].key.path}"'
+    return ""

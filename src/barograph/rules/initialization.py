@@ -220,10 +220,14 @@ _COMPARED = [UNIT_FIELDS.index(name) for name in ("min", "max", "sum", "sum_sq")
 
 def _symmetric(view: StepView) -> Symptom | None:
     same = []
+    weights = table_of(view, Kind.WEIGHT)
+    random = {path for path, variance in zip(weights.paths, weights.variance.tolist(), strict=True) if variance > 0}
     for subject, units in view.unit_summaries(Kind.OUTPUT, _LINEAR):
         columns = units.columns[:, _COMPARED]
         if len(columns) < _LEAST_UNITS or not np.isfinite(columns).all():
             continue
+        if f"{subject.key.path}.weight" in random and (columns[:, 0] == columns[:, 1]).all():
+            continue  # fed with nothing: what is dead before it makes it answer with its biases
         # Equal sums come out of matrix products with their last bits astray.
         if np.allclose(columns, columns[0], rtol=1e-4, atol=1e-12 * units.count):
             same.append((subject.key, len(columns)))

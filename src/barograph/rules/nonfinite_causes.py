@@ -30,8 +30,11 @@ USUAL_BY_PLACE: dict[str, tuple[tuple[Cause, float], ...]] = {
 
 def causes_of(origin: Origin, view: StepView, memory: Memory) -> tuple[Suspicion, ...]:
     """Return what may be behind it: what was seen to go wrong, what grew before, and the usual of such a place."""
-    usual = [Suspicion(cause, weight, f"it arose in the {origin.place}") for cause, weight in _usual_of(origin)]
-    if origin.place == "first output" and 0 < (share := origin.share) < _SOME_SAMPLES:
+    fed_well = _was_fed_well(view)
+    usual = [Suspicion(cause, 0.1, f"it arose in the {origin.place}, and what the model was fed is finite")
+             if fed_well and cause is Cause.NON_FINITE_INPUT else
+             Suspicion(cause, weight, f"it arose in the {origin.place}") for cause, weight in _usual_of(origin)]
+    if not fed_well and origin.place == "first output" and 0 < (share := origin.share) < _SOME_SAMPLES:
         usual.append(Suspicion(Cause.NON_FINITE_INPUT, 0.8, f"{percent(share)} of the first module's outputs are not "
                                "finite: those of some samples, and not what bad weights make"))
     return ranked(*operation_suspicions(view), *_batch_suspicions(view), *_growth_suspicions(view, memory),
@@ -60,6 +63,12 @@ def _batch_suspicions(view: StepView) -> list[Suspicion]:
     # −inf in a batch may be a mask.
     count = int((batch.column("nan") + batch.column("posinf")).sum())
     return [Suspicion(Cause.NON_FINITE_INPUT, 0.9, f"{count} values of the batch are NaN or infinite")] if count else []
+
+
+def _was_fed_well(view: StepView) -> bool:
+    """Return whether the batch of this step was recorded, and all of it is finite."""
+    batch = table_of(view, Kind.BATCH)
+    return len(batch) > 0 and bool(batch.whole.all())
 
 
 def _growth_suspicions(view: StepView, memory: Memory) -> list[Suspicion]:

@@ -265,13 +265,23 @@ def _squares_of(updates: LayerTable, weights: LayerTable) -> NDArray[np.float64]
     return np.array([at.get(path, 0.0) for path in updates.paths])
 
 
+_FAR_LOSS = 20.0
+"""No loss over classes begins there in a model that was initialised well: ln C is 20 for half a billion of them."""
+
+
 def _too_large(large: dict[str, Any], factor: float, memory: Memory) -> tuple[Suspicion, ...]:
     momentum = max(about(memory.get("facts", {}), Fact.MOMENTUM).values(), default=0.0)
     rate = "" if large["rate"] is None else f" at a learning rate of {number(large['rate'])}"
     why = f"a step of {number(large['ratio'])} times the weights' norm{rate}"
     first = large["step"] < _FIRST_STEPS
+    began = large["loss"] if first and large["loss"] is not None and large["loss"] > _FAR_LOSS else None
     return ranked(
-        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6, why, f"{sentence(lower_rate(large['rate'], factor))}."),
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6 if began is None else 0.3, why,
+                  f"{sentence(lower_rate(large['rate'], factor))}."),
+        None if began is None else
+        Suspicion(Cause.INITIALIZATION_SCALE, 0.5, f"the loss was {number(began)} before that step: what the model "
+                  "answers is far too large from the start",
+                  "Initialise the weights for the width and the depth (in time) of the model."),
         Suspicion(Cause.MOMENTUM_WRONG, 0.5, f"{why}, with a momentum of {number(momentum)}",
                   "Lower the momentum to 0.9.") if momentum >= _HIGH_MOMENTUM and not first else None,
         Suspicion(Cause.NO_WARMUP, 0.2, f"{why}, in step {large['step']}",

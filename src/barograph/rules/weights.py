@@ -17,7 +17,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import Numbers, Table, learning_rate, table_of
+from barograph.rules.columns import Numbers, Table, layer_path, learning_rate, silent_layer, table_of
 from barograph.rules.kept import keep, recall
 from barograph.rules.standstill import runs_of
 from barograph.rules.suspects import about, ranked, remember_facts, said_to_be
@@ -196,14 +196,16 @@ class FrozenParameter(Rule):
             return
         for subject, level in (("not moved", _PUSHED), ("gradient zero", _NO_PUSH)):
             rows = np.flatnonzero((runs.length >= self.num_steps) & (push == level)).tolist()
+            if level == _NO_PUSH:
+                rows = _without_idle_biases(pairs.weights, rows)
             if rows:
                 since = int(runs.since[rows].min())
-                yield self._symptom(subject, pairs, rows, facts, since=since, step=view.step.number)
+                yield self._symptom(subject, pairs, rows, facts, since=since, view=view)
 
     def _symptom(
-        self, subject: str, pairs: _Pairs, rows: list[int], facts: dict[str, float], *, since: int, step: int
+        self, subject: str, pairs: _Pairs, rows: list[int], facts: dict[str, float], *, since: int, view: StepView
     ) -> Symptom:
-        weights, gradients = pairs.weights, pairs.gradients
+        weights, gradients, step = pairs.weights, pairs.gradients, view.step.number
         if subject == "not moved":
             why, remedy = "although gradients reach them", _against_not_moving(pairs, rows)
         else:
@@ -215,7 +217,8 @@ class FrozenParameter(Rule):
             message=f"Of {len(weights)} parameters {names([weights.paths[row] for row in rows])} did not change at all "
                     f"over {self.num_steps} recorded steps, from step {since} to {step}, {why}.",
             remedy=remedy, subject=subject, since=since,
-            causes=_why_frozen(subject, facts, _narrow_format(pairs, rows),
+            causes=_why_frozen(subject, facts, _narrow_format(pairs, rows), silent_layer(view),
+                               bool((weights.l2[rows] == 0).any()),
                                f"{names([weights.paths[row] for row in rows])} never changed"),
             evidence=tuple(
                 Evidence(weights.subjects[row].key, step, "l2", float(weights.l2[row]), math.nan,
@@ -269,7 +272,17 @@ def _push_since(pairs: _Pairs, runs: NDArray[np.int64], memory: Memory) -> Numbe
 _FACTS = (Fact.OUTSIDE_OPTIMIZER, Fact.FOREIGN, Fact.UNREACHED, Fact.WITHOUT_GRADIENT, Fact.FROZEN)
 
 
-def _why_frozen(subject: str, facts: dict[str, float], narrow: str, why: str) -> tuple[Suspicion, ...]:
+def _without_idle_biases(weights: Table, rows: list[int]) -> list[int]:
+    """Return the rows without biases whose layer learns: what follows may cancel them, as a distance or a norm does."""
+    still = {layer_path(weights.paths[row]) for row in rows if not weights.paths[row].endswith("bias")}
+    layers = {layer_path(path) for path in weights.paths if not path.endswith("bias")}
+    return [row for row in rows if not weights.paths[row].endswith("bias")
+            or (path := layer_path(weights.paths[row])) in still or path not in layers]
+
+
+def _why_frozen(
+    subject: str, facts: dict[str, float], narrow: str, silent: str, at_zero: bool, why: str
+) -> tuple[Suspicion, ...]:
     """Return why weights stay: by what is known of their optimizer and of the graph, else the usual."""
     outside, foreign = about(facts, Fact.OUTSIDE_OPTIMIZER).get("", 0.0), about(facts, Fact.FOREIGN).get("", 0.0)
     unreached = about(facts, Fact.UNREACHED).get("", 0.0)
@@ -286,8 +299,11 @@ def _why_frozen(subject: str, facts: dict[str, float], narrow: str, why: str) ->
         Suspicion(Cause.DETACHED_GRAPH, 0.9 if unreached else 0.3,
                   f"{why}; the graph of the loss does not reach {unreached:.0f} parameters" if unreached else
                   f"{why}, and its gradient is exactly zero"),
-        Suspicion(Cause.DEAD_RELU, 0.2, f"{why}, and its gradient is exactly zero"),
-        Suspicion(Cause.CONSTANT_INITIALIZATION, 0.2, f"{why}, and its gradient is exactly zero"),
+        Suspicion(Cause.DEAD_RELU, 0.7, f"{why}, and {silent} answers nothing above zero to any sample") if silent
+        else Suspicion(Cause.DEAD_RELU, 0.2, f"{why}, and its gradient is exactly zero"),
+        Suspicion(Cause.CONSTANT_INITIALIZATION, 0.5 if at_zero and not silent else 0.1,
+                  f"{why}, and a weight among them is zero throughout" if at_zero else
+                  f"{why}, and its gradient is exactly zero"),
         Suspicion(Cause.FROZEN_PARAMETER, 0.2, f"{why}; {about(facts, Fact.FROZEN)['']:.0f} parameters are frozen")
         if said_to_be(facts, Fact.FROZEN) else None,
     )
