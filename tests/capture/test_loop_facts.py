@@ -477,6 +477,19 @@ def test_an_evaluation_without_a_loss_after_few_steps_is_not_judged(record):
     assert set(values(tape, "fact:layers_in_train", mode=Mode.EVAL)) <= {None}
 
 
+def test_what_is_asked_of_evaluations_alone_is_told_of_them(record):
+    of_evaluations = Selection(kinds=frozenset({Kind.FACT}), include=("layers_in_train*",),
+                               schedule=Schedule(modes=frozenset({Mode.EVAL})))
+    tape = record(preset="free", collections=(of_evaluations,))
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    step(model, optimizer)
+    with torch.no_grad():
+        loss_of(model)
+    step(model, optimizer)
+    assert values(tape, "fact:layers_in_train", mode=Mode.EVAL) == [1.0]
+
+
 def test_training_in_eval_mode_from_the_start_is_no_evaluation(record):
     tape = facts(record)
     model = Net().eval()

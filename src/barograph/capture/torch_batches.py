@@ -210,7 +210,7 @@ def _is_rich(samples: torch.Tensor) -> bool:
     if not samples.is_floating_point() or samples.device.type != "cpu" or samples.dim() < 2 or not len(samples):
         return False  # what lies on a device would have to be waited for
     first = samples[0].detach()
-    return first.numel() >= _RICH_ELEMENTS and len(first.unique()) >= _RICH_VALUES
+    return first.numel() >= _RICH_ELEMENTS and len(set(first.flatten()[:_RICH_LOOKED_AT].tolist())) >= _RICH_VALUES
 
 
 def _storage(inputs: Iterable[torch.Tensor]) -> str:
@@ -219,7 +219,7 @@ def _storage(inputs: Iterable[torch.Tensor]) -> str:
     return str(tensor.untyped_storage().data_ptr()) if tensor.layout is torch.strided else ""
 
 
-_RICH_ELEMENTS, _RICH_VALUES = 16, 8
+_RICH_ELEMENTS, _RICH_VALUES, _RICH_LOOKED_AT = 16, 8, 256
 
 
 class _FedSamples:

@@ -106,6 +106,10 @@ class FactTap:
         """Note that a model is called, by whom and for whatever."""
         self._parameters.called(root)
 
+    def begin_anew(self) -> None:
+        """Note that another model is trained from now on."""
+        self._parameters.begin_anew()
+
     def forward(self, root: Root, mode: Mode, mask: int) -> None:
         """Note in which mode a model is called."""
         if mode is Mode.TRAIN:
@@ -118,9 +122,7 @@ class FactTap:
 
     def _asks_evaluations(self, mode: Mode) -> bool:
         # Evaluations are rare, and this is cheap: it does not wait for a step whose tensors are recorded.
-        return Fact.LAYERS_IN_TRAIN in self._ever and Fact.LAYERS_IN_TRAIN in self._asked(
-            self._session.plan.everything(mode)
-        )
+        return Fact.LAYERS_IN_TRAIN in self._asked(self._session.plan.everything(mode))
 
     def wants_to_hear(self) -> bool:
         """Return whether a forward pass is to be heard now that gradients are turned off: it may be an evaluation.

@@ -49,6 +49,10 @@ class ParameterFacts:
         """Note that a model was called."""
         self._called.add(id(root))
 
+    def begin_anew(self) -> None:
+        """Note that another model is trained from now on: those of before are called no more, as far as is known."""
+        self._called.clear()
+
     def walk(self, roots: Iterable[Any]) -> None:
         """Note which parameters the loss reaches, from the nodes that made it."""
         opening = self._walks < _OPENING_WALKS
@@ -82,6 +86,7 @@ class ParameterFacts:
             self._of_models(entry, put)
         # One slot a parameter: a script may hand one over twice.
         slots = list({id(slot.parameter): slot for slot in entry.slots}.values())
+        foreign = self._foreign(slots) if self._called else {}
         without = [slot for slot in slots if slot.parameter.grad is None and slot.parameter.requires_grad]
         _count(Fact.WITHOUT_GRADIENT, [slot.path for slot in without], put)
         reached = self._reached
@@ -89,7 +94,7 @@ class ParameterFacts:
             missed = [slot for slot in slots if id(slot.parameter) not in reached and _has_nothing(slot.parameter)]
             _count(Fact.UNREACHED, [slot.path for slot in missed if slot.parameter.requires_grad], put)
         if self._called:
-            _count(Fact.FOREIGN, [slot.path for slot in slots if self._is_foreign(slot)], put)
+            _count(Fact.FOREIGN, [slot.path for slot in foreign.values()], put)
 
     def _of_models(self, entry: Entry, put: Put) -> None:
         parameters = list(self._of_trained())
@@ -107,15 +112,19 @@ class ParameterFacts:
 
     def _of_trained(self) -> Iterator[tuple[torch.Tensor, str]]:
         for parameter, name in self._names.parameters():
-            if name.root is not None and name.root.trained:
+            # A model of an earlier training in this script may still be there, and hold its last gradients.
+            if name.root is not None and name.root.trained and (not self._called or id(name.root) in self._called):
                 yield parameter, self._names.path(name.root, name.path)
 
-    def _is_foreign(self, slot: Slot) -> bool:
-        """Return whether a parameter is in no model that was called, and nothing else uses it either."""
-        name = self._names.parameter(slot.parameter)
-        if name is not None and id(name.root) in self._called:
-            return False
-        return _has_nothing(slot.parameter)
+    def _foreign(self, slots: list[Slot]) -> dict[int, Slot]:
+        """Return, by identity, the parameters that are in no model that was called, or no more, and that nothing else uses either."""
+        idle = [slot for slot in slots if _has_nothing(slot.parameter)]
+        if not idle:
+            return {}
+        # A layer that was replaced has left its name to another.
+        modules = [root.module() for root in self._names.roots if id(root) in self._called]
+        held = {id(item) for module in modules if module is not None for item in module.parameters()}
+        return {id(slot.parameter): slot for slot in idle if id(slot.parameter) not in held}
 
     def groups(self, entry: Entry, optimizer: Any, put: Put) -> None:
         """Record what the parameter groups are set to, where it has changed."""

@@ -432,6 +432,7 @@ class TorchTap:
         if self.session.steps_made > 0:
             if not entry.shares:
                 self._data.begin_anew()
+                self._facts.begin_anew()
             self.session.look_closely(entry.label)
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:

@@ -71,6 +71,9 @@ class ClassImbalance(Rule):
         alone = labels_stand_alone(view, memory, sum(counts[loss].values()))
         known: dict[str, Any] = memory.setdefault(loss, {"labels": {}, "answers": {}, "of": ""})
         if view.step.mode is Mode.TRAIN:
+            if _is_another_task(known["labels"], counts[loss]):
+                # What was counted so far are the labels of another one, before it in the same script.
+                known.update(labels={}, answers={}, of="", steps=0, began=view.step.number)
             _add(known["labels"], {str(name): count for name, count in counts[loss].items()})
         elif view.step.mode is Mode.EVAL and loss in answers:
             known.update(answers=_told(answers[loss]), of="evaluation")
@@ -88,7 +91,7 @@ class ClassImbalance(Rule):
         known["steps"] = known.get("steps", 0) + (view.step.mode is Mode.TRAIN)
         total = sum(known["labels"].values())
         # Labels are recorded of some steps only, and those between had as many.
-        of_all = total / max(known["steps"], 1) * (view.step.number + 1)
+        of_all = total / max(known["steps"], 1) * (view.step.number + 1 - known.get("began", 0))
         if of_all < self.samples or total < min(self.samples, _LEAST_LABELS):
             yield Unjudged(f"{int(of_all)} labels so far; it takes {self.samples}")
             return
@@ -171,6 +174,15 @@ _FAIRLY, _WELL = 0.7, 0.9
 _LEAST_OF_A_CLASS, _LEAST_LABELS, _LEAST_REST = 3, 100, 3
 _FADES = 0.9
 """Answers of older steps count less and less: the model learns."""
+
+
+def _is_another_task(known: Mapping[str, float], now: Mapping[Any, float]) -> bool:
+    """Return whether most labels of a step are of classes that never came among hundreds before."""
+    new = sum(count for name, count in now.items() if count > 0 and str(name) not in known)
+    return sum(known.values()) >= _LEAST_LABELS and new > _MOSTLY_NEW * sum(now.values())
+
+
+_MOSTLY_NEW = 0.3
 
 
 def _add(into: dict[str, float], counts: Mapping[str, float]) -> None:

@@ -350,7 +350,9 @@ def _note_columns(view: StepView, memory: Memory, equal: dict[str, float]) -> No
     for counts in counts_of(view).values():
         telling += sum(counts.values()) - max(counts.values())
     for _, targets in view.summaries(Kind.TARGET):
-        telling += targets.zeros if 2 * targets.zeros < targets.count else targets.count - targets.zeros
+        # Of zeros and ones the fewer tell something; of other values, which repeat seldom, all.
+        yes_or_no = targets.sum == targets.sum_sq
+        telling += min(targets.zeros, targets.count - targets.zeros) if yes_or_no else targets.count
     known: dict[str, list[float]] = memory.get("columns", {})
     memory["columns"] = {
         about: [known.get(about, [0.0, 0.0])[0] + 1, known.get(about, [0.0, 0.0])[1] + telling]
