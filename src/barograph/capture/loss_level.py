@@ -23,7 +23,7 @@ class LossLevel:
         self._scatter = 0.0
 
     def jumps(self, loss: float) -> bool:
-        """Take in a loss; return whether it lies far above those before it, of which there are enough, or is not finite.
+        """Take in a loss; return whether it lies far above those before it, of which there are enough, or is no number.
 
         Example:
             >>> level = LossLevel()

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 _RECENT_STEPS = 64
 
-_MOST_LOOKS = 6
-_LOOKS_APART_STEPS = 50
+_MOST_LOOKS = 8
+_LOOKS_APART_STEPS = 16
 _LOOK_STEPS = 4
 """How often, how far apart and for how many steps a training is looked at closely because something has changed."""
 

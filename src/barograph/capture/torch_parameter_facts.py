@@ -95,6 +95,10 @@ class ParameterFacts:
             _count(Fact.UNREACHED, [slot.path for slot in missed if slot.parameter.requires_grad], put)
         if self._called:
             _count(Fact.FOREIGN, [slot.path for slot in foreign.values()], put)
+        if foreign:
+            # What stands in their place has no name yet; with the next step it is known to be in no optimizer.
+            for root in [root for root in self._names.roots if id(root) in self._called]:
+                self._names.rescan(root)
 
     def _of_models(self, entry: Entry, put: Put) -> None:
         parameters = list(self._of_trained())
@@ -103,10 +107,12 @@ class ParameterFacts:
         _count(Fact.FROZEN, frozen, put)
         # Not in its first step: by the second, every optimizer of the script has been met.
         if self._session.made(entry.label) > 0:
-            held = self._optimizers.parameters()
+            held, reached = self._optimizers.parameters(), self._reached
+            # A teacher that was trained before may hold the gradients of its own last step.
             outside = [
                 path for parameter, path in parameters
                 if parameter.requires_grad and id(parameter) not in held and parameter.grad is not None
+                and (reached is None or id(parameter) in reached)
             ]
             _count(Fact.OUTSIDE_OPTIMIZER, outside, put)
 
@@ -117,7 +123,7 @@ class ParameterFacts:
                 yield parameter, self._names.path(name.root, name.path)
 
     def _foreign(self, slots: list[Slot]) -> dict[int, Slot]:
-        """Return, by identity, the parameters that are in no model that was called, or no more, and that nothing else uses either."""
+        """Return by identity the parameters of no model that was called, or of none any more, which nothing uses."""
         idle = [slot for slot in slots if _has_nothing(slot.parameter)]
         if not idle:
             return {}

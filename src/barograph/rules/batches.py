@@ -261,7 +261,8 @@ class LeakyValidation(Rule):
             return
         if share <= self.threshold:
             return
-        if size is not None and share * size >= _WHOLE * known:
+        # More of them than are known were drawn several times, before the data was split.
+        if size is not None and _WHOLE * known <= share * size <= _ALL * known:
             yield Unjudged("the training samples themselves were evaluated")
             return
         told = f"{percent(share)} of the evaluation's samples were samples of training steps"
@@ -277,7 +278,7 @@ class LeakyValidation(Rule):
         )
 
 
-_WHOLE, _NEARLY_ALL = 0.8, 0.9
+_WHOLE, _ALL, _NEARLY_ALL = 0.8, 1.05, 0.9
 
 
 def _evaluated(view: StepView) -> float | None:

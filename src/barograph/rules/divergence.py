@@ -38,7 +38,7 @@ class Divergence(Rule):
       distances the measure is ten times the mean square of the targets where those were recorded; where it is not
       known what the loss can reach, `unknown_factor` times the beginning. Below zero it has run away where a loss
       function that cannot be negative is, or where the script minimises the negative of one; or where a loss of
-      unknown making falls to −`unknown_factor` times its beginning.
+      unknown making falls to −`unknown_factor` times its beginning, or to ten times below zero and faster and faster.
     Why it matters: what has been learnt is lost, and the next stop is NaN. A loss with the wrong sign trains the model
       to be as wrong as it can.
     What to do: lower the learning rate, warm it up, clip gradients; take the minus away, or minimise the loss itself.
@@ -93,6 +93,8 @@ class Divergence(Rule):
         limit = self._limit(view, start, clues)
         if now > limit:
             yield self._above(view, key, now, start, limit, memory)
+        elif plain_loss(view) is None and self._falls_faster(view.step.number, median(losses), start, memory):
+            yield self._bottomless(view, key, median(losses), start, faster=True)
         elif plain_loss(view) is None and median(losses) < -self.unknown_factor * max(1.0, abs(start)):
             yield self._bottomless(view, key, median(losses), start)
 
@@ -124,7 +126,24 @@ class Divergence(Rule):
             subject="runs away", causes=_behind_rise(view, memory, slower),
         )
 
-    def _bottomless(self, view: StepView, key: Key, now: float, start: float) -> Symptom:
+    @staticmethod
+    def _falls_faster(step: int, now: float, start: float, memory: Memory) -> bool:
+        """Return whether the loss is far below zero, and falls the faster the longer it falls.
+
+        A likelihood that is learnt falls ever more slowly.
+        """
+        trail: list[list[float]] = memory.setdefault("trail", [])
+        if not trail or step >= trail[-1][0] + _TRAIL_STEPS:
+            trail.append([step, now])
+            del trail[1:-_TRAIL]
+        if len(trail) < _TRAIL or now > -_FAR_BELOW * max(1.0, abs(start)):
+            return False
+        (begin, first), (middle, between), (end, last) = trail[0], trail[len(trail) // 2], trail[-1]
+        return bool((between - last) / (end - middle) > _FASTER * max(0.0, (first - between) / (middle - begin)) > 0)
+
+    def _bottomless(
+        self, view: StepView, key: Key, now: float, start: float, *, faster: bool = False
+    ) -> Symptom:
         return Symptom(
             message=f"The loss falls without end: it is {number(now)}, and began with {number(start)}.",
             remedy="See that the loss has a least value: a minus too many, or a term that nothing holds, lets it fall "
@@ -132,7 +151,8 @@ class Divergence(Rule):
             evidence=(Evidence(key, view.step.number, "median_loss", now,
                                -self.unknown_factor * max(1.0, abs(start)), f"{number(start)} at first"),),
             subject="below zero", severity=Severity.DOUBTFUL,
-            causes=(Suspicion(Cause.LOSS_SIGN, 0.5, "the loss falls far below zero"),
+            causes=(Suspicion(Cause.LOSS_SIGN, 0.85, "the loss falls below zero, faster and faster") if faster else
+                    Suspicion(Cause.LOSS_SIGN, 0.5, "the loss falls far below zero"),
                     Suspicion(Cause.WRONG_LOSS, 0.2, "a usual suspect")),
         )
 
@@ -140,6 +160,7 @@ class Divergence(Rule):
 _LEAST_OF_CLASSES = 2.0
 """The first few samples of a small batch may all be easy ones."""
 _OVER_TARGETS = 10.0
+_TRAIL, _TRAIL_STEPS, _FAR_BELOW, _FASTER = 9, 20, 10.0, 1.1
 _FAR_INPUT, _HEAVY_MOMENTUM = 30.0, 0.99
 
 

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any, ClassVar
 
 from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Schedule, Selection
@@ -28,6 +29,7 @@ from barograph.rules.course import (
     point_of,
     scatter,
 )
+from barograph.rules.suspects import about, remember_facts
 from barograph.rules.words import lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
 
@@ -102,6 +104,7 @@ class LossNotDecreasing(Rule):
         clues = memory.setdefault("clues", {})
         note_truth(view, clues)
         note_pace(view, clues)
+        remember_facts(view, clues, Fact.MOMENTUM)
         point = self._taken(view.step.number, loss, memory)
         points: list[Any] = memory["points"]
         if point is None or view.step.number - points[0][_LAST] < self.num_steps:
@@ -140,7 +143,10 @@ class LossNotDecreasing(Rule):
         step, best = int(least[_LAST]), float(least[_VALUE])
         noise = noise_of([Point(*item) for item in points[-_SCATTER_OVER:]])
         share = self.increase_threshold_percent / 100
-        limit = best + share * max(abs(best), points[0][_VALUE] - best) + _NOISES_OF_RISE * noise
+        momentum = max(about(clues.get("facts", {}), Fact.MOMENTUM).values(), default=0.0)
+        # What a heavy momentum swings by is no noise.
+        noises = _NOISES_OF_RISE if momentum < _HEAVY_MOMENTUM else 1.0
+        limit = best + share * max(abs(best), points[0][_VALUE] - best) + noises * noise
         if now.value <= limit:
             return None
         beside = f"; medians of {self.window} losses scatter by {number(noise)}" if noise else ""
@@ -154,7 +160,12 @@ class LossNotDecreasing(Rule):
             causes=by_weight([
                 Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"the loss rose from {number(best)} to "
                           f"{number(now.value)} after it had fallen"),
+                Suspicion(Cause.MOMENTUM_WRONG, 0.8, f"with a momentum of {number(momentum)} each gradient is at work "
+                          f"for {number(1 / (1 - momentum))} steps, and the loss swings",
+                          "Lower the momentum to 0.9.") if _HEAVY_MOMENTUM <= momentum < 1 else
                 Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.1, "a usual suspect"),
+                *([Suspicion(Cause.FROZEN_PARAMETER, 0.5, f"{percent(clues['frozen'])} of the parameters are frozen")]
+                  if clues.get("frozen", 0.0) >= _MOSTLY_FROZEN else ()),
                 *(item for item in pace_suspicions(clues) if item.cause == Cause.LEARNING_RATE_TOO_HIGH),
             ]),
         )
@@ -205,6 +216,7 @@ class LossNotDecreasing(Rule):
 _LAST, _VALUE = Point._fields.index("last"), Point._fields.index("value")
 _SCATTER_OVER = 21
 _NOISES_OF_RISE = 6.0
+_HEAVY_MOMENTUM = 0.99
 """Of the least of a few hundred medians three are luck."""
 _NOISES_OF_FALL = 3.0
 _LEAST_POINTS = 6

@@ -15,6 +15,9 @@ from barograph.runs.view import StepView
 GREW = 10.0
 """A loss this many times above its least was on its way out before; it was not struck by one bad batch."""
 
+_FAR_LOSS = 20.0
+"""Where a loss was never below that, the model began too far out for any learning rate."""
+
 _SOME_SAMPLES = 0.5
 OPERATIONS = {"exp": Cause.EXP_OVERFLOW, "log": Cause.LOG_OF_ZERO, "div": Cause.DIVISION_BY_ZERO,
                "sqrt": Cause.SQRT_OF_ZERO}
@@ -76,8 +79,9 @@ def _growth_suspicions(view: StepView, memory: Memory) -> list[Suspicion]:
     least, last = memory.get("least_loss"), memory.get("last_loss")
     rate = learning_rate(view)
     if least is not None and last is not None and last > GREW * max(least, 0.0) > 0:
-        found.append(Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6, f"the loss had grown from {number(least)} to "
-                               f"{number(last)} before", sentence(lower_rate(rate, 10)) + "."))
+        found.append(Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6 if least <= _FAR_LOSS else 0.3,
+                               f"the loss had grown from {number(least)} to {number(last)} before",
+                               sentence(lower_rate(rate, 10)) + "."))
     least, last = memory.get("least_norm"), memory.get("last_norm")
     if least is not None and last is not None and last > GREW * least > 0:
         why = f"the gradient norm had grown from {number(least)} to {number(last)} before"

@@ -97,7 +97,7 @@ class ParametersAndOptimizer(Rule):
                    "loaded copy): optimizer = SGD(model.parameters(), …).",
             evidence=(Evidence(fact(Fact.FOREIGN), view.step.number, "foreign", foreign, 0.0, told),),
             subject="stale", severity=Severity.COSTLY if outside else Severity.DOUBTFUL,
-            causes=(Suspicion(Cause.STALE_OPTIMIZER, 0.95 if outside else 0.5, told),),
+            causes=(Suspicion(Cause.STALE_OPTIMIZER, 0.95 if outside else 0.7, told),),
         )]
 
     def _outside(self, view: StepView, values: dict[Fact, float], parameters: float) -> Iterable[Symptom]:

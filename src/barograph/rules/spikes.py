@@ -142,8 +142,9 @@ def _behind_spike(spike: dict[str, Any], *, back: bool, slower: str) -> tuple[Su
         found.append(Suspicion(Cause.BAD_SAMPLE, 0.8, f"the batch of step {step} reaches {number(odd[1])}, "
                                f"{number(odd[1] / odd[2])} times the largest value before", look))
     elif spike["loss"] > _ABRUPT * spike["level"]:
-        found.append(Suspicion(Cause.BAD_SAMPLE, 0.7, f"the loss went to {number(spike['loss'] / spike['level'])} times "
-                               "its level in one step; steps that are too large take several", look))
+        times = number(spike["loss"] / spike["level"])
+        found.append(Suspicion(Cause.BAD_SAMPLE, 0.7, f"the loss went to {times} times its level in one step; steps "
+                               "that are too large take several", look))
     elif back:
         found.append(Suspicion(Cause.BAD_SAMPLE, 0.4, "a single step stands out, and the loss came back", look))
     return by_weight([
