@@ -128,6 +128,7 @@ class Session:
         self._last_loss = float("nan")
         self.level = LossLevel()
         self._looks = 0
+        self._look_waits = False
         self._looked_at = 0
         self.startup_secs = 0.0
         """Seconds that training has waited for the loader that feeds it."""
@@ -198,7 +199,9 @@ class Session:
 
         A training that changes all the time is not looked at any closer for it.
         """
-        if self._looks < _MOST_LOOKS and self.steps_made >= self._looked_at + _LOOKS_APART_STEPS:
+        self._look_waits = self._looks < _MOST_LOOKS
+        if self._look_waits and self.steps_made >= self._looked_at + _LOOKS_APART_STEPS:
+            self._look_waits = False
             self._looks += 1
             self._looked_at = self.steps_made
             self._agenda.owe(self.plan.everything(), optimizer)
@@ -293,7 +296,7 @@ class Session:
         """Note the loss of this step, for the live view."""
         self.seen.loss = True
         self._last_loss = value
-        if self.level.jumps(value):
+        if self.level.jumps(value) or self._look_waits:
             self.look_closely(self._stepped_last)
 
     def log(self, values: Mapping[str, float], step: int | None = None) -> None:

@@ -1,0 +1,94 @@
+"""Where something changes in a training, the next steps are taken whole, whatever the budget had in mind."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from barograph.model.step import Mode
+
+TIGHT = {"budget": 1e-6, "preset": "moments"}
+
+
+def loss_of(model, factor=1.0):
+    return factor * nn.functional.mse_loss(model(torch.ones(8, 4)), torch.ones(8, 2))
+
+
+def step(model, optimizer, factor=1.0):
+    optimizer.zero_grad()
+    loss_of(model, factor).backward()
+    optimizer.step()
+
+
+def whole(tape):
+    """Return the steps of which weights were taken."""
+    return [records.step.number for records in tape.steps(Mode.TRAIN) if records.moments is not None and any(
+        str(subject.key).startswith("weight:") for subject in records.subjects)]
+
+
+@pytest.fixture
+def exhausted(record, monkeypatch):
+    """Start a recording whose budget is used up after the first ten steps, at once."""
+    monkeypatch.setattr("barograph.capture.price.GRACE_SECS", 0.0)
+    monkeypatch.setattr("barograph.capture.price.SHORT_STEPS_GRACE_SECS", 0.0)
+
+    def start(**settings):
+        tape = record(**TIGHT, **settings)
+        tape.session.price._grace_secs = 0.0
+        return tape
+
+    return start
+
+
+def test_a_loss_that_jumps_is_seen_though_the_budget_has_no_room(exhausted):
+    tape, model = exhausted(), nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+    for number in range(80):
+        step(model, optimizer, 1e6 if number == 60 else 1.0)
+    assert max(number for number in whole(tape) if number < 60) == 9
+    assert [number for number in whole(tape) if number > 60][:4] == [61, 62, 63, 64]
+    assert 60 in tape.numbers()
+    assert 40 not in tape.numbers()
+
+
+def test_an_optimizer_that_comes_late_is_looked_at(exhausted):
+    tape, model = exhausted(), nn.Linear(4, 2)
+    first = torch.optim.SGD(model.parameters(), 1e-4)
+    for _ in range(60):
+        step(model, first)
+    second = torch.optim.Adam(model.parameters(), 1e-4)
+    for _ in range(10):
+        step(model, second)
+    assert len([number for number in whole(tape) if number > 9 or number < 5]) > 5
+
+
+def test_a_training_that_jumps_all_the_time_is_not_looked_at_for_ever(exhausted):
+    tape, model = exhausted(), nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-9)
+    for number in range(2_000):
+        step(model, optimizer, 1e6 if number % 40 == 39 else 1.0)
+    assert len(whole(tape)) <= 10 + 8 * 5
+
+
+def test_a_loss_that_stays_nan_has_everything_taken_three_times(exhausted):
+    tape, model = exhausted(), nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+    for number in range(60):
+        step(model, optimizer, math.nan if number >= 20 else 1.0)
+    assert [number for number in whole(tape) if number >= 20][:3] == [20, 21, 22]
+    assert len(whole(tape)) <= 10 + 3 + 4 * 5
+
+
+def test_another_model_has_not_met_the_samples_of_the_one_before(record):
+    tape = record(preset="standard", needs=())
+    memory = tape.tap._data._batches._memory
+    memory.learn(torch.arange(5).numpy())
+    model = nn.Linear(4, 2)
+    step(model, torch.optim.SGD(model.parameters(), 0.1))
+    assert len(memory) >= 5
+    other = nn.Linear(4, 2)
+    step(other, torch.optim.SGD(other.parameters(), 0.1))
+    assert len(memory) == 0
