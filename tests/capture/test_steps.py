@@ -825,3 +825,10 @@ def test_a_loss_of_an_evaluation_alarms_nobody(record):
     tape = record(budget=None)
     tape.tap._losses.add("total", torch.tensor(math.nan), tape.tap._phase.evaluation)
     assert not tape.tap._allowance.alarmed
+
+
+def test_torch_holds_no_hook_to_be_there_once_nobody_listens(record):
+    tape, model = record(), small()
+    train(model, torch.optim.SGD(model.parameters(), 0.1), steps=2)
+    tape.close()
+    assert not torch.nn.modules.module._has_any_global_hook()

@@ -118,6 +118,8 @@ class TorchTap:
         elif not wanted:
             for handle in self._module_handles:
                 handle.remove()
+                # torch forgets to: it would hold a hook to be there, and warn whoever compiles a model later.
+                getattr(module_hooks, "_global_forward_hooks_with_kwargs", {}).pop(handle.id, None)
             self._module_handles = []
             self._place.root = None
 
