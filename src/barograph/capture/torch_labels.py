@@ -171,10 +171,14 @@ def _tell_likeness(name: str, rows: torch.Tensor, buffer: StepBuffer) -> None:
         gather_share(buffer, fact(Fact.LOGITS_AS_PROBABILITIES), unlikely)
 
 
+_NO, _YES = 0.2, 0.8
+
+
 def _tell_logits(buffer: StepBuffer, extremes: NDArray[Any], training: bool) -> None:
     low, high, number = extremes[0].min(), extremes[1].max(), extremes[2].sum()
     if number >= _LEAST_LOGITS:
-        buffer.scalars[fact(Fact.PROBABILITIES_AS_LOGITS)] = float(0 <= low < high <= 1)
+        # Logits of a young model may well lie between 0 and 1, but not from nearly the one to nearly the other.
+        buffer.scalars[fact(Fact.PROBABILITIES_AS_LOGITS)] = float(0 <= low < _NO and _YES < high <= 1)
 
 
 def _tell_yes_or_no(name: str, buffer: StepBuffer, codes: NDArray[Any], training: bool) -> None:
