@@ -16,12 +16,15 @@ from benchmarks.faults.programs import HALVES, BadTable, Program, programs_of
 from benchmarks.faults.scoring import Score, totals_of, verdict_of
 from benchmarks.faults.trial import Trial, command_of, trial_from_json
 
-SICK = Program(half="first", path=Path("a.py"), planted="dead-relu", also=("initialization-scale",), steps=100, begins=10)
+SICK = Program(
+    half="first", path=Path("a.py"), planted="dead-relu", also=("initialization-scale",), steps=100, begins=10,
+)
 WELL = Program(half="first", path=Path("b.py"), steps=100)
 
 
 def finding(
-    *, opened: int, severity: Severity = Severity.COSTLY, cause: str = "dead-relu", weight: float = 0.8, code: str = "A101"
+    *, opened: int, severity: Severity = Severity.COSTLY, cause: str = "dead-relu", weight: float = 0.8,
+    code: str = "A101",
 ) -> Finding:
     return Finding(
         id=f"{code}-{opened}", code=code, rule="dead-relu", severity=severity, state=FindingState.OPEN, message="m",
@@ -31,7 +34,8 @@ def finding(
 
 
 def trial(*findings: Finding, seed: int = 0) -> Trial:
-    return Trial(seed=seed, findings=findings, steps=100, capture_secs=0.1, train_secs=10.1, wall_secs=12.0, exit_code=0)
+    return Trial(seed=seed, findings=findings, steps=100, capture_secs=0.1, train_secs=10.1, wall_secs=12.0,
+                 exit_code=0)
 
 
 @pytest.mark.parametrize("half", HALVES)
