@@ -25,6 +25,26 @@ def train(price: Price, *, steps: int, step_secs: float, capture_secs: float) ->
     return recorded, price.spent_secs / (now - price.spent_secs)
 
 
+def losses_of(
+    price: Price, *, steps: int, step_secs: float, tensors_secs: float, numbers_secs: float
+) -> tuple[list[int], float]:
+    """Let a training go by whose tensors and losses have their prices; return the losses recorded, and its end."""
+    now, losses = 0.0, []
+    price.start(now)
+    for step in range(steps):
+        taken = 0b1 if price.affords(0b1, step, now) else 0
+        if taken or price.affords_numbers(step, now):
+            losses.append(step)
+            cost = tensors_secs if taken else numbers_secs
+            price.charge(cost)
+            price.end_step(taken)
+            now += cost
+        else:
+            price.pass_step()
+        now += step_secs
+    return losses, now
+
+
 @pytest.mark.parametrize("budget", [0.001, 0.01, 0.1])
 @pytest.mark.parametrize("capture_secs", [0.0005, 0.005, 0.1])
 def test_capture_stays_under_its_share_of_the_run(budget, capture_secs):
@@ -60,19 +80,8 @@ def test_whatever_a_training_is_long_no_part_of_it_goes_unseen(steps):
 
 
 def test_the_loss_has_its_part_of_the_budget_beside_dear_tensors():
-    price, now, losses = Price(0.01), 0.0, []
-    price.start(now)
-    for step in range(5_000):
-        taken = 0b1 if price.affords(0b1, step, now) else 0
-        if taken or price.affords_numbers(step, now):
-            losses.append(step)
-            cost = 0.002 if taken else 20e-6
-            price.charge(cost)
-            price.end_step(taken)
-            now += cost
-        else:
-            price.pass_step()
-        now += 0.003
+    price = Price(0.01)
+    losses, now = losses_of(price, steps=5_000, step_secs=0.003, tensors_secs=0.002, numbers_secs=20e-6)
     gaps = [after - before for before, after in itertools.pairwise(losses)]
     assert len(losses) > 2_500
     assert max(gaps) < 20
@@ -180,19 +189,8 @@ def test_without_a_budget_every_evaluation_is_read():
 
 
 def test_losses_of_short_steps_are_seen_all_along():
-    price, now, losses = Price(0.01), 0.0, []
-    price.start(now)
-    for step in range(4_000):
-        taken = 0b1 if price.affords(0b1, step, now) else 0
-        if taken or price.affords_numbers(step, now):
-            losses.append(step)
-            cost = 0.003 if taken else 0.0003
-            price.charge(cost)
-            price.end_step(taken)
-            now += cost
-        else:
-            price.pass_step()
-        now += 0.001
+    price = Price(0.01)
+    losses, now = losses_of(price, steps=4_000, step_secs=0.001, tensors_secs=0.003, numbers_secs=0.0003)
     assert len(losses) > 500
     assert max(after - before for before, after in itertools.pairwise([*losses, 4_000])) <= 64
     assert price.spent_secs <= 0.01 * (now - price.spent_secs) + SHORT_STEPS_GRACE_SECS

@@ -240,7 +240,9 @@ def _why_saturated(view: StepView, subject: Subject, share: float, was_open: int
     large = float(level.max(initial=0.0))
     gain = _gain_before(view, subject)
     return ranked(
-        Suspicion(Cause.SATURATED_ACTIVATION, 0.75, shut),
+        # It is the thing itself, unless something is seen that brings it about.
+        Suspicion(Cause.SATURATED_ACTIVATION,
+                  0.5 if large > _LARGE_INPUT or (was_open is None and gain > _LARGE_GAIN) else 0.75, shut),
         Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.6, f"the inputs of the model are {number(large)} in size",
                   "Scale the inputs to zero mean and unit variance.") if large > _LARGE_INPUT else None,
         Suspicion(Cause.INITIALIZATION_SCALE, 0.6, f"{shut} since step {view.step.number} or before, and the weights "

@@ -93,10 +93,11 @@ class Divergence(Rule):
         limit = self._limit(view, start, clues)
         if now > limit:
             yield self._above(view, key, now, start, limit, memory)
-        elif plain_loss(view) is None and self._falls_faster(view.step.number, median(losses), start, memory):
-            yield self._bottomless(view, key, median(losses), start, faster=True)
-        elif plain_loss(view) is None and median(losses) < -self.unknown_factor * max(1.0, abs(start)):
-            yield self._bottomless(view, key, median(losses), start)
+        elif plain_loss(view) is None:
+            level = median(losses)
+            faster = self._falls_faster(view.step.number, level, start, memory)
+            if faster or level < -self.unknown_factor * max(1.0, abs(start)):
+                yield self._bottomless(view, key, level, start, faster=faster)
 
     def _limit(self, view: StepView, start: float, clues: Memory) -> float:
         found = plain_loss(view)
@@ -142,7 +143,7 @@ class Divergence(Rule):
         return bool((between - last) / (end - middle) > _FASTER * max(0.0, (first - between) / (middle - begin)) > 0)
 
     def _bottomless(
-        self, view: StepView, key: Key, now: float, start: float, *, faster: bool = False
+        self, view: StepView, key: Key, now: float, start: float, *, faster: bool
     ) -> Symptom:
         return Symptom(
             message=f"The loss falls without end: it is {number(now)}, and began with {number(start)}.",

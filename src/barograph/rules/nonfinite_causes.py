@@ -8,15 +8,12 @@ from barograph.model.key import Kind
 from barograph.rules.base import Memory
 from barograph.rules.columns import learning_rate, table_of
 from barograph.rules.origin import Origin
-from barograph.rules.suspects import about, ranked
+from barograph.rules.suspects import FAR_LOSS, about, ranked
 from barograph.rules.words import lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
 
 GREW = 10.0
 """A loss this many times above its least was on its way out before; it was not struck by one bad batch."""
-
-_FAR_LOSS = 20.0
-"""Where a loss was never below that, the model began too far out for any learning rate."""
 
 _SOME_SAMPLES = 0.5
 OPERATIONS = {"exp": Cause.EXP_OVERFLOW, "log": Cause.LOG_OF_ZERO, "div": Cause.DIVISION_BY_ZERO,
@@ -79,7 +76,7 @@ def _growth_suspicions(view: StepView, memory: Memory) -> list[Suspicion]:
     least, last = memory.get("least_loss"), memory.get("last_loss")
     rate = learning_rate(view)
     if least is not None and last is not None and last > GREW * max(least, 0.0) > 0:
-        found.append(Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6 if least <= _FAR_LOSS else 0.3,
+        found.append(Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6 if least <= FAR_LOSS else 0.3,
                                f"the loss had grown from {number(least)} to {number(last)} before",
                                sentence(lower_rate(rate, 10)) + "."))
     least, last = memory.get("least_norm"), memory.get("last_norm")

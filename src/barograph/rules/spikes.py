@@ -132,6 +132,7 @@ _ABRUPT = 1e4
 
 def _behind_spike(spike: dict[str, Any], *, back: bool, slower: str) -> tuple[Suspicion, ...]:
     step, odd = spike["step"], spike["batch"]
+    abrupt = spike["loss"] > _ABRUPT * spike["level"]
     look = f"Find the sample in the batch of step {step}, and take it out or bring it into range; clip gradients."
     found = []
     if odd is not None and odd[0] == "nonfinite":
@@ -141,7 +142,7 @@ def _behind_spike(spike: dict[str, Any], *, back: bool, slower: str) -> tuple[Su
     elif odd is not None:
         found.append(Suspicion(Cause.BAD_SAMPLE, 0.8, f"the batch of step {step} reaches {number(odd[1])}, "
                                f"{number(odd[1] / odd[2])} times the largest value before", look))
-    elif spike["loss"] > _ABRUPT * spike["level"]:
+    elif abrupt:
         times = number(spike["loss"] / spike["level"])
         found.append(Suspicion(Cause.BAD_SAMPLE, 0.7, f"the loss went to {times} times its level in one step; steps "
                                "that are too large take several", look))
@@ -149,7 +150,7 @@ def _behind_spike(spike: dict[str, Any], *, back: bool, slower: str) -> tuple[Su
         found.append(Suspicion(Cause.BAD_SAMPLE, 0.4, "a single step stands out, and the loss came back", look))
     return by_weight([
         *found,
-        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.25 if back or spike["loss"] > _ABRUPT * spike["level"] else 0.45,
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.25 if back or abrupt else 0.45,
                   "the loss jumped out of its level" + ("" if back else " and did not come back"), f"{slower}."),
         Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.15, "a usual suspect"),
         Suspicion(Cause.BAD_SAMPLE, 0.15, "a usual suspect"),

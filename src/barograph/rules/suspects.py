@@ -11,6 +11,11 @@ from barograph.rules.base import Memory
 from barograph.rules.columns import once
 from barograph.runs.view import StepView
 
+FAR_LOSS = 20.0
+"""No loss over classes begins there in a model that was initialised well: ln C is 20 for half a billion of them. Where
+a loss was never below that, the model began too far out for any learning rate."""
+
+
 
 def ranked(*suspicions: Suspicion | None) -> tuple[Suspicion, ...]:
     """Return the suspicions, strongest first, each cause once (with its strongest evidence); None is passed over.

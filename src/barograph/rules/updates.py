@@ -20,7 +20,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import LayerTable, Table, learning_rate, stated_loss, table_of
 from barograph.rules.packing import packed, unpacked
-from barograph.rules.suspects import about, ranked, remember_facts
+from barograph.rules.suspects import FAR_LOSS, about, ranked, remember_facts
 from barograph.rules.words import lower_rate, number, raise_rate, sentence
 from barograph.runs.view import StepView
 
@@ -265,16 +265,12 @@ def _squares_of(updates: LayerTable, weights: LayerTable) -> NDArray[np.float64]
     return np.array([at.get(path, 0.0) for path in updates.paths])
 
 
-_FAR_LOSS = 20.0
-"""No loss over classes begins there in a model that was initialised well: ln C is 20 for half a billion of them."""
-
-
 def _too_large(large: dict[str, Any], factor: float, memory: Memory) -> tuple[Suspicion, ...]:
     momentum = max(about(memory.get("facts", {}), Fact.MOMENTUM).values(), default=0.0)
     rate = "" if large["rate"] is None else f" at a learning rate of {number(large['rate'])}"
     why = f"a step of {number(large['ratio'])} times the weights' norm{rate}"
     first = large["step"] < _FIRST_STEPS
-    began = large["loss"] if first and large["loss"] is not None and large["loss"] > _FAR_LOSS else None
+    began = large["loss"] if first and large["loss"] is not None and large["loss"] > FAR_LOSS else None
     return ranked(
         Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6 if began is None else 0.3, why,
                   f"{sentence(lower_rate(large['rate'], factor))}."),
