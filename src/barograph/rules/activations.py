@@ -25,10 +25,10 @@ from barograph.rules.words import lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
 
 _AT = {name: index for index, name in enumerate(UNIT_FIELDS)}
-_EVERY = Schedule(every=20, steps=frozenset({9}), modes=frozenset({Mode.TRAIN}))
+_EVERY = Schedule(every=20, modes=frozenset({Mode.TRAIN}))
 _APART_STEPS = 10
 """Steps between two judgements of one layer."""
-_FIRST_STEP, _SETTLED_STEP = 9, 20
+_FIRST_STEP, _SETTLED_STEP = 10, 20
 """Deep networks begin with units that are all on or all off, and come alive within a few steps: nothing is judged
 before the first, and before the second only a layer that is dead as a whole counts."""
 _LEAST_UNITS = 4
