@@ -51,8 +51,8 @@ def demo(arguments: Sequence[str]) -> int:
 
 
 def test(arguments: Sequence[str]) -> int:
-    """run every test"""
-    return setup() or _python("-m", "pytest", *arguments)
+    """run every test, two at a time; further arguments go to pytest (-n 0: one at a time)"""
+    return setup() or _python("-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments)
 
 
 def check(_: Sequence[str]) -> int:

@@ -223,7 +223,7 @@ def names_of_configuration() -> Iterator[tuple[str, str]]:
     yield from (("Presets", name) for name in PRESETS)
     yield from (("Collections", name) for name in (*Kind, *Mode))
     yield from (("Collections", f'"{item.name.lower()}"') for item in Histogram)
-    yield from (("Environment variables", name) for name in environment_variables())
+    yield from (("Environment variables", name) for name in sorted(environment_variables()))
 
 
 def environment_variables() -> set[str]:

@@ -296,7 +296,7 @@ def test_a_command_that_cannot_be_run_is_refused_and_leaves_nothing(
     (["--on-finding", "stpo"], "", 'on_finding is "stpo". Did you mean "stop"?'),
     (["--config", "none.toml"], "", "There is no settings file at none.toml."),
     ([], "budgte = 0.1", '"budgte" is no setting. Did you mean "budget"?'),
-    ([], "flush_secs = 'soon'", "flush_secs is 'soon'; it must be a number."),
+    ([], "flush_secs = 'soon'", 'flush_secs is "soon"; it must be a time'),
     ([], "[collections.few]\nevery = 5", "collections.few does not say which kinds it records"),
     ([], "[collections.few]\nkinds = ['weight']\nevery = -1", "every is -1"),
     ([], "[rule_settings.N101]\nonly_nans = true", "only_nan"),

@@ -1,0 +1,56 @@
+"""Records a run, or measures how fast one is judged by every rule, in this process and on one thread."""
+
+from __future__ import annotations
+
+import time
+
+from barograph.errors import BarographError
+from barograph.model.settings import Settings
+from barograph.rules.registry import rules_from_settings
+from barograph.runs.view import StepView
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+from barograph.watch.loop import Watcher
+from barograph.watch.panel import one_panel
+from barograph.model.clock import SystemClock
+from benchmarks.processes import Request, Result, answer_request
+from benchmarks.recording import Repeater, record_training, summaries_in, views_of
+
+
+def measure(request: Result) -> Request:
+    """Do what the request's `verb` says with the runs at `recorded` and `url`."""
+    if request["verb"] == "record":
+        record_training(request["recorded"], request["steps"])
+        return {}
+    store = store_from_url(request["url"])
+    if request["verb"] == "repeat":
+        with Repeater(request["url"], store_from_url(request["recorded"])) as repeater:
+            return {"summaries": repeater.write(request["steps"])}
+    return {"watched": _watched(store), "judged": _judged(views_of(store))}
+
+
+def _watched(store: Store) -> Request:
+    """Return what it takes to read the run and judge it, as `barograph watch --fresh --once` does."""
+    watcher = Watcher(store, rules_from_settings(Settings()), record=False, patient=False)
+    wall, processor = time.perf_counter(), time.process_time()
+    while watcher.poll().more:
+        pass
+    return _taken(wall, processor) | {"findings": [item.code for item in watcher.findings],
+                                      "problems": list(watcher.problems), "rules": len(watcher.rules)}
+
+
+def _judged(views: list[StepView]) -> Request:
+    """Return what it takes to judge what was read already."""
+    (panel,) = one_panel(rules_from_settings(Settings()), SystemClock())
+    wall, processor = time.perf_counter(), time.process_time()
+    panel.begin(views)
+    panel.finish()
+    return _taken(wall, processor) | {"summaries": sum(map(summaries_in, views))}
+
+
+def _taken(wall: float, processor: float) -> Result:
+    return {"wall_secs": time.perf_counter() - wall, "cpu_secs": time.process_time() - processor}
+
+
+if __name__ == "__main__":
+    answer_request(measure)

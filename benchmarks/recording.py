@@ -1,0 +1,119 @@
+"""A training with about a thousand keys, recorded whole: what the benches of rules look at."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Self
+
+import torch
+
+import barograph
+from barograph.model.clock import SystemClock
+from barograph.model.manifest import EndState, Heartbeat, Manifest
+from barograph.model.records import StepRecords
+from barograph.model.settings import Settings
+from barograph.model.step import Mode
+from barograph.runs.claim import claim_run, claim_worker
+from barograph.runs.feed import Feed
+from barograph.runs.view import StepView
+from barograph.runs.writer import RunWriter
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+from benchmarks.models import GPT
+
+VOCABULARY, CONTEXT, WIDTH, BLOCKS, HEADS, BATCH = 64, 16, 32, 13, 4, 8
+"""Thirteen narrow blocks: every step has about a thousand tensors, and is quickly made."""
+
+STEP_SECS = 0.05
+"""Time between two steps that are repeated."""
+
+
+def record_training(url: str, steps: int) -> None:
+    """Train a small decoder and record what the default settings record, at every step, with no budget.
+
+    Args:
+        url: Where the run goes.
+        steps: Of the training. The tokens are a walk in which each is told by the one before, with noise, so that
+            the loss falls as it does in trainings that are well.
+    """
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model = GPT(VOCABULARY, CONTEXT, WIDTH, BLOCKS, HEADS)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    loss_fn = torch.nn.CrossEntropyLoss()
+    with barograph.attach(model, optimizer, to=url, budget=None, watch=False):
+        for _ in range(steps):
+            tokens = _walks()
+            optimizer.zero_grad()
+            loss_fn(model(tokens[:, :-1]), tokens[:, 1:].flatten()).backward()
+            optimizer.step()
+
+
+def views_of(store: Store) -> list[StepView]:
+    """Return all steps of a run that has ended."""
+    feed = Feed(store, patient=False)
+    views: list[StepView] = []
+    while True:
+        result = feed.poll()
+        views += result.views
+        if not result.more:
+            return views
+
+
+class Repeater:
+    """Writes a run of any length: the same recorded steps again and again, with step numbers that go on.
+
+    Args:
+        url: Where the new run goes.
+        recorded: Store of the run whose steps of training are repeated, all but those of the first half, in which
+            what a training does only at its start is recorded.
+        keep_last: Steps that are kept; None: all.
+    """
+
+    def __init__(self, url: str, recorded: Store, *, keep_last: int | None = None) -> None:
+        views = [view for view in views_of(recorded) if view.step.mode is Mode.TRAIN and summaries_in(view)]
+        self._templates = [_records_of(view) for view in views[len(views) // 2:]]
+        self._store, clock = store_from_url(url), SystemClock()
+        self._begun = clock.unix()
+        self._written = 0
+        attempt = claim_run(self._store, Manifest("repeated", "repeated", self._begun), clock=clock).attempt
+        worker = claim_worker(self._store, attempt=attempt, clock=clock)
+        settings = Settings(keep_last=keep_last, close_timeout_secs=600.0)
+        self._writer = RunWriter(self._store, worker, settings=settings, status=lambda: Heartbeat(0, 0.0))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        closing = self._writer.close(EndState.FINISHED)
+        if not closing.complete:
+            raise OSError(f"{closing.lost_steps} steps were not written: {closing.problems}")
+
+    def write(self, steps: int) -> int:
+        """Write so many more steps; return how many summaries they hold. Waits where the queue is full."""
+        summaries = 0
+        for number in range(self._written, self._written + steps):
+            template = self._templates[number % len(self._templates)]
+            step = replace(template.step, tick=number, number=number, time_unix=self._begun + number * STEP_SECS)
+            while not self._writer.put(replace(template, step=step)):
+                time.sleep(0.01)
+            summaries += len(template.subjects)
+        self._written += steps
+        return summaries
+
+
+def summaries_in(view: StepView) -> int:
+    """Return how many summaries were recorded in a step: one a tensor and worker."""
+    return sum(len(rows.moments) for rows in view.rows.values())
+
+
+def _records_of(view: StepView) -> StepRecords:
+    (rows,) = view.rows.values()
+    return StepRecords(view.step, rows.table.subjects, rows.moments, rows.histograms(), rows.units, rows.scalars)
+
+
+def _walks() -> torch.Tensor:
+    """Return token sequences, shape (BATCH, CONTEXT + 1)."""
+    starts, noise = torch.randint(0, VOCABULARY, (BATCH, 1)), torch.randint(0, 2, (BATCH, CONTEXT + 1))
+    return (starts + torch.cumsum(3 * torch.ones_like(noise) + noise, dim=1)) % VOCABULARY
