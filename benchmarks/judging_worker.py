@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from barograph.errors import BarographError
+from barograph.model.clock import SystemClock
 from barograph.model.settings import Settings
 from barograph.rules.registry import rules_from_settings
 from barograph.runs.view import StepView
@@ -12,7 +12,6 @@ from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 from barograph.watch.loop import Watcher
 from barograph.watch.panel import one_panel
-from barograph.model.clock import SystemClock
 from benchmarks.processes import Request, Result, answer_request
 from benchmarks.recording import Repeater, record_training, summaries_in, views_of
 
