@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import finding, kernel_report, logs, notice, reading, start, steps, weights
+from benchmarks import finding, judging, kernel_report, logs, notice, reading, start, steps, weights
 from benchmarks.environments import OWN, EnvironmentUnavailable, prepare
 from benchmarks.models import MEASURED, WORKLOADS
 from benchmarks.processes import WorkerFailed
@@ -78,6 +78,22 @@ def measure_notice(choice: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
+def measure_judge(choice: argparse.Namespace) -> dict[str, Any]:
+    """How fast every rule together judges what was recorded."""
+    heading("Every rule over recorded data")
+    report = judging.measure_judging(judging.QUICK if choice.quick else judging.Effort())
+    judging.print_judging(report)
+    return report
+
+
+def measure_follow(choice: argparse.Namespace) -> dict[str, Any]:
+    """What a watcher needs that follows a run for long."""
+    heading("A watcher that follows a long run")
+    report = judging.measure_following(judging.QUICK if choice.quick else judging.Effort())
+    judging.print_following(report)
+    return report
+
+
 def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
     """What is added to the start of a script."""
     heading("The start of a script")
@@ -101,6 +117,8 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "read": measure_read,
     "finding": measure_finding,
     "notice": measure_notice,
+    "judge": measure_judge,
+    "follow": measure_follow,
     "start": measure_start,
     "weights": measure_weights,
 }

@@ -23,7 +23,7 @@ def measure(request: Result) -> Request:
         return {}
     store = store_from_url(request["url"])
     if request["verb"] == "repeat":
-        with Repeater(request["url"], store_from_url(request["recorded"])) as repeater:
+        with Repeater(request["url"], store_from_url(request["recorded"]), towers=request["towers"]) as repeater:
             return {"summaries": repeater.write(request["steps"])}
     return {"watched": _watched(store), "judged": _judged(views_of(store))}
 

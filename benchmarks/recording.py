@@ -6,12 +6,14 @@ import time
 from dataclasses import replace
 from typing import Self
 
+import numpy as np
 import torch
 
 import barograph
 from barograph.model.clock import SystemClock
+from barograph.model.key import Key
 from barograph.model.manifest import EndState, Heartbeat, Manifest
-from barograph.model.records import StepRecords
+from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
 from barograph.runs.claim import claim_run, claim_worker
@@ -68,12 +70,14 @@ class Repeater:
         url: Where the new run goes.
         recorded: Store of the run whose steps of training are repeated, all but those of the first half, in which
             what a training does only at its start is recorded.
+        towers: How often every tensor stands in a step, under as many names: a model as many times as large.
         keep_last: Steps that are kept; None: all.
     """
 
-    def __init__(self, url: str, recorded: Store, *, keep_last: int | None = None) -> None:
+    def __init__(self, url: str, recorded: Store, *, towers: int = 1, keep_last: int | None = None) -> None:
         views = [view for view in views_of(recorded) if view.step.mode is Mode.TRAIN and summaries_in(view)]
-        self._templates = [_records_of(view) for view in views[len(views) // 2:]]
+        tables: dict[int, tuple[Subject, ...]] = {}
+        self._templates = [_records_of(view, towers, tables) for view in views[len(views) // 2:]]
         self._store, clock = store_from_url(url), SystemClock()
         self._begun = clock.unix()
         self._written = 0
@@ -108,9 +112,20 @@ def summaries_in(view: StepView) -> int:
     return sum(len(rows.moments) for rows in view.rows.values())
 
 
-def _records_of(view: StepView) -> StepRecords:
+def _records_of(view: StepView, towers: int, tables: dict[int, tuple[Subject, ...]]) -> StepRecords:
+    """Return the records of a step; `tables` remembers the subjects of each plan, which its steps must share."""
     (rows,) = view.rows.values()
-    return StepRecords(view.step, rows.table.subjects, rows.moments, rows.histograms(), rows.units, rows.scalars)
+    subjects, histograms = rows.table.subjects, rows.histograms()
+    if id(rows.table) not in tables:
+        tables[id(rows.table)] = tuple(
+            replace(subject, key=Key(subject.key.kind, f"tower{number}.{subject.key.path}"))
+            for number in range(towers) for subject in subjects
+        )
+    units = {row + number * len(subjects): item for row, item in rows.units.items() for number in range(towers)}
+    return StepRecords(
+        view.step, tables[id(rows.table)], np.concatenate([rows.moments] * towers),
+        None if histograms is None else np.concatenate([histograms] * towers), units, rows.scalars,
+    )
 
 
 def _walks() -> torch.Tensor:

@@ -7,6 +7,7 @@ recorded in the steps in which it was looked for, also where it is 0: that is ho
 
 from __future__ import annotations
 
+import functools
 from enum import StrEnum
 
 from barograph.model.key import Key, Kind
@@ -112,7 +113,10 @@ class Fact(StrEnum):
     LOADER_WORKERS = "loader_workers"
     """Processes that the loader runs."""
 
+    __hash__ = str.__hash__  # as of `Kind`
 
+
+@functools.lru_cache(maxsize=4096)
 def fact(name: Fact, about: str | int = "") -> Key:
     """Return the key of a fact.
 

@@ -55,6 +55,9 @@ class Kind(StrEnum):
     TREE = "tree"
     """A property of the trees grown in one round: "depth", "leaves"."""
 
+    # As the text that it equals; Enum's own is made in Python, and every look into a table of keys would wait for it.
+    __hash__ = str.__hash__
+
 
 def kind_from_name(name: str) -> Kind:
     """Return the kind of that name.

@@ -13,6 +13,8 @@ class Mode(StrEnum):
     EVAL = "eval"
     PREDICT = "predict"
 
+    __hash__ = str.__hash__  # as of `Kind`
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Step:

@@ -11,7 +11,7 @@ from typing import Any
 
 from barograph.model.key import Key, Kind
 from barograph.rules.clues import counts_of
-from barograph.rules.columns import TOTAL_LOSS
+from barograph.rules.columns import TOTAL_LOSS, once_a_view
 from barograph.runs.view import StepView
 
 CLASS_LOSSES = frozenset(
@@ -33,6 +33,7 @@ _MOVED = 1.5
 _MOST_MICRO_BATCHES = 16
 
 
+@once_a_view
 def plain_loss(view: StepView) -> tuple[Key, float] | None:
     """Return the loss function's value of a step, where that alone is what is minimised; else None.
 
@@ -102,7 +103,7 @@ def baseline_of(loss: str, memory: Mapping[str, Any]) -> float | None:
         total = sum(counts.values())
         if total < _LEAST_LABELS or len(counts) < 2:
             return None
-        return -sum(count / total * math.log(count / total) for count in counts.values())
+        return math.log(total) - sum([count * math.log(count) for count in counts.values()]) / total
     if loss == "mse_loss":
         count, total, squares = memory.get("targets", {}).get(loss, {}).get("sums", (0.0, 0.0, 0.0))
         if count < _LEAST_TARGETS:

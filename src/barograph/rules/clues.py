@@ -14,7 +14,7 @@ from typing import Any
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact, fact
 from barograph.model.key import Kind
-from barograph.rules.columns import learning_rate, table_of
+from barograph.rules.columns import learning_rate, once_a_view, table_of
 from barograph.rules.words import number, raise_rate, sentence
 from barograph.runs.view import StepView
 
@@ -53,6 +53,7 @@ def facts_about(view: StepView, name: Fact) -> dict[str, float]:
     return found
 
 
+@once_a_view
 def counts_of(view: StepView) -> dict[str, dict[int, float]]:
     """Return how often each class was the truth in this step, for each loss.
 
@@ -69,6 +70,7 @@ def counts_of(view: StepView) -> dict[str, dict[int, float]]:
     return found
 
 
+@once_a_view
 def confusions_of(view: StepView) -> dict[str, dict[tuple[int, int], float]]:
     """Return how often a class was the truth and another the answer in this step, for each loss.
 
@@ -134,16 +136,23 @@ def note_pace(view: StepView, memory: dict[str, Any]) -> None:
         memory["frozen"] = frozen / parameters
     if Kind.UPDATE not in view.kinds or Kind.WEIGHT not in view.kinds or view.step.skipped:
         return
+    ratio = _update_ratio(view)
+    if math.isfinite(ratio):
+        ratios: list[float] = memory.setdefault("ratios", [])
+        ratios.append(ratio)
+        del ratios[:-_MOST_RATIOS]
+
+
+@once_a_view
+def _update_ratio(view: StepView) -> float:
+    """Return the norm of the step beside that of the weights that it changed; NaN where there is none."""
     updates, weights = table_of(view, Kind.UPDATE), table_of(view, Kind.WEIGHT)
-    changed = frozenset(updates.paths)
     squares = weights.column("sum_sq")
     if weights.paths != updates.paths:
+        changed = frozenset(updates.paths)
         squares = squares[[path in changed for path in weights.paths]]
     norm, step = math.sqrt(float(squares.sum())), math.sqrt(float(updates.column("sum_sq").sum()))
-    if norm > 0 and math.isfinite(step):
-        ratios: list[float] = memory.setdefault("ratios", [])
-        ratios.append(step / norm)
-        del ratios[:-_MOST_RATIOS]
+    return step / norm if norm > 0 and math.isfinite(step) else math.nan
 
 
 def pace_suspicions(memory: Mapping[str, Any]) -> list[Suspicion]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -232,23 +233,40 @@ def _grouping(subjects: tuple[Subject, ...]) -> _Grouping:
             None if in_order else order, starts)
 
 
+def once_a_view(make: Callable[[StepView], Made]) -> Callable[[StepView], Made]:
+    """Remember what was made of the view that was looked at last: every rule looks at the same one.
+
+    What it returns is shared, and not to be written to.
+    """
+    held: tuple[StepView | None, Made | None] = (None, None)
+
+    @functools.wraps(make)
+    def remembered(view: StepView) -> Made:
+        nonlocal held
+        # One tuple, put in place at once: another thread sees what belongs to its own view, or makes it.
+        seen, made = held
+        if seen is not view:
+            held = (view, made := make(view))
+        return typing.cast(Made, made)
+
+    return remembered
+
+
+@once_a_view
+def _tables(_: StepView) -> dict[Kind, Table]:
+    return {}
+
+
 def table_of(view: StepView, kind: Kind) -> Table:
     """Return the tensors of that kind with at least one element seen in this step.
 
     Plain numbers of the kind (losses, say) are tensors of one element.
     """
-    global _held
-    held = _held
-    if held is None or held[0] is not view:
-        # One tuple, put in place at once: another thread sees its own view's tables or none.
-        held = _held = (view, {})
-    if kind not in held[1]:
-        held[1][kind] = _table_of(view, kind)
-    return held[1][kind]
-
-
-_held: tuple[StepView, dict[Kind, Table]] | None = None
-"""The tables of the view that was looked at last: every rule looks at the same one."""
+    tables = _tables(view)
+    found = tables.get(kind)
+    if found is None:
+        found = tables[kind] = _table_of(view, kind)
+    return found
 
 
 def _table_of(view: StepView, kind: Kind) -> Table:
@@ -279,12 +297,14 @@ def _moments_of_number(value: float) -> tuple[float, ...]:
 _WITH_NUMBERS = frozenset({Kind.LOSS, Kind.SCALAR, Kind.LEARNING_RATE})
 
 
+@once_a_view
 def learning_rate(view: StepView) -> float | None:
     """Return the greatest learning rate of the step's parameter groups; None where none was recorded."""
     rates = view.scalars(Kind.LEARNING_RATE)
     return max(rates.values()) if rates else None
 
 
+@once_a_view
 def stated_loss(view: StepView) -> tuple[Key, float] | None:
     """Return the loss of the step that stands for all: what `backward` started from, or the only one there is.
 

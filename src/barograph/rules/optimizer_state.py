@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -177,13 +178,23 @@ def _parts(subjects: tuple[Subject, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def _named(subjects: tuple[Subject, ...], wanted: tuple[str, ...]) -> NDArray[np.bool_]:
-    return np.array([name in wanted for _, name in _parts(subjects)], bool)
+    return _namer(wanted)(subjects)
+
+
+@functools.cache
+def _namer(wanted: tuple[str, ...]) -> Callable[[tuple[Subject, ...]], NDArray[np.bool_]]:
+    return once(lambda subjects: np.array([name in wanted for _, name in _parts(subjects)], bool))
 
 
 def _rows_of(states: Table, gradients: Table) -> NDArray[np.intp]:
-    """Return the row of each state's gradient; -1 where it has none that is finite."""
-    at = {path: row for row, path in enumerate(gradients.paths)}
-    return np.array([at.get(head, -1) for head, _ in _parts(states.subjects)], np.intp)
+    """Return the row of each state's gradient; -1 where it has none."""
+    return _finder(gradients.subjects)(states.subjects)
+
+
+@once
+def _finder(gradients: tuple[Subject, ...]) -> Callable[[tuple[Subject, ...]], NDArray[np.intp]]:
+    at = {subject.key.path: row for row, subject in enumerate(gradients)}
+    return once(lambda states: np.array([at.get(head, -1) for head, _ in _parts(states)], np.intp))
 
 
 def _share(states: Table, rows: NDArray[np.bool_], column: str, pushed: NDArray[np.float64]) -> float | None:

@@ -274,6 +274,8 @@ _FACTS = (Fact.OUTSIDE_OPTIMIZER, Fact.FOREIGN, Fact.UNREACHED, Fact.WITHOUT_GRA
 
 def _without_idle_biases(weights: Table, rows: list[int]) -> list[int]:
     """Return the rows without biases whose layer learns: what follows may cancel them, as a distance or a norm does."""
+    if not rows:
+        return rows
     still = {layer_path(weights.paths[row]) for row in rows if not weights.paths[row].endswith("bias")}
     layers = {layer_path(path) for path in weights.paths if not path.endswith("bias")}
     return [row for row in rows if not weights.paths[row].endswith("bias")

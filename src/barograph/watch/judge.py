@@ -9,7 +9,8 @@ from typing import Any
 from barograph.errors import BadRule
 from barograph.model.clock import Clock
 from barograph.model.finding import Finding, NotEvaluated, Symptom
-from barograph.model.key import Kind
+from barograph.model.key import Key, Kind
+from barograph.model.records import Subject
 from barograph.model.selection import Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged
@@ -42,7 +43,8 @@ class Judge:
         self._memories: dict[str, Memory] = {}
         self._tracks = Tracks(rule)
         self._kinds_seen: frozenset[Kind] = frozenset()
-        self._met = [False] * len(self._needs)
+        self._watched = [_Need(need) for need in self._needs]
+        self._all_met = False
         self._calls = 0
         self._judged = 0
         self._unjudged_reason = ""
@@ -50,9 +52,10 @@ class Judge:
 
     def take(self, view: StepView) -> tuple[list[Finding], list[str]]:
         """Return the findings that opened or closed in this step, and problems with the rule, once each."""
-        if self.broken or not self._kinds & view.kinds:
+        if self.broken or self._kinds.isdisjoint(view.kinds):
             return [], []
-        self._note_needs(view)
+        if not (self._all_met and self._kinds_seen >= self._kinds):
+            self._note_needs(view)
         memory = self._memories.setdefault(f"{view.group}|{view.step.optimizer}", {})
         before = self._clock.monotonic()
         try:
@@ -67,9 +70,7 @@ class Judge:
             return [], [self._broken_text()]
         problems = self._slowness(self._clock.monotonic() - before, view)
         if unjudged:
-            # What it says of a step that is none of its business explains nothing.
-            if not self._unjudged_reason or any(meets(view, need) for need in self._needs):
-                self._unjudged_reason = unjudged[-1].reason
+            self._explain(unjudged[-1].reason, view)
         else:
             self._judged += 1
         return self._tracks.take(view, symptoms, judged=not unjudged), problems
@@ -90,7 +91,7 @@ class Judge:
         needs = self.rule.needs
         if all(need.kinds == {Kind.VITAL} for need in needs) and not self.broken:
             return None  # the watcher looks for these itself, and tells of them only where there is something to tell
-        unmet = [need for need, met in zip(needs, self._met, strict=True) if not met]
+        unmet = [item.need for item in self._watched if not item.met]
         if self.broken:
             return self._unfed(f"The rule failed{self.broken}", "Report it to whoever wrote the rule.")
         if unmet and not self._judged and all(need.layers and need.kinds & self._kinds_seen for need in unmet):
@@ -119,7 +120,8 @@ class Judge:
         """Return its state as plain JSON data; `check` it first."""
         return {
             "rule": identity(self.rule), "memories": self._memories, "tracks": self._tracks.to_json(),
-            "kinds_seen": sorted(self._kinds_seen), "met": self._met, "calls": self._calls, "judged": self._judged,
+            "kinds_seen": sorted(self._kinds_seen), "met": [need.met for need in self._watched],
+            "calls": self._calls, "judged": self._judged,
             "unjudged_reason": self._unjudged_reason, "broken": self.broken, "slow": self._slow,
         }
 
@@ -128,13 +130,24 @@ class Judge:
         self._memories = {name: dict(memory) for name, memory in data["memories"].items()}
         self._tracks.load(data["tracks"])
         self._kinds_seen = frozenset(Kind(kind) for kind in data["kinds_seen"])
-        self._met, self._calls, self._judged = list(data["met"]), data["calls"], data["judged"]
+        self._calls, self._judged = data["calls"], data["judged"]
+        for need, met in zip(self._watched, data["met"], strict=True):
+            need.met = met
         self._unjudged_reason, self.broken, self._slow = data["unjudged_reason"], data["broken"], data["slow"]
 
     def _note_needs(self, view: StepView) -> None:
         self._kinds_seen |= self._kinds & view.kinds
-        for index, need in enumerate(self._needs):
-            self._met[index] = self._met[index] or meets(view, need)
+        for need in self._watched:
+            need.look(view)
+        self._all_met = all(need.met for need in self._watched)
+
+    def _explain(self, reason: str, view: StepView) -> None:
+        """Remember why it could not judge, as long as it never could."""
+        if self._judged or reason == self._unjudged_reason:
+            return
+        # What it says of a step that is none of its business explains nothing.
+        if not self._unjudged_reason or any(meets(view, need) for need in self._needs):
+            self._unjudged_reason = reason
 
     def _slowness(self, secs: float, view: StepView) -> list[str]:
         if secs <= SLOW_SECS or self._slow:
@@ -148,6 +161,39 @@ class Judge:
 
     def _unfed(self, reason: str, feed: str) -> NotEvaluated:
         return NotEvaluated(self.rule.code, self.rule.name, reason, feed)
+
+
+class _Need:
+    """One thing that a rule needs, and whether it was met yet.
+
+    What did not meet it is not looked at again: nearly all steps record the same things.
+
+    Attributes:
+        need: Which.
+        met: Whether a step recorded anything of it.
+    """
+
+    def __init__(self, need: Selection) -> None:
+        self.need = need
+        self.met = False
+        self._subjects: dict[Kind, tuple[Subject, ...]] = {}
+        self._numbers: set[Key] = set()
+
+    def look(self, view: StepView) -> None:
+        """Take in what a step recorded."""
+        if self.met or view.step.mode not in self.need.schedule.modes:
+            return
+        if self.need.units:
+            self.met = meets(view, self.need)
+            return
+        for kind in self.need.kinds & view.kinds:
+            subjects = view.columns(kind, histograms=False).subjects
+            if subjects is not self._subjects.get(kind):
+                self._subjects[kind] = subjects
+                self.met = self.met or any(self.need.matches(subject.key, subject.layer) for subject in subjects)
+            for key in view.scalars(kind).keys() - self._numbers:
+                self._numbers.add(key)
+                self.met = self.met or self.need.matches(key)
 
 
 def identity(rule: Rule) -> dict[str, Any]:

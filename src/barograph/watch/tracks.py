@@ -87,6 +87,8 @@ class Tracks:
             symptoms: What the rule said of it.
             judged: Whether what it did not say counts as well.
         """
+        if not symptoms and not self._tracks:
+            return []
         events = []
         seen = set()
         for symptom in symptoms:

@@ -1,0 +1,108 @@
+"""How many summaries a second every rule together judges, and what following a long run costs a watcher."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.interleave import interval_of
+from benchmarks.processes import run_worker
+from benchmarks.tables import Table, note, progress, span_text
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured.
+
+    Attributes:
+        rounds: Processes that judge each run.
+        recorded: Steps of the training that is recorded.
+        judged: (towers, steps) of each run that is judged: a model with that many times a thousand tensors.
+        followed: Steps of the run that a watcher follows.
+        block: Steps that are written at a time while it follows, and over which its cost is told.
+    """
+
+    rounds: int = 5
+    recorded: int = 200
+    judged: tuple[tuple[int, int], ...] = ((1, 2000), (3, 1000), (10, 400))
+    followed: int = 100_000
+    block: int = 1000
+
+
+QUICK = Effort(rounds=2, recorded=60, judged=((1, 500), (10, 100)), followed=10_000)
+
+
+def measure_judging(effort: Effort) -> dict[str, Any]:
+    """Return what reading and judging runs of several sizes takes, each in fresh processes."""
+    with tempfile.TemporaryDirectory(prefix="barograph-bench-") as directory:
+        recorded = _recorded(directory, effort)
+        runs = []
+        for towers, steps in effort.judged:
+            url = str(Path(directory, f"run{towers}"))
+            progress(f"judge: writing {steps} steps of {towers} × 1,000 keys")
+            run_worker("judging_worker", {
+                "verb": "repeat", "recorded": recorded, "url": url, "towers": towers, "steps": steps,
+            })  # fmt: skip
+            rounds = []
+            for number in range(effort.rounds):
+                progress(f"judge, round {number + 1} of {effort.rounds}")
+                rounds.append(run_worker("judging_worker", {"verb": "judge", "url": url}))
+            runs.append({"towers": towers, "steps": steps, "rounds": rounds})
+        return {"runs": runs}
+
+
+def print_judging(report: Mapping[str, Any]) -> None:
+    """Print the table."""
+    table = Table("keys a step", "judged from memory", "read and judged", "judged, a step")
+    for run in report["runs"]:
+        rates = {name: interval_of([item["judged"]["summaries"] / item[name]["cpu_secs"] for item in run["rounds"]])
+                 for name in ("judged", "watched")}
+        each = interval_of([item["judged"]["cpu_secs"] / run["steps"] for item in run["rounds"]])
+        keys = run["rounds"][0]["judged"]["summaries"] / run["steps"]
+        table.add(f"{keys:,.0f}", *(f"{span_text(rates[name], 'M/s', scale=1e-6, digits=2)}" for name in
+                                    ("judged", "watched")), span_text(each, "ms", scale=1e3, digits=2))
+    table.print()
+    first = report["runs"][0]["rounds"][0]["watched"]
+    note(f"summaries (one a tensor and step) a second of processor time, one thread, {first['rules']} rules; every step "
+         f"recorded whole. Found: {', '.join(first['findings']) or 'nothing'}")
+
+
+def measure_following(effort: Effort) -> dict[str, Any]:
+    """Return the memory and the cost of a watcher, block by block, while it follows a run that grows."""
+    with tempfile.TemporaryDirectory(prefix="barograph-bench-") as directory:
+        recorded = _recorded(directory, effort)
+        progress(f"follow: {effort.followed:,} steps")
+        return run_worker("following_worker", {
+            "recorded": recorded, "steps": effort.followed, "block": effort.block,
+        }, timeout_secs=3600)  # fmt: skip
+
+
+def print_following(report: Mapping[str, Any]) -> None:
+    """Print the table."""
+    blocks = report["blocks"]
+    # The first block has what a watcher does once: it is not what a next step costs.
+    begin, end = ([block["cpu_secs"] / block["steps"] for block in part] for part in (blocks[1:11], blocks[-10:]))
+    first, last = interval_of(begin), interval_of(end)
+    table = Table("after steps", "a step costs the watcher", "its memory")
+    table.add(f"{blocks[10]['through']:,}", span_text(first, "ms", scale=1e3, digits=2), _megabytes(blocks[10]))
+    table.add(f"{blocks[-1]['through']:,}", span_text(last, "ms", scale=1e3, digits=2), _megabytes(blocks[-1]))
+    table.print()
+    ratio = last.median / first.median
+    note(f"the last ten blocks cost ×{ratio:.3f} of ten at the start; most memory at any time "
+         f"{report['peak_bytes'] / 1e6:,.0f} MB; {report['keys']:,.0f} keys a step, each step recorded whole, of which "
+         f"the run keeps the last {report['keep_last']:,}. Found: {', '.join(report['findings']) or 'nothing'}")
+
+
+def _megabytes(block: Mapping[str, Any]) -> str:
+    return f"{block['resident_bytes'] / 1e6:,.0f} MB"
+
+
+def _recorded(directory: str, effort: Effort) -> str:
+    """Return the place of a recorded training."""
+    url = str(Path(directory, "recorded"))
+    progress(f"recording a training of {effort.recorded} steps")
+    run_worker("judging_worker", {"verb": "record", "recorded": url, "steps": effort.recorded})
+    return url
