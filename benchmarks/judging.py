@@ -27,7 +27,7 @@ class Effort:
 
     rounds: int = 5
     recorded: int = 200
-    judged: tuple[tuple[int, int], ...] = ((1, 2000), (3, 1000), (10, 400))
+    judged: tuple[tuple[int, int], ...] = ((1, 2000), (3, 1000), (10, 500))
     followed: int = 100_000
     block: int = 1000
 
@@ -62,12 +62,12 @@ def print_judging(report: Mapping[str, Any]) -> None:
                  for name in ("judged", "watched")}
         each = interval_of([item["judged"]["cpu_secs"] / run["steps"] for item in run["rounds"]])
         keys = run["rounds"][0]["judged"]["summaries"] / run["steps"]
-        table.add(f"{keys:,.0f}", *(f"{span_text(rates[name], 'M/s', scale=1e-6, digits=2)}" for name in
-                                    ("judged", "watched")), span_text(each, "ms", scale=1e3, digits=2))
+        shown = [span_text(rates[name], "M/s", scale=1e-6, digits=2) for name in ("judged", "watched")]
+        table.add(f"{keys:,.0f}", *shown, span_text(each, "ms", scale=1e3, digits=2))
     table.print()
     first = report["runs"][0]["rounds"][0]["watched"]
-    note(f"summaries (one a tensor and step) a second of processor time, one thread, {first['rules']} rules; every step "
-         f"recorded whole. Found: {', '.join(first['findings']) or 'nothing'}")
+    note(f"summaries (one a tensor and step) a second of processor time, one thread, {first['rules']} rules; every "
+         f"step recorded whole. Found: {', '.join(first['findings']) or 'nothing'}")
 
 
 def measure_following(effort: Effort) -> dict[str, Any]:
