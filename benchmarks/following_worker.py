@@ -13,6 +13,7 @@ from barograph.model.settings import Settings
 from barograph.rules.registry import rules_from_settings
 from barograph.store.urls import store_from_url
 from barograph.watch.loop import Watcher
+from barograph.watch.memory import give_memory_back
 from benchmarks.processes import Request, Result, answer_request
 
 KEEP_LAST = 2000
@@ -25,6 +26,7 @@ def measure(request: Result) -> Request:
     here, there = multiprocessing.Pipe()
     writer = multiprocessing.get_context("spawn").Process(target=_write, args=(there, request["recorded"], url))
     writer.start()
+    give_memory_back()
     keys = here.recv()
     watcher = Watcher(store_from_url(url), rules_from_settings(Settings()))
     blocks: list[dict[str, Any]] = []

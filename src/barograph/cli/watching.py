@@ -38,6 +38,7 @@ from barograph.watch.addressing import post_of
 from barograph.watch.figures import count
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.loop import Watcher
+from barograph.watch.memory import give_memory_back
 from barograph.watch.notices import Event, Notice, Notifier
 from barograph.watch.seats import seats
 from barograph.watch.summary import summary_of
@@ -163,6 +164,7 @@ def watcher_for(run: Run, settings: Settings, options: Options, notifiers: Itera
     Raises:
         UnknownName, SettingsError, BadRule: A rule or a parameter is wrong.
     """
+    give_memory_back()
     told = list(notifiers)
     if settings.findings_to:
         told.append(FileNotifier(Path(whole_path(settings.findings_to)), run.url))

@@ -166,7 +166,7 @@ class _Rows:
         self._time = table["time"].cast(pa.int64()).to_numpy()[order]
         subjects, codes = _subjects(table)
         self._subjects, self._subject = subjects, codes[order]
-        self._moments = _moments(table)[order]
+        self._moments = _moments(table, order)
         self._seen = self._moments[:, _COUNT] > 0
         self._value = table["value"].fill_null(0.0).to_numpy()[order]
         self._has_value = table["value"].is_valid().to_numpy()[order]
@@ -271,11 +271,12 @@ def _subjects(table: pa.Table) -> tuple[list[Subject], NDArray[np.intp]]:
     return subjects, codes
 
 
-def _moments(table: pa.Table) -> NDArray[np.float64]:
+def _moments(table: pa.Table, order: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the moments of all rows in that order, shape (rows, 10)."""
     moments = np.zeros((table.num_rows, len(MOMENT_FIELDS)))
     for index, name in enumerate(MOMENT_FIELDS):
         if table[name].null_count < table.num_rows:
-            moments[:, index] = table[name].fill_null(0).to_numpy()
+            moments[:, index] = table[name].fill_null(0).to_numpy()[order]
     return moments
 
 

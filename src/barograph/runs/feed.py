@@ -29,7 +29,8 @@ from barograph.runs.vitals import DEAD_SECS, Vitals
 from barograph.store.base import Store
 
 BATCH_BYTES = 32 * 2**20
-"""Records read at one poll; the rest follows at the next, so that a long run does not fill the memory."""
+"""Records read at one poll, as large as they are in memory; the rest follows at the next, so that a long run does not
+fill it."""
 
 GAP_SECS = 3.0
 """A chunk that seems to be missing is looked for as long: listings of some stores lag behind a little."""
@@ -174,11 +175,10 @@ class Feed:
             if self._may_be_there_yet(stream, file.first, found):
                 return room_bytes
             try:
-                stream.read(self._store, file)
+                room_bytes -= stream.read(self._store, file)
             except ObjectNotFound:
                 self._again = True  # made one with others meanwhile; the next survey sees the new file
                 return room_bytes
-            room_bytes -= found.size_bytes[str(file)]
         if stream.last_chunk is not None and stream.unread(found) is None and not stream.is_complete:
             if self._may_be_there_yet(stream, stream.last_chunk + 1, found):
                 return room_bytes

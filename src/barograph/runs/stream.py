@@ -110,8 +110,8 @@ class WorkerStream:
                 self._conflicts.add(text)
                 self.damage.append(text)
 
-    def read(self, store: Store, file: ChunkName) -> None:
-        """Read a file that `unread` returned.
+    def read(self, store: Store, file: ChunkName) -> int:
+        """Read a file that `unread` returned; return how many bytes of memory its records take.
 
         A chunk that is missing before it, or a damaged file, is noted in `damage` and passed over.
 
@@ -125,7 +125,7 @@ class WorkerStream:
         except DamagedChunk as error:
             self._damaged.add(str(file))
             self.damage.append(str(error))
-            return
+            return 0
         self._note_missing(file.first)
         chunk, index = -1, 0
         for event in events:
@@ -137,6 +137,7 @@ class WorkerStream:
                 kind = (event.step.mode, event.step.optimizer)
                 self._furthest[kind] = max(event.step.number, self._furthest.get(kind, -1))
         self._next = Position(file.last + 1)
+        return int(table.nbytes)
 
     def finish(self) -> None:
         """Note as missing what the worker published and nobody can read any more."""
