@@ -84,14 +84,15 @@ def print_following(report: Mapping[str, Any]) -> None:
     """Print the table."""
     blocks = report["blocks"]
     # The first block has what a watcher does once: it is not what a next step costs.
-    begin, end = ([block["cpu_secs"] / block["steps"] for block in part] for part in (blocks[1:11], blocks[-10:]))
-    first, last = interval_of(begin), interval_of(end)
+    tenth = max(1, len(blocks) // 10)
+    early, late = blocks[1 : 1 + tenth], blocks[-tenth:]
+    first, last = (interval_of([block["cpu_secs"] / block["steps"] for block in part]) for part in (early, late))
     table = Table("after steps", "a step costs the watcher", "its memory")
-    table.add(f"{blocks[10]['through']:,}", span_text(first, "ms", scale=1e3, digits=2), _megabytes(blocks[10]))
-    table.add(f"{blocks[-1]['through']:,}", span_text(last, "ms", scale=1e3, digits=2), _megabytes(blocks[-1]))
+    for part, interval in ((early, first), (late, last)):
+        table.add(f"{part[-1]['through']:,}", span_text(interval, "ms", scale=1e3, digits=2), _megabytes(part[-1]))
     table.print()
     ratio = last.median / first.median
-    note(f"the last ten blocks cost ×{ratio:.3f} of ten at the start; most memory at any time "
+    note(f"a step of the last tenth costs ×{ratio:.3f} of one of the first; most memory at any time "
          f"{report['peak_bytes'] / 1e6:,.0f} MB; {report['keys']:,.0f} keys a step, each step recorded whole, of which "
          f"the run keeps the last {report['keep_last']:,}. Found: {', '.join(report['findings']) or 'nothing'}")
 
