@@ -31,6 +31,7 @@ from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
 from barograph.rules.across_runs import SimilarAcrossRuns
 from barograph.rules.registry import installed_alone, rules_from_settings
+from barograph.runs.memory import give_memory_back
 from barograph.runs.reader import Run
 from barograph.runs.roster import Standing
 from barograph.watch.actions import actions_from_settings
@@ -38,7 +39,6 @@ from barograph.watch.addressing import post_of
 from barograph.watch.figures import count
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.loop import Watcher
-from barograph.watch.memory import give_memory_back
 from barograph.watch.notices import Event, Notice, Notifier
 from barograph.watch.seats import seats
 from barograph.watch.summary import summary_of
