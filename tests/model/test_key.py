@@ -43,3 +43,8 @@ def test_a_text_without_a_kind_is_refused():
 )
 def test_names_that_wrappers_add_are_dropped_and_no_others(path, expected):
     assert canonical_path(path) == expected
+
+
+def test_a_kind_is_found_by_its_text():
+    assert {Kind.WEIGHT: 1}["weight"] == 1
+    assert Kind.WEIGHT in {"weight"}

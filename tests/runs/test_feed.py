@@ -17,6 +17,7 @@ from barograph.model.manifest import Ending, EndState, Heartbeat
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode
 from barograph.runs.claim import begin_attempt
+from barograph.runs.events import read_table
 from barograph.runs.feed import Feed
 from barograph.runs.papers import ending_bytes
 from barograph.runs.view import StepView
@@ -595,6 +596,19 @@ def test_a_long_run_comes_in_parts(workshop: Any, make_records: MakeRecords, mon
     first = feed.poll()
     assert (numbers(first.views), first.more) == ([0], True)
     assert numbers(drain(feed)) == [1, 2, 3, 4]
+
+
+def test_what_fills_the_memory_counts_and_not_what_lies_on_the_disk(
+    workshop: Any, make_records: MakeRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = workshop.writer()
+    for tick in range(5):
+        workshop.publish(writer, make_records(tick))
+    chunk = workshop.store.inner.list("records")[0]
+    in_memory = read_table(workshop.store.inner.get(chunk.name), chunk.name).nbytes
+    assert in_memory != chunk.size_bytes
+    monkeypatch.setattr("barograph.runs.feed.BATCH_BYTES", in_memory + 1)
+    assert len(workshop.feed().poll().views) == 2
 
 
 def test_steps_that_wait_for_another_worker_are_bounded(

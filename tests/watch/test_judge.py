@@ -228,3 +228,22 @@ def test_a_need_is_met_only_in_the_detail_it_asks_for() -> None:
     assert [meets(plain, need) for need in (relu, tanh, relu_units, rates)] == [True, False, False, False]
     assert meets(detailed, relu_units)
     assert meets(StepView.of(0, {Key(Kind.LEARNING_RATE, "group0"): 0.1}), rates)
+
+
+@pytest.mark.parametrize(("need", "later"), [
+    (Selection(kinds=frozenset({Kind.OUTPUT}), layers=frozenset({"Tanh"})),
+     StepView.of(5, {FC: SUMMARY}, layers={FC: "Tanh"})),
+    (Selection(kinds=frozenset({Kind.SCALAR}), include=("reward",)),
+     StepView.of(5, {FC: SUMMARY, Key(Kind.SCALAR, "reward"): 1.0})),
+    (Selection(kinds=frozenset({Kind.OUTPUT}), schedule=Schedule(modes=frozenset({Mode.EVAL}))),
+     StepView.of(Step(5, 5, mode=Mode.EVAL), {FC: SUMMARY}, layers={FC: "ReLU"})),
+])
+def test_a_need_is_met_whenever_it_is_first_recorded(high: type[Rule], need: Selection, later: StepView) -> None:
+    rule = type("Needy", (high,), {"needs": property(lambda _: (need,)), "judge": lambda *_: ()})()
+    judge, early = Judge(rule, ManualClock()), StepView.of(0, {FC: SUMMARY, LOSS: 0.0}, layers={FC: "ReLU"})
+
+    take(judge, *[early.at(Step(number, number)) for number in range(5)])
+    assert judge.not_evaluated() is not None
+
+    take(judge, later)
+    assert judge.not_evaluated() is None

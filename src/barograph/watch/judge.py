@@ -183,17 +183,19 @@ class _Need:
         """Take in what a step recorded."""
         if self.met or view.step.mode not in self.need.schedule.modes:
             return
-        if self.need.units:
-            self.met = meets(view, self.need)
-            return
+        # Of units it is not known beforehand whether there are any.
+        self.met = (self.need.units or self._shows_more(view)) and meets(view, self.need)
+
+    def _shows_more(self, view: StepView) -> bool:
+        """Return whether the step recorded anything that was not looked at before."""
+        more = False
         for kind in self.need.kinds & view.kinds:
-            subjects = view.columns(kind, histograms=False).subjects
-            if subjects is not self._subjects.get(kind):
+            subjects, numbers = view.columns(kind, histograms=False).subjects, view.scalars(kind).keys()
+            if subjects is not self._subjects.get(kind) or not numbers <= self._numbers:
+                more = True
                 self._subjects[kind] = subjects
-                self.met = self.met or any(self.need.matches(subject.key, subject.layer) for subject in subjects)
-            for key in view.scalars(kind).keys() - self._numbers:
-                self._numbers.add(key)
-                self.met = self.met or self.need.matches(key)
+                self._numbers |= numbers
+        return more
 
 
 def identity(rule: Rule) -> dict[str, Any]:
