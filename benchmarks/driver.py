@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks import finding, judging, kernel_report, logs, notice, reading, start, steps, weights
 from benchmarks.environments import OWN, EnvironmentUnavailable, prepare
+from benchmarks.faults import driver as faults
 from benchmarks.models import MEASURED, WORKLOADS
 from benchmarks.processes import WorkerFailed
 from benchmarks.tables import heading, note, progress
@@ -94,6 +95,14 @@ def measure_follow(choice: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
+def measure_faults(choice: argparse.Namespace) -> dict[str, Any]:
+    """What the rules catch, and how often they cry wolf."""
+    programs = faults.chosen_programs("both", None)
+    scores = faults.measure_faults(programs, seeds=1 if choice.quick else faults.SEEDS, jobs=1)
+    faults.print_faults(scores)
+    return faults.report_of(scores)
+
+
 def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
     """What is added to the start of a script."""
     heading("The start of a script")
@@ -119,6 +128,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "notice": measure_notice,
     "judge": measure_judge,
     "follow": measure_follow,
+    "faults": measure_faults,
     "start": measure_start,
     "weights": measure_weights,
 }

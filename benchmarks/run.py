@@ -1,6 +1,6 @@
 """Measures what Barograph costs, beside other tools, in one run; prints tables of ratios.
 
-    python benchmarks/run.py                          everything (about two hours on two cores)
+    python benchmarks/run.py                          everything (about four hours on two cores)
     python benchmarks/run.py --quick                  everything, coarser
     python benchmarks/run.py --only steps --workloads mlp --variants barograph,smdebug --rounds 9
     python benchmarks/run.py --only log --json log.json

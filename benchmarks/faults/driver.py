@@ -181,20 +181,15 @@ def _half(scores: Iterable[Score], half: str) -> list[Score]:
     return [score for score in scores if score.program.half == half]
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that this bench shares with the command line of all of them."""
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.faults", description="Measure what the rules catch, and how often they cry wolf."
+    )
     count: Callable[[str], int] = _count
     parser.add_argument("--half", choices=(*HALVES, "both"), default="both", help="of the programs; default: both")
     parser.add_argument("--seeds", type=count, default=SEEDS, help=f"runs of each program; default {SEEDS}")
     parser.add_argument("--jobs", type=count, default=JOBS, help=f"runs at a time; default {JOBS}")
     parser.add_argument("--fresh", action="store_true", help="run again what is known from before")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.faults", description="Measure what the rules catch, and how often they cry wolf."
-    )
-    add_options(parser)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="programs, by the names of their scripts")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE",
                         help="print every raw figure as JSON in place of the table, or write it to a file beside it")
