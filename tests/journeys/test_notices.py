@@ -91,6 +91,7 @@ to = "$WORKS"
 
 def test_what_was_owed_is_told_when_somebody_watches_again(desk: Any) -> None:
     desk.script(FALLING_ILL)
+    desk.write("barograph.toml", 'rules = ["N101"]')
     port = closed_port()
     desk.environment["OPS_HOOK"] = f"http://127.0.0.1:{port}/hook"
     process = desk.start("barograph", "run", "--to", "run", "--notify", "$OPS_HOOK", "train.py")
@@ -145,6 +146,7 @@ def test_a_mail_comes(desk: Any) -> None:
 def test_a_mail_server_that_refuses_is_named_and_the_others_are_told(desk: Any) -> None:
     desk.script(FALLING_ILL)
     desk.write("barograph.toml", '''
+rules = ["N101"]
 [[notify]]
 to = "$OPS_MAIL"
 retries = 1
