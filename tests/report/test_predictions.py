@@ -97,3 +97,58 @@ def test_a_single_constant_target_has_no_r2(diary: Any) -> None:
     _, (found,), _ = predictions_in(diary.ended())
 
     assert np.isnan(found.r2)
+
+
+def test_only_what_softmax_makes_of_a_row_ranks_the_samples(diary: Any) -> None:
+    random = np.random.default_rng(0)
+    targets = random.integers(0, 3, 60)
+    logits = random.normal(size=(60, 3)) + 2 * np.eye(3)[targets]
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    for step, rows in enumerate((shares, logits, logits + random.normal(0, 50, (60, 1)))):
+        diary.step(step, saved={f"{step}.targets": targets, f"{step}.predictions": rows})
+
+    roc, _, refused = predictions_in(diary.ended())
+
+    areas = [item.area for item in roc]
+    assert len(areas) == 9
+    assert areas[3:6] == pytest.approx(areas[:3])
+    assert areas[6:] == pytest.approx(areas[:3])
+    assert refused == []
+
+
+def test_two_columns_rank_by_how_far_one_stands_above_the_other(diary: Any) -> None:
+    scores = np.array([[5, 6], [1, 2], [9, 8], [7, 6.5]])
+    diary.step(0, saved={"targets": np.array([1, 1, 0, 0]), "predictions": scores})
+
+    (found,), _, _ = predictions_in(diary.ended())
+
+    assert found.area == 1.0
+
+
+def test_predictions_that_are_not_finite_are_said_to_be_left_out(diary: Any) -> None:
+    scores = np.array([0.1, np.nan, 0.35, 0.8])
+    diary.step(0, saved={"targets": np.array([0, 0, 1, 1]), "predictions": scores})
+    diary.step(0, saved={"valid.targets": np.array([0, 1]), "valid.predictions": np.array([np.nan, np.nan])})
+
+    roc, _, refused = predictions_in(diary.ended())
+
+    assert [item.negatives for item in roc] == [1]
+    assert refused == [
+        "Of 4 predictions in predictions, 1 are not finite; ROC curves are of the others.",
+        "Of 2 predictions in valid.predictions, 2 are not finite; ROC curves are of the others.",
+        "All targets beside the finite predictions of valid.predictions are of one class, of which there is no ROC "
+        "curve.",
+    ]
+
+
+@pytest.mark.parametrize(("targets", "predictions"), [
+    ([1.5], [2.5]),
+    ([0.25, 0.5, 0.75], [0.25 + 2**-54, 0.5 + 2**-54, 0.75]),
+    (np.linspace(0.1, 9.7, 50), np.linspace(0.1, 9.7, 50) + 0.3),
+])
+def test_odd_residuals_are_residuals_all_the_same(diary: Any, targets: Any, predictions: Any) -> None:
+    diary.step(0, saved={"targets": np.array(targets, np.float64), "predictions": np.array(predictions, np.float64)})
+
+    _, (found,), _ = predictions_in(diary.ended())
+
+    assert sum(found.counts) == found.count - found.nonfinite > 0

@@ -50,9 +50,9 @@ _MOMENTS = row_from_summary(summarize(np.array([0.5, -0.25])))[0].reshape(1, -1)
 class Training:
     """A worker that records one loss and one weight a step, as fast as it is told to."""
 
-    def __init__(self, store: Store, clock: ManualClock, *, queue_bytes: int = 2**20) -> None:
+    def __init__(self, store: Store, clock: ManualClock, *, queue_bytes: int = 2**20, run_id: str = "test") -> None:
         self.store, self.clock = store, clock
-        manifest = Manifest(run_id="test", name="test", created_unix=clock.unix())
+        manifest = Manifest(run_id=run_id, name="test", created_unix=clock.unix())
         self.attempt = claim_run(store, manifest, clock=clock).attempt
         self.worker = claim_worker(store, attempt=self.attempt, clock=clock)
         self.heartbeat = Heartbeat(beat=0, time_unix=0.0)

@@ -106,3 +106,26 @@ def test_another_run_that_is_not_there_is_told_and_nothing_is_judged(
     assert problem.startswith("The run other, which this one is to be compared with, cannot be read: ")
     (unfed,) = watcher.not_evaluated()
     assert unfed.reason.endswith("no step was recorded in both this run and other.")
+
+
+ACCURACY = Key(Kind.SCALAR, "accuracy")
+
+
+@pytest.mark.parametrize("logs", ["this", "other", "both"])
+def test_what_is_logged_apart_from_its_step_does_not_stand_beside_a_step(
+    training: Any, store: Store, clock: ManualClock, logs: str
+) -> None:
+    for number in range(3):
+        if logs != "this":
+            training.writer.log("accuracy", 0.5, number, Mode.TRAIN, 0.0)
+            clock.advance(1.0)
+            training.writer.turn()
+        training.steps(0.5 - 0.1 * number, first=number)
+    training.end()
+    beside = Beside(store, clock)
+    found = []
+    for number in range(3):
+        if logs != "other":
+            beside.of(StepView.of(Step(2 * number, number), {ACCURACY: 0.5}))
+        found += losses(beside, number)
+    assert found == [0.5, 0.4, pytest.approx(0.3)]

@@ -16,8 +16,9 @@ from barograph.model.key import Key, Kind
 from barograph.rules.base import Rule
 from barograph.rules.gradients import VanishingGradient
 from barograph.runs.view import StepView
-from barograph.watch.line import HostLost, Line, Start
+from barograph.watch.line import HostLost, Line, RuleLost, Start
 from barograph.watch.panel import Item, LocalPanel, NewAttempt, Panel
+from barograph.watch.panel_process import IDLE
 from barograph.watch.process_line import ProcessLine
 from barograph.watch.process_panel import ProcessPanel
 from barograph.watch.seats import seats
@@ -182,3 +183,40 @@ def test_rules_of_others_get_a_process_and_ours_are_spread() -> None:
 def test_impossible_seatings_are_refused(settings: dict[str, int], says: str) -> None:
     with pytest.raises(SettingsError, match=says):
         seats(**settings)  # type: ignore[arg-type]
+
+
+def test_a_process_that_somebody_ends_while_no_rule_is_at_work_is_begun_again() -> None:
+    here = LocalPanel([Counting()], ManualClock())
+    ended = "A process that rules ran in was ended while none of them was at work; they go on in another."
+    with process(Counting()) as there:
+        told(here, STEPS[:4]), told(there, STEPS[:4])
+        for items in (STEPS[4:5], STEPS[5:6], STEPS[6:7], STEPS[7:]):
+            end_process_of(there)
+            assert sorted(told(there, items)) == sorted([ended, *told(here, items)])
+        assert there.open() == here.open() != []
+        assert there.state() == here.state()
+
+
+def test_a_process_that_ends_again_and_again_takes_its_rules_out() -> None:
+    class Ended:
+        def __init__(self, start: Start, timeout_secs: float) -> None:
+            pass
+
+        def send(self, message: Any) -> None:
+            raise RuleLost("ended the process that it runs in", IDLE)
+
+        def receive(self) -> Any:
+            raise AssertionError("nothing was taken in")
+
+        def close(self) -> None:
+            pass
+
+    panel = ProcessPanel([Counting()], rule_timeout_secs=30.0, line=Ended)
+    assert "not used any more" in told(panel, STEPS[:1])[-1]
+
+
+def end_process_of(panel: ProcessPanel) -> None:
+    assert isinstance(panel._line, ProcessLine)
+    popen = panel._line._process._process
+    popen.kill()
+    popen.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from barograph.model.clock import ManualClock
 from barograph.rules.base import Rule
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
-from barograph.watch.loop import Watcher
+from barograph.watch.loop import Poll, Watcher
 from barograph.watch.service import DISCOVER_SECS, IDLE_SECS, Part, Service
 
 Training = Any  # of conftest.py
@@ -28,8 +29,8 @@ class Root:
         self.away: set[str] = set()
         self._new_training, self._clock, self._rule = new_training, clock, rule
 
-    def run(self, name: str) -> Training:
-        return self._new_training(store_from_url(f"{self.url}/{name}"), self._clock)
+    def run(self, name: str, **more: Any) -> Training:
+        return self._new_training(store_from_url(f"{self.url}/{name}"), self._clock, **more)
 
     def service(self, part: Part | None = None) -> Service:
         return Service(self.store, self._store_of, self._watcher_of, part=part, clock=self._clock)
@@ -153,3 +154,73 @@ def test_parts_share_the_runs_out(root: Root) -> None:
     names = [verdict.name for part in parts for verdict in part.verdicts()]
     assert sorted(names) == list("abcdefgh")
     assert max(part.going_on for part in parts) < 8
+
+
+def finished(root: Root, *names: str) -> None:
+    for name in names:
+        training = root.run(name)
+        training.steps(0.5)
+        training.end()
+
+
+def begun_in(service: Service, clock: ManualClock, turns: int) -> list[str]:
+    begun: list[str] = []
+    for _ in range(turns):
+        begun += service.poll().begun
+        clock.advance(DISCOVER_SECS)
+    return begun
+
+
+def test_another_run_of_a_name_that_was_let_go_of_is_watched(root: Root, clock: ManualClock, tmp_path: Path) -> None:
+    finished(root, "a")
+    service = root.service()
+    assert begun_in(service, clock, 3) == ["a"]
+    shutil.rmtree(tmp_path / "a")
+    root.run("a", run_id="another").steps(2.0)
+    assert begun_in(service, clock, 3) == ["a"]
+
+
+def test_runs_that_were_removed_or_fail_keep_none_from_being_looked_at_again(
+    root: Root, clock: ManualClock, tmp_path: Path
+) -> None:
+    names = [f"run{number:02}" for number in range(45)]
+    finished(root, *names)
+    service = root.service()
+    begun_in(service, clock, 3)
+    assert service.going_on == 0
+    for name in names[:20]:
+        shutil.rmtree(tmp_path / name)
+    root.away |= set(names[20:40])
+    root.opened.clear()
+    begun_in(service, clock, 4)
+    assert set(names[40:]) <= set(root.opened)
+
+
+def test_a_store_that_is_away_when_a_run_is_let_go_of_ends_nothing(root: Root, clock: ManualClock) -> None:
+    training = root.run("a")
+    training.steps(2.0)
+    root.run("b").steps(0.5)
+    service = root.service()
+    service.poll()
+    training.end()
+    clock.advance(IDLE_SECS)
+    root.away.add("a")
+    assert service.poll().problems == ("a: The bucket is away.",)
+    assert service.going_on == 2
+    root.away.clear()
+    clock.advance(DISCOVER_SECS)
+    assert service.poll().ended == ("a",)
+    assert found(service) == {"a": 1, "b": 0}
+
+
+def test_what_can_be_read_at_once_is_not_waited_for(
+    root: Root, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root.run("a").steps(0.5)
+    service = root.service()
+    service.poll()
+    polls: list[Poll] = [Poll(0, more=True), Poll(3)]
+    monkeypatch.setattr(Watcher, "poll", lambda _: polls.pop(0))
+    clock.advance(IDLE_SECS)
+    assert service.poll().more
+    assert service.poll().steps == 3

@@ -107,6 +107,7 @@ class _Serving:
     ) -> None:
         self._place, self._options, self._wait = place.rstrip("/"), options, wait
         self._console: Console = console_on(stderr=options.as_json, lasting=True)
+        self._told: set[str] = set()
         self._service = Service(root, self._store_of, self._watcher_of, part=part)
         self._of_many = part.of > 1
 
@@ -147,7 +148,11 @@ class _Serving:
 
     def _watcher_of(self, name: str, store: Store) -> Watcher:
         run: Run = run_at(self._url_of(name))
-        settings, _ = settings_for(run, self._options)
+        settings, not_used = settings_for(run, self._options)
+        if not_used and name not in self._told:
+            self._told.add(name)
+            self._console.print(f"barograph: {shown(name or '.')} was started with rules that are not installed here, "
+                                f"and are not used: {shown(', '.join(not_used))}.", soft_wrap=True)
         one = replace(self._options, processes=1, engine=PROCESSES)
         return watcher_for(run, settings, one, [RunNotifier(self._console, name or ".")])
 

@@ -52,7 +52,7 @@ def predictions_in(run: Run) -> tuple[tuple[Roc, ...], tuple[Residuals, ...], li
         every = -(-len(targets) // MOST_SAMPLES)
         truth, answer = targets[::every].astype(np.float64), predictions[::every].astype(np.float64)
         if _are_scores(truth, answer):
-            roc += _roc(named, step, truth, answer)
+            roc += _roc(named, step, truth, answer, refused)
         elif answer.ndim == 1:
             residuals.append(_residuals(named, step, truth, answer))
         else:
@@ -114,7 +114,7 @@ def _pairs(run: Run, refused: list[str]) -> Iterator[tuple[str, int, NDArray[Any
         except (DamagedChunk, SplitTensor, UnknownStep) as error:
             refused.append(str(error))
             continue
-        yield name, step, np.squeeze(targets), np.squeeze(predictions)
+        yield name, step, np.atleast_1d(np.squeeze(targets)), np.atleast_1d(np.squeeze(predictions))
 
 
 def _steps(run: Run, path: str) -> list[int]:
@@ -131,26 +131,59 @@ def _are_scores(targets: Floats, predictions: Floats) -> bool:
     return whole and set(np.unique(targets).tolist()) == {0.0, 1.0}
 
 
-def _roc(name: str, step: int, targets: Floats, predictions: Floats) -> Iterator[Roc]:
+def _roc(name: str, step: int, targets: Floats, predictions: Floats, refused: list[str]) -> Iterator[Roc]:
     known = np.isfinite(predictions).all(axis=1) if predictions.ndim == 2 else np.isfinite(predictions)
-    targets, predictions = targets[known], predictions[known]
-    labels = [1] if predictions.ndim == 1 or predictions.shape[1] == 2 else range(predictions.shape[1])
-    for label in list(labels)[:MOST_ROC]:
+    if not known.all():
+        refused.append(f"Of {len(known):,} predictions in {name}, {int((~known).sum()):,} are not finite; ROC curves are "
+                       "of the others.")
+    targets, scores = targets[known], _ranked(predictions[known])
+    if len(np.unique(targets)) < 2:
+        refused.append(f"All targets beside the finite predictions of {name} are of one class, of which there is no "
+                       "ROC curve.")
+    for label, column in list(scores.items())[:MOST_ROC]:
         positive = targets == label
         if not 0 < positive.sum() < len(positive):
             continue
-        false, true = roc_curve(positive, predictions if predictions.ndim == 1 else predictions[:, label])
+        false, true = roc_curve(positive, column)
         kept = np.unique(np.linspace(0, len(false) - 1, min(_POINTS, len(false))).round().astype(int))
         yield Roc(name, step, label, int(positive.sum()), int((~positive).sum()), area_under(false, true),
                   tuple(false[kept].tolist()), tuple(true[kept].tolist()))
 
 
+def _ranked(predictions: Floats) -> dict[int, Floats]:
+    """Return for each class what samples are ranked by: that which softmax makes of a row does not change it.
+
+    Of logits a column alone means nothing: only how far it stands above the others of its row does.
+    """
+    if predictions.ndim == 1:
+        return {1: predictions}
+    if predictions.shape[1] == 2:
+        return {1: predictions[:, 1] - predictions[:, 0]}
+    sums = predictions.sum(axis=1)
+    if not ((predictions >= 0).all() and np.allclose(sums, 1.0, atol=1e-3)):
+        greatest = predictions.max(axis=1, keepdims=True, initial=-np.inf)
+        predictions = predictions - greatest - np.log(np.exp(predictions - greatest).sum(axis=1, keepdims=True))
+    return {label: predictions[:, label] for label in range(predictions.shape[1])}
+
+
+def _histogram(values: Floats) -> tuple[NDArray[Any], Floats]:
+    if not len(values):
+        return np.empty(0, int), np.empty(0)
+    try:
+        return np.histogram(values, _BINS)
+    except ValueError:  # they lie so close together that no bins fit between them
+        margin = 1e-6 * max(1.0, float(np.abs(values).max()))
+        return np.histogram(values, _BINS, (float(values.min()) - margin, float(values.max()) + margin))
+
+
 def _residuals(name: str, step: int, targets: Floats, predictions: Floats) -> Residuals:
-    known = np.isfinite(targets) & np.isfinite(predictions)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Of numbers near the greatest there are, the difference may be none.
+        known = np.isfinite(targets) & np.isfinite(predictions) & np.isfinite((predictions - targets) ** 2)
     truth, answer = targets[known], predictions[known]
     rest = answer - truth
     spread = float(((truth - truth.mean()) ** 2).sum()) if len(truth) else 0.0
-    counts, edges = np.histogram(rest, _BINS) if len(rest) else (np.empty(0, int), np.empty(0))
+    counts, edges = _histogram(rest)
     some = rest[:: -(-len(rest) // _SCATTERED)] if len(rest) else rest
     mean, std, mean_abs = (rest.mean(), rest.std(), np.abs(rest).mean()) if len(rest) else (np.nan,) * 3
     return Residuals(

@@ -23,14 +23,21 @@ _MOST_HELD = 1024
 
 _NO_STEPS = frozenset({Kind.MACHINE, Kind.TIME, Kind.VITAL})
 
-_Name = tuple[str, str, str, int]
-"""Group, mode, optimizer and number of a step."""
+_LOGGED = _NO_STEPS | {Kind.SCALAR, Kind.CUSTOM}
+"""Of what the script logs a chunk makes views of their own, where the step itself is in another."""
+
+_Stream = tuple[str, str, str, bool]
+"""Group, mode and optimizer of a step, and whether it holds what was logged alone."""
+
+_Name = tuple[_Stream, int]
+"""A stream, and the number of a step in it."""
 
 
 class Beside:
     """Finds steps of another run.
 
-    A step is the same where group, mode, optimizer and number are; of several such (evaluations one after another)
+    A step is the same where group, mode, optimizer and number are, and both hold more than what was logged, or neither
+    does; of several such (evaluations one after another)
     the first stands beside the first. Of a run that was started again the steps as they were first recorded are meant.
 
     Args:
@@ -46,9 +53,9 @@ class Beside:
         self._feed = Feed(self._store, clock=self._clock, patient=False)
         self._coming: deque[StepView] = deque()
         self._held: dict[_Name, list[StepView]] = {}
-        self._read: dict[tuple[str, str, str], int] = {}
+        self._read: dict[_Stream, int] = {}
         self._asked: tuple[_Name, int] | None = None
-        self._furthest: dict[tuple[str, str, str], int] = {}
+        self._furthest: dict[_Stream, int] = {}
         self._next_look: float | None = None
         self._ended = False
 
@@ -61,25 +68,25 @@ class Beside:
         if view.kinds <= _NO_STEPS:
             return None
         name = _name(view)
-        stream = name[:3]
-        if name[3] < self._furthest.get(stream, -1):
+        stream, number = name
+        if number < self._furthest.get(stream, -1):
             self._begin()  # the watched run was started again, and its steps went back
-        self._furthest[stream] = name[3]
+        self._furthest[stream] = number
         before = self._asked[1] + 1 if self._asked is not None and self._asked[0] == name else 0
         self._asked = (name, before)
-        while self._read.get(stream, -1) <= name[3] and not self._is_past(view) and self._take_next():
+        while self._read.get(stream, -1) <= number and not self._is_past(view) and self._take_next():
             pass
-        for passed in [known for known in self._held if known[:3] == stream and known[3] < name[3]]:
+        for passed in [known for known in self._held if known[0] == stream and known[1] < number]:
             del self._held[passed]
         found = self._held.get(name, [])
         return found[before] if before < len(found) else None
 
     def _is_past(self, view: StepView) -> bool:
-        """Return whether the other run's training went by where an evaluation of this one stands."""
+        """Return whether the other run's training went by where an evaluation, or a log, of this one stands."""
         step = view.step
-        return step.mode is not Mode.TRAIN and any(
-            number > step.number for (group, mode, _), number in self._read.items()
-            if group == view.group and mode == Mode.TRAIN)
+        return (step.mode is not Mode.TRAIN or view.kinds <= _LOGGED) and any(
+            number > step.number for (group, mode, _, logged), number in self._read.items()
+            if group == view.group and mode == Mode.TRAIN and not logged)
 
     def _take_next(self) -> bool:
         """Take one more step of the other run; return whether there was one."""
@@ -88,7 +95,7 @@ class Beside:
         view = self._coming.popleft()
         if not view.kinds <= _NO_STEPS:
             name = _name(view)
-            self._read[name[:3]] = max(name[3], self._read.get(name[:3], -1))
+            self._read[name[0]] = max(name[1], self._read.get(name[0], -1))
             if view.attempt == 0 or name not in self._held:
                 self._held.setdefault(name, []).append(view)
             while len(self._held) > _MOST_HELD:
@@ -115,4 +122,4 @@ class Beside:
 
 
 def _name(view: StepView) -> _Name:
-    return view.group, view.step.mode.value, view.step.optimizer, view.step.number
+    return (view.group, view.step.mode.value, view.step.optimizer, view.kinds <= _LOGGED), view.step.number

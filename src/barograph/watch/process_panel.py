@@ -31,6 +31,9 @@ _MOST_ITEMS = 64
 _MOST_HOSTS_LOST = 3
 """Machines lost one after another, without an answer in between, after which the rules go on on this one."""
 
+_MOST_LOST_IDLE = 3
+"""Processes lost one after another while no rule was at work, likewise, after which its rules are used no more."""
+
 
 class ProcessPanel:
     """Some rules at work in a process of their own.
@@ -60,6 +63,7 @@ class ProcessPanel:
         self._line: Line | None = None
         self._is_waiting = False
         self._hosts_lost = 0
+        self._lost_idle = 0
 
     def begin(self, items: Sequence[Item]) -> None:
         """Hand over steps; the process judges them meanwhile."""
@@ -84,10 +88,11 @@ class ProcessPanel:
                 reply = self._line.receive() if waiting and self._line is not None else self._shown_again()
             except (RuleLost, HostLost) as lost:
                 self._bear(lost)
-        self._hosts_lost = 0
+        self._hosts_lost = self._lost_idle = 0
         said, self._open = reply
         if sum(map(len, self._since)) >= _MOST_ITEMS:
-            self.state()
+            _, found = self.state()
+            self._problems += [Said(0, self.rules[0].code, (), (text,)) for text in found]
         problems, self._problems = self._problems, []
         return [*said, *problems]
 
@@ -130,7 +135,7 @@ class ProcessPanel:
             except (RuleLost, HostLost) as lost:
                 self._bear(lost)
             else:
-                self._hosts_lost = 0
+                self._hosts_lost = self._lost_idle = 0
                 return reply
 
     def _shown_again(self) -> tuple[list[Said], list[Finding]]:
@@ -159,8 +164,15 @@ class ProcessPanel:
         self._problems.append(Said(0, self.rules[0].code, (), (problem,)))
 
     def _take_out(self, lost: RuleLost) -> None:
-        """Have the rule that was at work used no more; where none was, all of them: nobody can be named."""
+        """Have the rule that was at work used no more; where again and again none was, all: nobody can be named."""
         left = [seat for seat in range(len(self.rules)) if seat not in self._broken]
+        if lost.seat not in left:
+            self._lost_idle += 1
+            if self._lost_idle < _MOST_LOST_IDLE:
+                # Somebody else ended it: for want of memory, say.
+                text = "A process that rules ran in was ended while none of them was at work; they go on in another."
+                self._problems.append(Said(0, self.rules[0].code, (), (text,)))
+                return
         for seat in [lost.seat] if lost.seat in left else left:
             rule = self.rules[seat]
             self._broken[seat] = f": it {lost.what}"

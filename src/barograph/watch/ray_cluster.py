@@ -36,7 +36,7 @@ def connect(tell: Callable[[str], object]) -> None:
     address = os.environ.get("RAY_ADDRESS", "")
     # What rules print must not come out among our own words.
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address and address != "local":
+    if address not in ("", "local", "auto"):
         _check_reachable(address)
     try:
         if address != "local":
@@ -75,7 +75,7 @@ class Remote:
         ray = _ray()
         errors = ray.exceptions
         lost = (errors.RayActorError, errors.ObjectLostError, errors.NodeDiedError, errors.RaySystemError,
-                errors.RuntimeEnvSetupError, ConnectionError)
+                errors.RuntimeEnvSetupError, errors.OutOfMemoryError, errors.ActorUnschedulableError, ConnectionError)
         try:
             answer = getattr(self._actor, method).remote(*arguments)
         except lost as error:

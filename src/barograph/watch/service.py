@@ -1,13 +1,14 @@
 """Many runs watched as one: every run below a root, those that are there and those that come.
 
 Each run has its own watcher, which keeps its own state in the run, so a service that is killed and begun again goes
-on where it was. A run that has ended and was judged is let go of, and costs nothing any more: what a turn costs is
+on where it was. A run that has ended and was judged is let go of, and costs a look at its name now and then: what a turn costs is
 in proportion to what has come, not to all there ever was.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState
 from barograph.runs.claim import attempts_of
 from barograph.runs.glance import runs_below
+from barograph.runs.layout import MANIFEST
+from barograph.runs.papers import manifest_from_bytes
 from barograph.store.base import Store
 from barograph.watch.loop import Watcher
 
@@ -27,6 +30,9 @@ IDLE_SECS = 5.0
 
 _LOOKED_AT_AGAIN = 20
 """Runs that were let go of and are looked at once more at each walk: a run that was killed may be resumed."""
+
+_Known = tuple[str, int]
+"""The run that was let go of, by its id, and how many attempts it had: a name may be used again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +132,7 @@ class Service:
         self._part = part or Part()
         self._clock = clock or SystemClock()
         self._watched: dict[str, _Watched] = {}
-        self._done: dict[str, int] = {}
+        self._done: dict[str, _Known] = {}
         self._verdicts: dict[str, RunVerdict] = {}
         self._walked_at: float | None = None
         self._problems: list[str] = []
@@ -161,9 +167,8 @@ class Service:
                 continue
             steps += poll.steps
             more = more or poll.more
-            item.due = now if poll.steps else now + IDLE_SECS
-            if poll.ended:
-                self._let_go(name, item)
+            item.due = now if poll.steps or poll.more else now + IDLE_SECS
+            if poll.ended and self._let_go(name, item):
                 ended.append(name)
         problems, self._problems = tuple(self._problems), []
         return Turn(steps, begun, tuple(ended), problems, more)
@@ -180,13 +185,17 @@ class Service:
         now = self._clock.monotonic()
         if self._walked_at is not None and now - self._walked_at < DISCOVER_SECS:
             return
-        self._walked_at = now
         try:
             names = [name for name in runs_below(self._root) if self._part.takes(name)]
         except StoreError as error:
             self._problem("", error)
             return
-        again = list(self._done)[:_LOOKED_AT_AGAIN]
+        finally:
+            # From its end: where a walk takes longer than the time between two, the runs have their turn all the same.
+            self._walked_at = self._clock.monotonic()
+        for gone in self._done.keys() - set(names):
+            del self._done[gone]
+        again = frozenset(itertools.islice(self._done, _LOOKED_AT_AGAIN))
         for name in names:
             if name in self._watched or (name in self._done and name not in again):
                 continue
@@ -197,29 +206,43 @@ class Service:
                 self._problem(name, error)
 
     def _begin(self, name: str) -> bool:
+        known = self._done.pop(name, None)
+        if known is not None:
+            # To the end of the line, whatever comes of it: the others are looked at before it is again.
+            self._done[name] = known
         store = self._store_of(name)
-        attempts = len(attempts_of(store))
-        if name in self._done:
-            # To the end of the line: the others are looked at before it is again.
-            known = self._done.pop(name)
-            if known == attempts:
-                self._done[name] = attempts
-                return False
+        if known is not None and known == _known(store):
+            return False
         watcher = self._watcher_of(name, store)
+        self._done.pop(name, None)
         self._watched[name] = _Watched(watcher)
         return True
 
-    def _let_go(self, name: str, item: _Watched) -> None:
-        self._verdicts[name] = _verdict(name, item.watcher, going_on=False)
-        item.watcher.close()
+    def _let_go(self, name: str, item: _Watched) -> bool:
+        """Let go of a run that has ended; return False where it was started again meanwhile, or cannot be asked."""
+        try:
+            known = _known(self._store_of(name))
+            if not item.watcher.poll().ended:
+                return False
+            self._verdicts[name] = _verdict(name, item.watcher, going_on=False)
+            item.watcher.close()
+        except BarographError as error:
+            self._problem(name, error)
+            item.due = self._clock.monotonic() + DISCOVER_SECS
+            return False
         del self._watched[name]
-        self._done[name] = len(attempts_of(self._store_of(name)))
+        self._done[name] = known
+        return True
 
     def _problem(self, name: str, error: BarographError) -> None:
         text = f"{name}: {error}" if name else str(error)
         if text not in self._told:
             self._told.add(text)
             self._problems.append(text)
+
+
+def _known(store: Store) -> _Known:
+    return manifest_from_bytes(store.get(MANIFEST), MANIFEST).run_id, len(attempts_of(store))
 
 
 def _verdict(name: str, watcher: Watcher, *, going_on: bool) -> RunVerdict:
