@@ -800,6 +800,9 @@ class LateNumber:
 
     device = torch.device("cuda")
 
+    def is_floating_point(self):
+        return True
+
     def detach(self):
         return self
 
@@ -832,3 +835,46 @@ def test_torch_holds_no_hook_to_be_there_once_nobody_listens(record):
     train(model, torch.optim.SGD(model.parameters(), 0.1), steps=2)
     tape.close()
     assert not torch.nn.modules.module._has_any_global_hook()
+
+
+@pytest.mark.parametrize("how", [iter, lambda losses: (a for a in losses), lambda losses: map(torch.mean, losses)])
+@pytest.mark.parametrize("by_name", [False, True])
+def test_losses_that_can_be_gone_through_once_reach_torch_all_the_same(record, how, by_name):
+    tape, model = record(), small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    outputs = model(batch()[0])
+    losses = how([outputs[:, 0].mean(), outputs[:, 1].mean()])
+    torch.autograd.backward(tensors=losses) if by_name else torch.autograd.backward(losses)
+    optimizer.step()
+    assert model[0].weight.grad.abs().sum() > 0
+    assert tape.numbers() == [0]
+
+
+@pytest.mark.parametrize("budget", [None, 1e-9])
+def test_a_complex_number_that_a_backward_pass_starts_from_is_no_loss_and_no_error(record, budget):
+    tape = record(budget=budget)
+    weight = nn.Parameter(torch.ones(1, dtype=torch.complex64))
+    optimizer = torch.optim.SGD([weight], 0.01)
+    for _ in range(40):
+        optimizer.zero_grad()
+        result = weight * 2
+        result.backward(torch.ones_like(result))
+        optimizer.step()
+    assert weight.grad.abs().sum() > 0
+    assert "loss:total" not in tape.names()
+
+
+def test_a_loss_inside_vmap_is_passed_over(record):
+    tape, model = record(), small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x, y = batch()
+
+    def loss_of(weights, inputs, label):
+        return F.cross_entropy(torch.func.functional_call(model, weights, inputs), label)
+
+    weights = {name: value.detach() for name, value in model.named_parameters()}
+    each = torch.func.vmap(torch.func.grad(loss_of), in_dims=(None, 0, 0))(weights, x, y)
+    for name, parameter in model.named_parameters():
+        parameter.grad = each[name].mean(0)
+    optimizer.step()
+    assert tape.numbers() == [0]

@@ -10,7 +10,7 @@ import pytest
 
 from barograph.model.facts import Fact
 from barograph.model.finding import Severity
-from barograph.model.key import Key
+from barograph.model.key import Key, Kind
 from barograph.model.step import Step
 from barograph.rules.base import Unjudged
 from barograph.rules.batches import LeakyValidation, RepeatedBatch, UnshuffledData
@@ -156,3 +156,14 @@ def test_without_known_samples_nothing_is_judged() -> None:
     assert said(LeakyValidation(), [evaluated(100, nothing)]) == [
         [Unjudged("no evaluation was recorded whose samples could be compared with those of training")]
     ]
+
+
+def test_images_whose_pixels_are_of_few_classes_each_are_not_sorted() -> None:
+    draw = random.Random(0)
+    images = [draw.sample(range(150), 8) for _ in range(60)]
+    views = labelled([[draw.choice(image) for _ in range(1000)] for image in images])
+    pixels = [StepView.of(view.step, {**view.scalars(Kind.LABEL), **facts({Fact.BATCH_SIZE: 4.0})}) for view in views]
+
+    assert steps_of(UnshuffledData(), pixels) == []
+    # Were these samples, they would be.
+    assert steps_of(UnshuffledData(), views)

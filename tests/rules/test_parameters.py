@@ -128,3 +128,10 @@ def test_without_facts_about_parameters_nothing_is_judged() -> None:
     assert said(ParametersAndOptimizer(), [StepView.of(0, facts({Fact.EPOCH: 1.0}))]) == [
         [Unjudged("nothing was recorded of the parameters at a step of the optimizer")]
     ]
+
+
+def test_a_momentum_that_is_told_by_itself_is_remembered() -> None:
+    views = [StepView.of(0, facts({(Fact.MOMENTUM, "group0"): 0.0})),
+             *(step({Fact.OPTIMIZERS_MADE: float(20 + number)}) for number in range(12))]
+    assert symptoms(ParametersAndOptimizer(), views) == []
+    assert symptoms(ParametersAndOptimizer(), views[1:])

@@ -98,3 +98,16 @@ def test_what_it_remembers_does_not_grow() -> None:
     said(LossSpike(), trained(LEVEL * 10), memory)
 
     assert len(memory["losses"]) == 50  # type: ignore[arg-type]
+
+
+def test_a_loss_that_comes_back_to_zero_is_no_level_for_the_next() -> None:
+    calm = [1.0 + 0.01 * (step % 3) for step in range(40)]
+    found = symptoms(LossSpike(), trained([*calm, 50.0, 0.0, 0.9, 1.0, *calm[:30], 60.0, 1.0, 1.0, 1.0]))
+    assert len(found) == 2
+
+
+def test_it_says_how_many_steps_later_the_loss_was_back() -> None:
+    views = trained([*[1.0 + 0.01 * (step % 3) for step in range(40)], 50.0, 1.0, 1.0, 1.0])
+    sparse = [view.at(Step(10 * view.step.number, 10 * view.step.number)) for view in views]
+    (symptom,) = symptoms(LossSpike(), sparse)
+    assert "30 steps later it was back" in symptom.message

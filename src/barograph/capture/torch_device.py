@@ -161,7 +161,7 @@ def fetch_units_later(tensor: torch.Tensor, row: int, bound: float) -> Callable[
     return merge_in
 
 
-def fetch_number_later(number: torch.Tensor, use: Callable[[float], None]) -> Callable[[StepBuffer], None]:
+def fetch_number_later(number: torch.Tensor, use: Callable[[float], object]) -> Callable[[StepBuffer], None]:
     """Copy one number from its device behind the step's work, and return what hands it to `use` later."""
     wide = torch.float32 if number.device.type == "mps" else torch.float64
     fetch = FetchedTensor(number.detach().reshape(1).to(wide))

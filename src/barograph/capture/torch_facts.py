@@ -86,11 +86,12 @@ class FactTap:
         return known
 
     def _put(self, mask: int, buffer: StepBuffer) -> Put:
-        def put(name: Fact, about: str | int, value: float) -> None:
+        def put(name: Fact, about: str | int, value: float) -> bool:
             question = mask, name, about
             key = self._keys[question] if question in self._keys else self._key(question)
             if key is not None:
                 buffer.scalars[key] = float(value)
+            return key is not None
 
         return put
 

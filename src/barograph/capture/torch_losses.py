@@ -47,6 +47,8 @@ class LossTap:
         """
         if type(tensors) is not torch.Tensor or not self._wanted or not tensors.is_cpu or tensors.numel() != 1:
             return True
+        if not tensors.is_floating_point():
+            return True  # a complex number, say, which is neither high nor low
         return not self._session.level.jumps(tensors.item())
 
     def scaled(self, outputs: Any, scaled: Any) -> None:
@@ -63,8 +65,8 @@ class LossTap:
         return next(matches, loss)
 
     def add(self, path: str, loss: torch.Tensor, buffer: StepBuffer) -> None:
-        """Record one value of a loss: the mean, where it has several elements."""
-        if not self._wanted:
+        """Record one value of a loss: the mean, where it has several elements. One that is complex is passed over."""
+        if not self._wanted or not loss.is_floating_point():
             return
         training = buffer is self._phase.train
         value = loss.detach()

@@ -22,7 +22,7 @@ _OPENING_SECS = 0.05
 _LATER_NODES = 500
 _LATER_SECS = 0.002
 
-Put = Callable[[Fact, str | int, float], None]
+Put = Callable[[Fact, str | int, float], bool]
 """Records a number of a fact about something; "": as a whole."""
 
 BOOK = frozenset({
@@ -140,9 +140,10 @@ class ParameterFacts:
         self._put_changed(entry, Fact.DECOUPLED, "", _decoupled(optimizer), put)
 
     def _put_changed(self, entry: Entry, fact: Fact, about: str, value: Any, put: Put) -> None:
-        if isinstance(value, int | float) and self._groups.get((entry.label, fact, about)) != value:
+        # What nothing asks for in this step is told at the next that does.
+        if isinstance(value, int | float) and self._groups.get((entry.label, fact, about)) != value and put(
+                fact, about, value):
             self._groups[entry.label, fact, about] = value
-            put(fact, about, value)
 
 
 def _count(fact: Fact, paths: list[str], put: Put) -> None:

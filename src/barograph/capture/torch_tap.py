@@ -287,7 +287,7 @@ class TorchTap:
 
     @entry_point("reading what a loss function returned")
     def _read_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
-        if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point():
+        if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point() or _in_transform():
             return
         if self._only and not self._forward_seen:
             return
@@ -297,7 +297,7 @@ class TorchTap:
         buffer = self._phase.buffer_of(mode)
         self._losses.add(name, loss, buffer)
         mask = self._allowance.for_forward() if mode is Mode.TRAIN else self._phase.evaluation_mask_for(mode)
-        if mask and not _in_transform():
+        if mask:
             self._data.handed(name, args, kwargs, mask, buffer, training=mode is Mode.TRAIN)
 
     @entry_point("reading what a loss function was handed that raised")

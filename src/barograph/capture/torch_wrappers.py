@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -174,7 +174,12 @@ class Wrappers:
 
     @staticmethod
     def _backward(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
-        listener.backward_begins(args[0] if args else kwargs.get("tensors"))
+        tensors = args[0] if args else kwargs.get("tensors")
+        if isinstance(tensors, Iterator):
+            # Whoever looks into it uses it up: torch gets what it held.
+            tensors = tuple(tensors)
+            args, kwargs = ((tensors, *args[1:]), kwargs) if args else (args, {**kwargs, "tensors": tensors})
+        listener.backward_begins(tensors)
         result = original(*args, **kwargs)
         listener.backward_ended()
         return result

@@ -132,10 +132,10 @@ def _are_scores(targets: Floats, predictions: Floats) -> bool:
 
 
 def _roc(name: str, step: int, targets: Floats, predictions: Floats, refused: list[str]) -> Iterator[Roc]:
-    known = np.isfinite(predictions).all(axis=1) if predictions.ndim == 2 else np.isfinite(predictions)
+    known: NDArray[np.bool_] = np.asarray(np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1), bool)
     if not known.all():
-        refused.append(f"Of {len(known):,} predictions in {name}, {int((~known).sum()):,} are not finite; ROC curves are "
-                       "of the others.")
+        refused.append(f"Of {len(known):,} predictions in {name}, {int((~known).sum()):,} are not finite; ROC curves "
+                       "are of the others.")
     targets, scores = targets[known], _ranked(predictions[known])
     if len(np.unique(targets)) < 2:
         refused.append(f"All targets beside the finite predictions of {name} are of one class, of which there is no "

@@ -14,7 +14,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import counts_of, fact_value, facts_about
+from barograph.rules.clues import counts_of, fact_value, facts_about, labels_stand_alone
 from barograph.rules.words import number, percent
 from barograph.runs.view import StepView
 
@@ -128,7 +128,8 @@ class UnshuffledData(Rule):
       sees one class at a time.
     What to do: DataLoader(…, shuffle=True), or shuffle inputs and labels with one permutation in each epoch.
     When it is wrong: class after class on purpose (continual learning). The same order in every epoch, without
-      sorting, is let pass, and so are trainings with several optimizers.
+      sorting, is let pass, and so are trainings with several optimizers, and samples that have many labels each, as
+      pixels and words do.
     Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
       each). Digits sorted by label, 22 batches an epoch, fire at step 6.
     Source: Bottou, "Stochastic Gradient Descent Tricks", 2012, section 4.2: randomly shuffle the training examples.
@@ -146,7 +147,9 @@ class UnshuffledData(Rule):
     @property
     def needs(self) -> tuple[Selection, ...]:
         return (Selection(kinds=frozenset({Kind.LABEL}),
-                          schedule=Schedule(every=10, steps=frozenset(range(10)), modes=_IN_TRAINING)),)
+                          schedule=Schedule(every=10, steps=frozenset(range(10)), modes=_IN_TRAINING)),
+                Selection(kinds=frozenset({Kind.FACT}), include=(f"{Fact.BATCH_SIZE.value}*",),
+                          schedule=Schedule(every=0, steps=frozenset(range(3)), modes=_IN_TRAINING)))
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         if view.step.mode is not Mode.TRAIN or view.step.optimizer:
@@ -158,6 +161,9 @@ class UnshuffledData(Rule):
         size = sum(now.values())
         if size < self.least_labels:
             yield Unjudged(f"no step was recorded with {self.least_labels} labels or more")
+            return
+        if not labels_stand_alone(view, memory, size):
+            yield Unjudged("samples have many labels each, as pixels and words do, of which few classes are usual")
             return
         known: dict[str, float] = memory.setdefault("labels", {})
         if len(known) > _MOST_CLASSES:

@@ -23,8 +23,9 @@ from barograph.rules.baseline import (
     plain_loss,
     target_level,
 )
-from barograph.rules.clues import batch_reach, by_weight, fact_value, facts_about, note_pace, pace_suspicions
+from barograph.rules.clues import batch_reach, by_weight, fact_value, note_pace, pace_suspicions
 from barograph.rules.columns import TOTAL_LOSS, learning_rate, stated_loss
+from barograph.rules.suspects import about, remember_facts
 from barograph.rules.words import lower_rate, number, sentence
 from barograph.runs.view import StepView
 
@@ -76,6 +77,7 @@ class Divergence(Rule):
         clues = memory.setdefault("clues", {})
         note_truth(view, clues)
         note_pace(view, clues)
+        remember_facts(view, clues, Fact.MOMENTUM)
         negative = _below_zero(view)
         if negative is not None:
             yield negative
@@ -211,7 +213,7 @@ def _impossible(view: StepView, key: Key, value: float) -> Symptom:
 
 
 def _behind_rise(view: StepView, memory: Memory, slower: str) -> tuple[Suspicion, ...]:
-    momentum = max(facts_about(view, Fact.MOMENTUM).values(), default=memory.get("momentum", 0.0))
+    momentum = max(about(memory["clues"]["facts"], Fact.MOMENTUM).values(), default=0.0)
     reach = batch_reach(view)
     return by_weight([
         Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.5, "the loss is far above where it began", f"{slower}."),

@@ -67,11 +67,12 @@ class ParametersAndOptimizer(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         _note_order(view, memory)
         values = {name: value for name in _NAMES if (value := fact_value(view, name)) is not None}
+        if facts_about(view, Fact.MOMENTUM):
+            # Told where it changes, perhaps by itself.
+            memory["momentum"] = max(facts_about(view, Fact.MOMENTUM).values())
         if view.step.mode is not Mode.TRAIN or not values.keys() - {Fact.MOMENTUM}:
             yield Unjudged("nothing was recorded of the parameters at a step of the optimizer")
             return
-        if facts_about(view, Fact.MOMENTUM):
-            memory["momentum"] = max(facts_about(view, Fact.MOMENTUM).values())
         for name in (Fact.PARAMETERS, Fact.FROZEN):
             if name in values:
                 memory[name.value] = values[name]

@@ -100,7 +100,7 @@ class LossSpike(Rule):
         del memory["spike"]
         back = median(spike["after"]) < math.sqrt(spike["loss"] * spike["level"])
         if back:
-            memory["losses"] += [value for value in spike["after"] if value < spike["loss"]]
+            memory["losses"] += [value for value in spike["after"] if 0 < value < spike["loss"]]
         else:
             # Training goes on at another level.
             memory["losses"] = [value for value in spike["after"] if math.isfinite(value) and value > 0]
@@ -108,7 +108,7 @@ class LossSpike(Rule):
 
     def _symptom(self, view: StepView, spike: dict[str, Any], *, back: bool) -> Symptom:
         step, loss, level = spike["step"], spike["loss"], spike["level"]
-        then = (f"{_FOLLOWED} steps later it was back at {number(median(spike['after']))}" if back
+        then = (f"{view.step.number - step} steps later it was back at {number(median(spike['after']))}" if back
                 else "it has not come back since")
         slower = sentence(lower_rate(learning_rate(view), 3))
         return Symptom(

@@ -1,8 +1,8 @@
 """Many runs watched as one: every run below a root, those that are there and those that come.
 
 Each run has its own watcher, which keeps its own state in the run, so a service that is killed and begun again goes
-on where it was. A run that has ended and was judged is let go of, and costs a look at its name now and then: what a turn costs is
-in proportion to what has come, not to all there ever was.
+on where it was. A run that has ended and was judged is let go of, and costs a look at its name now and then: what a
+turn costs is in proportion to what has come, not to all there ever was.
 """
 
 from __future__ import annotations
