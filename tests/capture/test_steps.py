@@ -878,3 +878,25 @@ def test_a_loss_inside_vmap_is_passed_over(record):
         parameter.grad = each[name].mean(0)
     optimizer.step()
     assert tape.numbers() == [0]
+
+
+def test_parameters_that_are_replaced_in_an_optimizer_are_let_go_of(record):
+    tape = record(preset="standard", needs=(Selection(kinds=frozenset({Kind.UPDATE})),))
+    model = nn.Module()
+    model.points = nn.Parameter(torch.randn(5, 3))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    gone = []
+    for number in range(4):
+        for _ in range(2):
+            optimizer.zero_grad()
+            model.points.square().sum().backward()
+            optimizer.step()
+        gone.append(weakref.ref(model.points))
+        # As many as before, and more.
+        model.points = nn.Parameter(torch.randn(5 + number, 3))
+        optimizer.param_groups[0]["params"] = [model.points]
+    model.points.square().sum().backward()
+    optimizer.step()
+    gc.collect()
+    assert [reference() for reference in gone] == [None] * 4
+    assert tape.numbers() == list(range(9))

@@ -145,7 +145,7 @@ class OptimizerBook:
         return next(iter(self._entries.values())) if len(self._entries) == 1 else None
 
     def when_one_is_gone(self, action: Callable[[], None]) -> None:
-        """Have `action` called when an optimizer has been dropped by the script."""
+        """Have `action` called when the script has dropped an optimizer, or has replaced parameters of one."""
         self._on_gone = action
 
     def _gone(self, _: weakref.ref[Any]) -> None:
@@ -232,8 +232,12 @@ class OptimizerBook:
                 name.root.trained = True
                 roots[id(name.root)] = name.root
             slots.append(Slot(parameter, self._names.path(name.root, name.path), name.layer))
+        had_others = bool(entry.slots)
         entry.slots, entry.roots = tuple(slots), tuple(roots.values())
         self._held = None
+        if had_others:
+            # Those that were replaced belong to the script alone again.
+            self._on_gone()
 
 
 def steps_loaded(optimizer: torch.optim.Optimizer) -> int:
