@@ -57,42 +57,31 @@ def measure_log(choice: argparse.Namespace) -> dict[str, Any]:
 
 def measure_read(choice: argparse.Namespace) -> dict[str, Any]:
     """Part (d): a long series back to NumPy."""
-    heading("Reading one series back")
-    report = reading.measure_reading(reading.QUICK if choice.quick else reading.Effort())
-    reading.print_reading(report)
-    return report
+    return _reported(choice, "Reading one series back", reading, reading.measure_reading, reading.print_reading)
 
 
 def measure_finding(choice: argparse.Namespace) -> dict[str, Any]:
     """Part (e): from a step's end to its finding on the terminal."""
-    heading("From a step's end to its finding")
-    report = finding.measure_findings(finding.QUICK if choice.quick else finding.Effort())
-    finding.print_findings(report)
-    return report
+    return _reported(
+        choice, "From a step's end to its finding", finding, finding.measure_findings, finding.print_findings,
+    )  # fmt: skip
 
 
 def measure_notice(choice: argparse.Namespace) -> dict[str, Any]:
     """From a finding to the webhook that has received it."""
-    heading("From a finding to a webhook")
-    report = notice.measure_notices(notice.QUICK if choice.quick else notice.Effort())
-    notice.print_notices(report)
-    return report
+    return _reported(choice, "From a finding to a webhook", notice, notice.measure_notices, notice.print_notices)
 
 
 def measure_judge(choice: argparse.Namespace) -> dict[str, Any]:
     """How fast every rule together judges what was recorded."""
-    heading("Every rule over recorded data")
-    report = judging.measure_judging(judging.QUICK if choice.quick else judging.Effort())
-    judging.print_judging(report)
-    return report
+    return _reported(choice, "Every rule over recorded data", judging, judging.measure_judging, judging.print_judging)
 
 
 def measure_follow(choice: argparse.Namespace) -> dict[str, Any]:
     """What a watcher needs that follows a run for long."""
-    heading("A watcher that follows a long run")
-    report = judging.measure_following(judging.QUICK if choice.quick else judging.Effort())
-    judging.print_following(report)
-    return report
+    return _reported(
+        choice, "A watcher that follows a long run", judging, judging.measure_following, judging.print_following,
+    )  # fmt: skip
 
 
 def measure_faults(choice: argparse.Namespace) -> dict[str, Any]:
@@ -113,9 +102,19 @@ def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
 
 def measure_weights(choice: argparse.Namespace) -> dict[str, Any]:
     """Whether the bits are the same."""
-    heading("The same bits with and without Barograph")
-    report = weights.measure_weights(weights.QUICK if choice.quick else weights.Effort())
-    weights.print_weights(report)
+    return _reported(
+        choice, "The same bits with and without Barograph", weights, weights.measure_weights, weights.print_weights,
+    )  # fmt: skip
+
+
+def _reported(
+    choice: argparse.Namespace, title: str, part: Any, measure: Callable[[Any], dict[str, Any]],
+    show: Callable[[dict[str, Any]], None],
+) -> dict[str, Any]:
+    """Measure one part under its heading, as thoroughly as was chosen; print it and return it."""
+    heading(title)
+    report = measure(part.QUICK if choice.quick else part.Effort())
+    show(report)
     return report
 
 
