@@ -48,8 +48,8 @@ def test_a_loss_that_jumps_is_seen_though_the_budget_has_no_room(exhausted):
     optimizer = torch.optim.SGD(model.parameters(), 1e-4)
     for number in range(80):
         step(model, optimizer, 1e6 if number == 60 else 1.0)
-    # What the uncounted time at the start paid for: about ten steps, a few fewer where they take longer.
-    assert max(number for number in whole(tape) if number < 60) < 10
+    # The ten steps at the start, of which the last was once seen to be missing in a process with many tests before it.
+    assert max(number for number in whole(tape) if number < 60) in (8, 9)
     assert [number for number in whole(tape) if number > 60][:4] == [61, 62, 63, 64]
     assert 60 in tape.numbers()
     assert 40 not in tape.numbers()

@@ -26,6 +26,7 @@ from barograph.model.finding import FindingState
 from barograph.model.settings import Settings
 from barograph.model.settings_file import settings_from_file
 from barograph.rules.registry import rules_from_settings
+from barograph.runs.memory import give_memory_back
 from barograph.runs.reader import Run
 from barograph.store.base import Store
 from barograph.store.objects import FileStore
@@ -79,6 +80,7 @@ def serve(place: str, options: Options, part: str = "", *, wait: Callable[[float
         return _Shared(options, wait, lambda number: _far_command(order, place, options, number)).follow()
     elif options.processes > 1:
         return _Shared(options, wait, lambda number: _Command(_arguments(place, options, number), options)).follow()
+    give_memory_back()
     return _Serving(place, root, options, _part_from(part), wait).follow()
 
 

@@ -107,6 +107,7 @@ def watch_run(place: str, options: Options, *, wait: Callable[[float], object] =
     if options.against is not None:
         settings = _compared(settings, run_at(options.against))
     joined(options.engine)
+    give_memory_back()
     return _Watching(run, settings, not_used, options, wait).follow()
 
 
@@ -164,7 +165,6 @@ def watcher_for(run: Run, settings: Settings, options: Options, notifiers: Itera
     Raises:
         UnknownName, SettingsError, BadRule: A rule or a parameter is wrong.
     """
-    give_memory_back()
     told = list(notifiers)
     if settings.findings_to:
         told.append(FileNotifier(Path(whole_path(settings.findings_to)), run.url))
