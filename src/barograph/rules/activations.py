@@ -20,7 +20,7 @@ from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import Numbers, learning_rate, once, stated_loss, table_of
-from barograph.rules.suspects import about, ranked, remember_facts
+from barograph.rules.suspects import momentum_in, ranked, remember_facts
 from barograph.rules.words import lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
 
@@ -94,7 +94,7 @@ class DeadRelu(Rule):
             active = 1.0 - zeros / count
             dead = active < self.threshold_inactivity
             if dead.mean() > (_NEARLY_ALL if works or view.step.number < _SETTLED_STEP else self.threshold_layer):
-                momentum = max(about(facts, Fact.MOMENTUM).values(), default=0.0)
+                momentum = momentum_in(facts)
                 yield self._symptom(view, subject, dead, count, since, memory, momentum)
             else:
                 memory.setdefault("was_alive", {})[subject.key.path] = view.step.number

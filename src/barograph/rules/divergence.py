@@ -25,7 +25,7 @@ from barograph.rules.baseline import (
 )
 from barograph.rules.clues import batch_reach, by_weight, fact_value, note_pace, pace_suspicions
 from barograph.rules.columns import TOTAL_LOSS, learning_rate, stated_loss
-from barograph.rules.suspects import about, remember_facts
+from barograph.rules.suspects import momentum_in, remember_facts
 from barograph.rules.words import lower_rate, number, sentence
 from barograph.runs.view import StepView
 
@@ -213,7 +213,7 @@ def _impossible(view: StepView, key: Key, value: float) -> Symptom:
 
 
 def _behind_rise(view: StepView, memory: Memory, slower: str) -> tuple[Suspicion, ...]:
-    momentum = max(about(memory["clues"]["facts"], Fact.MOMENTUM).values(), default=0.0)
+    momentum = momentum_in(memory["clues"]["facts"])
     reach = batch_reach(view)
     return by_weight([
         Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.5, "the loss is far above where it began", f"{slower}."),

@@ -19,7 +19,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import LayerTable, learning_rate, stated_loss, table_of
 from barograph.rules.gradients import carrying, growth_backwards
-from barograph.rules.suspects import about, ranked, recurrent, remember_facts
+from barograph.rules.suspects import about, momentum_in, ranked, recurrent, remember_facts
 from barograph.rules.words import lower_rate, number, sentence
 from barograph.runs.view import StepView
 
@@ -105,7 +105,7 @@ class ExplodingGradient(Rule):
         why = (f"the gradient norm rose from {number(rise['norm'])} in step {rise['step']} to {number(norm)}, and the "
                f"loss from {number(rise['loss'])} to {number(rise['loss_now'])}")
         slower = sentence(lower_rate(learning_rate(view), 10))
-        momentum = max(about(facts, Fact.MOMENTUM).values(), default=0.0)
+        momentum = momentum_in(facts)
         clipped = len(table_of(view, Kind.GRADIENT_CLIPPED)) > 0
         again = recurrent(layers.classes)
         return Symptom(

@@ -29,7 +29,7 @@ from barograph.rules.course import (
     point_of,
     scatter,
 )
-from barograph.rules.suspects import about, remember_facts
+from barograph.rules.suspects import momentum_in, remember_facts
 from barograph.rules.words import lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
 
@@ -143,7 +143,7 @@ class LossNotDecreasing(Rule):
         step, best = int(least[_LAST]), float(least[_VALUE])
         noise = noise_of([Point(*item) for item in points[-_SCATTER_OVER:]])
         share = self.increase_threshold_percent / 100
-        momentum = max(about(clues.get("facts", {}), Fact.MOMENTUM).values(), default=0.0)
+        momentum = momentum_in(clues.get("facts", {}))
         # What a heavy momentum swings by is no noise.
         noises = _NOISES_OF_RISE if momentum < _HEAVY_MOMENTUM else 1.0
         limit = best + share * max(abs(best), points[0][_VALUE] - best) + noises * noise

@@ -59,6 +59,16 @@ def about(known: dict[str, float], name: Fact) -> dict[str, float]:
     return found
 
 
+def momentum_in(known: dict[str, float]) -> float:
+    """Return the greatest momentum of any parameter group among the facts that were seen; 0 where none was told.
+
+    Example:
+        >>> momentum_in({"momentum[group0]": 0.9, "momentum[group1]": 0.5})
+        0.9
+    """
+    return max(about(known, Fact.MOMENTUM).values(), default=0.0)
+
+
 def said_to_be(known: dict[str, float], name: Fact) -> bool:
     """Return whether a fact was recorded and is not 0."""
     return any(about(known, name).values())

@@ -20,7 +20,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import LayerTable, Table, learning_rate, stated_loss, table_of
 from barograph.rules.packing import packed, unpacked
-from barograph.rules.suspects import FAR_LOSS, about, ranked, remember_facts
+from barograph.rules.suspects import FAR_LOSS, momentum_in, ranked, remember_facts
 from barograph.rules.words import lower_rate, number, raise_rate, sentence
 from barograph.runs.view import StepView
 
@@ -266,7 +266,7 @@ def _squares_of(updates: LayerTable, weights: LayerTable) -> NDArray[np.float64]
 
 
 def _too_large(large: dict[str, Any], factor: float, memory: Memory) -> tuple[Suspicion, ...]:
-    momentum = max(about(memory.get("facts", {}), Fact.MOMENTUM).values(), default=0.0)
+    momentum = momentum_in(memory.get("facts", {}))
     rate = "" if large["rate"] is None else f" at a learning rate of {number(large['rate'])}"
     why = f"a step of {number(large['ratio'])} times the weights' norm{rate}"
     first = large["step"] < _FIRST_STEPS
