@@ -75,6 +75,11 @@ def test_a_loss_that_stays_where_it_began_does_not_fall() -> None:
     assert symptom.remedy.startswith("Train on one batch alone, with learning rates 1 and 0.01 beside 0.1.")
 
 
+def test_a_later_training_with_one_optimizer_is_judged_as_the_first() -> None:
+    views = trained(noisy([2.3] * 600, 0.02), optimizer="#2")
+    assert {subject for _, subject in fired(LossNotDecreasing(), views)} == {"does not fall"}
+
+
 def test_a_loss_that_falls_slowly_and_steadily_is_well() -> None:
     falling = [2.3 * 0.9995**step for step in range(600)]
 

@@ -254,7 +254,10 @@ def test_where_nothing_was_recorded_that_is_what_is_not_seen(
 ) -> None:
     summary = summary_of(store, Watcher(store, [high()], clock=clock))
 
-    assert summary.unseen == ("No training was recorded: no process took an optimizer step under Barograph.",)
+    assert summary.verdict == "Nothing was judged: nothing was recorded."
+    (unseen,) = summary.unseen
+    assert unseen.startswith("No training was recorded: no process took a step with an optimizer of torch")
+    assert "not evaluated" not in summary.to_text()
     assert "No findings" not in summary.to_text()
 
 

@@ -76,7 +76,7 @@ class Allowance:
         """
         self.label, self.alarmed = label, False
         self.mask = self._choose()
-        self.dormant = self.mask == 0 and not self._session.affords_numbers()
+        self.dormant = self.mask == 0 and not self._session.affords_numbers(label)
         self._asleep = self._session.steps_to_sleep() if self.dormant and alone is not None else 0
         self._asleep_for = alone
 

@@ -119,6 +119,7 @@ class Session:
         self._tick = 0
         self._steps: dict[str, int] = {}
         self._stepped_last = ""
+        self._training = ""
         self.first_step = 0
         self._loaded_steps = 0
         self._recorded_steps: dict[str, int] = {}
@@ -167,6 +168,15 @@ class Session:
         return max(self._steps.values(), default=self.first_step or self._loaded_steps)
 
     @property
+    def steps_of_training(self) -> int:
+        """How many steps have been made in the training that goes on, which need not be the first of this process."""
+        return self.made(self._training) if self._training else self.steps_made
+
+    def begin_training(self, optimizer: str) -> None:
+        """Note that another training has begun in this process, with this one optimizer; "": that has several."""
+        self._training = optimizer
+
+    @property
     def steps_by_optimizer(self) -> Mapping[str, int]:
         """How many steps each optimizer has made."""
         return self._steps
@@ -200,10 +210,11 @@ class Session:
         A training that changes all the time is not looked at any closer for it.
         """
         self._look_waits = self._looks < _MOST_LOOKS
-        if self._look_waits and self.steps_made >= self._looked_at + _LOOKS_APART_STEPS:
+        steps = sum(self._steps.values())
+        if self._look_waits and steps >= self._looked_at + _LOOKS_APART_STEPS:
             self._look_waits = False
             self._looks += 1
-            self._looked_at = self.steps_made
+            self._looked_at = steps
             self._agenda.owe(self.plan.everything(), optimizer)
             self.price.grant(_LOOK_STEPS)
 
@@ -211,9 +222,9 @@ class Session:
         """Return whether the budget has room for `mask` now, whatever is due."""
         return self.price.has_room_for(mask, self.clock.monotonic())
 
-    def affords_numbers(self) -> bool:
+    def affords_numbers(self, optimizer: str) -> bool:
         """Return whether the loss of the coming step is recorded, or not even that can be afforded."""
-        return self.price.affords_numbers(self.steps_made, self.clock.monotonic())
+        return self.price.affords_numbers(self.made(optimizer), self.clock.monotonic())
 
     def steps_to_sleep(self) -> int:
         """Return how many steps may be passed over before it is worth asking again what can be afforded."""
@@ -281,7 +292,7 @@ class Session:
         self._agenda.took(mask, mode)
         if mask:
             self.price.end_evaluation(mask)
-        self._publish(buffer, Step(self._tick, self.steps_made, "", mode, self.clock.unix()))
+        self._publish(buffer, Step(self._tick, self.steps_of_training, self._training, mode, self.clock.unix()))
 
     def _publish(self, buffer: StepBuffer, step: Step) -> None:
         self._tick += 1

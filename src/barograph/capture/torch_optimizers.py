@@ -11,6 +11,13 @@ from typing import Any
 import torch
 
 from barograph.capture.torch_names import ModelNames, ParameterName, Root, instances_of, unwrapped
+from barograph.model.step import ANOTHER_TRAINING
+
+_LONG = 100
+"""Steps in a row by one optimizer: several that train together take turns sooner."""
+
+_MOST_COLLECTED = 20
+"""How often what is dead is collected to learn whether another training has begun; each takes a tenth of a second."""
 
 
 @dataclass(slots=True)
@@ -38,6 +45,7 @@ class Entry:
         slots: Its parameters, by path; refreshed when the groups change.
         roots: The models they are in.
         signature: Identities of the parameters the slots were made from.
+        held: Those parameters, weakly: identities are given anew once a parameter is gone.
         next_label: Which optimizer stepped after it the last time.
         learning_rates: Of its parameter groups, as they were recorded last.
         made: Which optimizer for these parameters it is, from 1: above where the script makes its optimizer anew.
@@ -51,6 +59,7 @@ class Entry:
     slots: tuple[Slot, ...] = ()
     roots: tuple[Root, ...] = ()
     signature: tuple[int, ...] = ()
+    held: tuple[weakref.ref[torch.Tensor], ...] = ()
     next_label: str = field(default="")
     learning_rates: tuple[float, ...] = ()
     made: int = 1
@@ -58,12 +67,18 @@ class Entry:
     is_new: bool = True
     superseded_by: Entry | None = None
 
+    def holds_any(self, parameters: Iterable[torch.Tensor]) -> bool:
+        """Return whether the script had handed it any of these parameters."""
+        mine = {id(item) for reference in self.held if (item := reference()) is not None}
+        return any(id(parameter) in mine for parameter in parameters)
+
 
 class OptimizerBook:
     """Names the optimizers and their parameters.
 
     A single optimizer has no label. Of several, each is called by the user's label, by the model whose
-    parameters it holds, or by its class.
+    parameters it holds, or by its class. One that is alone after all before it are gone begins another
+    training, and is called by its number ("#2").
     """
 
     def __init__(self, names: ModelNames) -> None:
@@ -76,6 +91,10 @@ class OptimizerBook:
         self._held: set[int] | None = None
         self._on_gone: Callable[[], None] = lambda: None
         self._last_label = ""
+        self._steps_in_turn = 0
+        self._collected = 0
+        self._taken: set[str] = set()
+        self._trainings = 1
 
     def label(self, optimizer: torch.optim.Optimizer, label: str) -> None:
         """Let the user say what an optimizer is called."""
@@ -89,6 +108,7 @@ class OptimizerBook:
             before = self._predecessor(optimizer)
             known = Entry(weakref.ref(optimizer, self._gone), self._find_label(optimizer))
             known.next_label = known.label
+            self._taken.add(known.label)
             self._entries[id(optimizer)] = known
             known.shares = before is not None
             if before is not None:
@@ -106,8 +126,7 @@ class OptimizerBook:
             All parameters that optimizers hold.
         """
         live = _live_optimizers()
-        # One that stands around another (as those of Lightning and Accelerate do) shows the other's very groups.
-        self._alone = len({id(optimizer.param_groups) for optimizer in live}) == 1
+        self._alone = _are_one(live)
         self._surveyed = [weakref.ref(optimizer) for optimizer in live]
         self._held = None
         for optimizer in live:
@@ -127,6 +146,7 @@ class OptimizerBook:
         previous = next((item for item in self if item.label == self._last_label), None)
         if previous is not None:
             previous.next_label = entry.label
+        self._steps_in_turn = self._steps_in_turn + 1 if previous is entry else 1
         if entry.superseded_by is not None:
             # Both step: neither was made in place of the other.
             entry.superseded_by.made -= entry.made
@@ -136,13 +156,13 @@ class OptimizerBook:
 
     def _predecessor(self, optimizer: torch.optim.Optimizer) -> Entry | None:
         """Return the entry of the last optimizer before this one that held any of its parameters."""
-        mine = {id(parameter) for parameter in _parameters(optimizer)}
-        sharing = [known for known in self._entries.values() if not mine.isdisjoint(known.signature)]
+        sharing = [known for known in self._entries.values() if known.holds_any(_parameters(optimizer))]
         return max(sharing, key=lambda known: known.made, default=None)
 
     def alone(self) -> Entry | None:
-        """Return the one optimizer that has stepped; None if there are several or none."""
-        return next(iter(self._entries.values())) if len(self._entries) == 1 else None
+        """Return the one optimizer that steps; None if there are several or none."""
+        there = [known for known in self._entries.values() if known.optimizer() is not None]
+        return there[0] if len(there) == 1 else None
 
     def when_one_is_gone(self, action: Callable[[], None]) -> None:
         """Have `action` called when the script has dropped an optimizer, or has replaced parameters of one."""
@@ -168,15 +188,30 @@ class OptimizerBook:
         if given is not None and given[0]() is optimizer:
             return given[1]
         gone = [known for known in self._entries.values() if known.optimizer() is None]
-        mine = {id(parameter) for parameter in _parameters(optimizer)}
         for known in gone:
             # A script that makes its optimizer anew goes on with the same series.
-            if mine & set(known.signature):
-                known.signature = ()
+            if known.holds_any(_parameters(optimizer)):
+                known.signature = known.held = ()
                 return known.label
         if not self._entries and self._alone:
             return ""
+        if self._entries and self._begins_anew():
+            self._trainings += 1
+            return f"{ANOTHER_TRAINING}{self._trainings}"
         return self._free(self._base_label(optimizer))
+
+    def _begins_anew(self) -> bool:
+        """Return whether the optimizer that steps for the first time is the only one left: the script trains again."""
+        if self._entries_alive() and (self._steps_in_turn < _LONG or self._collected >= _MOST_COLLECTED):
+            return False
+        # It has stepped for long, and now another does: whether the script still holds it, only the collector knows.
+        if self._entries_alive():
+            self._collected += 1
+            gc.collect()
+        return not self._entries_alive() and _are_one(_live_optimizers())
+
+    def _entries_alive(self) -> bool:
+        return any(known.optimizer() is not None for known in self._entries.values())
 
     def _base_label(self, optimizer: torch.optim.Optimizer) -> str:
         roots: list[Root | None] = []
@@ -192,9 +227,8 @@ class OptimizerBook:
         return type(optimizer).__name__
 
     def _free(self, base: str) -> str:
-        taken = {known.label for known in self._entries.values()}
         number = 1
-        while (base if number == 1 else f"{base}#{number}") in taken:
+        while (base if number == 1 else f"{base}#{number}") in self._taken:
             number += 1
         return base if number == 1 else f"{base}#{number}"
 
@@ -222,7 +256,7 @@ class OptimizerBook:
         ):
             return
         self._name_parameters(optimizer)
-        entry.signature = signature
+        entry.signature, entry.held = signature, tuple(weakref.ref(parameter) for parameter in parameters)
         prefix = f"{entry.label}." if entry.label else ""
         slots: list[Slot] = []
         roots: dict[int, Root] = {}
@@ -245,6 +279,11 @@ def steps_loaded(optimizer: torch.optim.Optimizer) -> int:
     states = getattr(optimizer, "state", {}).values()  # one that stands around another may have none
     counts = [state["step"] for state in states if isinstance(state, dict) and "step" in state]
     return max((int(count) for count in counts), default=0)
+
+
+def _are_one(optimizers: Iterable[torch.optim.Optimizer]) -> bool:
+    # One that stands around another (as those of Lightning and Accelerate do) shows the other's very groups.
+    return len({id(optimizer.param_groups) for optimizer in optimizers}) == 1
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:

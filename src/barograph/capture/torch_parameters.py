@@ -316,7 +316,7 @@ class ParameterTap:
             for name in self._names.leaves()
             if not roots or id(name.root) in roots
         }
-        seen.modules = len(leaves)
+        seen.modules = len(leaves | seen.outputs)
         missing = sorted(leaves - seen.outputs)
         if any(is_compiled(module) for root in self._names.roots if (module := root.module()) is not None):
             seen.reasons["compiled"] = COMPILED_REASON

@@ -109,7 +109,7 @@ class Phase:
     def evaluation_mask_for(self, mode: Mode) -> int:
         """Return what is taken of the evaluation under way, or of the one that begins now."""
         if self.evaluation_mask is None:
-            self.evaluation_mask = self.session.choose(self.session.steps_made, mode)
+            self.evaluation_mask = self.session.choose(self.session.steps_of_training, mode)
         elif not self.session.evaluation_goes_on(self.evaluation_mask):
             # What is a sum over the whole evaluation must not be told of a part of it.
             self.evaluation_mask = 0

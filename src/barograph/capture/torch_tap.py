@@ -35,7 +35,7 @@ from barograph.capture.torch_wrappers import Wrappers
 from barograph.measures import native
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
-from barograph.model.step import Mode
+from barograph.model.step import ANOTHER_TRAINING, Mode
 
 
 def in_backward() -> bool:
@@ -435,6 +435,7 @@ class TorchTap:
             if not entry.shares:
                 self._data.begin_anew()
                 self._facts.begin_anew()
+                self.session.begin_training(entry.label if entry.label.startswith(ANOTHER_TRAINING) else "")
             self.session.look_closely(entry.label)
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:

@@ -26,7 +26,7 @@ from barograph.runs.time_of_steps import time_of_steps
 from barograph.runs.view import group_of
 from barograph.watch.figures import count, duration, figure, local_time, share
 from barograph.watch.recall import Recall, recalled
-from barograph.watch.wording import not_evaluated_lines, shown
+from barograph.watch.wording import shown
 
 _WORKERS = (
     Column("worker"), Column("attempt", right=True), Column("state"), Column("steps", right=True),
@@ -68,7 +68,7 @@ def _print(printer: Printer, place: str, run: Run, worker: str | None, now: Glan
     if hint := _hint(place, now, recall):
         printer.line(hint, indent=2)
     summary = recall.summary
-    unjudged = not_evaluated_lines(summary.not_evaluated, whole=True)
+    unjudged = summary.not_evaluated_lines(whole=True)
     for title, texts in (("Not seen", summary.unseen), ("Not evaluated", unjudged), ("Problems", summary.problems)):
         if texts:
             printer.heading(title)

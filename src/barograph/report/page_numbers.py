@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from barograph.model.finding import SEVERITY_ORDER, Finding
+from barograph.model.step import named
 from barograph.report.charts import Line, Mark, line_chart
 from barograph.report.content import Curve, Report
 from barograph.report.markup import Markup, element, joined
@@ -54,7 +55,7 @@ def _by_key(curves: Iterable[Curve]) -> list[tuple[str, list[Curve]]]:
 
 def _chart(name: str, curves: Sequence[Curve], marks: Sequence[Mark]) -> Markup:
     several = len({curve.optimizer for curve in curves}) > 1
-    names = [curve.mode + (f", optimizer {curve.optimizer}" if several and curve.optimizer else "") for curve in curves]
+    names = [curve.mode + (f", {named(curve.optimizer)}" if several and curve.optimizer else "") for curve in curves]
     lines = [line_of(curve, label) for curve, label in zip(curves, names, strict=True)]
     said = "; ".join(f"{label}: {figure(curve.first)} at first, {figure(curve.last)} at last"
                      for curve, label in zip(curves, names, strict=True))

@@ -152,7 +152,7 @@ class UnshuffledData(Rule):
                           schedule=Schedule(every=0, steps=frozenset(range(3)), modes=_IN_TRAINING)))
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        if view.step.mode is not Mode.TRAIN or view.step.optimizer:
+        if view.step.mode is not Mode.TRAIN or view.step.has_rivals:
             yield Unjudged("no step of a training with one optimizer was recorded")
             return
         counts = counts_of(view)

@@ -52,7 +52,7 @@ def _follow(view: StepView, memory: Memory, window: int, least_steps: int) -> _L
     """Take the loss of a step in; return where it stands, once so many losses complete another median."""
     if view.step.mode is not Mode.TRAIN:
         return Unjudged("only evaluations were recorded")
-    if view.step.optimizer:
+    if view.step.has_rivals:
         return Unjudged("with several optimizers chance is where adversaries meet")
     note_truth(view, memory)
     note_pace(view, memory)
@@ -256,7 +256,7 @@ class Underfit(Rule):
         return (_LOSSES, _TRUTH)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        if view.step.mode is Mode.EVAL and not view.step.optimizer:
+        if view.step.mode is Mode.EVAL and not view.step.has_rivals:
             yield from self._evaluated(view, memory)
             return
         level = _follow(view, memory, self.window, self.least_steps)

@@ -71,7 +71,7 @@ class Divergence(Rule):
         if found is None or view.step.mode is not Mode.TRAIN or not math.isfinite(found[1]):
             yield Unjudged("no training loss was recorded that is finite")
             return
-        if view.step.optimizer:
+        if view.step.has_rivals:
             yield Unjudged("with several optimizers losses pull against each other, as in adversarial training")
             return
         clues = memory.setdefault("clues", {})

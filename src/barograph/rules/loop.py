@@ -56,7 +56,7 @@ class GradientsNotReset(Rule):
             return
         if not kept:
             return
-        whose = f'"{view.step.optimizer}".' if view.step.optimizer else "optimizer."
+        whose = f'"{view.step.optimizer}".' if view.step.has_rivals else "optimizer."
         yield Symptom(
             message=f"Gradients were not reset before step {view.step.number}: they add up from step to step.",
             remedy=f"Call {whose}zero_grad() before loss.backward(), once for each step.",

@@ -93,7 +93,7 @@ class LossNotDecreasing(Rule):
         if found is None or view.step.mode is not Mode.TRAIN or not math.isfinite(found[1]):
             yield Unjudged("no training loss was recorded that is finite")
             return
-        if view.step.optimizer:
+        if view.step.has_rivals:
             yield Unjudged("with several optimizers a loss need not fall, as in adversarial training")
             return
         key, loss = found

@@ -56,7 +56,7 @@ class LossSpike(Rule):
         if found is None or view.step.mode is not Mode.TRAIN:
             yield Unjudged("no training loss was recorded")
             return
-        if view.step.optimizer:
+        if view.step.has_rivals:
             yield Unjudged("with several optimizers a loss may jump, as in adversarial training")
             return
         key, loss = found

@@ -134,6 +134,8 @@ class RunSummary:
         if self.findings:
             still = sum(item.state is FindingState.OPEN for item in self.findings)
             return f"{_counted(len(self.findings), 'finding')}, {still} of them open."
+        if not self.workers:
+            return "Nothing was judged: nothing was recorded."
         mute = {item.code for item in self.not_evaluated if not item.reason.startswith("In part")}
         if len(mute) == len(self.rules):
             return f"Nothing was judged: {_why_nobody_judged(len(self.rules))}."
@@ -161,6 +163,10 @@ class RunSummary:
         })
         return data
 
+    def not_evaluated_lines(self, *, whole: bool) -> list[str]:
+        """Return the rules that could not judge and why, as `wording.not_evaluated_lines` does; none if none could."""
+        return not_evaluated_lines(self.not_evaluated, whole=whole) if self.workers else []
+
     def to_text(self) -> str:
         """Return it as lines for a terminal."""
         lines = ["", f"barograph: {self.verdict}"]
@@ -169,7 +175,7 @@ class RunSummary:
             lines += [line.plain for line in indented(finding_lines(finding, self.diagnosis), by=2)]
         lines += _listed("done", [str(item) for item in self.actions])
         lines += _listed("not seen", self.unseen)
-        lines += _listed("not evaluated", not_evaluated_lines(self.not_evaluated, whole=False))
+        lines += _listed("not evaluated", self.not_evaluated_lines(whole=False))
         lines += _listed("problems", self.problems)
         for worker in self.workers:
             lines.append(f"  {worker.name:<10}{_worker_line(worker)}")
@@ -239,7 +245,9 @@ def _why_nobody_judged(rules: int) -> str:
 def _unseen(workers: Sequence[WorkerReport], watcher: Watcher, attempt: int) -> list[str]:
     lines = list(watcher.damage)
     if not workers:
-        return [*lines, "No training was recorded: no process took an optimizer step under Barograph."]
+        return [*lines, "No training was recorded: no process took a step with an optimizer of torch under Barograph. "
+                        "A script that moves its weights itself says where a step ends: attach(explicit_steps=True) "
+                        "and run.step(loss)."]
     for worker in workers:
         of = f" of {worker.name}" if len(workers) > 1 else ""
         if worker.last is None:

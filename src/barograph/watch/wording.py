@@ -8,6 +8,7 @@ from rich.text import Text
 
 from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity
+from barograph.model.step import named
 from barograph.watch.diagnosis import causes_in_order
 
 SEVERITY_STYLES = {
@@ -114,7 +115,7 @@ def where(finding: Finding) -> str:
     # The only process, or all ranks together, need no name.
     parts = [] if finding.worker in ("p0", "r") else [finding.worker]
     if finding.optimizer:
-        parts.append(f"optimizer {finding.optimizer}")
+        parts.append(named(finding.optimizer))
     return f" ({', '.join(parts)})" if parts else ""
 
 
