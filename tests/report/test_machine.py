@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import pytest
+
+from barograph.model.key import Kind
 from barograph.report.machine import machine_in, step_time_in
+from barograph.runs import windows
 
 
 def test_parts_of_a_step_are_told_on_average_and_over_the_steps(diary: Any) -> None:
@@ -44,3 +49,35 @@ def test_units_are_those_of_the_figures(diary: Any) -> None:
         "cpu_busiest": "percent", "gpu[0]": "percent", "gpu_memory[0]": "percent", "gpu_memory_bytes[0]": "bytes",
         "disk_read": "bytes a second", "net_sent": "bytes a second", "cores": "count",
     }
+
+
+def test_the_chart_over_the_steps_is_that_of_the_optimizer_that_is_told_of_most(diary: Any) -> None:
+    diary.step(0, {"time:step": 0.9, "time:steps": 1}, optimizer="#2")
+    diary.step(10, {"time:step": 0.2, "time:steps": 10})
+    diary.step(20, {"time:step": 0.4, "time:steps": 10})
+
+    told = step_time_in(diary.ended())
+
+    assert told is not None
+    assert told.over_time["step"].steps == (10, 20)
+    assert told.secs["step"] == (0.9 + 2.0 + 4.0) / 21
+
+
+def test_what_is_read_span_by_span_is_what_is_read_at_once(diary: Any, monkeypatch: Any) -> None:
+    for number in range(40):
+        diary.step(number, {"time:step": 0.1 + number / 100, "time:steps": 2, "machine:cpu": float(number % 7),
+                            "machine:gpu[0]": float("nan") if number == 39 else 1.0, "time:data": 0.05})
+    run = diary.ended()
+    at_once = step_time_in(run), machine_in(run)
+    monkeypatch.setattr(windows.windows_of, "__kwdefaults__", {"mode": None, "rows": 25})
+
+    in_spans = step_time_in(run), machine_in(run)
+
+    assert len(tuple(windows.windows_of(run, Kind.TIME))) > 4
+    assert in_spans[0].over_time == at_once[0].over_time
+    assert in_spans[0].secs == pytest.approx(at_once[0].secs)
+    assert [(gauge.greatest, gauge.last, gauge.secs, gauge.values) for gauge in in_spans[1][1:]] == [
+        (gauge.greatest, gauge.last, gauge.secs, gauge.values) for gauge in at_once[1][1:]]
+    assert in_spans[1][1].mean == pytest.approx(at_once[1][1].mean)
+    assert in_spans[1][0].mean == 1.0
+    assert math.isnan(in_spans[1][0].last)

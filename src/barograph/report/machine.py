@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,16 +40,20 @@ def step_time_in(run: Run) -> StepTime | None:
     if not means:
         return None
     windows = windows_of(run, Kind.TIME)
-    makers: dict[str, CurveMaker] = {}
+    makers: dict[tuple[str, str], CurveMaker] = {}
+    told: Counter[str] = Counter()
     for start, stop in windows:
         for mode, optimizer, (series,) in bundles(run, Kind.TIME, start=start, stop=stop):
             name = series.key.path
             if mode is Mode.TRAIN and name in ("step", "longest", *STEP_PARTS):
-                maker = makers.setdefault(name, CurveMaker(f"time:{name}", mode, optimizer, low=windows.low,
-                                                           high=windows.high))
+                maker = makers.setdefault((optimizer, name), CurveMaker(
+                    f"time:{name}", mode, optimizer, low=windows.low, high=windows.high))
                 maker.add(series.steps, series.values)
+                told[optimizer] += len(series)
+    # Each optimizer counts its own steps: the one that is told of most has its chart.
+    whose = max(told, key=lambda optimizer: told[optimizer], default="")
     order = ("step", "longest", *STEP_PARTS)
-    return StepTime(means, {name: makers[name].curve() for name in order if name in makers})
+    return StepTime(means, {name: makers[whose, name].curve() for name in order if (whose, name) in makers})
 
 
 def machine_in(run: Run) -> tuple[Gauge, ...]:
@@ -58,27 +62,49 @@ def machine_in(run: Run) -> tuple[Gauge, ...]:
     Raises:
         StoreError: The store cannot be read.
     """
-    times: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
-    values: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
+    makers: dict[str, _GaugeMaker] = defaultdict(_GaugeMaker)
     for start, stop in windows_of(run, Kind.MACHINE):
         for _, _, (series,) in bundles(run, Kind.MACHINE, start=start, stop=stop):
             if not _ONE_CORE.match(series.key.path):
-                times[series.key.path].append(series.times)
-                values[series.key.path].append(series.values)
-    names = sorted(times, key=lambda name: (_unit(name) != "percent", "gpu" not in name, name))[:MOST_GAUGES]
-    return tuple(_gauge(run, name, np.concatenate(times[name]), np.concatenate(values[name])) for name in names)
+                makers[series.key.path].add(series.times - run.manifest.created_unix, series.values)
+    names = sorted(makers, key=lambda name: (_unit(name) != "percent", "gpu" not in name, name))[:MOST_GAUGES]
+    return tuple(makers[name].gauge(name) for name in names)
 
 
-def _gauge(run: Run, name: str, times: NDArray[np.float64], values: NDArray[np.float64]) -> Gauge:
-    order = np.argsort(times, kind="stable")
-    secs, values = times[order] - run.manifest.created_unix, values[order]
-    finite = values[np.isfinite(values)]
-    kept = kept_points(secs, values, low=float(secs[0]), high=float(secs[-1]))
-    return Gauge(
-        name, _unit(name), mean=float(finite.mean()) if len(finite) else math.nan,
-        greatest=float(finite.max()) if len(finite) else math.nan, last=float(values[-1]),
-        secs=tuple(secs[kept].round(3).tolist()), values=tuple(values[kept].tolist()),
-    )
+class _GaugeMaker:
+    """Makes a gauge of spans of a run: of each it keeps what a chart of the span alone would need."""
+
+    def __init__(self) -> None:
+        self._secs: list[NDArray[np.float64]] = []
+        self._values: list[NDArray[np.float64]] = []
+        self._finite, self._sum = 0, 0.0
+        self._last = (-math.inf, math.nan)
+
+    def add(self, secs: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+        """Take in values and when they were taken; at least one."""
+        order = np.argsort(secs, kind="stable")
+        secs, values = secs[order], values[order]
+        finite = values[np.isfinite(values)]
+        self._finite += len(finite)
+        self._sum += float(finite.sum())
+        if secs[-1] >= self._last[0]:
+            self._last = (float(secs[-1]), float(values[-1]))
+        kept = kept_points(secs, values, low=float(secs[0]), high=float(secs[-1]))
+        self._secs.append(secs[kept])
+        self._values.append(values[kept])
+
+    def gauge(self, name: str) -> Gauge:
+        """Return the gauge of all that was taken in."""
+        secs, values = np.concatenate(self._secs), np.concatenate(self._values)
+        order = np.argsort(secs, kind="stable")
+        secs, values = secs[order], values[order]
+        finite = values[np.isfinite(values)]  # the greatest of each span is among them
+        kept = kept_points(secs, values, low=float(secs[0]), high=float(secs[-1]))
+        return Gauge(
+            name, _unit(name), mean=self._sum / self._finite if self._finite else math.nan,
+            greatest=float(finite.max()) if len(finite) else math.nan, last=self._last[1],
+            secs=tuple(secs[kept].round(3).tolist()), values=tuple(values[kept].tolist()),
+        )
 
 
 def _unit(name: str) -> str:

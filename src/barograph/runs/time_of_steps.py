@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
+
+import numpy as np
 
 from barograph.model.key import Kind
+from barograph.runs.events import dictionary_column
 from barograph.runs.reader import Run
+from barograph.runs.windows import windows_of
 
 STEP_PARTS = ("data", "forward", "backward", "optimizer", "capture", "other")
 """What a step is made of, as `Kind.TIME` names it."""
 
 
 def time_of_steps(run: Run) -> dict[str, float]:
-    """Return the mean seconds of a step, under "step", and of its parts, over all that was told; {} of nothing."""
-    table = run.arrow(Kind.TIME, columns=("worker", "attempt", "tick", "path", "value"))
-    told: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
-    for row in table.to_pylist():
-        told[row["worker"], row["attempt"], row["tick"]][row["path"]] = row["value"]
-    steps = sum(times.get("steps", 0.0) for times in told.values())
-    if not steps:
-        return {}
-    found: dict[str, float] = {}
-    for name in ("step", *STEP_PARTS):
+    """Return the mean seconds of a step, under "step", and of its parts, over all that was told; {} of nothing.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    secs: Counter[str] = Counter()
+    steps: Counter[str] = Counter()
+    for start, stop in windows_of(run, Kind.TIME):
+        table = run.arrow(Kind.TIME, start=start, stop=stop, columns=("worker", "attempt", "tick", "path", "value"))
+        workers, paths = dictionary_column(table, "worker"), dictionary_column(table, "path")
+        values = table["value"].to_numpy()
+        who = np.stack([workers.codes, table["attempt"].to_numpy(), table["tick"].to_numpy()])
+        _, telling = np.unique(who, axis=1, return_inverse=True)
+        stood_for = np.zeros(telling.max(initial=-1) + 1)
+        rows = {name: np.flatnonzero(paths.codes == code) for code, name in enumerate(paths.texts)}
+        if "steps" in rows:
+            stood_for[telling[rows["steps"]]] = values[rows["steps"]]
         # A part that some tellings do not know is the mean of those that do.
-        known = [times for times in told.values() if name in times and "steps" in times]
-        count = sum(times["steps"] for times in known)
-        if count:
-            found[name] = sum(times[name] * times["steps"] for times in known) / count
-    return found
+        for name in ("step", *STEP_PARTS):
+            if name in rows:
+                weights = stood_for[telling[rows[name]]]
+                secs[name] += float(values[rows[name]] @ weights)
+                steps[name] += float(weights.sum())
+    return {name: secs[name] / steps[name] for name in ("step", *STEP_PARTS) if steps[name]}
