@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from barograph.capture import torch_losses, torch_optimizers
+from barograph.capture import torch_losses, torch_optimizers, torch_parameters
 from barograph.capture.buffer import StepBuffer
 from barograph.errors import TrainingStopped
 from barograph.model.key import Kind
@@ -319,6 +319,21 @@ def test_an_update_is_weight_after_minus_weight_before(record):
     update = (model[0].weight.detach() - before).double()
     assert tape.summary("update:0.weight").l2 == pytest.approx(update.norm().item(), rel=1e-5)
     assert tape.summary("update:0.weight").sum == pytest.approx(update.sum().item(), rel=1e-3, abs=1e-7)
+
+
+@pytest.mark.parametrize(("most_bytes", "left"), [(2**20, 1), (1000, 0)])
+def test_copies_of_large_weights_are_let_go_of_after_the_step(record, monkeypatch, most_bytes, left):
+    monkeypatch.setattr(torch_parameters, "_COPIES_KEPT_BYTES", most_bytes)
+    tape = record(preset="updates")
+    model = nn.Linear(67, 59, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(2):
+        model(torch.randn(2, 67)).square().mean().backward()
+        optimizer.step()
+    model.weight.grad = None
+    alike = [item for item in gc.get_objects() if type(item) in (torch.Tensor, nn.Parameter) and item.shape == (59, 67)]
+    assert len(alike) == 1 + left
+    assert tape.summary("update:weight").l2 > 0
 
 
 def test_the_state_of_the_optimizer_is_recorded_by_name(record):

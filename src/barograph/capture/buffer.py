@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _FIRST_ROWS = 64
 _DEFERRED_BYTES = 8192
+_MOST_DEFERRED = 1024
 
 
 class RowTable:
@@ -62,7 +63,7 @@ class Gathered(Protocol):
     """What comes bit by bit while a step or an evaluation is under way, and tells numbers when it ends."""
 
     def settle(self, buffer: StepBuffer, *, training: bool) -> None:
-        """Put the numbers into `buffer`, or a function that will into its `deferred`."""
+        """Put the numbers into `buffer`, or have a function called that will: `StepBuffer.defer`."""
 
 
 @dataclass(slots=True)
@@ -74,8 +75,7 @@ class StepBuffer:
         scalars: Plain numbers.
         tensors: Whole tensors.
         losses: Path to the sum of the values that a loss took in the micro-batches of this step, and how many.
-        deferred: What is still on its way from a device: called once each, in the writer's thread, with
-            this buffer, to merge it in.
+        deferred: What is still on its way from a device, see `defer`.
         gathered: What tells its numbers when the step ends.
     """
 
@@ -87,6 +87,18 @@ class StepBuffer:
     gathered: dict[str, Gathered] = field(default_factory=dict)
     _moments: NDArray[float64] | None = None
     _units: dict[int, _Units] = field(default_factory=dict)
+
+    def defer(self, merge_in: Callable[[StepBuffer], None]) -> None:
+        """Have something merged in that is still on its way from a device: called once, with this buffer.
+
+        That is in the writer's thread, or here, once a thousand others have come since (as in a long evaluation): by
+        then it has arrived, so nothing waits, and what is under way does not grow with the evaluation.
+        """
+        self.deferred.append(merge_in)
+        if len(self.deferred) >= 2 * _MOST_DEFERRED:
+            arrived, self.deferred = self.deferred[:_MOST_DEFERRED], self.deferred[_MOST_DEFERRED:]
+            for earlier in arrived:
+                earlier(self)
 
     @property
     def moments(self) -> NDArray[float64]:

@@ -269,7 +269,7 @@ class FactTap:
         if guilty.device.type == "cpu":
             use(float(guilty))
         else:
-            self._phase.train.deferred.append(fetch_number_later(guilty, use))
+            self._phase.train.defer(fetch_number_later(guilty, use))
 
     def step_ended(self, entry: Entry, mask: int, *, skipped: bool = False) -> None:
         """Record what a step as a whole has shown."""
@@ -306,4 +306,4 @@ class FactTap:
         if not isinstance(scale, torch.Tensor) or scale.device.type == "cpu":
             use(float(scale))
         else:
-            buffer.deferred.append(fetch_number_later(scale, use))
+            buffer.defer(fetch_number_later(scale, use))

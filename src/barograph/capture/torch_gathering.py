@@ -68,7 +68,7 @@ class Gathering:
             self._tell(buffer, joined.numpy(), training)
             return
         fetch = FetchedTensor(joined)
-        buffer.deferred.append(lambda late: self._tell(late, fetch.numbers(), training))
+        buffer.defer(lambda late: self._tell(late, fetch.numbers(), training))
 
     def _joined(self) -> torch.Tensor:
         if len(self._pieces) == 1:

@@ -77,7 +77,7 @@ class LossTap:
         else:
             # Asking a device for a number would make training wait for it.
             note = functools.partial(self._note, path, buffer=buffer, training=training)
-            buffer.deferred.append(fetch_number_later(value, note))
+            buffer.defer(fetch_number_later(value, note))
 
     def _note(self, path: str, number: float, buffer: StepBuffer, *, training: bool) -> None:
         total, count = buffer.losses.get(path, (0.0, 0))

@@ -21,6 +21,9 @@ from barograph.model.key import Key, Kind
 
 _NAMED_IN_A_REASON = 3
 
+_COPIES_KEPT_BYTES = 64 * 2**20
+"""Most that copies of weights may hold between two recorded steps; to make small ones anew costs more than to copy."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
@@ -72,7 +75,7 @@ class ParameterTap:
                 buffer.scalars[key] = rate
             elif asked:
                 use = functools.partial(buffer.scalars.__setitem__, key)
-                buffer.deferred.append(fetch_number_later(late[number], use))
+                buffer.defer(fetch_number_later(late[number], use))
 
     def before_clip(self, parameters: set[int], mask: int, buffer: StepBuffer) -> None:
         """Record the gradients of `parameters` (identities) as they are now, before they are clipped."""
@@ -164,9 +167,18 @@ class ParameterTap:
         self._before.clear()
 
     def forget_step(self) -> None:
-        """Forget what was noted for the step that ended."""
+        """Forget what was noted for the step that ended, and its copies of weights where they are worth the memory.
+
+        Those on a device always are: its memory is scarce, and its allocator gives the same blocks again.
+        """
         self._clipped.clear()
-        self._kept.clear()
+        if self._kept:
+            self._kept.clear()
+            copies = self._before.values()
+            if any(copy.device.type != "cpu" for copy in copies) or (
+                sum(copy.nbytes for copy in copies) > _COPIES_KEPT_BYTES
+            ):
+                self._before.clear()
 
     def _updates(self, entry: Entry, mask: int, buffer: StepBuffer) -> None:
         for slot in entry.slots:

@@ -128,7 +128,7 @@ class Reader:
             if device == "cpu":
                 self._read_memory(elements, places, histograms, buffer)
             else:
-                buffer.deferred.append(fetch_later(elements, places, histograms))
+                buffer.defer(fetch_later(elements, places, histograms))
 
     def _read_memory(
         self,
@@ -193,7 +193,7 @@ class Reader:
             units = tensor.shape[axis]
             inner = int(np.prod(tensor.shape[axis + 1 :], dtype=np.int64))
         if tensor.device.type != "cpu":
-            buffer.deferred.append(fetch_units_later(tensor.reshape(outer, units, inner), row, bound))
+            buffer.defer(fetch_units_later(tensor.reshape(outer, units, inner), row, bound))
             return
         columns = buffer.unit_columns(row, units, outer * inner, bound)
         native.units_into(tensor.data_ptr(), outer, units, inner, _code(tensor), bound, columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 import numpy as np
 
@@ -21,8 +21,8 @@ def time_of_steps(run: Run) -> dict[str, float]:
     Raises:
         StoreError: The store cannot be read.
     """
-    secs: Counter[str] = Counter()
-    steps: Counter[str] = Counter()
+    secs: defaultdict[str, float] = defaultdict(float)
+    steps: defaultdict[str, float] = defaultdict(float)
     for start, stop in windows_of(run, Kind.TIME):
         table = run.arrow(Kind.TIME, start=start, stop=stop, columns=("worker", "attempt", "tick", "path", "value"))
         workers, paths = dictionary_column(table, "worker"), dictionary_column(table, "path")
