@@ -194,3 +194,35 @@ def test_losses_of_short_steps_are_seen_all_along():
     assert len(losses) > 500
     assert max(after - before for before, after in itertools.pairwise([*losses, 4_000])) <= 64
     assert price.spent_secs <= 0.01 * (now - price.spent_secs) + SHORT_STEPS_GRACE_SECS
+
+
+def spent_after_a_pause(*, pause_secs: float, step_secs: float) -> float:
+    """Train, pause, and train on; return what the second part cost as a share of its time."""
+    price, now, before = Price(0.01), 0.0, 0.0
+    price.start(now)
+    for step in range(2_000):
+        if step == 1_000:
+            now, before = now + pause_secs, price.spent_secs
+        price.hear(now)
+        taken = 0b1 if price.affords(0b1, step, now) else 0
+        if taken:
+            price.charge(step_secs)
+        price.end_step(taken)
+        now += step_secs * (2 if taken else 1)
+    return (price.spent_secs - before) / (1_000 * step_secs)
+
+
+def test_a_pause_pays_for_nothing():
+    assert spent_after_a_pause(pause_secs=0.0, step_secs=0.05) < 0.02
+    assert spent_after_a_pause(pause_secs=36_000.0, step_secs=0.05) < 0.04
+
+
+def test_steps_of_many_minutes_are_no_pauses():
+    price, now = Price(0.01), 0.0
+    price.start(now)
+    for _ in range(100):
+        now += 600.0
+        price.hear(now)
+        price.end_step(0)
+    price.charge(300.0)
+    assert price.has_room_for(0b1, now)

@@ -28,6 +28,8 @@ _SMOOTHING = 0.3
 _PLENTY = 3.0
 _LONGEST_SLEEP_STEPS = 64
 _MAX_INTERVAL_STEPS = 2**20
+_LONGEST_PAUSE_SECS = 60.0
+_PAUSE_TIMES = 4.0
 
 
 class Price:
@@ -49,6 +51,9 @@ class Price:
     All intervals are powers of two: of several workers that measure different costs, each records a part
     of the steps of the next, so they meet on common steps.
 
+    A pause of more than a minute, as between two cells of a notebook, counts as a minute: else an hour at lunch
+    would pay for dense recording in the minute after it. Where steps are that long, it is no pause.
+
     All times are seconds of one monotonic clock.
 
     Args:
@@ -60,6 +65,8 @@ class Price:
         self.spent_secs = 0.0
         self.interval_steps = 1
         self._start: float | None = None
+        self._heard = self._silence_secs = 0.0
+        self._paused_secs = 0.0
         self._estimates: dict[int, float] = {}
         self._evaluations: dict[int, float] = {}
         self._step_secs = 0.0
@@ -73,7 +80,15 @@ class Price:
     def start(self, now: float) -> None:
         """Begin to count training time; later calls do nothing."""
         if self._start is None:
-            self._start = now
+            self._start = self._heard = now
+
+    def hear(self, now: float) -> None:
+        """Note that training goes on now."""
+        if self._start is None:
+            return
+        silence_secs, usual_secs = now - self._heard, max(_LONGEST_PAUSE_SECS, _PAUSE_TIMES * self._silence_secs)
+        self._paused_secs += max(0.0, silence_secs - usual_secs)
+        self._heard, self._silence_secs = now, silence_secs
 
     def elapsed_secs(self, now: float) -> float:
         """Return the wall time since training began; 0 before it did."""
@@ -118,7 +133,7 @@ class Price:
             self._credits -= 1
             return True
         foreseen, allowed = self._foreseen(mask), self._tensors_secs(now)
-        short = foreseen * self._steps > _SHORT_SHARE * (self.elapsed_secs(now) - self.spent_secs)
+        short = foreseen * self._steps > _SHORT_SHARE * self._bare_secs(now)
         self._grace_secs = SHORT_STEPS_GRACE_SECS if short else GRACE_SECS
         left = self._tensors_left_secs(allowed)
         thinned = _thinned_interval(step, _steps_an_octave((1 - _NUMBERS_SHARE) * self._grace_secs, foreseen))
@@ -172,7 +187,11 @@ class Price:
         return max(0, min(_LONGEST_SLEEP_STEPS, int(missing_secs / (_NUMBERS_SHARE * self.budget * step_secs))))
 
     def _allowed_secs(self, now: float) -> float:
-        return (self.budget or 0.0) * max(0.0, self.elapsed_secs(now) - self.spent_secs)
+        return (self.budget or 0.0) * self._bare_secs(now)
+
+    def _bare_secs(self, now: float) -> float:
+        """Return how long training took without capture and without pauses."""
+        return max(0.0, self.elapsed_secs(now) - self._paused_secs - self.spent_secs)
 
     def _tensors_secs(self, now: float) -> float:
         """Return what all but plain numbers may cost by now: what those of every step leave, and at least a half."""

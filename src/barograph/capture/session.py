@@ -193,8 +193,9 @@ class Session:
         """Return the mask of what is taken in this step: what is due and can be afforded."""
         if mode is not Mode.TRAIN:
             # An evaluation stands for all the steps since the one before: few fall on a step of a schedule.
-            due = self._agenda.due(number, mode)
-            return due if self.price.affords_evaluation(due, self.clock.monotonic()) else 0
+            due, now = self._agenda.due(number, mode), self.clock.monotonic()
+            self.price.hear(now)
+            return due if self.price.affords_evaluation(due, now) else 0
         if self.price.budget is None:
             return self.plan.scheduled(number, mode)
         due = self._agenda.due(number, mode, optimizer)
@@ -284,6 +285,7 @@ class Session:
         if self._last_end is not None:
             self._step_secs.append(now - self._last_end)
         self._last_end = now
+        self.price.hear(now)
         self.times.step_ended(now)
 
     def end_evaluation(self, buffer: StepBuffer, mode: Mode, mask: int = 0) -> None:
