@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from barograph.cli.serving import _Shared
-from barograph.cli.watching import Options
+from barograph.cli.watching import POLL_SECS, Options
 from barograph.errors import WatchError
 from barograph.watch.line import HostLost
 
@@ -59,10 +59,17 @@ def test_a_part_that_dies_is_begun_again_but_not_for_ever() -> None:
         begun.append(Part(*[None] * 99) if number == 0 else Part(None, 7))
         return begun[-1]
 
-    with pytest.raises(WatchError, match="died 6 times, the last one with exit code 7"):
+    with pytest.raises(WatchError, match="died 6 times within an hour, the last one with exit code 7"):
         shared(begin).follow()
     assert len(begun) == 7
     assert begun[0].terminated
+
+
+def test_parts_that_die_now_and_then_are_begun_again_for_years() -> None:
+    a_day = [None] * round(24 * 3600 / POLL_SECS)
+    lives = [Part(*a_day, 7) for _ in range(20)]
+    shared(lambda number: lives.pop() if lives else Part(0), processes=1).follow()
+    assert lives == []
 
 
 def test_losses_with_life_in_between_never_end_the_service() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,18 @@ def test_all_runs_are_judged_and_summed_up(root: Path, processes: str) -> None:
     assert done.returncode == 0, done.stderr
     assert codes(json.loads(done.stdout)) == {"sick": ["N101"], "team/sound": []}
     assert "sick: breaking" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes of Windows are not sent Ctrl-C one by one")
+def test_an_interrupt_to_the_service_alone_ends_all_its_processes(desk: Any, root: Path) -> None:
+    service = desk.start("barograph", "watch", root / "runs", "--all", "--fresh", "--rules", "N101", "--json",
+                         "--processes", "2")
+    for _ in range(2):
+        desk.read_until(service.stderr, b" is watched\n")
+    service.send_signal(signal.SIGINT)
+    ended = desk.end(service)
+    assert ended.code == 130
+    assert codes(json.loads(ended.out)) == {"sick": ["N101"], "team/sound": []}
 
 
 def test_for_people_each_run_has_its_line(root: Path) -> None:

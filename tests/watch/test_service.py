@@ -224,3 +224,37 @@ def test_what_can_be_read_at_once_is_not_waited_for(
     clock.advance(IDLE_SECS)
     assert service.poll().more
     assert service.poll().steps == 3
+
+
+def test_above_many_runs_that_have_ended_few_are_held_at_a_time(root: Root, clock: ManualClock) -> None:
+    for number in range(50):
+        training = root.run(f"old/{number}")
+        training.steps(2.0)
+        training.end()
+    service = root.service()
+    begun, most = [], 0
+    turn = service.poll()
+    while True:
+        begun += turn.begun
+        most = max(most, service.going_on)
+        if not turn.more:
+            break
+        turn = service.poll()
+    assert len(begun) == len(found(service)) == 50
+    assert most <= 16
+
+
+def test_runs_that_go_on_are_all_watched_and_those_that_fail_keep_none_waiting(
+    root: Root, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(40):
+        root.run(f"live/{number}").steps(0.5)
+
+    def fails(_: Watcher) -> Poll:
+        raise StoreUnavailable("The bucket is away.")
+
+    monkeypatch.setattr(Watcher, "poll", fails)
+    service = root.service()
+    turns = [service.poll() for _ in range(4)]
+    assert sum(len(turn.begun) for turn in turns) == service.going_on == 40
+    assert [turn.more for turn in turns] == [True, True, False, False]

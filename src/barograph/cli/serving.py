@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,7 +48,9 @@ _MOST_LOSSES = 5
 service gives up."""
 
 _MOST_DEATHS = 5
-"""A process of the service that died is begun anew; after so many deaths in all the service gives up."""
+_DEATHS_LOOKS = round(3600 / POLL_SECS)
+"""A process of the service that died is begun anew; after more deaths within so many looks, an hour, the service gives
+up."""
 
 
 def serve(place: str, options: Options, part: str = "", *, wait: Callable[[float], object] = time.sleep) -> bool:
@@ -194,7 +198,8 @@ class _Shared:
         self, options: Options, wait: Callable[[float], object], begin: Callable[[int], _Working]
     ) -> None:
         self._options, self._wait, self._begin = options, wait, begin
-        self._deaths = 0
+        self._looks = 0
+        self._deaths: list[int] = []
         self._losses: Counter[int] = Counter()
 
     def follow(self) -> bool:
@@ -215,6 +220,7 @@ class _Shared:
         """Wait for all; begin anew what died without being told to, and what was lost with its machine."""
         done = False
         while not done:
+            self._looks += 1
             codes = [self._looked_at(working, number) for number in range(self._options.processes)]
             done = all(code == 0 for code in codes)
             if not done:
@@ -235,10 +241,10 @@ class _Shared:
             return None
         self._losses[number] = 0
         if code:
-            self._deaths += 1
-            if self._deaths > _MOST_DEATHS:
-                self._give_up(working, f"The processes of the service died {self._deaths} times, the last one with "
-                                       f"exit code {code}; what it said stands above.")
+            self._deaths = [look for look in self._deaths if look > self._looks - _DEATHS_LOOKS] + [self._looks]
+            if len(self._deaths) > _MOST_DEATHS:
+                self._give_up(working, f"The processes of the service died {len(self._deaths)} times within an hour, "
+                                       f"the last one with exit code {code}; what it said stands above.")
             del working[number]
         return code
 
@@ -263,8 +269,10 @@ class _Command:
     def __init__(self, arguments: Sequence[str], options: Options) -> None:
         # In a file, because nobody reads before the end: a pipe that is full would keep it from ending.
         self._summary = tempfile.TemporaryFile() if options.as_json else None  # noqa: SIM115 - `said` closes it
+        # In a group of its own: we tell it of Ctrl-C, also where that was sent to us alone, and nobody tells it twice.
+        group = {} if os.name == "nt" else {"process_group": 0}
         self._process = subprocess.Popen([sys.executable, "-m", "barograph", *arguments, *_config(options)],
-                                         stdout=self._summary)
+                                         stdout=self._summary, **group)
 
     def poll(self) -> int | None:
         return self._process.poll()
@@ -277,7 +285,9 @@ class _Command:
             return self._summary.read()
 
     def interrupt(self) -> None:
-        """Nothing: the terminal has told it as well."""
+        """Send it what Ctrl-C sends; on Windows the terminal has done that."""
+        if os.name != "nt" and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
 
     def terminate(self) -> None:
         self._process.terminate()

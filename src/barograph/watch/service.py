@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -27,6 +28,9 @@ DISCOVER_SECS = 10.0
 
 IDLE_SECS = 5.0
 """A run from which nothing came at the last turn is asked again after so long; one that is busy at every turn."""
+
+_CAUGHT_UP_WITH = 16
+"""Most runs that are opened and not judged up to now at a time."""
 
 _LOOKED_AT_AGAIN = 20
 """Runs that were let go of and are looked at once more at each walk: a run that was killed may be resumed."""
@@ -64,10 +68,12 @@ class _Watched:
     Attributes:
         watcher: At work on it.
         due: When it is asked next, by the clock.
+        is_behind: There is more to judge at once than was asked for so far.
     """
 
     watcher: Watcher
     due: float = 0.0
+    is_behind: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +139,7 @@ class Service:
         self._clock = clock or SystemClock()
         self._watched: dict[str, _Watched] = {}
         self._done: dict[str, _Known] = {}
+        self._waiting: deque[str] = deque()
         self._verdicts: dict[str, RunVerdict] = {}
         self._walked_at: float | None = None
         self._problems: list[str] = []
@@ -163,15 +170,16 @@ class Service:
                 poll = item.watcher.poll()
             except BarographError as error:
                 self._problem(name, error)
-                item.due = now + DISCOVER_SECS
+                item.due, item.is_behind = now + DISCOVER_SECS, False
                 continue
             steps += poll.steps
+            item.is_behind = poll.more
             more = more or poll.more
             item.due = now if poll.steps or poll.more else now + IDLE_SECS
             if poll.ended and self._let_go(name, item):
                 ended.append(name)
         problems, self._problems = tuple(self._problems), []
-        return Turn(steps, begun, tuple(ended), problems, more)
+        return Turn(steps, begun, tuple(ended), problems, more or bool(self._waiting))
 
     def close(self) -> None:
         """Save what the next service goes on from."""
@@ -182,6 +190,24 @@ class Service:
                 self._problem(name, error)
 
     def _discovered(self) -> Iterator[str]:
+        """Yield the runs that are watched from now on.
+
+        Of many at once, as where a service begins above years of runs, few are caught up with at a time: one that has
+        ended is let go of before another is opened, so that memory is in proportion to what goes on.
+        """
+        self._walk()
+        room = _CAUGHT_UP_WITH - sum(item.is_behind for item in self._watched.values())
+        while self._waiting and room > 0:
+            name = self._waiting.popleft()
+            try:
+                if self._begin(name):
+                    room -= 1
+                    yield name
+            except BarographError as error:
+                self._problem(name, error)
+
+    def _walk(self) -> None:
+        """Look below the root, now and then, for runs that wait to be watched."""
         now = self._clock.monotonic()
         if self._walked_at is not None and now - self._walked_at < DISCOVER_SECS:
             return
@@ -196,14 +222,9 @@ class Service:
         for gone in self._done.keys() - set(names):
             del self._done[gone]
         again = frozenset(itertools.islice(self._done, _LOOKED_AT_AGAIN))
-        for name in names:
-            if name in self._watched or (name in self._done and name not in again):
-                continue
-            try:
-                if self._begin(name):
-                    yield name
-            except BarographError as error:
-                self._problem(name, error)
+        self._waiting = deque(
+            name for name in names if name not in self._watched and (name not in self._done or name in again)
+        )
 
     def _begin(self, name: str) -> bool:
         known = self._done.pop(name, None)
