@@ -48,6 +48,16 @@ def test_without_a_price_hours_alone_are_told(finding: Callable[..., Any]) -> No
     assert "would have saved 1 h 0 min: 94 steps" in told.text
 
 
+@pytest.mark.parametrize(("optimizer", "workers"), [("#2", ("p0",)), ("", ("p0", "p1"))])
+def test_of_several_trainings_the_steps_after_it_are_those_of_its_share_of_the_time(
+    finding: Callable[..., Any], optimizer: str, workers: tuple[str, ...]
+) -> None:
+    found = replace(finding(step=5, opened_unix=FIRST_UNIX + 3 * HOUR), optimizer=optimizer)
+    told = saved([found], [worker(0, 4 * HOUR, name=name) for name in workers], steps=1000)
+
+    assert (told.share, told.steps) == (0.25, 250)
+
+
 def test_a_finding_that_is_over_counts_too(finding: Callable[..., Any]) -> None:
     assert saved([finding(state=FindingState.CLOSED)], [worker(0, HOUR)]).finding == "N101-5-0123456789ab"
 

@@ -270,9 +270,9 @@ class _Command:
         # In a file, because nobody reads before the end: a pipe that is full would keep it from ending.
         self._summary = tempfile.TemporaryFile() if options.as_json else None  # noqa: SIM115 - `said` closes it
         # In a group of its own: we tell it of Ctrl-C, also where that was sent to us alone, and nobody tells it twice.
-        group = {} if os.name == "nt" else {"process_group": 0}
+        group = None if os.name == "nt" else 0
         self._process = subprocess.Popen([sys.executable, "-m", "barograph", *arguments, *_config(options)],
-                                         stdout=self._summary, **group)
+                                         stdout=self._summary, process_group=group)
 
     def poll(self) -> int | None:
         return self._process.poll()

@@ -10,6 +10,7 @@ from barograph.errors import SettingsError
 from barograph.model.finding import Finding, Severity
 from barograph.report.content import Savings
 from barograph.runs.roster import WorkerState
+from barograph.runs.view import group_of
 from barograph.watch.figures import count, duration, share
 
 _LONGEST_CURRENCY = 12
@@ -81,6 +82,9 @@ def savings_of(
     part = secs / trained if trained > 0 else math.nan
     cost, saved = (None, None) if price is None else (price.per_hour * trained / 3600, price.per_hour * secs / 3600)
     made = max(0, steps - first.opened_step - 1) if first else 0
+    if first and (first.optimizer or len({group_of(state.worker.name) for state in workers}) > 1) and trained > 0:
+        # Its step counts its own optimizer's, the steps are those of all: of them, the share of the time.
+        made = round(part * steps)
     return Savings(
         finding=first.id if first else "", code=first.code if first else "", step=first.opened_step if first else -1,
         opened_unix=first.opened_unix if first else math.nan, secs=secs, share=part if first else 0.0, steps=made,
