@@ -45,6 +45,7 @@ def test_each_training_after_the_first_has_its_own_series_and_evaluations(record
     for label in ("", "#2", "#3"):
         assert tape.numbers(optimizer=label) == [0, 1, 2]
         assert tape.numbers(Mode.EVAL, label) == [2, 3]
+        assert f"weight:{f'Linear{label}.' if label else ''}weight" in tape.summaries(tape.steps(optimizer=label)[0])
     assert len(tape.steps()) == 9
 
 

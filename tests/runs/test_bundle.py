@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from barograph.cli.numbers import numbers_of
 from barograph.errors import UnknownName
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords, Subject
 from barograph.model.step import Mode
+from barograph.report.curves import curves_of
 from barograph.runs.bundle import bundle, optimizers_of
 
 MakeStep = Callable[..., StepRecords]
@@ -91,3 +93,13 @@ def test_steps_of_two_optimizers_are_told_apart(workshop: Any, make_step: MakeSt
     assert [(str(series.key), series.values.tolist()) for (series,) in bundle(run, Kind.LOSS, optimizer="g")] == [
         ("loss:aside", [3.0]), ("loss:total", [1.0]),
     ]
+
+
+def test_later_trainings_stand_in_the_order_in_which_they_came(workshop: Any, make_step: MakeStep) -> None:
+    labels = ["", *(f"#{number}" for number in range(2, 13))]
+    workshop.finished(*(make_step(0, {}, {LOSS: 1.0}, tick=tick, optimizer=name) for tick, name in enumerate(labels)))
+    run = workshop.run()
+
+    assert optimizers_of(run, Kind.LOSS) == labels
+    assert [curve.optimizer for curve in curves_of(run, Kind.LOSS)] == labels
+    assert [number.optimizer for number in numbers_of(run)] == labels

@@ -93,6 +93,7 @@ class ModelNames:
         self._modules: dict[int, ModuleName] = {}
         self._parameters: dict[int, tuple[weakref.ref[torch.Tensor], ParameterName]] = {}
         self._unlabelled: Root | None = None
+        self._plain = ""
         self._frozen = False
 
     def add_root(self, module: nn.Module, label: str = "") -> Root:
@@ -178,7 +179,7 @@ class ModelNames:
         names = (self.parameter(parameter) for parameter in trained)
         roots = list({id(name.root): name.root for name in names if name is not None}.values()) or self.roots
         if len(roots) == 1 and roots[0] is not None and not roots[0].label:
-            self._unlabelled = roots[0]
+            self._unlabelled, self._plain = roots[0], _class_of(roots[0])
 
     def path(self, root: Root | None, inner: str) -> str:
         """Return the path of something in a model, for a Key."""
@@ -190,10 +191,10 @@ class ModelNames:
         return f"{root.label}.{inner}" if inner else root.label
 
     def _free_label(self, root: Root) -> str:
-        module = root.module()
-        base = type(unwrapped(module)).__name__ if module is not None else "model"
-        taken = {other.label for other in self.roots}
-        labels = (base if number == 1 else f"{base}#{number}" for number in range(1, len(self.roots) + 2))
+        base = _class_of(root)
+        # The second model of a class is its "#2", also where the first has plain paths.
+        taken = {self._plain, *(other.label for other in self.roots)}
+        labels = (base if number == 1 else f"{base}#{number}" for number in range(1, len(taken) + 2))
         return next(label for label in labels if label not in taken)
 
     def leaves(self) -> Iterator[ModuleName]:
@@ -212,6 +213,11 @@ class ModelNames:
     def trainable(self) -> Iterator[tuple[torch.Tensor, ParameterName]]:
         """Yield every parameter of every model that wants a gradient."""
         return (item for item in self.parameters() if item[0].requires_grad)
+
+
+def _class_of(root: Root) -> str:
+    module = root.module()
+    return type(unwrapped(module)).__name__ if module is not None else "model"
 
 
 def is_compiled(module: nn.Module) -> bool:

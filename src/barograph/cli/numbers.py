@@ -12,7 +12,8 @@ from barograph.cli.figures import curve, thinned
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.model.key import Kind
 from barograph.model.step import Mode
-from barograph.runs.bundle import bundle, optimizers_of
+from barograph.runs.bundle import bundles
+from barograph.runs.inventory import natural_order
 from barograph.runs.reader import Run
 from barograph.runs.series import Series
 from barograph.watch.figures import figure
@@ -48,11 +49,9 @@ class Number:
 
 def numbers_of(run: Run) -> list[Number]:
     """Return every plain number of the run: losses first, then what the script logged, then learning rates."""
-    return [
-        _number(series, mode, optimizer)
-        for kind in _KINDS for optimizer in optimizers_of(run, kind) for mode in Mode
-        for (series,) in bundle(run, kind, mode=mode, optimizer=optimizer)
-    ]
+    found = [(kind, mode, optimizer, series) for kind in _KINDS for mode, optimizer, (series,) in bundles(run, kind)]
+    found.sort(key=lambda item: (_KINDS.index(item[0]), natural_order(item[2]), list(Mode).index(item[1])))
+    return [_number(series, mode, optimizer) for _, mode, optimizer, series in found]
 
 
 def print_numbers(printer: Printer, numbers: Sequence[Number], *, more: str) -> None:

@@ -87,5 +87,6 @@ def curves_of(run: Run, kind: Kind) -> list[Curve]:
             if what not in makers:
                 makers[what] = CurveMaker(str(series.key), mode, optimizer, low=windows.low, high=windows.high)
             makers[what].add(series.steps, series.values)
-    in_order = sorted(makers, key=lambda what: (natural_order(what[0].path), list(Mode).index(what[1]), what[2]))
+    in_order = sorted(makers, key=lambda what: (
+        natural_order(what[0].path), list(Mode).index(what[1]), natural_order(what[2])))
     return [makers[what].curve() for what in in_order]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 from barograph.runs.events import dictionary_column
-from barograph.runs.inventory import speaking
+from barograph.runs.inventory import natural_order, speaking
 from barograph.runs.reader import Run
 from barograph.runs.series import Series, series_columns, series_from_tables, statistic_named
 
@@ -79,7 +79,7 @@ def optimizers_of(run: Run, kind: Kind) -> list[str]:
         StoreError: The store cannot be read.
     """
     column = dictionary_column(run.arrow(kind, columns=("optimizer",)), "optimizer")
-    return sorted(column.texts[code] for code in np.unique(column.codes).tolist())
+    return sorted((column.texts[code] for code in np.unique(column.codes).tolist()), key=natural_order)
 
 
 def _by_key(kind: Kind, table: pa.Table) -> Iterator[tuple[Key, dict[str, list[pa.Table]]]]:
