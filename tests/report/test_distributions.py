@@ -36,6 +36,19 @@ def test_steps_without_a_histogram_are_passed_over(diary: Any) -> None:
     assert found.steps == (0, 2, 4)
 
 
+@pytest.mark.parametrize("dead", [0.0, math.nan])
+def test_a_tensor_that_dies_is_told_of_to_the_end_and_the_others_too(diary: Any, dead: float) -> None:
+    for number in range(4):
+        diary.step(number, tensors={"weight:a": [1.0, 2.0] if number < 2 else [dead, dead], "weight:b": [1.0, 2.0]})
+
+    (first, other), _ = distributions_in(diary.ended(), [])
+
+    assert first.steps == other.steps == (0, 1, 2, 3)
+    assert all(math.isnan(value) for value in first.quantiles[-1])
+    assert (first.zeros[-1] == 1.0, first.nonfinite[-1]) == (dead == 0.0, 0 if dead == 0.0 else 2)
+    assert first.quantiles[0] == other.quantiles[-1]
+
+
 def test_of_a_long_run_a_few_steps_are_taken_the_first_and_the_last_among_them(diary: Any) -> None:
     for number in range(100):
         diary.step(number, tensors={"weight:fc.weight": [1.0, 2.0]})

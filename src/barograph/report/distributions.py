@@ -24,6 +24,7 @@ MOST_TENSORS = 48
 """Most tensors that a report holds."""
 
 _MOST_STEPS = 16
+_MOST_ASKED = 8
 
 
 def distributions_in(run: Run, findings: Iterable[Finding]) -> tuple[tuple[Distribution, ...], int]:
@@ -39,8 +40,9 @@ def distributions_in(run: Run, findings: Iterable[Finding]) -> tuple[tuple[Distr
         view = run.at(step, optimizer=optimizer)
         for kind in LAYER_KINDS:
             for subject, summary in view.summaries(kind):
-                if summary.exponents:
-                    seen.setdefault(subject.key, []).append((step, subject, summary))
+                seen.setdefault(subject.key, []).append((step, subject, summary))
+    # All zero or NaN at a step, a tensor has no histogram there: that is when it died, and no step to leave out.
+    seen = {key: moments for key, moments in seen.items() if any(summary.exponents for _, _, summary in moments)}
     kept = _kept(list(seen), findings)
     return tuple(_distribution(key, seen[key]) for key in kept), len(seen) - len(kept)
 
@@ -62,15 +64,17 @@ def _moments(run: Run) -> list[tuple[str, int]]:
 
 
 def _steps(run: Run, keys: Sequence[Key], optimizer: str) -> list[int]:
-    """Return the steps of an optimizer at which one of its tensors has a histogram; the first that has any speaks."""
+    """Return the steps of an optimizer at which a tensor of its has a histogram; some speak for all, as one may die."""
     of_it = set(run.arrow(keys[0].kind, mode="train", optimizer=optimizer, columns=("path",))["path"].unique()
                 .to_pylist())
+    found: set[int] = set()
+    asked = 0
     for key in keys:
-        if key.path in of_it:
-            steps: list[int] = steps_with_histogram(run, key, optimizer=optimizer).tolist()
-            if steps:
-                return steps
-    return []
+        if key.path in of_it and asked < _MOST_ASKED:
+            steps = steps_with_histogram(run, key, optimizer=optimizer).tolist()
+            asked += bool(steps)
+            found.update(steps)
+    return sorted(found)
 
 
 def _kept(keys: Sequence[Key], findings: Iterable[Finding]) -> list[Key]:
