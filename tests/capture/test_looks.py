@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 
 import pytest
@@ -36,6 +37,9 @@ def exhausted(record, monkeypatch):
     monkeypatch.setattr("barograph.capture.price.SHORT_STEPS_GRACE_SECS", 0.0)
 
     def start(**settings):
+        # Optimizers of tests before, not collected yet, would be several: which of them steps is asked once more, and
+        # of the ten steps at the start one is spent on the answer.
+        gc.collect()
         tape = record(**TIGHT, **settings)
         tape.session.price._grace_secs = 0.0
         return tape
@@ -48,8 +52,7 @@ def test_a_loss_that_jumps_is_seen_though_the_budget_has_no_room(exhausted):
     optimizer = torch.optim.SGD(model.parameters(), 1e-4)
     for number in range(80):
         step(model, optimizer, 1e6 if number == 60 else 1.0)
-    # The ten steps at the start, of which the last was once seen to be missing in a process with many tests before it.
-    assert max(number for number in whole(tape) if number < 60) in (8, 9)
+    assert max(number for number in whole(tape) if number < 60) == 9
     assert [number for number in whole(tape) if number > 60][:4] == [61, 62, 63, 64]
     assert 60 in tape.numbers()
     assert 40 not in tape.numbers()
