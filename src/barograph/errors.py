@@ -25,7 +25,8 @@
     ├── CaptureError                      inside the training process
     │   ├── AlreadyAttached               one process holds one session
     │   ├── SessionClosed                 the session has been closed
-    │   └── UnsupportedCapture            this kind of model or tensor cannot be captured
+    │   ├── UnsupportedCapture            this kind of model or tensor cannot be captured
+    │   └── NotPlain (TypeError)          a value cannot be written or read without what could run code
     ├── RuleError                         a rule
     │   └── BadRule                       a rule breaks the contract of `rules.base.Rule`
     ├── WatchError                        a service that watches cannot go on
@@ -153,6 +154,10 @@ class SessionClosed(CaptureError):
 
 class UnsupportedCapture(CaptureError):
     """This kind of model or tensor cannot be captured."""
+
+
+class NotPlain(CaptureError, TypeError):
+    """A value cannot be written down, or read back, without what could run code."""
 
 
 class RuleError(BarographError):

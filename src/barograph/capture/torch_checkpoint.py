@@ -6,20 +6,17 @@ script's own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import torch
 from torch import nn
 
 from barograph.capture.orders import NotDone
 from barograph.capture.torch_names import ModelNames, unwrapped
 from barograph.capture.torch_optimizers import OptimizerBook
-from barograph.capture.torch_read import is_shard, raw_tensor
-from barograph.errors import DamagedChunk, UnknownKey, nearest
-from barograph.model.tensor import RawTensor
-from barograph.runs.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
+from barograph.capture.torch_packing import Packer, Unpacker
+from barograph.errors import NotPlain, UnknownKey, nearest
+from barograph.runs.checkpoints import read_checkpoint, write_checkpoint
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
@@ -36,14 +33,17 @@ def save(
     roots = [(root.label, module) for root in names.roots if root.trained and (module := root.module()) is not None]
     if not roots:
         raise NotDone("no model that is trained here is known")
-    tensors: dict[str, RawTensor] = {}
-    content = {
-        "models": {label: _packed(unwrapped(module).state_dict(), f"models/{label}", tensors)
-                   for label, module in _labelled(roots)},
-        "optimizers": {label: _packed(optimizer.state_dict(), f"optimizers/{label}", tensors)
-                       for label, optimizer in _labelled(_live(optimizers))},
-    }
-    return write_checkpoint(store, attempt=attempt, steps=steps, who=who, content=content, tensors=tensors)
+    packer = Packer()
+    try:
+        content = {
+            "models": {label: packer.pack(unwrapped(module).state_dict(), f"models/{label}")
+                       for label, module in _labelled(roots)},
+            "optimizers": {label: packer.pack(optimizer.state_dict(), f"optimizers/{label}")
+                           for label, optimizer in _labelled(_live(optimizers))},
+        }
+    except NotPlain as error:
+        raise NotDone(f"{error}: hand attach a function that saves it, checkpoint=…") from error
+    return write_checkpoint(store, attempt=attempt, steps=steps, who=who, content=content, tensors=packer.tensors)
 
 
 def load(run: str, model: nn.Module | Mapping[str, nn.Module], optimizer: Any = None) -> int:
@@ -57,6 +57,7 @@ def load(run: str, model: nn.Module | Mapping[str, nn.Module], optimizer: Any = 
     Raises:
         UnknownKey: The run has no checkpoint, or that holds no such label.
         DamagedChunk: Its bytes are not those that were written.
+        NotPlain: It holds an object of a class that this script has not loaded.
         RuntimeError, ValueError: As `load_state_dict` raises, where a model or an optimizer is another.
     """
     checkpoint = read_checkpoint(store_from_url(run))
@@ -64,7 +65,7 @@ def load(run: str, model: nn.Module | Mapping[str, nn.Module], optimizer: Any = 
         raise UnknownKey(f"The run holds no checkpoint ({run}).")
     for kind, wanted in (("models", model), ("optimizers", optimizer)):
         for label, item in _wanted(wanted, checkpoint.content[kind], kind):
-            state = _unpacked(checkpoint.content[kind][label], checkpoint)
+            state = Unpacker(checkpoint.tensors, checkpoint.name).unpack(checkpoint.content[kind][label])
             (unwrapped(item) if isinstance(item, nn.Module) else item).load_state_dict(state)
     return checkpoint.steps
 
@@ -96,55 +97,3 @@ def _labelled(items: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
             number += 1
         found[name] = item
     return list(found.items())
-
-
-def _packed(value: Any, name: str, tensors: dict[str, RawTensor]) -> Any:
-    if isinstance(value, torch.Tensor):
-        if is_shard(value):
-            raise NotDone("the model is split over workers: hand attach a function that saves it, checkpoint=…")
-        tensors[name] = raw_tensor(value)
-        return {"tensor": name}
-    if isinstance(value, Mapping):
-        entries = [(key, _packed(item, f"{name}/{key}", tensors)) for key, item in value.items()]
-        if all(isinstance(key, str) for key, _ in entries):
-            return {"map": dict(entries)}
-        return {"items": [[_packed(key, f"{name}/key", tensors), item] for key, item in entries]}
-    if isinstance(value, list | tuple):
-        packed = [_packed(item, f"{name}/{number}", tensors) for number, item in enumerate(value)]
-        return {"tuple": packed} if isinstance(value, tuple) else packed
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": str(value)}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise NotDone(f"{name} holds {type(value).__name__}, which is no plain data: hand attach a function that saves it, "
-                  "checkpoint=…")
-
-
-def _unpacked(value: Any, checkpoint: Checkpoint) -> Any:
-    if isinstance(value, list):
-        return [_unpacked(item, checkpoint) for item in value]
-    if not isinstance(value, dict):
-        return value
-    match value:
-        case {"tensor": str(name)}:
-            return _tensor(checkpoint, name)
-        case {"map": dict(entries)}:
-            return {key: _unpacked(item, checkpoint) for key, item in entries.items()}
-        case {"items": list(pairs)}:
-            return {_unpacked(key, checkpoint): _unpacked(item, checkpoint) for key, item in pairs}
-        case {"tuple": list(items)}:
-            return tuple(_unpacked(item, checkpoint) for item in items)
-        case {"float": str(text)}:
-            return float(text)
-    raise DamagedChunk(f"The checkpoint holds an entry that it must not ({checkpoint.name}).")
-
-
-def _tensor(checkpoint: Checkpoint, name: str) -> torch.Tensor:
-    array = checkpoint.tensors.get(name)
-    if array is None:
-        raise DamagedChunk(f"The checkpoint lacks the tensor {name} ({checkpoint.name}).")
-    dtype = getattr(torch, array.dtype.name)
-    if not array.size:
-        return torch.empty(array.shape, dtype=dtype)
-    # A copy: what the file's bytes share cannot be written to.
-    return torch.frombuffer(bytearray(array.tobytes()), dtype=dtype).reshape(array.shape)

@@ -31,9 +31,8 @@ class Checkpoint:
         name: Of its paper in the store.
         attempt: Which life of the run.
         steps: Optimizer steps made by then.
-        content: "models" and "optimizers", by label, as their `state_dict` was; a tensor is {"tensor": NAME}, a
-            mapping {"map": {…}}, one whose keys are no texts {"items": [[key, value], …]}, a tuple {"tuple": […]}, a
-            number that JSON has no word for {"float": "nan"}.
+        content: "models" and "optimizers", by label, as their `state_dict` was, packed as `capture.torch_packing`
+            says.
         tensors: By name.
     """
 
