@@ -284,7 +284,8 @@ class Unpacker:
 
     def _sparse_csr(self, made_of: Any, said: Mapping[str, Any]) -> torch.Tensor:
         rows, columns, values = (self._plain_tensor(made_of[part]) for part in _SPARSE_CSR)
-        return self._placed(torch.sparse_csr_tensor(rows, columns, values, made_of["size"], check_invariants=True), said)
+        tensor = torch.sparse_csr_tensor(rows, columns, values, made_of["size"], check_invariants=True)
+        return self._placed(tensor, said)
 
     def _nested(self, parts: Any, said: Mapping[str, Any]) -> torch.Tensor:
         layout = {"jagged": torch.jagged, "strided": torch.strided}[said["layout"]]
