@@ -16,6 +16,7 @@ from barograph.model.step import Mode
 from barograph.runs.events import all_rows
 from barograph.runs.gaps import beyond_last
 from barograph.runs.layout import (
+    CAPSULES,
     CHECKPOINTS,
     CONTROL,
     FINDINGS,
@@ -276,7 +277,7 @@ class _Examination:
 
     def _look_at_papers(self) -> None:
         for name in self._found.size_bytes:
-            if name.partition("/")[0] in (FINDINGS, WATCH, CONTROL, CHECKPOINTS) and name.endswith(".json"):
+            if name.partition("/")[0] in (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES) and name.endswith(".json"):
                 try:
                     unsealed(self._store.get(name), name)
                 except DamagedChunk as error:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 MANIFEST = "run.json"
 ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION = "attempts", "workers", "heartbeats", "endings", "retention"
 RECORDS, TENSORS = "records", "tensors"
-FINDINGS, WATCH, CONTROL, CHECKPOINTS = "findings", "watch", "control", "checkpoints"
+FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES = "findings", "watch", "control", "checkpoints", "capsules"
 
 FOLDERS = (
     ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION, RECORDS, TENSORS, FINDINGS, WATCH, CONTROL, CHECKPOINTS,
+    CAPSULES,
 )
 """Every folder of a run; an object that is in none of them is foreign."""
 

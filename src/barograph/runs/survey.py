@@ -12,6 +12,7 @@ from typing import NamedTuple
 from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.runs.layout import (
     ATTEMPTS,
+    CAPSULES,
     CHECKPOINTS,
     CONTROL,
     ENDINGS,
@@ -210,7 +211,7 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
             papers.add(paper)
         elif name.startswith(f"{ATTEMPTS}/") and (attempt := attempt_from_name(name)) is not None:
             attempts.append(attempt)
-        elif name != MANIFEST and name.partition("/")[0] not in (FINDINGS, WATCH, CONTROL, CHECKPOINTS):
+        elif name != MANIFEST and name.partition("/")[0] not in (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES):
             foreign.append(name)
     return Survey(
         chunks={stream: sorted(named, key=_widest_first) for stream, named in sorted(chunks.items())},

@@ -1,0 +1,168 @@
+"""Capsules: everything that one step was made of, in files that can be read without this run and run no code.
+
+A capsule is a folder, `capsules/ATTEMPT-TICK-WORKER/` of its run, and whole by itself: it may be copied anywhere.
+`docs/CAPSULE.md` says what it holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from barograph.errors import BarographError, DamagedChunk, NewerFormat, UnknownName, nearest
+from barograph.model.capsule import CAPSULE_FORMAT, CapsuleHead, head_from_json
+from barograph.model.tensor import RawTensor
+from barograph.runs.layout import CAPSULES, digest_of
+from barograph.runs.papers import sealed, unsealed
+from barograph.runs.tensors import array_from_raw, read_tensor, tensor_entries, tensors_bytes
+from barograph.store.base import Store
+
+PAPER = "capsule.json"
+"""Written last: a folder without it is no capsule."""
+
+_NAME = re.compile(r"\d{4,}-\d{8,}-[rp]\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Capsule:
+    """What was held, as it is read.
+
+    Attributes:
+        head: Of which step, and why.
+        content: Packed as `capture.torch_packing` says; see `docs/CAPSULE.md`.
+        tensors: By the names that stand in the content. They share the file's bytes and cannot be written to.
+        pickled: Bytes of what only pickle can hold; None where there is nothing of that. Nobody but the user may open
+            them: they can run anything.
+        where: The place of the capsule, for messages.
+    """
+
+    head: CapsuleHead
+    content: Mapping[str, Any]
+    tensors: Mapping[str, NDArray[Any]]
+    pickled: bytes | None
+    where: str
+
+
+def write_capsule(
+    store: Store, head: CapsuleHead, content: Mapping[str, Any], tensors: Mapping[str, RawTensor],
+    pickled: bytes | None = None,
+) -> str:
+    """Write a capsule, whole or not at all; return the name of its folder.
+
+    Args:
+        store: The run's.
+        head: Of which step, and why.
+        content: Plain JSON data, without NaN.
+        tensors: By the names that stand in the content.
+        pickled: Of what only pickle can hold.
+
+    Raises:
+        UnsupportedDtype: A tensor has a type that safetensors cannot hold.
+        StoreError: The store did not take it. What it did take is left, and is no capsule.
+    """
+    folder = f"{CAPSULES}/{head.name}"
+    files = {"tensors": (tensors_bytes({name: array_from_raw(item) for name, item in tensors.items()}), "safetensors")}
+    if pickled is not None:
+        files["pickled"] = (pickled, "pickle")
+    names = {}
+    for what, (data, ending) in files.items():
+        names[what] = f"{what}.{digest_of(data)}.{ending}"
+        store.put(f"{folder}/{names[what]}", data)
+    store.put(f"{folder}/{PAPER}", sealed({"head": asdict(head), "files": names, "content": dict(content)}))
+    return folder
+
+
+def capsule_names(store: Store) -> list[str]:
+    """Return the names of the run's whole capsules, in the order in which each worker made them.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    return sorted(name for item in store.list(CAPSULES) if (name := _name_of(item.name)))
+
+
+def read_head(store: Store, name: str) -> CapsuleHead:
+    """Return what a capsule of the run is of; raises as `read_capsule`, without reading its tensors."""
+    return _head(_paper(store, f"{CAPSULES}/{name}/{PAPER}"), f"{CAPSULES}/{name}")
+
+
+def read_capsule(store: Store, name: str = "") -> Capsule:
+    """Return a capsule.
+
+    Args:
+        store: The run's, or that of the capsule's own folder, wherever it was copied to.
+        name: Of the capsule; "": the store is its own folder's, or its run has one only.
+
+    Raises:
+        UnknownName: The run has no such capsule, or several and none was named.
+        NewerFormat: A newer Barograph wrote it.
+        DamagedChunk: Its bytes are not those that were written.
+        StoreError: The store cannot be read.
+    """
+    folder = _folder(store, name)
+    paper = _paper(store, f"{folder}{PAPER}")
+    where = f"{store.url.rstrip('/')}/{folder}".rstrip("/")
+    head = _head(paper, where)
+    try:
+        files, content = dict(paper["files"]), dict(paper["content"])
+        data = _proved(store, folder, str(files["tensors"]))
+        pickled = bytes(_proved(store, folder, str(files["pickled"]))) if "pickled" in files else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedChunk(f"The paper is no capsule's: {type(error).__name__}: {error} ({where}).") from error
+    tensors = {entry: array for entry in tensor_entries(data, where)
+               if (array := read_tensor(data, entry, where)) is not None}
+    return Capsule(head, content, tensors, pickled, where)
+
+
+def _folder(store: Store, name: str) -> str:
+    """Return the folder of a capsule within the store, with a slash at its end; "" where the store is that folder."""
+    if not name and any(item.name == PAPER for item in store.list()):
+        return ""
+    known = capsule_names(store)
+    if not name and len(known) == 1:
+        name = known[0]
+    if name not in known:
+        if not known:
+            raise UnknownName(f"Here is no capsule ({store.url}).")
+        if not name:
+            raise UnknownName(f"The run has {len(known)} capsules; say which: {', '.join(known)} ({store.url}).")
+        raise UnknownName(f'The run has no capsule "{name}". {nearest(name, known)} ({store.url})')
+    return f"{CAPSULES}/{name}/"
+
+
+def _paper(store: Store, name: str) -> dict[str, Any]:
+    return unsealed(store.get(name), name)
+
+
+def _head(paper: Mapping[str, Any], where: str) -> CapsuleHead:
+    try:
+        head = paper["head"]
+        if int(head["format"]) > CAPSULE_FORMAT:
+            raise NewerFormat(f"The capsule is of format {head['format']}; this Barograph reads up to "
+                              f"{CAPSULE_FORMAT}. Install a newer one ({where}).")
+        return head_from_json(head)
+    except BarographError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedChunk(f"The paper is no capsule's: {type(error).__name__}: {error} ({where}).") from error
+
+
+def _proved(store: Store, folder: str, name: str) -> memoryview:
+    """Return a file of a capsule whose bytes are those that its name says."""
+    if "/" in name or "\\" in name or name in ("", ".", ".."):
+        raise DamagedChunk(f"The paper names a file outside of the capsule: {name} ({folder}{PAPER}).")
+    data = store.get(f"{folder}{name}")
+    if f".{digest_of(data)}." not in name:
+        raise DamagedChunk(f"The file's bytes are not those that were written ({folder}{name}).")
+    return data
+
+
+def _name_of(path: str) -> str:
+    """Return the capsule whose paper stands at a path; "" for anything else."""
+    folder, _, rest = path.partition("/")
+    name, _, file = rest.partition("/")
+    return name if folder == CAPSULES and file == PAPER and _NAME.fullmatch(name) else ""

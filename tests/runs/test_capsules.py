@@ -1,0 +1,141 @@
+"""Capsules on a store: whole or not there, and nothing in them is trusted."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from barograph.errors import BarographError, DamagedChunk, NewerFormat, StoreFull, UnknownName
+from barograph.model.capsule import CapsuleHead, Held
+from barograph.model.tensor import RawTensor
+from barograph.runs.capsules import capsule_names, read_capsule, read_head, write_capsule
+from barograph.runs.papers import sealed
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+
+HEAD = CapsuleHead(
+    1, "r0", 40, 12, "G", Held.NOT_FINITE, "The gradient of fc.weight holds NaN.", 1.5e9, "run-1",
+    numbers={"loss": math.inf, "norm": math.nan, "bound": 2.5},
+)
+WEIGHT = np.arange(6, dtype=np.float32).reshape(2, 3)
+CONTENT = {"models": {"net": {"map": {"fc.weight": {"tensor": "models/net/fc.weight"}}}}}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return store_from_url(str(tmp_path / "run"))
+
+
+def write(store: Store, head: CapsuleHead = HEAD, **more: Any) -> str:
+    tensors = {"models/net/fc.weight": RawTensor("float32", (2, 3), WEIGHT.tobytes())}
+    return write_capsule(store, head, CONTENT, tensors, **more)
+
+
+def test_what_is_written_is_read(store: Store) -> None:
+    assert write(store) == "capsules/0001-00000040-r0"
+    assert capsule_names(store) == ["0001-00000040-r0"]
+    capsule = read_capsule(store)
+    numbers = capsule.head.numbers
+    assert replace(capsule.head, numbers={}) == replace(HEAD, numbers={})
+    assert (numbers["loss"], math.isnan(numbers["norm"]), numbers["bound"]) == (math.inf, True, 2.5)
+    assert capsule.content == CONTENT
+    assert capsule.tensors["models/net/fc.weight"].tobytes() == WEIGHT.tobytes()
+    assert capsule.pickled is None
+    assert read_head(store, "0001-00000040-r0").text == "The gradient of fc.weight holds NaN."
+
+
+def test_a_capsule_that_was_copied_is_read_where_it_is(store: Store, tmp_path: Path) -> None:
+    folder = write(store, pickled=b"any bytes")
+    (tmp_path / "run" / folder).rename(tmp_path / "moved")
+    capsule = read_capsule(store_from_url(str(tmp_path / "moved")))
+    assert (capsule.head.step, capsule.pickled, capsule.where) == (12, b"any bytes", str(tmp_path / "moved"))
+
+
+def test_of_several_capsules_one_is_named(store: Store) -> None:
+    with pytest.raises(UnknownName, match="Here is no capsule"):
+        read_capsule(store)
+    for tick in (3, 40):
+        write(store, replace(HEAD, tick=tick, step=tick))
+    assert capsule_names(store) == ["0001-00000003-r0", "0001-00000040-r0"]
+    assert read_capsule(store, "0001-00000003-r0").head.step == 3
+    with pytest.raises(UnknownName, match="has 2 capsules; say which: 0001-00000003-r0, 0001-00000040-r0"):
+        read_capsule(store)
+    with pytest.raises(UnknownName, match=r'no capsule "0001-00000004-r0"\. Did you mean "0001-00000040-r0"'):
+        read_capsule(store, "0001-00000004-r0")
+
+
+class Full:
+    """A store that has room for so many files."""
+
+    def __init__(self, store: Store, room: int) -> None:
+        self._store, self._room = store, room
+
+    def put(self, name: str, data: bytes) -> None:
+        if not self._room:
+            raise StoreFull("No room is left.")
+        self._room -= 1
+        self._store.put(name, data)
+
+
+@pytest.mark.parametrize("room", [0, 1, 2])
+def test_what_was_not_written_to_its_end_is_no_capsule(store: Store, room: int) -> None:
+    with pytest.raises(StoreFull):
+        write(Full(store, room), pickled=b"more")  # type: ignore[arg-type]
+    assert capsule_names(store) == []
+    with pytest.raises(UnknownName):
+        read_capsule(store)
+
+
+def test_a_newer_capsule_says_so(store: Store) -> None:
+    write(store, replace(HEAD, format=2))
+    with pytest.raises(NewerFormat, match="of format 2; this Barograph reads up to 1"):
+        read_capsule(store)
+    with pytest.raises(NewerFormat):
+        read_head(store, HEAD.name)
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("damage", [
+    lambda data: data[: len(data) // 2], lambda data: b"", lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:],
+], ids=["cut", "emptied", "flipped"])
+def test_damage_is_noticed(store: Store, tmp_path: Path, number: int, damage: Callable[[bytes], bytes]) -> None:
+    write(store, pickled=b"0123456789 and more")
+    path = files(tmp_path / "run")[number]
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(DamagedChunk):
+        read_capsule(store)
+
+
+@pytest.mark.parametrize("name", ["../../secret.0.safetensors", "/etc/passwd", "a\\..\\b", "", ".", ".."])
+def test_a_name_that_leads_out_is_refused(store: Store, name: str) -> None:
+    folder = write(store)
+    paper = json.loads(bytes(store.get(f"{folder}/capsule.json")))
+    del paper["sha256"]
+    paper["files"]["tensors"] = name
+    store.put(f"{folder}/capsule.json", sealed(paper))
+    with pytest.raises(DamagedChunk, match="outside of the capsule"):
+        read_capsule(store)
+
+
+@pytest.mark.parametrize("change", [
+    {"head": None}, {"head": {}}, {"head": []}, {"files": {}}, {"files": None}, {"files": {"tensors": 3}},
+    {"content": 3}, {"head": {"format": "x"}}, {"head": {"format": 1, "numbers": 3}},
+], ids=json.dumps)
+def test_a_paper_that_says_anything_else_is_damage(store: Store, change: dict[str, Any]) -> None:
+    folder = write(store)
+    paper = json.loads(bytes(store.get(f"{folder}/capsule.json")))
+    del paper["sha256"]
+    store.put(f"{folder}/capsule.json", sealed({**paper, **change}))
+    with pytest.raises(BarographError):
+        read_capsule(store)
