@@ -29,6 +29,7 @@ DOORS = {
     "opentelemetry": ("export/otel",),
     "google": ("export/otel",),
     "ray": ("watch/ray_cluster",),
+    "PIL": ("capture/torch_packing",),
     "apprise": ("watch/apprise_carrier",),
     "typer": ("cli/",),
     "rich": ("cli/", "watch/"),

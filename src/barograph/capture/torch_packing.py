@@ -29,7 +29,6 @@ from collections import OrderedDict, UserDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -37,14 +36,10 @@ from numpy.typing import NDArray
 from barograph.capture.torch_read import is_shard, local, raw_tensor
 from barograph.errors import BarographError, DamagedChunk, NotPlain
 from barograph.model.tensor import RawTensor
+from barograph.runs.tensors import DTYPES
 
 _DEEPEST = 200
 _SPARSE_CSR = ("crow_indices", "col_indices", "values")
-_ELEMENTS = frozenset(np.dtype(kind).name for kind in (
-    np.float64, np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2,
-    np.complex64, np.complex128, np.int64, np.int32, np.int16, np.int8, np.uint64, np.uint32, np.uint16, np.uint8,
-    np.bool_,
-))
 
 
 class Packer:
@@ -155,7 +150,7 @@ class Packer:
         if item.layout is torch.sparse_csr:
             return {"sparse_csr": {"size": list(item.shape), **{
                 part: self._named(getattr(item, part)(), f"{name}/{part}") for part in _SPARSE_CSR}}, **said}
-        if item.layout is not torch.strided or item.is_quantized or str(item.dtype)[6:] not in _ELEMENTS:
+        if item.layout is not torch.strided or item.is_quantized or str(item.dtype)[6:] not in DTYPES:
             return dict(self._apart(value, name))
         if not item.is_contiguous() and _is_dense(item):
             said["strides"] = list(item.stride())
@@ -173,7 +168,7 @@ class Packer:
 
     def _array(self, value: NDArray[Any] | np.generic, name: str) -> dict[str, Any]:
         array = np.asarray(value)
-        if array.dtype.name not in _ELEMENTS:
+        if array.dtype.name not in DTYPES:
             return dict(self._apart(value, name))
         little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
         called = self._put(RawTensor(array.dtype.name, array.shape, little.tobytes()), name)

@@ -23,7 +23,8 @@ _TYPES: Mapping[str, Any] = {
 }
 """The names that safetensors gives to types of elements."""
 
-_DTYPES: Mapping[str, Any] = {np.dtype(kind).name: np.dtype(kind) for kind in (*_TYPES.values(), np.complex128)}
+DTYPES: Mapping[str, Any] = {np.dtype(kind).name: np.dtype(kind) for kind in (*_TYPES.values(), np.complex128)}
+"""The types of elements that can be saved, by name."""
 
 _HEADER_LENGTH_BYTES = 8
 
@@ -38,9 +39,9 @@ def array_from_raw(tensor: RawTensor) -> NDArray[Any]:
         >>> array_from_raw(RawTensor("bfloat16", (1,), bytes([0xC0, 0x3F])))
         array([1.5], dtype=bfloat16)
     """
-    dtype = _DTYPES.get(tensor.dtype)
+    dtype = DTYPES.get(tensor.dtype)
     if dtype is None:
-        raise UnsupportedDtype(f'A tensor of type "{tensor.dtype}" cannot be saved; there are: {", ".join(_DTYPES)}.')
+        raise UnsupportedDtype(f'A tensor of type "{tensor.dtype}" cannot be saved; there are: {", ".join(DTYPES)}.')
     array: NDArray[Any] = np.frombuffer(tensor.data, dtype).reshape(tensor.shape)
     return array
 
