@@ -21,10 +21,13 @@ from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
 from barograph.model.manifest import CAUGHT, EndState, Heartbeat
 from barograph.model.settings import Settings
+from barograph.runs.claim import new_claim
 from barograph.runs.scribe_line import ScribeLine
 
 if TYPE_CHECKING:
     from barograph.capture.torch_tap import TorchTap
+    from barograph.model.capsule import CapsuleHead
+    from barograph.model.tensor import RawTensor
     from barograph.runs.scribe_messages import Asked, StopAsked
     from barograph.runs.writer import RunWriter
     from barograph.store.base import Store
@@ -53,6 +56,8 @@ class Recording:
         self.tap: TorchTap = TorchTap(self.session, only=only, explicit_steps=explicit_steps)
         self.session.attempt = launch.attempt
         self.session.save_checkpoint = self._save_checkpoint
+        self.session.write_capsule = self._write_capsule
+        self._claim = new_claim()
         self._write_answers: Callable[[], None] = lambda: None
         self._failure: tuple[EndState, str] | None = None
         self._afterwards: Callable[[], None] = lambda: None
@@ -62,12 +67,13 @@ class Recording:
         settings, attempt = self._launch.settings, self._launch.attempt
         if not self.url.startswith("memory:"):
             return ScribeLine(
-                self.url, attempt=attempt, rank=rank.index, world_size=rank.world_size, versions=_versions(),
-                settings=settings, status=status, on_stop=self._hear_stop, on_asked=self._hear,
+                self.url, claim=self._claim, attempt=attempt, rank=rank.index, world_size=rank.world_size,
+                versions=_versions(), settings=settings, status=status, on_stop=self._hear_stop, on_asked=self._hear,
                 reports=self.session.orders.reports,
                 on_loss=self.session.lost_some, on_trouble=self.session.guard.report,
             )
-        writer, self._write_answers = _writer_in_this_process(self.session, settings, attempt, rank, status)
+        writer, self._write_answers = _writer_in_this_process(
+            self.session, settings, attempt, rank, status, self._claim)
         return writer
 
     def _hear_stop(self, asked: StopAsked) -> None:
@@ -92,6 +98,22 @@ class Recording:
         name = save(store, self.tap.names, self.tap.optimizers, attempt=self._launch.attempt,
                     steps=self.session.steps_made, who=who)
         return f"{self.url.rstrip('/')}/{name}"
+
+    def _write_capsule(
+        self, head: CapsuleHead, content: Mapping[str, Any], tensors: Mapping[str, RawTensor], pickled: bytes | None
+    ) -> str:
+        """Write a capsule into the run, under the name that this process has there; return where."""
+        from barograph.runs.capsules import write_capsule
+        from barograph.runs.claim import claim_worker
+        from barograph.store.urls import store_from_url
+
+        rank, store = _rank(), store_from_url(self.url)
+        # The writer may have claimed the place already, or not come to it yet: it is one place either way.
+        worker = claim_worker(store, attempt=self._launch.attempt, rank=rank.index, world_size=rank.world_size,
+                              clock=SystemClock(), versions=_versions(), claim=self._claim)
+        mine = replace(head, attempt=worker.attempt, worker=worker.name, run_id=worker.run_id)
+        folder = write_capsule(store, mine, content, tensors, pickled)
+        return f"{self.url.rstrip('/')}/{folder}"
 
     def failed(self, kind: type[BaseException], error: BaseException | None) -> None:
         """Note with what exception the script ends."""
@@ -128,7 +150,7 @@ class Recording:
 
 
 def _writer_in_this_process(
-    session: Session, settings: Settings, attempt: int, rank: Rank, status: Callable[[], Heartbeat]
+    session: Session, settings: Settings, attempt: int, rank: Rank, status: Callable[[], Heartbeat], claim: str
 ) -> tuple[RunWriter, Callable[[], None]]:
     """Return a writer with a thread of its own, for a run in memory, which no other process could write; and what
     writes the answers to requests."""
@@ -140,7 +162,8 @@ def _writer_in_this_process(
 
     store = store_from_url(settings.to)
     worker = claim_worker(
-        store, attempt=attempt, rank=rank.index, world_size=rank.world_size, clock=SystemClock(), versions=_versions()
+        store, attempt=attempt, rank=rank.index, world_size=rank.world_size, clock=SystemClock(), versions=_versions(),
+        claim=claim,
     )
 
     requests = Requests(worker.attempt, worker.name)

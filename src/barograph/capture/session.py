@@ -28,6 +28,7 @@ from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
+from barograph.runs.capsules import CapsuleWriter
 from barograph.runs.control import Request
 from barograph.runs.scribe_line import ScribeLine
 
@@ -139,6 +140,8 @@ class Session:
         self._checkpoint_wanted = False
         self.save_checkpoint: Callable[[], str] | None = None
         """Saves a checkpoint and returns where; "" where that is not known. Raises NotDone where it cannot."""
+        self.write_capsule: CapsuleWriter | None = None
+        """Writes a capsule into the run and returns where; its worker and its run are filled in."""
         self.stopped_by = ""
         self.orders = Orders()
         self.allowed = {str(name) for name in settings.allow}
@@ -161,6 +164,17 @@ class Session:
     def made(self, optimizer: str) -> int:
         """Return how many steps this optimizer has made."""
         return self._steps.get(optimizer, 0)
+
+    @property
+    def tick(self) -> int:
+        """Ticks published so far: that of the step under way."""
+        return self._tick
+
+    @property
+    def rank(self) -> tuple[int | None, int]:
+        """Which of how many processes this is; None where there are no ranks."""
+        rank = self._rank()
+        return rank.index, rank.world_size
 
     @property
     def steps_made(self) -> int:

@@ -14,6 +14,7 @@ from barograph.capture.orders import NotDone
 from barograph.capture.session import Session
 from barograph.capture.torch_names import instances_of
 from barograph.capture.torch_optimizers import OptimizerBook
+from barograph.capture.torch_withholding import Withholding
 from barograph.model.actions import ActionName
 from barograph.runs.control import Request
 
@@ -27,15 +28,16 @@ class TorchHands:
     Args:
         session: Whose requests.
         optimizers: Of the script, those that have stepped.
+        withholding: Hides gradients.
     """
 
-    def __init__(self, session: Session, optimizers: OptimizerBook) -> None:
+    def __init__(self, session: Session, optimizers: OptimizerBook, withholding: Withholding) -> None:
         self._session = session
         self._optimizers = optimizers
         self._left: dict[str, int] = {}
         self._withheld: list[int] = []
         self._request: Request | None = None
-        self._hidden: tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]] | None = None
+        self._withholding = withholding
         session.lend_hand(ActionName.LOWER_LR, self.lower)
         session.lend_hand(ActionName.SKIP_STEP, self.skip)
 
@@ -97,16 +99,8 @@ class TorchHands:
         """Whether an update that comes is withheld."""
         return bool(self._left)
 
-    @property
-    def hides(self) -> bool:
-        """Whether the gradients of the step under way are hidden."""
-        return self._hidden is not None
-
     def before_update(self, optimizer: Any, *, closure: bool) -> bool:
-        """Hide the gradients of a step whose update is withheld; return whether it is.
-
-        An optimizer passes over a parameter without a gradient: it moves neither the weight nor what it keeps of it.
-        """
+        """Hide the gradients of a step whose update is withheld; return whether it is."""
         label = self._optimizers.entry(optimizer, refresh=False).label
         if label not in self._left or self._request is None:
             return False
@@ -114,20 +108,10 @@ class TorchHands:
             self._say("the optimizer computes its gradients within its step (a closure), so its update cannot be "
                       "withheld", done=False)
             return False
-        parameters = [item for group in optimizer.param_groups for item in group["params"]]
-        self._hidden = (optimizer, [(item, item.grad) for item in parameters if item.grad is not None])
-        for parameter, _ in self._hidden[1]:
-            parameter.grad = None
+        self._withholding.hide(optimizer, lambda: self._was_withheld(label))
         return True
 
-    def after_update(self, optimizer: Any) -> bool:
-        """Give back the gradients that were hidden; return whether they were."""
-        if self._hidden is None or self._hidden[0] is not optimizer:
-            return False
-        for parameter, gradient in self._hidden[1]:
-            parameter.grad = gradient
-        self._hidden = None
-        label = self._optimizers.entry(optimizer, refresh=False).label
+    def _was_withheld(self, label: str) -> None:
         self._withheld.append(self._session.made(label))
         self._left[label] -= 1
         self._left = {name: left for name, left in self._left.items() if left > 0}
@@ -135,7 +119,6 @@ class TorchHands:
             first, last = min(self._withheld), max(self._withheld)
             self._say(f"withheld the update of step {first}" if first == last else
                       f"withheld the updates of steps {first} to {last}", done=True)
-        return True
 
     def _say(self, result: str, *, done: bool) -> None:
         if self._request is not None:

@@ -29,6 +29,10 @@ class SchedulerBook:
             self._steps[scheduler] = max(0, int(epoch) - 1) if isinstance(epoch, int) else 0
         self._steps[scheduler] += 1
 
+    def __iter__(self) -> Iterator[Any]:
+        """Yield those that still exist."""
+        return iter(list(self._steps))
+
     def of(self, optimizer: Any) -> Iterator[tuple[str, int, float | None]]:
         """Yield class, steps and horizon of each scheduler of an optimizer."""
         for scheduler, steps in list(self._steps.items()):

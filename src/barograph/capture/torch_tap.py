@@ -30,7 +30,9 @@ from barograph.capture.torch_outputs import OutputTap
 from barograph.capture.torch_parameters import ParameterTap
 from barograph.capture.torch_phase import Phase
 from barograph.capture.torch_read import Reader
+from barograph.capture.torch_recorder import TorchRecorder
 from barograph.capture.torch_stepping import Stepping
+from barograph.capture.torch_withholding import Withholding
 from barograph.capture.torch_wrappers import Wrappers
 from barograph.measures import native
 from barograph.model.key import Key, Kind
@@ -74,7 +76,11 @@ class TorchTap:
         self._optimizer_handles: list[Any] = []
         self._place = self.door.place
         self._stepping = Stepping()
-        self._hands = TorchHands(session, self.optimizers)
+        self._withholding = Withholding()
+        self._hands = TorchHands(session, self.optimizers, self._withholding)
+        recorder = session.settings.recorder
+        self._recorder = None if recorder is None else TorchRecorder(
+            session, self.names, self.optimizers, self._withholding, recorder)
         self._forward_seen = False
         self._times = session.times
         self._hears_evaluation = False
@@ -175,6 +181,8 @@ class TorchTap:
         self.session.began()
         if place.mode is Mode.TRAIN:
             self._end_evaluation()
+            if self._recorder is not None:
+                self._recorder.forward_begins(root)
             mask = self._allowance.for_forward()
         else:
             mask = phase.evaluation_mask_for(place.mode)
@@ -228,10 +236,17 @@ class TorchTap:
             return
         if module is place.root and place.mode is Mode.TRAIN:
             self._times.forward.ended()
+            if self._recorder is not None:
+                self._keep_call(module, args, kwargs)
         if place.mode is not None and (place.mask or module is place.root):
             self._take_outputs(module, args, kwargs, output, place.mask)
         if module is place.root:
             place.root = place.mode = None
+
+    @entry_point("keeping what a model was called with")
+    def _keep_call(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        if self._recorder is not None and not in_backward():
+            self._recorder.keeper.forward_ended(module, args, kwargs)
 
     @entry_point("reading a layer's output")
     def _take_outputs(self, module: nn.Module, args: Any, kwargs: Any, output: Any, mask: int) -> None:
@@ -251,6 +266,8 @@ class TorchTap:
 
     def backward_begins(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""
+        if self._recorder is not None:
+            self._keep_roots(tensors)
         if self._allowance.dormant and self._losses.is_calm(tensors):
             self._facts.miss_backward()
         else:
@@ -258,6 +275,11 @@ class TorchTap:
                 self._allowance.wake()
             self._read_roots(tensors)
             self._times.backward.begins()
+
+    @entry_point("keeping the loss")
+    def _keep_roots(self, tensors: Any) -> None:
+        if self._recorder is not None and not in_backward():
+            self._recorder.backward_begins(tensors)
 
     def backward_ended(self) -> None:
         """Note that a backward pass has ended."""
@@ -282,8 +304,15 @@ class TorchTap:
 
     def loss_returned(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
         """Record what a loss function of torch returned; in evaluation always, since that is rare."""
+        if self._recorder is not None and torch.is_grad_enabled():
+            self._keep_loss(name, args, kwargs)
         if not (self._allowance.dormant and torch.is_grad_enabled()):
             self._read_loss(name, loss, args, kwargs)
+
+    @entry_point("keeping what a loss function was called with")
+    def _keep_loss(self, name: str, args: Any, kwargs: Any) -> None:
+        if self._recorder is not None and not (in_backward() or _in_transform()):
+            self._recorder.keeper.loss_returned(name, args, kwargs)
 
     @entry_point("reading what a loss function returned")
     def _read_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
@@ -331,6 +360,12 @@ class TorchTap:
         """Note how long a batch was waited for."""
         self._data.loaders.gave(iterator, secs)
 
+    @entry_point("keeping a batch")
+    def batch_came(self, batch: Any) -> None:
+        """Keep what a loader gave, where steps are kept."""
+        if self._recorder is not None:
+            self._recorder.keeper.batch_came(batch)
+
     def loss_scaled(self, outputs: Any, scaled: Any) -> None:
         """Remember what a scaled loss was before."""
         self._losses.scaled(outputs, scaled)
@@ -360,6 +395,8 @@ class TorchTap:
         """Record a step that the scaler skipped: no hook of the optimizer fired."""
         if self._stepping.scaler_skipped(optimizer) and scaler.is_enabled() and not self.explicit_steps:
             self._scaler_skipped(optimizer)
+            if self._recorder is not None:
+                self._recorder.step_ended()
             self.session.raise_if_stopped()
 
     @entry_point("recording a skipped step")
@@ -393,11 +430,26 @@ class TorchTap:
             return
         if self._hands.withholds:
             self._allowance.wake()
+        if self._recorder is not None and not self.explicit_steps:
+            self._look_before(optimizer, args, kwargs)
         if not (self._allowance.dormant or self.explicit_steps):
             self._before_step(optimizer, args, kwargs)
             self._times.optimizer.begins()
         if self._hands.withholds:
             self._withhold(optimizer, args, kwargs)
+
+    @entry_point("looking at a step before its update")
+    def _look_before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._recorder is None or (self._only and not self._is_watched(optimizer)):
+            return
+        self.session.began()
+        self._settle_names()
+        self._recorder.before_update(
+            self.optimizers.entry(optimizer), optimizer, closure=_has_closure(args, kwargs), scaler=self._facts.scaler,
+            schedulers=self._facts.schedulers)
+        if self._withholding.hides:
+            # Held: it is told of, whatever the budget had in mind.
+            self._allowance.wake()
 
     @entry_point("withholding an update")
     def _withhold(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -442,7 +494,7 @@ class TorchTap:
         if torch.compiler.is_compiling() or not self._stepping.ended(optimizer):
             return
         self._withheld = False
-        if self._hands.hides:
+        if self._withholding.hides:
             self._give_back(optimizer)
         if self.explicit_steps:
             return
@@ -455,11 +507,13 @@ class TorchTap:
         else:
             self._times.optimizer.ended()
             self._after_step(optimizer, args, kwargs)
+        if self._recorder is not None:
+            self._recorder.step_ended()
         self.session.raise_if_stopped()
 
     @entry_point("giving gradients back")
     def _give_back(self, optimizer: Any) -> None:
-        self._withheld = self._hands.after_update(optimizer)
+        self._withheld = self._withholding.give_back(optimizer)
 
     @entry_point("counting a step")
     def _pass(self, optimizer: Any) -> None:
@@ -525,7 +579,8 @@ class TorchTap:
         alone = self.optimizers.alone()
         self._allowance.prepare(next_label, alone.optimizer if alone else None)
         mask, self._hears_evaluation = self._allowance.mask or 0, False
-        self._listen(self._outputs.asked(mask) or self._data.asked(mask) or self._outputs.always)
+        self._listen(self._outputs.asked(mask) or self._data.asked(mask) or self._outputs.always
+                     or self._recorder is not None)
 
     def _end_evaluation(self) -> None:
         if self._phase.end_evaluation():

@@ -71,6 +71,7 @@ class Listener(Protocol):
     def mode_set(self, training: bool) -> None: ...
     def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None: ...
     def loader_gave(self, iterator: Any, secs: float) -> None: ...
+    def batch_came(self, batch: Any) -> None: ...
     def gradients_turned_off(self) -> None: ...
 
 
@@ -200,9 +201,11 @@ class Wrappers:
     def _loader_next(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
         begin = time.perf_counter()
         try:
-            return original(*args, **kwargs)
+            batch = original(*args, **kwargs)
         finally:
             listener.loader_gave(args[0], time.perf_counter() - begin)
+        listener.batch_came(batch)
+        return batch
 
     @staticmethod
     def _clip_with_norm(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:

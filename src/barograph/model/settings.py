@@ -17,6 +17,7 @@ from barograph.model.actions import (
 )
 from barograph.model.key import kind_from_name
 from barograph.model.notify import Notify, notify_from
+from barograph.model.recorder import RecorderSettings, recorder_from
 from barograph.model.selection import Histogram, Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.units import bytes_from, seconds_from
@@ -54,6 +55,7 @@ class Settings:
         rule_timeout_secs: Longest time a rule that does not come with Barograph may take for one step; then it is
             taken out, and the others go on.
         machine_hz: How often a second the use of the machine is recorded; 0: never.
+        recorder: How the flight recorder works; None: it does not.
     """
 
     to: str = ""
@@ -76,6 +78,7 @@ class Settings:
     max_bytes: int | None = None
     machine_hz: float = 2.0
     rule_timeout_secs: float = 60.0
+    recorder: RecorderSettings | None = None
 
     def __post_init__(self) -> None:
         _check_choice("on_finding", self.on_finding, ("notify", *ActionName))
@@ -98,6 +101,7 @@ class Settings:
         del data["notify"]
         data["allow"] = [str(item) for item in self.allow]
         data["action_settings"] = self.action_settings.to_json()
+        data["recorder"] = self.recorder.to_json() if self.recorder else None
         data["budget"] = "off" if self.budget is None else self.budget
         data["rules"] = list(self.rules)
         data["collections"] = {item.name: selection_to_json(item) for item in self.collections}
@@ -292,5 +296,5 @@ _READERS: Mapping[str, Any] = {
     "flush_secs": seconds_from, "close_timeout_secs": seconds_from, "notify_timeout_secs": seconds_from,
     "rule_timeout_secs": seconds_from,
     "allow": _allow, "action_settings": _action_settings, "notify": _notify,
-    "collections": _collections, "rule_settings": _rule_settings,
+    "collections": _collections, "rule_settings": _rule_settings, "recorder": recorder_from,
 }

@@ -7,7 +7,7 @@ A capsule is a folder, `capsules/ATTEMPT-TICK-WORKER/` of its run, and whole by 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,6 +23,9 @@ from barograph.store.base import Store
 
 PAPER = "capsule.json"
 """Written last: a folder without it is no capsule."""
+
+CapsuleWriter = Callable[[CapsuleHead, Mapping[str, Any], Mapping[str, RawTensor], bytes | None], str]
+"""Takes what `write_capsule` takes, but for the store, and returns where the capsule is."""
 
 _NAME = re.compile(r"\d{4,}-\d{8,}-[rp]\d+")
 

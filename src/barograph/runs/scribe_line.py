@@ -64,6 +64,7 @@ class ScribeLine:
         on_loss: Called likewise with why some of what is recorded is lost.
         on_trouble: Called likewise with what the person who trains is to know now, though nothing is lost yet.
         start: Starts the process, and returns it with our end of the line.
+        claim: What this worker's place in the run is claimed with; "": what nobody else knows.
 
     Raises:
         OSError: The process cannot be started.
@@ -85,6 +86,7 @@ class ScribeLine:
         on_asked: Callable[[Asked], object] = lambda asked: None,
         reports: Callable[[int], tuple[Done, ...]] = lambda start: (),
         start: Callable[[], tuple[subprocess.Popen[bytes], Connection]] | None = None,
+        claim: str = "",
     ) -> None:
         self._settings = settings
         self._status = status
@@ -110,7 +112,7 @@ class ScribeLine:
         # The hot path of `run.log`, so without a call in between.
         self.log: Callable[[str, float, int, Mode, float], None] = self._inbox.log
         self._assignment = Assignment(
-            url, attempt, rank, world_size, dict(versions), settings.to_json(), new_claim()
+            url, attempt, rank, world_size, dict(versions), settings.to_json(), claim or new_claim()
         )
         self._start = start or _start
         self._process, self._line = self._start()

@@ -1,0 +1,189 @@
+"""Gathers what a step was made of, as the content of a capsule."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from barograph.capture.torch_kept import Call, Kept
+from barograph.capture.torch_names import ModelNames, unwrapped
+from barograph.capture.torch_optimizers import Entry, OptimizerBook
+from barograph.capture.torch_packing import Packer
+from barograph.capture.torch_random import RandomStates
+from barograph.capture.torch_read import raw_tensor
+
+_MOST_SOURCE_BYTES = 4 * 2**20
+_ENVIRONMENT = ("CUBLAS_", "CUDA_", "KMP_", "MKL_", "NCCL_", "OMP_", "PYTHONHASHSEED", "PYTORCH_", "TORCH_")
+"""What the environment may say of how numbers come out; nothing else of it is kept, since it holds secrets."""
+
+
+def content_of(
+    kept: Kept, names: ModelNames, optimizers: OptimizerBook, entry: Entry, packer: Packer, *,
+    scaler: Any, schedulers: Sequence[Any], rank: tuple[int | None, int],
+) -> dict[str, Any]:
+    """Return everything that the step under way was made of, packed.
+
+    Args:
+        kept: What was kept of it.
+        names: The models.
+        optimizers: All of the script.
+        entry: The one whose update is withheld.
+        packer: Packs; its tensors and what it keeps apart belong to the content.
+        scaler: Of gradients; None where there is none.
+        schedulers: Those that have stepped.
+        rank: This process's, and how many there are.
+    """
+    return {
+        "models": _models(kept, names, packer),
+        "optimizers": {
+            other.label: {"class": _class(item), "state": packer.pack(item.state_dict(), f"optimizers/{other.label}")}
+            for other in optimizers if (item := other.optimizer()) is not None
+        },
+        "after": optimizers.stepped_before(entry),
+        "scaler": None if scaler is None else packer.pack(scaler.state_dict(), "scaler"),
+        "schedulers": [{"class": _class(item), "state": packer.pack(_plain_state(item), f"schedulers/{number}")}
+                       for number, item in enumerate(schedulers)],
+        "random": _random(kept.random, packer),
+        "gradients_before": {
+            name: packer.pack(kept.gradients[id(parameter)], f"gradients_before/{name}")
+            for name, parameter in _parameters(names) if id(parameter) in kept.gradients
+        },
+        "batches": [packer.pack(batch, f"batches/{number}") for number, batch in enumerate(kept.batches)],
+        "calls": [_call(call, packer, f"calls/{number}") for number, call in enumerate(kept.calls)],
+        "losses": [_call(call, packer, f"losses/{number}") for number, call in enumerate(kept.losses)],
+        "complete": kept.complete,
+        "seen": _seen(kept, entry),
+        "settings": numeric_settings(),
+        "machine": {"rank": rank[0], "world_size": rank[1], "processor": processor(), "devices": devices()},
+        "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
+        "script": _script(),
+    }
+
+
+def numeric_settings() -> dict[str, Any]:
+    """Return what decides, beside the operations themselves, which bits come out."""
+    return {
+        "threads": torch.get_num_threads(),
+        "default_dtype": str(torch.get_default_dtype()).removeprefix("torch."),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "deterministic_warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "cudnn_benchmark": torch.backends.cudnn.benchmark,
+        "cudnn_deterministic": torch.backends.cudnn.deterministic,
+        "cudnn_tf32": torch.backends.cudnn.allow_tf32,
+        "cuda_tf32": torch.backends.cuda.matmul.allow_tf32,
+        "mkldnn": torch.backends.mkldnn.enabled,
+    }
+
+
+def processor() -> str:
+    """Return which instructions torch uses on this processor, as it names them."""
+    return str(torch.backends.cpu.get_cpu_capability())
+
+
+def devices() -> list[str]:
+    """Return the names of the devices of CUDA, where it was begun."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return []
+    return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+
+
+def digest(tensor: torch.Tensor) -> str:
+    """Return what tells a tensor's bits from any other's."""
+    return hashlib.sha256(raw_tensor(tensor).data).hexdigest()[:32]
+
+
+def _models(kept: Kept, names: ModelNames, packer: Packer) -> dict[str, Any]:
+    """Return each model that was called: weights as they are, which have not moved, and buffers as they were."""
+    found = {}
+    for identity, root in kept.models.items():
+        module = root.module()
+        if module is None:
+            continue
+        inner = unwrapped(module)
+        label = names.path(root, "")
+        before = kept.buffers.get(identity, {})
+        state = {name: before.get(name, value) for name, value in inner.state_dict(keep_vars=True).items()}
+        # Buffers that a state dict leaves out decide the step as well.
+        more = {name: value for name, value in before.items() if name not in state}
+        found[label] = {
+            "class": _class(inner), "state": packer.pack(state, f"models/{label}"),
+            "buffers": packer.pack(more, f"buffers/{label}"),
+            "training": [path for path, part in inner.named_modules() if part.training],
+            "frozen": [path for path, parameter in inner.named_parameters() if not parameter.requires_grad],
+        }
+    return found
+
+
+def _parameters(names: ModelNames) -> Iterable[tuple[str, torch.Tensor]]:
+    for parameter, name in names.parameters():
+        yield names.path(name.root, name.path), parameter
+
+
+def _random(states: RandomStates | None, packer: Packer) -> Any:
+    if states is None:
+        return None
+    return packer.pack({"python": states.python, "numpy": states.numpy, "torch": states.torch,
+                        "cuda": list(states.cuda)}, "random")
+
+
+def _call(call: Call, packer: Packer, name: str) -> dict[str, Any]:
+    return {
+        "what": call.what, "args": packer.pack(list(call.args), f"{name}/args"),
+        "kwargs": packer.pack(dict(call.kwargs), f"{name}/kwargs"),
+        # Of what a graph made, the script makes it again: put in from outside it would have no gradient.
+        "made": made_by_graph(call.args, call.kwargs), "changed": call.was_changed, "autocast": dict(call.autocast),
+    }
+
+
+def made_by_graph(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a tensor among the arguments of a call was made by operations that a gradient goes through."""
+    return any(isinstance(item, torch.Tensor) and item.grad_fn is not None for item in (*args, *kwargs.values()))
+
+
+def _seen(kept: Kept, entry: Entry) -> dict[str, Any]:
+    gradients = {slot.path: digest(slot.parameter.grad) for slot in entry.slots if slot.parameter.grad is not None}
+    return {"losses": [float(root.double().mean()).hex() for root in kept.roots], "gradients": gradients}
+
+
+def _plain_state(scheduler: Any) -> dict[str, Any]:
+    """Return a scheduler's state without the functions that those of lambdas hold."""
+    return {name: value for name, value in scheduler.state_dict().items() if name not in ("lr_lambdas", "anneal_func")}
+
+
+def _class(item: Any) -> str:
+    kind = type(unwrapped(item)) if isinstance(item, nn.Module) else type(item)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _script() -> dict[str, Any]:
+    return {
+        "argv": list(sys.argv), "executable": Path(sys.executable).name, "folder": os.getcwd(),
+        "environment": {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)},
+        "sources": sources(),
+    }
+
+
+def sources() -> dict[str, str]:
+    """Return the text of the script and of the modules beside it or below, by path from the working directory."""
+    found: dict[str, str] = {}
+    room = _MOST_SOURCE_BYTES
+    here = Path.cwd()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not file.endswith(".py") or "site-packages" in file:
+            continue
+        path = Path(file).resolve()
+        if not path.is_relative_to(here) or not path.is_file() or path.stat().st_size > room:
+            continue
+        found[path.relative_to(here).as_posix()] = path.read_text(encoding="utf-8", errors="replace")
+        room -= path.stat().st_size
+    return found
