@@ -27,6 +27,7 @@
     │   ├── SessionClosed                 the session has been closed
     │   ├── UnsupportedCapture            this kind of model or tensor cannot be captured
     │   └── NotPlain (TypeError)          a value cannot be written or read without what could run code
+    ├── ReplayFailed                      a step that was held cannot be made again
     ├── RuleError                         a rule
     │   └── BadRule                       a rule breaks the contract of `rules.base.Rule`
     ├── WatchError                        a service that watches cannot go on
@@ -158,6 +159,10 @@ class UnsupportedCapture(CaptureError):
 
 class NotPlain(CaptureError, TypeError):
     """A value cannot be written down, or read back, without what could run code."""
+
+
+class ReplayFailed(BarographError):
+    """A step that was held cannot be made again."""
 
 
 class RuleError(BarographError):

@@ -8,15 +8,19 @@ import importlib.util
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from barograph.model.launch import LAUNCH_VARIABLE
 
 
-def arm() -> None:
-    """Wait for the import of torch; costs a few microseconds an import until then."""
-    sys.meta_path.insert(0, _AfterTorch())
+def arm(begin: Callable[[], None] | None = None) -> None:
+    """Wait for the import of torch; costs a few microseconds an import until then.
+
+    Args:
+        begin: What to do then; None: begin to record.
+    """
+    sys.meta_path.insert(0, _AfterTorch(begin or _begin))
 
 
 def begin_if_armed() -> None:
@@ -24,11 +28,14 @@ def begin_if_armed() -> None:
     waiting = [finder for finder in sys.meta_path if isinstance(finder, _AfterTorch)]
     for finder in waiting:
         sys.meta_path.remove(finder)
-        _begin()
+        finder.begin()
 
 
 class _AfterTorch(importlib.abc.MetaPathFinder):
     """Finds torch as everybody does, and acts when it has been loaded."""
+
+    def __init__(self, begin: Callable[[], None]) -> None:
+        self.begin = begin
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -43,7 +50,7 @@ class _AfterTorch(importlib.abc.MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             load(module)
-            _begin()
+            self.begin()
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import platform
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from barograph.capture.torch_gate import norms_of
 from barograph.capture.torch_kept import Call, Kept
 from barograph.capture.torch_names import ModelNames, unwrapped
 from barograph.capture.torch_optimizers import Entry, OptimizerBook
@@ -150,8 +152,18 @@ def made_by_graph(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 
 def _seen(kept: Kept, entry: Entry) -> dict[str, Any]:
-    gradients = {slot.path: digest(slot.parameter.grad) for slot in entry.slots if slot.parameter.grad is not None}
-    return {"losses": [float(root.double().mean()).hex() for root in kept.roots], "gradients": gradients}
+    return seen_of(kept.roots, [(slot.path, slot.parameter) for slot in entry.slots])
+
+
+def seen_of(roots: Sequence[torch.Tensor], parameters: Iterable[tuple[str, torch.Tensor]]) -> dict[str, Any]:
+    """Return what tells one step from another to the last bit: the losses, and the gradients by name."""
+    there = [(name, gradient) for name, parameter in parameters if (gradient := parameter.grad) is not None]
+    norms = norms_of([gradient for _, gradient in there])
+    return {
+        "losses": [float(root.double().mean()).hex() for root in roots],
+        "gradients": {name: {"digest": digest(gradient), "norm": norm if math.isfinite(norm) else None}
+                      for (name, gradient), norm in zip(there, norms, strict=True)},
+    }
 
 
 def _plain_state(scheduler: Any) -> dict[str, Any]:

@@ -1,0 +1,166 @@
+"""What `barograph replay` tells the script's process, and what that tells back."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+REPLAY_VARIABLE = "BAROGRAPH_REPLAY"
+"""Environment variable that holds a `ReplayOrder` as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOrder:
+    """What is to be replayed.
+
+    Attributes:
+        place: Directory or URL of the run, or of the capsule's own folder.
+        name: Of the capsule; "": the only one.
+        result: File that the result is written to.
+        opens_pickle: What only pickle can hold is opened, which can run anything.
+    """
+
+    place: str
+    name: str
+    result: str
+    opens_pickle: bool = False
+
+    def to_text(self) -> str:
+        """Return it as one line of JSON."""
+        return json.dumps(asdict(self))
+
+
+def order_from_text(text: str) -> ReplayOrder:
+    """Return what `ReplayOrder.to_text` wrote."""
+    return ReplayOrder(**json.loads(text))
+
+
+class Grade(StrEnum):
+    """How far a replay was the same."""
+
+    BITWISE = "bitwise"
+    """The loss and every gradient, to the last bit."""
+    SAME_EVENT = "same event"
+    """What the step was held for happened again, but not with the same bits."""
+    NOT_REPRODUCED = "not reproduced"
+    """It did not happen."""
+
+    __hash__ = str.__hash__  # as of `Kind`
+
+
+@dataclass(frozen=True, slots=True)
+class GradientSeen:
+    """One gradient, then and now.
+
+    Attributes:
+        path: Of the parameter.
+        equal: To the last bit.
+        norm_then, norm_now: NaN where it was not finite, or not there.
+    """
+
+    path: str
+    equal: bool
+    norm_then: float
+    norm_now: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """What came of a replay.
+
+    Attributes:
+        grade: How far it was the same.
+        text: In one sentence.
+        losses: What backward passes started from, then and now.
+        gradients: Each, in the order of the optimizer.
+        notes: What was not as it had been: threads, processor, versions, inputs that had to be put in.
+        failure: Why there was no replay; "" where there was one.
+    """
+
+    grade: Grade
+    text: str
+    losses: tuple[tuple[float, float], ...] = ()
+    gradients: tuple[GradientSeen, ...] = ()
+    notes: tuple[str, ...] = ()
+    failure: str = ""
+
+    def to_text(self) -> str:
+        """Return it as JSON."""
+        return json.dumps(asdict(self))
+
+
+def result_from_text(text: str) -> ReplayResult:
+    """Return what `ReplayResult.to_text` wrote."""
+    data = json.loads(text)
+    return ReplayResult(
+        Grade(data["grade"]), data["text"], tuple((then, now) for then, now in data["losses"]),
+        tuple(GradientSeen(**item) for item in data["gradients"]), tuple(data["notes"]), data["failure"],
+    )
+
+
+def graded(
+    then: Mapping[str, Any], now: Mapping[str, Any], *, held: str, bound: float | None, notes: tuple[str, ...] = ()
+) -> ReplayResult:
+    """Return how far what was seen in a replay is what had been seen.
+
+    Args:
+        then: "losses" as hexadecimal texts, and "gradients": path to "digest" and "norm".
+        now: Likewise.
+        held: Why the step was held.
+        bound: What the norm was beyond; None where that was not why.
+        notes: What was not as it had been.
+
+    Example:
+        >>> seen = {"losses": ["0x1.0p+0"], "gradients": {"w": {"digest": "a", "norm": 2.0}}}
+        >>> graded(seen, seen, held="norm", bound=1.0).grade.value
+        'bitwise'
+    """
+    losses = tuple((float.fromhex(before), float.fromhex(after))
+                   for before, after in zip(then["losses"], now["losses"], strict=False))
+    paths = list(dict.fromkeys((*then["gradients"], *now["gradients"])))
+    gradients = tuple(_compared(path, then["gradients"].get(path), now["gradients"].get(path)) for path in paths)
+    different = [item for item in gradients if not item.equal]
+    if then["losses"] == now["losses"] and not different:
+        return ReplayResult(Grade.BITWISE, "The loss and every gradient are the same to the last bit.", losses,
+                            gradients, notes)
+    again = _happened(held, bound, gradients, losses)
+    grade = Grade.SAME_EVENT if again else Grade.NOT_REPRODUCED
+    off = max((_relative(item) for item in different), default=0.0)
+    parts = f"{len(different)} of {len(gradients)} gradients differ" if different else "the loss differs"
+    by = "" if math.isnan(off) or not different else f", in norm by at most {100 * off:.2g} %"
+    text = f"{'It happened again' if again else 'It did not happen again'}; {parts}{by}."
+    return ReplayResult(grade, text, losses, gradients, notes)
+
+
+def _compared(path: str, then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> GradientSeen:
+    return GradientSeen(path, then is not None and now is not None and then["digest"] == now["digest"],
+                        _norm(then), _norm(now))
+
+
+def _norm(seen: Mapping[str, Any] | None) -> float:
+    return float("nan") if seen is None or seen["norm"] is None else float(seen["norm"])
+
+
+def _relative(item: GradientSeen) -> float:
+    if not (math.isfinite(item.norm_then) and math.isfinite(item.norm_now)):
+        return float("nan")
+    return abs(item.norm_now - item.norm_then) / max(abs(item.norm_then), 1e-30)
+
+
+def _happened(
+    held: str, bound: float | None, gradients: tuple[GradientSeen, ...], losses: tuple[tuple[float, float], ...]
+) -> bool:
+    norms = [item.norm_now for item in gradients]
+    if held == "not finite":
+        return not all(map(math.isfinite, norms)) or not all(math.isfinite(now) for _, now in losses)
+    if bound is not None and held == "norm":
+        return not math.hypot(*norms) <= bound
+    return bool(losses) and all(abs(now - then) <= _CLOSE * max(abs(then), 1e-30) for then, now in losses)
+
+
+_CLOSE = 1e-3
+"""Share by which a loss may be off and the event still be the same."""

@@ -1,0 +1,17 @@
+"""Takes a script's training over in a process that `barograph replay` started, as soon as it has imported torch."""
+
+from __future__ import annotations
+
+import os
+
+from barograph.capsule.order import REPLAY_VARIABLE, order_from_text
+
+
+def take_over() -> None:
+    """Have the script's first step be the one that the capsule holds."""
+    text = os.environ.pop(REPLAY_VARIABLE, "")
+    if text:
+        # In this process alone: what the script starts is no replay.
+        from barograph.capsule.torch_replay import Replayer
+
+        Replayer(order_from_text(text)).install()

@@ -1,0 +1,160 @@
+"""Puts a script's models, optimizers and generators back to where they were before the step that a capsule holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from barograph.capture.torch_names import ModelNames, instances_of, unwrapped
+from barograph.capture.torch_optimizers import OptimizerBook
+from barograph.capture.torch_packing import Unpacker
+from barograph.capture.torch_random import RandomStates
+from barograph.errors import ReplayFailed
+
+_NAMED = 5
+
+
+class PuttingBack:
+    """Puts back, and says what is not as it was.
+
+    Args:
+        content: Of the capsule.
+        unpacker: Of its values.
+        names: The models of the script.
+        optimizers: And its optimizers.
+
+    Attributes:
+        notes: What could not be made as it was, a sentence each.
+    """
+
+    def __init__(
+        self, content: Mapping[str, Any], unpacker: Unpacker, names: ModelNames, optimizers: OptimizerBook
+    ) -> None:
+        self.notes: list[str] = []
+        self._content = content
+        self._unpacker = unpacker
+        self._names = names
+        self._optimizers = optimizers
+
+    def everything(self) -> None:
+        """Put back all but the random states.
+
+        Raises:
+            ReplayFailed: The script's models or optimizers are others than the capsule's.
+            DamagedChunk, NotPlain: The capsule's values cannot be read.
+        """
+        there = {self._names.path(root, ""): module for root in self._names.roots
+                 if (module := root.module()) is not None}
+        for label, saved in self._content["models"].items():
+            if label not in there:
+                raise ReplayFailed(f"The script has no model {label or 'that trains'} by the time of its first step; it "
+                                   f"has {', '.join(map(repr, there)) or 'none'}.")
+            self._model(label, unwrapped(there[label]), saved)
+        self._gradients()
+        self._put_optimizers()
+        self._scaler()
+        self._schedulers()
+
+    def random(self) -> None:
+        """Let all generators stand where they stood before the first forward pass."""
+        packed = self._content["random"]
+        if packed is not None:
+            states = self._unpacker.unpack(packed)
+            RandomStates(states["python"], states["numpy"], states["torch"], tuple(states["cuda"])).put_back()
+
+    def _model(self, label: str, module: nn.Module, saved: Mapping[str, Any]) -> None:
+        wanted = dict(self._unpacker.unpack(saved["state"]))
+        wanted.update(self._unpacker.unpack(saved["buffers"]))
+        found = {**module.state_dict(keep_vars=True), **dict(module.named_buffers())}
+        differ = list(_differences(found, wanted))
+        if differ:
+            more = f"; and {len(differ) - _NAMED} more" if len(differ) > _NAMED else ""
+            raise ReplayFailed(f"The script's model {label or type(module).__name__} is another than the capsule's: "
+                               f"{'; '.join(differ[:_NAMED])}{more}.")
+        with torch.no_grad():
+            for name, value in wanted.items():
+                if isinstance(value, torch.Tensor):
+                    found[name].copy_(value)
+        training, frozen = set(saved["training"]), set(saved["frozen"])
+        for path, part in module.named_modules():
+            part.training = path in training
+        for path, parameter in module.named_parameters():
+            parameter.requires_grad_(path not in frozen)
+
+    def _gradients(self) -> None:
+        saved = self._content["gradients_before"]
+        for parameter, name in self._names.parameters():
+            packed = saved.get(self._names.path(name.root, name.path))
+            parameter.grad = None if packed is None else self._unpacker.unpack(packed).to(parameter.device)
+
+    def _put_optimizers(self) -> None:
+        there = {self._optimizers.entry(item).label: item for item in instances_of(torch.optim.Optimizer)
+                 if getattr(item, "param_groups", None)}
+        for label, saved in self._content["optimizers"].items():
+            if label not in there:
+                raise ReplayFailed(f"The script has no optimizer {label or saved['class'].rpartition(':')[2]} by the time "
+                                   f"of its first step.")
+            try:
+                there[label].load_state_dict(self._unpacker.unpack(saved["state"]))
+            except (ValueError, KeyError) as error:
+                raise ReplayFailed(f"The script's optimizer {label or type(there[label]).__name__} is another than the "
+                                   f"capsule's: {error}") from error
+
+    def _scaler(self) -> None:
+        saved = self._content["scaler"]
+        if saved is None:
+            return
+        scalers = instances_of(torch.amp.GradScaler)
+        if len(scalers) != 1:
+            raise ReplayFailed(f"The step went through a gradient scaler, and the script has {len(scalers)} of them.")
+        scalers[0].load_state_dict(self._unpacker.unpack(saved))
+
+    def _schedulers(self) -> None:
+        saved = self._content["schedulers"]
+        there = instances_of(torch.optim.lr_scheduler.LRScheduler)
+        for item, packed in zip(there, saved, strict=False):
+            item.load_state_dict({**item.state_dict(), **self._unpacker.unpack(packed["state"])})
+        if len(there) != len(saved):
+            self.notes.append(f"{len(saved)} learning-rate schedulers had stepped, and the script has {len(there)}.")
+
+
+def put_settings(content: Mapping[str, Any]) -> list[str]:
+    """Put back what decides which bits come out, and return what cannot be: a sentence each."""
+    said = content["settings"]
+    torch.set_num_threads(int(said["threads"]))
+    torch.set_default_dtype(getattr(torch, said["default_dtype"]))
+    torch.use_deterministic_algorithms(said["deterministic"], warn_only=said["deterministic_warn_only"])
+    torch.set_float32_matmul_precision(said["matmul_precision"])
+    torch.backends.cudnn.benchmark = said["cudnn_benchmark"]
+    torch.backends.cudnn.deterministic = said["cudnn_deterministic"]
+    torch.backends.cudnn.allow_tf32 = said["cudnn_tf32"]
+    torch.backends.cuda.matmul.allow_tf32 = said["cuda_tf32"]
+    torch.backends.mkldnn.set_flags(said["mkldnn"])
+    return list(_other_machine(content))
+
+
+def _other_machine(content: Mapping[str, Any]) -> Iterable[str]:
+    from barograph.capture.torch_capsule import devices, processor
+
+    machine, versions = content["machine"], content["versions"]
+    if processor() != machine["processor"]:
+        yield f"torch uses other instructions of the processor: {machine['processor']} then, {processor()} now."
+    if machine["devices"] and torch.cuda.is_available() and devices() != machine["devices"]:
+        yield f"Other devices: {', '.join(machine['devices'])} then, {', '.join(devices())} now."
+    if versions["torch"] != str(torch.__version__):
+        yield f"Another torch: {versions['torch']} then, {torch.__version__} now."
+
+
+def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterable[str]:
+    for name, value in wanted.items():
+        if name not in found:
+            yield f"it has no {name}"
+        elif isinstance(value, torch.Tensor) and isinstance(found[name], torch.Tensor):
+            if value.shape != found[name].shape:
+                yield f"{name} is {tuple(found[name].shape)}, and was {tuple(value.shape)}"
+            elif value.dtype != found[name].dtype:
+                yield f"{name} is {found[name].dtype}, and was {value.dtype}"
+    yield from (f"{name} was not there" for name in found if name not in wanted)

@@ -1,0 +1,214 @@
+"""Runs the step that a capsule holds, within the user's own script: its first step becomes that one.
+
+The script builds its models, optimizers and loss as always. When its training would begin its first step, everything is put
+back to where it was before the step, the captured batches come out of its loader, what models and loss functions are
+called with is what it was; and before the update the script is ended.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as module_hooks
+from torch.optim import optimizer as optimizer_hooks
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from barograph.capsule.order import Grade, ReplayOrder, ReplayResult, graded
+from barograph.capsule.torch_putting_back import PuttingBack, put_settings
+from barograph.capture.torch_capsule import digest, seen_of
+from barograph.capture.torch_names import ModelNames, unwrapped
+from barograph.capture.torch_optimizers import OptimizerBook
+from barograph.capture.torch_packing import Unpacker
+from barograph.capture.torch_values import tensors_in
+from barograph.capture.torch_wrappers import LOSS_FUNCTIONS
+from barograph.errors import BarographError
+from barograph.runs.capsules import Capsule, read_capsule
+from barograph.store.urls import store_from_url
+
+
+class ReplayEnded(SystemExit):
+    """The step was made again; the script has no more to do."""
+
+
+class Replayer:
+    """Takes the script over for one step.
+
+    Args:
+        order: What is to be replayed, and where the result goes.
+
+    Raises:
+        BarographError: The capsule cannot be read.
+    """
+
+    def __init__(self, order: ReplayOrder) -> None:
+        self._order = order
+        self._capsule: Capsule = read_capsule(store_from_url(order.place), order.name)
+        self._content = self._capsule.content
+        self._unpacker = Unpacker(self._capsule.tensors, self._capsule.where, apart=self._opened())
+        self._names = ModelNames()
+        self._book = OptimizerBook(self._names)
+        self._putting = PuttingBack(self._content, self._unpacker, self._names, self._book)
+        self._notes: list[str] = []
+        self._begun = self._random_is_back = False
+        self._waits_for = self._content["after"]
+        self._inside: nn.Module | None = None
+        self._fed = self._called = self._lost = 0
+        self._roots: list[torch.Tensor] = []
+
+    def _opened(self) -> Sequence[Any] | None:
+        if self._capsule.pickled is None or not self._order.opens_pickle:
+            return None
+        import pickle
+
+        opened: Sequence[Any] = pickle.loads(self._capsule.pickled)  # noqa: S301 - the user has said so, with a flag
+        return opened
+
+    def install(self) -> None:
+        """Listen to the script from now on."""
+        self._notes += put_settings(self._content)
+        module_hooks.register_module_forward_pre_hook(self._forward_begins)
+        module_hooks.register_module_forward_hook(self._forward_ends, always_call=True)
+        optimizer_hooks.register_optimizer_step_pre_hook(self._before_update)
+        optimizer_hooks.register_optimizer_step_post_hook(self._after_update)
+        _replace(torch.autograd, "backward", self._backward)
+        _replace(_BaseDataLoaderIter, "__next__", self._next_batch)
+        for name in LOSS_FUNCTIONS:
+            _replace(torch.nn.functional, name, functools.partial(self._loss, name))
+
+    # What the script does
+
+    def _next_batch(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        batches = self._content["batches"]
+        if not torch.is_grad_enabled() or self._fed >= len(batches) or self._waits_for is not None:
+            return original(*args, **kwargs)
+        self._begin()
+        self._fed += 1
+        return self._unpacker.unpack(batches[self._fed - 1])
+
+    def _forward_begins(self, module: nn.Module, args: Any) -> Any:
+        if self._inside is not None or not torch.is_grad_enabled() or self._waits_for is not None:
+            return None
+        self._inside = module
+        self._begin()
+        if not self._random_is_back:
+            self._random_is_back = True
+            self._put_random_back()
+        call = self._next_call(module)
+        if call is None:
+            return None
+        wanted = self._unpacker.unpack(call["args"])
+        if call["made"] or _same(args, wanted):
+            return None
+        self._note("What the model was called with had to be put in: the script's own preparation gave something else.")
+        return tuple(wanted)
+
+    def _forward_ends(self, module: nn.Module, args: Any, output: Any) -> None:
+        if module is self._inside:
+            self._inside = None
+
+    def _loss(self, name: str, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        calls = self._content["losses"]
+        if self._begun and torch.is_grad_enabled() and self._lost < len(calls) and calls[self._lost]["what"] == name:
+            wanted = self._unpacker.unpack(calls[self._lost]["args"])
+            self._lost += 1
+            args = tuple(self._target(now, then) for now, then in zip(args, wanted, strict=False)) + args[len(wanted):]
+        return original(*args, **kwargs)
+
+    def _target(self, now: Any, then: Any) -> Any:
+        """Return what a loss function gets: its own input, made by the model; the targets as they were."""
+        made_here = isinstance(now, torch.Tensor) and (now.grad_fn is not None or now.requires_grad)
+        if made_here or _same(now, then):
+            return now
+        self._note("What a loss function was called with had to be put in: the script gave it something else.")
+        return then.to(now.device) if isinstance(now, torch.Tensor) and isinstance(then, torch.Tensor) else then
+
+    def _backward(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        tensors = args[0] if args else kwargs.get("tensors")
+        if self._begun and torch._C._current_graph_task_id() == -1:
+            roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
+            self._roots += [root.detach() for root in roots if isinstance(root, torch.Tensor)]
+        return original(*args, **kwargs)
+
+    def _before_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self._begun:
+            return
+        entry = self._book.entry(optimizer)
+        if entry.label == self._capsule.head.optimizer:
+            now = seen_of(self._roots, [(slot.path, slot.parameter) for slot in entry.slots])
+            head = self._capsule.head
+            self._end(graded(self._content["seen"], now, held=head.held.value, bound=head.numbers.get("bound"),
+                             notes=(*self._notes, *self._putting.notes)))
+
+    def _after_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._waits_for is not None and self._book.entry(optimizer).label == self._waits_for:
+            self._waits_for = None
+
+    # What is done to it
+
+    def _begin(self) -> None:
+        if self._begun:
+            return
+        self._begun = True
+        try:
+            self._names.freeze(self._book.survey())
+            self._putting.everything()
+        except (BarographError, KeyError, TypeError, ValueError) as error:
+            self._fail(error)
+        self._notes += [f"{device} is not here: what lay on it was computed on the CPU."
+                        for device in sorted(self._unpacker.moved)]
+
+    def _put_random_back(self) -> None:
+        try:
+            self._putting.random()
+        except (BarographError, RuntimeError, KeyError, TypeError, ValueError) as error:
+            self._fail(error)
+
+    def _next_call(self, module: nn.Module) -> Mapping[str, Any] | None:
+        name = self._names.module(module) or self._names.module(unwrapped(module))
+        calls = self._content["calls"]
+        if name is None or self._called >= len(calls):
+            return None
+        call: Mapping[str, Any] = calls[self._called]
+        if call["what"] != self._names.path(name.root, name.path):
+            return None
+        self._called += 1
+        return call
+
+    def _note(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def _fail(self, error: Exception) -> None:
+        text = str(error) if isinstance(error, BarographError) else f"{type(error).__name__}: {error}"
+        self._end(ReplayResult(Grade.NOT_REPRODUCED, "The step could not be made again.", failure=text))
+
+    def _end(self, result: ReplayResult) -> None:
+        Path(self._order.result).write_text(result.to_text(), encoding="utf-8")
+        raise ReplayEnded(0)
+
+
+def _replace(holder: Any, name: str, around: Callable[[Callable[..., Any], Any, Any], Any]) -> None:
+    original = getattr(holder, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        return around(original, args, kwargs)
+
+    setattr(holder, name, replaced)
+
+
+def _same(now: Any, then: Any) -> bool:
+    """Return whether two arguments hold the same tensors, to the last bit."""
+    ours, theirs = [tensor for _, tensor in tensors_in(now)], [tensor for _, tensor in tensors_in(then)]
+    return len(ours) == len(theirs) and all(
+        one.shape == other.shape and one.dtype == other.dtype and digest(one) == digest(other)
+        for one, other in zip(ours, theirs, strict=True)
+    )
+
