@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -127,7 +127,7 @@ def graded(
     if then["losses"] == now["losses"] and not different:
         return ReplayResult(Grade.BITWISE, "The loss and every gradient are the same to the last bit.", losses,
                             gradients, notes)
-    again = _happened(held, bound, gradients, losses)
+    again = _happened(held, bound, [_norm(seen) for seen in now["gradients"].values()], losses)
     grade = Grade.SAME_EVENT if again else Grade.NOT_REPRODUCED
     off = max((_relative(item) for item in different), default=0.0)
     parts = f"{len(different)} of {len(gradients)} gradients differ" if different else "the loss differs"
@@ -152,9 +152,8 @@ def _relative(item: GradientSeen) -> float:
 
 
 def _happened(
-    held: str, bound: float | None, gradients: tuple[GradientSeen, ...], losses: tuple[tuple[float, float], ...]
+    held: str, bound: float | None, norms: Sequence[float], losses: tuple[tuple[float, float], ...]
 ) -> bool:
-    norms = [item.norm_now for item in gradients]
     if held == "not finite":
         return not all(map(math.isfinite, norms)) or not all(math.isfinite(now) for _, now in losses)
     if bound is not None and held == "norm":

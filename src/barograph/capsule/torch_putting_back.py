@@ -50,8 +50,8 @@ class PuttingBack:
                  if (module := root.module()) is not None}
         for label, saved in self._content["models"].items():
             if label not in there:
-                raise ReplayFailed(f"The script has no model {label or 'that trains'} by the time of its first step; it "
-                                   f"has {', '.join(map(repr, there)) or 'none'}.")
+                raise ReplayFailed(f"The script has no model {label or 'that trains'} by the time of its first step; "
+                                   f"it has {', '.join(map(repr, there)) or 'none'}.")
             self._model(label, unwrapped(there[label]), saved)
         self._gradients()
         self._put_optimizers()
@@ -95,8 +95,8 @@ class PuttingBack:
                  if getattr(item, "param_groups", None)}
         for label, saved in self._content["optimizers"].items():
             if label not in there:
-                raise ReplayFailed(f"The script has no optimizer {label or saved['class'].rpartition(':')[2]} by the time "
-                                   f"of its first step.")
+                raise ReplayFailed(f"The script has no optimizer {label or saved['class'].rpartition(':')[2]} by the "
+                                   "time of its first step.")
             try:
                 there[label].load_state_dict(self._unpacker.unpack(saved["state"]))
             except (ValueError, KeyError) as error:
@@ -132,7 +132,7 @@ def put_settings(content: Mapping[str, Any]) -> list[str]:
     torch.backends.cudnn.deterministic = said["cudnn_deterministic"]
     torch.backends.cudnn.allow_tf32 = said["cudnn_tf32"]
     torch.backends.cuda.matmul.allow_tf32 = said["cuda_tf32"]
-    torch.backends.mkldnn.set_flags(said["mkldnn"])
+    torch.backends.mkldnn.set_flags(said["mkldnn"])  # type: ignore[no-untyped-call]
     return list(_other_machine(content))
 
 

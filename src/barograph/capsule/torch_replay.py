@@ -1,8 +1,8 @@
 """Runs the step that a capsule holds, within the user's own script: its first step becomes that one.
 
-The script builds its models, optimizers and loss as always. When its training would begin its first step, everything is put
-back to where it was before the step, the captured batches come out of its loader, what models and loss functions are
-called with is what it was; and before the update the script is ended.
+The script builds its models, optimizers and loss as always. When its training would begin its first step, everything
+is put back to where it was before the step, the captured batches come out of its loader, what models and loss functions
+are called with is what it was; and before the update the script is ended.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Replayer:
             return None
         import pickle
 
-        opened: Sequence[Any] = pickle.loads(self._capsule.pickled)  # noqa: S301 - the user has said so, with a flag
+        opened: Sequence[Any] = pickle.loads(self._capsule.pickled)
         return opened
 
     def install(self) -> None:

@@ -133,7 +133,7 @@ def _parameters(names: ModelNames) -> Iterable[tuple[str, torch.Tensor]]:
 def _random(states: RandomStates | None, packer: Packer) -> Any:
     if states is None:
         return None
-    return packer.pack({"python": states.python, "numpy": states.numpy, "torch": states.torch,
+    return packer.pack({"python": states.python, "numpy": states.numpy, "torch": states.cpu,
                         "cuda": list(states.cuda)}, "random")
 
 

@@ -17,13 +17,13 @@ class RandomStates:
     Attributes:
         python: Of `random`.
         numpy: Of NumPy's global generator; None where NumPy was not loaded.
-        torch: On the CPU.
+        cpu: Of torch, on the CPU.
         cuda: On each device; none where CUDA was not begun.
     """
 
     python: tuple[Any, ...]
     numpy: Any
-    torch: torch.Tensor
+    cpu: torch.Tensor
     cuda: tuple[torch.Tensor, ...] = ()
 
     def put_back(self) -> None:
@@ -33,7 +33,7 @@ class RandomStates:
             import numpy as np
 
             np.random.set_state(self.numpy)
-        torch.set_rng_state(self.torch)
+        torch.set_rng_state(self.cpu)
         if torch.cuda.is_available():
             for device, state in enumerate(self.cuda[: torch.cuda.device_count()]):
                 torch.cuda.set_rng_state(state, device)

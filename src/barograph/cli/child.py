@@ -12,17 +12,18 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self
 
 from barograph import capture
 from barograph.errors import SettingsError
-from barograph.model.launch import LAUNCH_VARIABLE, Launch
 from barograph.watch.lasting_stream import silence
 
-_BOOTSTRAP = Path(capture.__path__[0]) / "inject"
+RECORDING = Path(capture.__path__[0]) / "inject"
+"""Has the command's processes record themselves, as the launch in their environment says."""
+
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 _FROM_THE_TERMINAL = ("SIGINT", "SIGQUIT")
 
@@ -58,16 +59,17 @@ class Child:
 
     Args:
         command: As typed.
-        launch: What its Python processes are to record.
+        variables: Of the environment, on top of ours.
+        bootstrap: Folder of the `sitecustomize` that its Python processes begin with.
 
     Raises:
         SettingsError: It cannot be run.
     """
 
-    def __init__(self, command: Sequence[str], launch: Launch) -> None:
+    def __init__(self, command: Sequence[str], variables: Mapping[str, str], bootstrap: Path) -> None:
         self._command = full_command(command)
-        self._environment = {**os.environ, LAUNCH_VARIABLE: launch.to_text()}
-        paths = [str(_BOOTSTRAP), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self._environment = {**os.environ, **variables}
+        paths = [str(bootstrap), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._environment["PYTHONPATH"] = os.pathsep.join(paths)
         self._process: subprocess.Popen[bytes] | None = None
         self._early: list[int] = []

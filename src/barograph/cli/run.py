@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from barograph.capture.presets import preset_named
-from barograph.cli.child import Child, check_command, end_like
+from barograph.cli.child import RECORDING, Child, check_command, end_like
 from barograph.cli.options import listed, replaced, settings_from_options, tables_set, whole_path
 from barograph.errors import SettingsError
 from barograph.model.clock import SystemClock
-from barograph.model.launch import Launch
+from barograph.model.launch import LAUNCH_VARIABLE, Launch
+from barograph.model.recorder import RecorderSettings
 from barograph.model.settings import Settings
 from barograph.rules.registry import actions_by_rule, needs_of, rules_from_settings
 from barograph.runs.claim import claim_run
@@ -70,6 +71,12 @@ def command(
     config: Annotated[
         str | None, typer.Option(help="Settings file. Default: barograph.toml in this directory, if there is one.")
     ] = None,
+    record: Annotated[
+        bool | None,
+        typer.Option("--record", help="Hold a step that fails (a gradient that is not finite) before its update, save "
+                                      "it whole, and stop: barograph replay makes it again. More: [recorder] in the "
+                                      "settings file."),
+    ] = None,
     findings_to: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Also append what is told of findings to this file, one line of JSON for "
@@ -105,6 +112,8 @@ def command(
              "strict": strict, "findings_to": findings_to, "allow": listed(allow), "notify": notify or None,
              **tables_set(set_)}
     settings = settings_from_options(typed, config)
+    if record and settings.recorder is None:
+        settings = replaced(settings, recorder=RecorderSettings())
     if settings.to.startswith("memory:"):
         raise SettingsError("A run in memory lives in one process, and this would be two; give --to a directory or "
                             "bucket.")
@@ -117,7 +126,8 @@ def command(
     actions_by_rule(settings)
     recipients = recipients_for(settings)
     claim = claim_run(store, new_manifest(settings, command=tuple(command), clock=SystemClock()), clock=SystemClock())
-    with Child(command, Launch(settings, claim.attempt, needs_of(chosen))) as child:
+    launch = Launch(settings, claim.attempt, needs_of(chosen))
+    with Child(command, {LAUNCH_VARIABLE: launch.to_text()}, RECORDING) as child:
         # What watches is loaded now, while the child starts: nothing of it is needed before.
         from barograph.cli.supervision import Supervision
 

@@ -1,0 +1,25 @@
+"""`barograph capsules`: which steps of a run were held."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the steps of a run that were held by the flight recorder: when, why, and where each is.
+
+    Examples:
+
+      barograph capsules runs/first
+
+      barograph capsules runs/first --json | jq '.[].place'
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.capsules_page import print_capsules
+
+    print_capsules(run, as_json=as_json)

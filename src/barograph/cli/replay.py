@@ -1,0 +1,45 @@
+"""`barograph replay`: make a held step again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+
+
+def command(
+    capsule: Annotated[
+        str, typer.Argument(metavar="CAPSULE", help="The capsule's folder (see: barograph capsules RUN), wherever it "
+                                                    "was copied to; or its run, where that has one capsule only.")
+    ],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="COMMAND...", help="The script, with its arguments. Default: as it was called then, in "
+                                                  "this directory.")
+    ] = None,
+    open_pickle: Annotated[
+        bool, typer.Option("--open-pickle", help="Open what only pickle could hold. That can run anything: only for a "
+                                                 "capsule that you trust as you would a program.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Make a step again that the flight recorder held, within your own script, and say how far it is the same.
+
+    The script builds its model, optimizer and loader as always. Where its first step would begin, weights, buffers,
+    optimizer and random states are put back, the captured batches come out of its loader, and that one step is made;
+    before the update the script is ended. Exit code 0: the loss and every gradient are the same to the last bit, or
+    what the step was held for happened again. Exit code 1: it did not.
+
+    Examples:
+
+      barograph replay runs/first
+
+      barograph replay runs/first/capsules/0000-00000412-p0 train.py --lr 0.1
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.replay_page import replay
+
+    if not replay(capsule, command or [], opens_pickle=open_pickle, as_json=as_json):
+        raise typer.Exit(1)

@@ -1,0 +1,60 @@
+"""How far a replay was the same."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from barograph.capsule.order import Grade, ReplayOrder, graded, order_from_text, result_from_text
+
+
+def seen(loss: float = 1.5, **norms: float) -> dict[str, Any]:
+    gradients = {name: {"digest": repr(norm), "norm": norm if math.isfinite(norm) else None}
+                 for name, norm in norms.items()}
+    return {"losses": [loss.hex()], "gradients": gradients}
+
+
+def grade(then: dict[str, Any], now: dict[str, Any], held: str = "not finite", bound: float | None = None) -> Grade:
+    return graded(then, now, held=held, bound=bound).grade
+
+
+def test_the_same_bits_are_bitwise() -> None:
+    result = graded(seen(math.nan, w=math.nan), seen(math.nan, w=math.nan), held="not finite", bound=None)
+    assert result.grade is Grade.BITWISE
+    assert result.text == "The loss and every gradient are the same to the last bit."
+    assert [item.equal for item in result.gradients] == [True]
+
+
+def test_an_equal_loss_alone_is_never_called_exact() -> None:
+    result = graded(seen(1.5, w=2.0, b=1.0), seen(1.5, w=2.0002, b=1.0), held="norm", bound=1.0)
+    assert result.grade is Grade.SAME_EVENT
+    assert result.text == "It happened again; 1 of 2 gradients differ, in norm by at most 0.01 %."
+
+
+@pytest.mark.parametrize(("held", "bound", "now", "expected"), [
+    ("not finite", None, seen(1.0, w=math.nan), Grade.SAME_EVENT),
+    ("not finite", None, seen(math.inf, w=1.0), Grade.SAME_EVENT),
+    ("not finite", None, seen(1.0, w=1.0), Grade.NOT_REPRODUCED),
+    ("norm", 10.0, seen(1.0, w=11.0), Grade.SAME_EVENT),
+    ("norm", 10.0, seen(1.0, w=math.nan), Grade.SAME_EVENT),
+    ("norm", 10.0, seen(1.0, w=9.0), Grade.NOT_REPRODUCED),
+    ("finding", None, seen(2.0005, w=1.0), Grade.SAME_EVENT),
+    ("finding", None, seen(2.1, w=1.0), Grade.NOT_REPRODUCED),
+])
+def test_the_event_is_what_the_step_was_held_for(held: str, bound: float | None, now: Any, expected: Grade) -> None:
+    assert grade(seen(2.0, w=12.0), now, held, bound) is expected
+
+
+def test_a_gradient_that_is_not_there_now_differs() -> None:
+    result = graded(seen(1.0, w=1.0, b=1.0), seen(1.0, w=1.0), held="not finite", bound=None)
+    assert result.grade is Grade.NOT_REPRODUCED
+    assert [(item.path, item.equal) for item in result.gradients] == [("w", True), ("b", False)]
+
+
+def test_orders_and_results_come_through_text() -> None:
+    order = ReplayOrder("runs/a", "", "result.json", opens_pickle=True)
+    assert order_from_text(order.to_text()) == order
+    result = graded(seen(1.0, w=1.0), seen(2.0, w=3.0), held="norm", bound=0.5, notes=("other threads",))
+    assert result_from_text(result.to_text()) == result

@@ -1,0 +1,213 @@
+"""A step that fails is held: nothing moves, and all that it was made of is saved."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from barograph.capture.torch_packing import Unpacker
+from barograph.errors import TrainingStopped
+from barograph.model.capsule import Held
+from barograph.model.recorder import RecorderSettings
+from barograph.runs.tensors import array_from_raw
+
+
+class Saved(list):
+    """Capsules as they were handed over."""
+
+    def write(self, head, content, tensors, pickled):
+        self.append((head, content, {name: array_from_raw(item) for name, item in tensors.items()}, pickled))
+        return "there"
+
+    def value(self, *path, at=-1):
+        _, content, tensors, _ = self[at]
+        for part in path:
+            content = content[part]
+        return Unpacker(tensors, "capsule").unpack(content)
+
+
+@pytest.fixture
+def hold(record):
+    def start(strict=True, **settings):
+        tape = record(recorder=RecorderSettings(**settings), preset="moments", strict=strict)
+        tape.saved = Saved()
+        tape.session.write_capsule = tape.saved.write
+        return tape
+
+    return start
+
+
+def net():
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def step(model, optimizer, x, y):
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+
+
+def batch(bad=False):
+    x = torch.randn(16, 4)
+    if bad:
+        x[3, 1] = math.nan
+    return x, torch.randint(0, 3, (16,))
+
+
+def test_the_update_is_withheld_and_the_training_stopped(hold):
+    tape, model = hold(), net()
+    optimizer = torch.optim.Adam(model.parameters(), 0.1, weight_decay=0.1)
+    for _ in range(3):
+        step(model, optimizer, *batch())
+    weights = [parameter.detach().clone() for parameter in model.parameters()]
+    before = copy.deepcopy(optimizer.state_dict())
+    with pytest.raises(TrainingStopped, match=(
+        r"The gradient of 0\.weight, 0\.bias, 1\.weight and 3 more is not finite\. The update of step 3 was withheld\. "
+        r"All that it was made of is in there")):
+        step(model, optimizer, *batch(bad=True))
+    assert all(map(torch.equal, model.parameters(), weights))
+    after = optimizer.state_dict()
+    assert all(torch.equal(after["state"][at][name], before["state"][at][name])
+               for at in after["state"] for name in after["state"][at])
+    assert all(not parameter.grad.isfinite().all() for parameter in model.parameters() if parameter.grad.numel() > 3)
+    assert tape.steps()[-1].step.skipped
+    head = tape.saved[0][0]
+    assert (head.step, head.held, head.optimizer, head.withheld) == (3, Held.NOT_FINITE, "", True)
+
+
+def test_what_the_step_was_made_of_is_saved_as_it_was(hold):
+    tape, model = hold(), net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    step(model, optimizer, *batch())
+    buffers = {name: value.clone() for name, value in model.named_buffers()}
+    state = torch.get_rng_state()
+    x, y = batch(bad=True)
+    drawn = torch.get_rng_state()
+    assert not torch.equal(state, drawn)
+    with pytest.raises(TrainingStopped):
+        step(model, optimizer, x, y)
+    saved = tape.saved
+    for name, value in saved.value("models", "", "state").items():
+        expected = buffers[name] if name in buffers else dict(model.named_parameters())[name]
+        assert torch.equal(value, expected), name
+    assert torch.equal(saved.value("random")["torch"], drawn)
+    assert saved.value("calls", 0, "args")[0].nan_to_num(nan=7.0).equal(x.nan_to_num(nan=7.0))
+    assert saved.value("losses", 0, "args")[1].equal(y)
+    assert saved[0][1]["losses"][0]["what"] == "cross_entropy"
+    assert saved[0][1]["models"][""]["training"] == ["", "0", "1", "2", "3"]
+    assert saved.value("optimizers", "", "state")["param_groups"][0]["momentum"] == 0.9
+    assert saved[0][1]["seen"]["losses"] == ["nan"]
+
+
+def test_all_micro_batches_of_a_step_are_saved(hold):
+    tape, model = hold(), nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    data = DataLoader(TensorDataset(torch.randn(12, 4), torch.randint(0, 3, (12,))), batch_size=2)
+    with pytest.raises(TrainingStopped):
+        for number, (x, y) in enumerate(data):
+            loss = F.cross_entropy(model(x), y)
+            (loss * math.nan if number == 5 else loss).backward()
+            if number % 3 == 2:
+                optimizer.step()
+                optimizer.zero_grad()
+    _, content, _, _ = tape.saved[0]
+    assert [len(content[name]) for name in ("batches", "calls", "losses")] == [3, 3, 3]
+    assert tape.saved.value("batches", 0)[0].equal(data.dataset.tensors[0][6:8])
+
+
+def test_gradients_that_were_there_before_are_saved(hold):
+    tape, model = hold(), nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    F.cross_entropy(model(torch.randn(2, 4)), torch.tensor([0, 1])).backward()
+    optimizer.step()
+    left = model.weight.grad.clone()
+    x, y = batch(bad=True)
+    F.cross_entropy(model(x), y).backward()
+    with pytest.raises(TrainingStopped):
+        optimizer.step()
+    assert tape.saved.value("gradients_before", "weight").equal(left)
+
+
+def test_with_skip_the_training_goes_on_until_too_many_were_held(hold, recwarn):
+    tape, model = hold(then="skip", at_most=2), net()
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    held = 0
+    for number in range(20):
+        try:
+            step(model, optimizer, *batch(bad=number % 4 == 1))
+        except TrainingStopped:
+            held = number
+            break
+    assert held == 9
+    assert [head.step for head, *_ in tape.saved] == [1, 5, 9]
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+    assert all("was withheld" in str(item.message) for item in recwarn)
+
+
+def test_a_norm_beyond_the_bound_is_held(hold):
+    tape, model = hold(norm_above=1e-6), nn.Linear(4, 3)
+    with pytest.raises(TrainingStopped, match="beyond the bound of 1e-06"):
+        step(model, torch.optim.SGD(model.parameters(), 0.1), *batch())
+    assert tape.saved[0][0].numbers["bound"] == 1e-6
+
+
+def test_what_a_scaler_skips_is_no_failure(hold):
+    tape, model = hold(), nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1e38)
+    for _ in range(3):
+        optimizer.zero_grad()
+        x, y = batch()
+        scaler.scale(100 * F.cross_entropy(model(x), y)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert tape.saved == []
+    assert tape.steps()[0].step.skipped
+
+
+def test_nothing_is_kept_of_a_step_that_has_ended(hold):
+    tape, model = hold(), nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    step(model, optimizer, *batch())
+    x, y = batch()
+    with torch.no_grad():
+        model(x)
+    step(model, optimizer, x, y)
+    kept = tape.tap._recorder.keeper.kept
+    assert len(kept.calls) == 1
+    assert kept.calls[0].args[0] is x
+
+
+def test_a_capsule_that_cannot_be_saved_still_withholds(hold):
+    tape, model = hold(strict=False), net()
+
+    def full(*_):
+        raise OSError("no room is left")
+
+    tape.session.write_capsule = full
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    with (pytest.warns(UserWarning, match="no room is left"),
+          pytest.raises(TrainingStopped, match="no capsule could be saved: OSError: no room")):
+        step(model, optimizer, *batch(bad=True))
+    assert all(map(torch.equal, model.parameters(), before))
+
+
+def test_recording_a_step_draws_no_random_numbers_and_changes_no_weight(hold):
+    def train():
+        torch.manual_seed(1)
+        model = nn.Sequential(net(), nn.Dropout(0.3))
+        optimizer = torch.optim.Adam(model.parameters(), 0.1)
+        for _ in range(5):
+            step(model, optimizer, *batch())
+        return [parameter.detach().clone() for parameter in model.parameters()]
+
+    bare = train()
+    hold()
+    assert all(map(torch.equal, bare, train()))
