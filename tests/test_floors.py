@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "barograph"
 
 DOORS = {
-    "torch": ("capture/torch",),
+    "torch": ("capture/torch", "capsule/torch"),
     "triton": ("capture/torch",),
     "obstore": ("store/",),
     "pyarrow": ("runs/",),

@@ -1,0 +1,108 @@
+"""A step that fails is held, listed, and made again: from the command line, with a script that knows nothing of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+
+SCRIPT = """
+import sys
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(int(sys.argv[1]))
+draw = torch.Generator().manual_seed(0)
+inputs = torch.randn(512, 8, generator=draw)
+labels = inputs[:, :3].argmax(1)
+inputs[300, 2] = float(sys.argv[2])
+model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 3))
+optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+loader = DataLoader(TensorDataset(inputs, labels), batch_size=16, shuffle=True)
+for epoch in range(2):
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+print("to the end")
+"""
+
+
+@pytest.fixture
+def held(desk: Any) -> Any:
+    """A run whose step was held."""
+    desk.write("train.py", SCRIPT)
+    ended = desk.run("--record", "--rules", "none", "train.py", "0", "nan")
+    assert ended.code == 79, ended.err
+    assert "was withheld. All that it was made of is in" in ended.err
+    assert b"to the end" not in ended.out
+    return desk
+
+
+def listed(desk: Any) -> list[dict[str, Any]]:
+    return json.loads(desk.end(desk.start("barograph", "capsules", "run", "--json")).out)
+
+
+def replay(desk: Any, *words: Any) -> tuple[int, dict[str, Any], str]:
+    ended = desk.end(desk.start("barograph", "replay", "--json", *words))
+    # What the script prints comes first.
+    return ended.code, json.loads(ended.out[ended.out.index(b"{"):]) if b"{" in ended.out else {}, ended.err
+
+
+def test_a_step_is_made_again_to_the_last_bit_whatever_the_script_would_have_done(held: Any) -> None:
+    (capsule,) = listed(held)
+    assert capsule["held"] == "not finite"
+    for words in (["run"], [capsule["place"], "train.py", "7", "0.5"]):
+        code, result, err = replay(held, *words)
+        assert code == 0, err
+        assert result["grade"] == "bitwise"
+        assert result["notes"] == []
+
+
+def test_a_capsule_that_was_copied_is_replayed_without_its_run(held: Any) -> None:
+    (capsule,) = listed(held)
+    shutil.move(held.folder / capsule["place"], held.folder / "copied")
+    shutil.rmtree(held.folder / "run")
+    assert replay(held, "copied")[1]["grade"] == "bitwise"
+
+
+def test_for_people_it_says_what_came_of_it(held: Any) -> None:
+    ended = held.end(held.start("barograph", "capsules", "run"))
+    assert "not finite" in ended.out.decode()
+    assert "barograph replay run/capsules/0000-" in ended.out.decode()
+    ended = held.end(held.start("barograph", "replay", "run"))
+    assert "bitwise  The loss and every gradient are the same to the last bit." in ended.out.decode()
+
+
+def test_another_model_is_said_and_nothing_is_put_into_it(held: Any) -> None:
+    held.write("train.py", SCRIPT.replace("nn.Linear(8, 16)", "nn.Linear(8, 32)").replace("16)", "32)").replace(
+        "nn.Linear(16, 3)", "nn.Linear(32, 3)"))
+    code, _, err = replay(held, "run")
+    assert code == 2
+    assert "The script's model Sequential is another than the capsule's: 0.weight is (32, 8), and was (16, 8)" in err
+
+
+def test_a_changed_script_is_named(held: Any) -> None:
+    held.write("train.py", SCRIPT + "# more\n")
+    assert replay(held, "run")[1]["changed"] == ["train.py"]
+
+
+@pytest.mark.parametrize(("words", "says"), [
+    (["nowhere"], "no capsule"),
+    (["run", "other.py"], "There is no script to run at other.py."),
+    (["run", "python", "-c", "pass"], "The script ended with exit code 0 before its training began a step."),
+])
+def test_what_cannot_be_replayed_is_said(held: Any, words: list[str], says: str) -> None:
+    code, _, err = replay(held, *words)
+    assert code == 2
+    assert says in err
+
+
+def test_a_training_that_does_not_fail_goes_through_and_holds_nothing(desk: Any) -> None:
+    desk.write("train.py", SCRIPT)
+    ended = desk.run("--record", "--rules", "none", "train.py", "0", "0.5")
+    assert (ended.code, ended.out) == (0, b"to the end\n")
+    assert b"No step of this run was held." in desk.end(desk.start("barograph", "capsules", "run")).out
