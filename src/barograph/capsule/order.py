@@ -69,6 +69,49 @@ class GradientSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorSeen:
+    """A tensor at an operation.
+
+    Attributes:
+        dtype, shape: Of it.
+        low, high: Least and greatest finite element; NaN where there is none.
+        zeros, nan, infinite: How many elements are what.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    low: float
+    high: float
+    zeros: int
+    nan: int
+    infinite: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadOperation:
+    """Where numbers stopped being finite.
+
+    Attributes:
+        name: Of the operation, as torch calls it ("log", "div"); "" where what was handed in was not finite already.
+        phase: "forward" or "backward"; "" likewise.
+        module: Path of the module in which it ran; or what was handed in: a parameter, a part of the batch.
+        line: Of the user's code, "train.py:12"; "" where that is not known.
+        inputs, outputs: Tensors that went in and came out.
+        of: The operation of the forward pass whose derivative this is a part of; "" in a forward pass.
+        handed_in: It came out of no operation.
+    """
+
+    name: str
+    phase: str
+    module: str
+    line: str
+    inputs: tuple[TensorSeen, ...]
+    outputs: tuple[TensorSeen, ...]
+    of: str = ""
+    handed_in: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayResult:
     """What came of a replay.
 
@@ -79,6 +122,7 @@ class ReplayResult:
         gradients: Each, in the order of the optimizer.
         notes: What was not as it had been: threads, processor, versions, inputs that had to be put in.
         failure: Why there was no replay; "" where there was one.
+        bad_operation: Where numbers stopped being finite; None where they did not, or that is not known.
     """
 
     grade: Grade
@@ -87,6 +131,7 @@ class ReplayResult:
     gradients: tuple[GradientSeen, ...] = ()
     notes: tuple[str, ...] = ()
     failure: str = ""
+    bad_operation: BadOperation | None = None
 
     def to_text(self) -> str:
         """Return it as JSON."""
@@ -99,7 +144,14 @@ def result_from_text(text: str) -> ReplayResult:
     return ReplayResult(
         Grade(data["grade"]), data["text"], tuple((then, now) for then, now in data["losses"]),
         tuple(GradientSeen(**item) for item in data["gradients"]), tuple(data["notes"]), data["failure"],
+        None if data["bad_operation"] is None else _bad_operation(data["bad_operation"]),
     )
+
+
+def _bad_operation(data: Mapping[str, Any]) -> BadOperation:
+    tensors = {name: tuple(TensorSeen(**{**item, "shape": tuple(item["shape"])}) for item in data[name])
+               for name in ("inputs", "outputs")}
+    return BadOperation(**{**data, **tensors})
 
 
 def graded(

@@ -8,7 +8,9 @@ are called with is what it was; and before the update the script is ended.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,14 @@ import torch
 from torch import nn
 from torch.nn.modules import module as module_hooks
 from torch.optim import optimizer as optimizer_hooks
+from torch.utils._python_dispatch import _disable_current_modes as aside
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from barograph.capsule.order import Grade, ReplayOrder, ReplayResult, graded
+from barograph.capsule.torch_blame import Blame
 from barograph.capsule.torch_putting_back import PuttingBack, put_settings
+from barograph.capsule.torch_where import Where
 from barograph.capture.torch_capsule import digest, seen_of
 from barograph.capture.torch_names import ModelNames, unwrapped
 from barograph.capture.torch_optimizers import OptimizerBook
@@ -57,6 +63,8 @@ class Replayer:
         self._begun = self._random_is_back = False
         self._waits_for = self._content["after"]
         self._inside: nn.Module | None = None
+        self._where = Where(self._names)
+        self._blame = Blame(self._where.now, self._where.of_node, self._where.handed_in)
         self._fed = self._called = self._lost = 0
         self._roots: list[torch.Tensor] = []
 
@@ -88,35 +96,48 @@ class Replayer:
             return original(*args, **kwargs)
         self._begin()
         self._fed += 1
-        return self._unpacker.unpack(batches[self._fed - 1])
+        with aside():
+            batch = self._unpacker.unpack(batches[self._fed - 1])
+        self._where.fed(batch, f"batch {self._fed - 1}" if len(batches) > 1 else "batch")
+        return batch
 
     def _forward_begins(self, module: nn.Module, args: Any) -> Any:
+        if self._begun:
+            self._where.entered(module)
         if self._inside is not None or not torch.is_grad_enabled() or self._waits_for is not None:
             return None
         self._inside = module
-        self._begin()
+        if not self._begun:
+            self._begin()
+            self._where.entered(module)
         if not self._random_is_back:
             self._random_is_back = True
             self._put_random_back()
         call = self._next_call(module)
         if call is None:
             return None
-        wanted = self._unpacker.unpack(call["args"])
-        if call["made"] or _same(args, wanted):
-            return None
+        with aside():
+            wanted = self._unpacker.unpack(call["args"])
+            if call["made"] or _same(args, wanted):
+                return None
         self._note("What the model was called with had to be put in: the script's own preparation gave something else.")
+        self._where.fed(wanted, "input of the model")
         return tuple(wanted)
 
     def _forward_ends(self, module: nn.Module, args: Any, output: Any) -> None:
+        if self._begun:
+            self._where.left()
         if module is self._inside:
             self._inside = None
 
     def _loss(self, name: str, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         calls = self._content["losses"]
         if self._begun and torch.is_grad_enabled() and self._lost < len(calls) and calls[self._lost]["what"] == name:
-            wanted = self._unpacker.unpack(calls[self._lost]["args"])
+            with aside():
+                wanted = self._unpacker.unpack(calls[self._lost]["args"])
+                targets = tuple(self._target(now, then) for now, then in zip(args, wanted, strict=False))
             self._lost += 1
-            args = tuple(self._target(now, then) for now, then in zip(args, wanted, strict=False)) + args[len(wanted):]
+            args = targets + args[len(wanted):]
         return original(*args, **kwargs)
 
     def _target(self, now: Any, then: Any) -> Any:
@@ -139,10 +160,14 @@ class Replayer:
             return
         entry = self._book.entry(optimizer)
         if entry.label == self._capsule.head.optimizer:
-            now = seen_of(self._roots, [(slot.path, slot.parameter) for slot in entry.slots])
+            with aside():
+                now = seen_of(self._roots, [(slot.path, slot.parameter) for slot in entry.slots])
             head = self._capsule.head
-            self._end(graded(self._content["seen"], now, held=head.held.value, bound=head.numbers.get("bound"),
-                             notes=(*self._notes, *self._putting.notes)))
+            result = graded(self._content["seen"], now, held=head.held.value, bound=head.numbers.get("bound"),
+                            notes=(*self._notes, *self._putting.notes))
+            bad = any(not math.isfinite(item.norm_now) for item in result.gradients) or any(
+                not math.isfinite(after) for _, after in result.losses)
+            self._end(replace(result, bad_operation=self._blame.verdict() if bad else None))
 
     def _after_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._waits_for is not None and self._book.entry(optimizer).label == self._waits_for:
@@ -159,12 +184,16 @@ class Replayer:
             self._putting.everything()
         except (BarographError, KeyError, TypeError, ValueError) as error:
             self._fail(error)
+        # The numbers stay the same: it looks at them, and notes with each node of the graph which line made it.
+        torch.autograd.set_detect_anomaly(True, check_nan=False)
+        self._blame.__enter__()
         self._notes += [f"{device} is not here: what lay on it was computed on the CPU."
                         for device in sorted(self._unpacker.moved)]
 
     def _put_random_back(self) -> None:
         try:
-            self._putting.random()
+            with aside():
+                self._putting.random()
         except (BarographError, RuntimeError, KeyError, TypeError, ValueError) as error:
             self._fail(error)
 
@@ -188,6 +217,8 @@ class Replayer:
         self._end(ReplayResult(Grade.NOT_REPRODUCED, "The step could not be made again.", failure=text))
 
     def _end(self, result: ReplayResult) -> None:
+        if _get_current_dispatch_mode() is self._blame:
+            self._blame.__exit__(None, None, None)
         Path(self._order.result).write_text(result.to_text(), encoding="utf-8")
         raise ReplayEnded(0)
 

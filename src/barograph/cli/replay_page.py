@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from barograph import capsule as room
-from barograph.capsule.order import REPLAY_VARIABLE, Grade, ReplayOrder, ReplayResult, result_from_text
+from barograph.capsule.order import (
+    REPLAY_VARIABLE,
+    BadOperation,
+    Grade,
+    ReplayOrder,
+    ReplayResult,
+    TensorSeen,
+    result_from_text,
+)
 from barograph.cli.child import Child, check_command
 from barograph.cli.opening import store_at
 from barograph.cli.printing import Column, Printer
@@ -56,6 +64,24 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, as_json: b
     return result.grade is not Grade.NOT_REPRODUCED
 
 
+def _blamed(bad: BadOperation) -> Iterable[str]:
+    if bad.handed_in:
+        yield f"{shown(bad.module)} is not finite already: {_tensor(bad.inputs[0])}"
+        return
+    where = f" in {shown(bad.module)}" if bad.module else ""
+    of = f" (of {bad.of.removesuffix('Backward')}'s derivative)" if bad.of else ""
+    line = f", {shown(os.path.relpath(bad.line))}" if bad.line else ""
+    yield f"{bad.name}, {bad.phase}{of}{where}{line}"
+    yield from (f"in   {_tensor(item)}" for item in bad.inputs)
+    yield from (f"out  {_tensor(item)}" for item in bad.outputs)
+
+
+def _tensor(seen: TensorSeen) -> str:
+    bad = ", ".join(f"{times} {word}" for times, word in ((seen.nan, "NaN"), (seen.infinite, "infinite"),
+                                                           (seen.zeros, "zero")) if times)
+    return f"{seen.dtype} {list(seen.shape)}, {figure(seen.low)} to {figure(seen.high)}{f'; {bad}' if bad else ''}"
+
+
 def _as_it_was(content: Mapping[str, Any]) -> list[str]:
     argv = [str(word) for word in content["script"]["argv"]]
     if not argv or not os.path.isfile(argv[0]):
@@ -77,6 +103,7 @@ def _print(printer: Printer, head: CapsuleHead, result: ReplayResult, changed: S
         (result.grade.value, result.text),
         *(("loss", f"{figure(then)} then, {figure(now)} now") for then, now in result.losses),
         *(("note", note) for note in result.notes),
+        *((("first bad", line) for line in _blamed(result.bad_operation)) if result.bad_operation else ()),
         *((("changed since", shown(", ".join(changed))),) if changed else ()),
     ])
     different = [item for item in result.gradients if not item.equal]
