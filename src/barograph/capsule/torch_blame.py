@@ -20,8 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from barograph.capsule.order import BadOperation, TensorSeen
 
 _WRITES_CONSTANTS = frozenset({
-    "masked_fill", "fill", "full", "full_like", "where", "scalar_tensor", "new_full", "lift_fresh", "constant_pad_nd", "empty",
-    "empty_like", "empty_strided", "new_empty", "empty_permuted", "new_empty_strided", "zeros_like", "masked_scatter",
+    "constant_pad_nd", "empty", "empty_like", "empty_permuted", "empty_strided", "fill", "full", "full_like", "lift_fresh",
+    "masked_fill", "masked_scatter", "new_empty", "new_empty_strided", "new_full", "scalar_tensor", "where",
 })
 """What puts infinities in place on purpose, or leaves memory as it was."""
 
@@ -67,7 +67,9 @@ class Blame(TorchDispatchMode):
         """Return the operation that is to blame: where NaN was born, else where the first infinity was."""
         return self.found or self._first_infinity
 
-    def _look(self, func: Any, inputs: list[torch.Tensor], before: list[int], seen: list[TensorSeen], result: Any) -> None:
+    def _look(
+        self, func: Any, inputs: list[torch.Tensor], before: list[int], seen: list[TensorSeen], result: Any
+    ) -> None:
         name = _name(func)
         outputs = [tensor for tensor in _tensors(result) if _can_be_bad(tensor)]
         after = max((_state(tensor) for tensor in outputs), default=_FINE)
@@ -114,11 +116,12 @@ class Blame(TorchDispatchMode):
                 self._infinite[_place(tensor)] = (tensor, maker)
 
     def _bad(self, name: str, inputs: list[TensorSeen], outputs: list[torch.Tensor], state: int) -> BadOperation:
-        node = torch._C._current_autograd_node()
+        node, made = torch._C._current_autograd_node(), tuple(map(_seen, outputs))
         if node is None:
-            return BadOperation(name, "forward", self._module_now(), _user_line(), tuple(inputs), tuple(map(_seen, outputs)))
-        return BadOperation(name, "backward", self._module_of(node._sequence_nr()), _line_in(node.metadata.get("traceback_", ())),
-                            tuple(inputs), tuple(map(_seen, outputs)), of=node.name().removesuffix("0"))
+            return BadOperation(name, "forward", self._module_now(), _user_line(), tuple(inputs), made)
+        line = _line_in(node.metadata.get("traceback_", ()))
+        of = node.name().removesuffix("0").removesuffix("Backward")
+        return BadOperation(name, "backward", self._module_of(node._sequence_nr()), line, tuple(inputs), made, of=of)
 
 
 _FINE, _INFINITE, _NAN = 0, 1, 2

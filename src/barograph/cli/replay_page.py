@@ -69,7 +69,7 @@ def _blamed(bad: BadOperation) -> Iterable[str]:
         yield f"{shown(bad.module)} is not finite already: {_tensor(bad.inputs[0])}"
         return
     where = f" in {shown(bad.module)}" if bad.module else ""
-    of = f" (of {bad.of.removesuffix('Backward')}'s derivative)" if bad.of else ""
+    of = f" (of {bad.of}'s derivative)" if bad.of else ""
     line = f", {shown(os.path.relpath(bad.line))}" if bad.line else ""
     yield f"{bad.name}, {bad.phase}{of}{where}{line}"
     yield from (f"in   {_tensor(item)}" for item in bad.inputs)
