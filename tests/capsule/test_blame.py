@@ -17,7 +17,11 @@ def blame(function, *tensors, names=None, backward=True):
     """Run a function of tensors forward and backward, and return what is to blame."""
     names = names or {}
     known = {tensor.untyped_storage().data_ptr(): name for name, tensor in names.items()}
-    watching = Blame(lambda: "here", lambda _: "there", lambda tensor: known.get(tensor.untyped_storage().data_ptr(), ""))
+
+    def name_of(tensor):
+        return known.get(tensor.untyped_storage().data_ptr(), "")
+
+    watching = Blame(lambda: "here", lambda _: "there", name_of)
     with torch.autograd.set_detect_anomaly(True, check_nan=False), watching:
         result = function(*tensors)
         if backward:

@@ -20,8 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from barograph.capsule.order import BadOperation, TensorSeen
 
 _WRITES_CONSTANTS = frozenset({
-    "constant_pad_nd", "empty", "empty_like", "empty_permuted", "empty_strided", "fill", "full", "full_like", "lift_fresh",
-    "masked_fill", "masked_scatter", "new_empty", "new_empty_strided", "new_full", "scalar_tensor", "where",
+    "constant_pad_nd", "empty", "empty_like", "empty_permuted", "empty_strided", "fill", "full", "full_like",
+    "lift_fresh", "masked_fill", "masked_scatter", "new_empty", "new_empty_strided", "new_full", "scalar_tensor", "where",
 })
 """What puts infinities in place on purpose, or leaves memory as it was."""
 
@@ -30,7 +30,7 @@ _OURS = re.compile(r"[/\\](?:torch|barograph|site-packages|dist-packages)[/\\]|^
 _MOST_HELD = 512
 
 
-class Blame(TorchDispatchMode):
+class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Watches every operation from where it is entered until it is left.
 
     Args:
@@ -45,7 +45,7 @@ class Blame(TorchDispatchMode):
     def __init__(
         self, module_now: Callable[[], str], module_of: Callable[[int], str], name_of: Callable[[torch.Tensor], str]
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.found: BadOperation | None = None
         self._module_now, self._module_of, self._name_of = module_now, module_of, name_of
         self._infinite: dict[int, tuple[Any, BadOperation | None]] = {}
@@ -116,7 +116,8 @@ class Blame(TorchDispatchMode):
                 self._infinite[_place(tensor)] = (tensor, maker)
 
     def _bad(self, name: str, inputs: list[TensorSeen], outputs: list[torch.Tensor], state: int) -> BadOperation:
-        node, made = torch._C._current_autograd_node(), tuple(map(_seen, outputs))
+        node: Any = torch._C._current_autograd_node()
+        made = tuple(map(_seen, outputs))
         if node is None:
             return BadOperation(name, "forward", self._module_now(), _user_line(), tuple(inputs), made)
         line = _line_in(node.metadata.get("traceback_", ()))

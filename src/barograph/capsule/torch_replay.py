@@ -186,7 +186,7 @@ class Replayer:
             self._fail(error)
         # The numbers stay the same: it looks at them, and notes with each node of the graph which line made it.
         torch.autograd.set_detect_anomaly(True, check_nan=False)
-        self._blame.__enter__()
+        self._blame.__enter__()  # type: ignore[no-untyped-call]
         self._notes += [f"{device} is not here: what lay on it was computed on the CPU."
                         for device in sorted(self._unpacker.moved)]
 
@@ -218,7 +218,7 @@ class Replayer:
 
     def _end(self, result: ReplayResult) -> None:
         if _get_current_dispatch_mode() is self._blame:
-            self._blame.__exit__(None, None, None)
+            self._blame.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         Path(self._order.result).write_text(result.to_text(), encoding="utf-8")
         raise ReplayEnded(0)
 

@@ -11,6 +11,11 @@ from barograph.capture.torch_names import ModelNames
 from barograph.capture.torch_values import tensors_in
 
 
+def _sequence_number() -> int:
+    """Return the number that the next node of this thread's graph gets."""
+    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
+
+
 class Where:
     """Knows the module that runs, which nodes of the graph each made, and what was handed in.
 
@@ -28,13 +33,13 @@ class Where:
         """Note that a module's forward pass begins."""
         name = self._names.module(module)
         path = self._names.path(name.root, name.path) if name is not None else ""
-        self._running.append((path or type(module).__name__, torch.autograd._get_sequence_nr()))
+        self._running.append((path or type(module).__name__, _sequence_number()))
 
     def left(self) -> None:
         """Note that the forward pass of the module that was entered last ends."""
         if self._running:
             path, first = self._running.pop()
-            self._made.append((first, torch.autograd._get_sequence_nr(), path))
+            self._made.append((first, _sequence_number(), path))
 
     def fed(self, value: Any, name: str) -> None:
         """Remember the tensors of a batch, by what they are called."""
