@@ -109,13 +109,17 @@ def test_all_micro_batches_of_a_step_are_saved(hold):
     tape, model = hold(), nn.Linear(4, 3)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     data = DataLoader(TensorDataset(torch.randn(12, 4), torch.randint(0, 3, (12,))), batch_size=2)
-    with pytest.raises(TrainingStopped):
+
+    def accumulate():
         for number, (x, y) in enumerate(data):
             loss = F.cross_entropy(model(x), y)
             (loss * math.nan if number == 5 else loss).backward()
             if number % 3 == 2:
                 optimizer.step()
                 optimizer.zero_grad()
+
+    with pytest.raises(TrainingStopped):
+        accumulate()
     _, content, _, _ = tape.saved[0]
     assert [len(content[name]) for name in ("batches", "calls", "losses")] == [3, 3, 3]
     assert tape.saved.value("batches", 0)[0].equal(data.dataset.tensors[0][6:8])

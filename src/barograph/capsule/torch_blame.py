@@ -21,7 +21,8 @@ from barograph.capsule.order import BadOperation, TensorSeen
 
 _WRITES_CONSTANTS = frozenset({
     "constant_pad_nd", "empty", "empty_like", "empty_permuted", "empty_strided", "fill", "full", "full_like",
-    "lift_fresh", "masked_fill", "masked_scatter", "new_empty", "new_empty_strided", "new_full", "scalar_tensor", "where",
+    "lift_fresh", "masked_fill", "masked_scatter", "new_empty", "new_empty_strided", "new_full", "scalar_tensor",
+    "where",
 })
 """What puts infinities in place on purpose, or leaves memory as it was."""
 
