@@ -77,6 +77,7 @@ def test_the_update_is_withheld_and_the_training_stopped(hold):
                for at in after["state"] for name in after["state"][at])
     assert all(not parameter.grad.isfinite().all() for parameter in model.parameters() if parameter.grad.numel() > 3)
     assert tape.steps()[-1].step.skipped
+    assert tape.summary("gradient:0.weight").nan == 32
     head = tape.saved[0][0]
     assert (head.step, head.held, head.optimizer, head.withheld) == (3, Held.NOT_FINITE, "", True)
 

@@ -46,8 +46,8 @@ def listed(desk: Any) -> list[dict[str, Any]]:
     return json.loads(desk.end(desk.start("barograph", "capsules", "run", "--json")).out)
 
 
-def replay(desk: Any, *words: Any) -> tuple[int, dict[str, Any], str]:
-    ended = desk.end(desk.start("barograph", "replay", "--json", *words))
+def replay(desk: Any, *words: Any, samples: str = "--no-samples") -> tuple[int, dict[str, Any], str]:
+    ended = desk.end(desk.start("barograph", "replay", "--json", samples, *words))
     # What the script prints comes first.
     return ended.code, json.loads(ended.out[ended.out.index(b"{"):]) if b"{" in ended.out else {}, ended.err
 
@@ -62,6 +62,15 @@ def test_a_step_is_made_again_to_the_last_bit_whatever_the_script_would_have_don
         assert result["notes"] == []
 
 
+def test_the_operation_and_the_sample_are_named(held: Any) -> None:
+    _, result, _ = replay(held, "run", samples="--samples")
+    assert result["bad_operation"]["handed_in"] is True
+    assert result["bad_operation"]["module"] == "batch[0]"
+    assert len(result["bad_operation"]["rows"]) == 1
+    assert result["guilty"]["rows"] == result["bad_operation"]["rows"]
+    assert result["guilty"]["without_them"] is True
+
+
 def test_a_capsule_that_was_copied_is_replayed_without_its_run(held: Any) -> None:
     (capsule,) = listed(held)
     shutil.move(held.folder / capsule["place"], held.folder / "copied")
@@ -73,8 +82,9 @@ def test_for_people_it_says_what_came_of_it(held: Any) -> None:
     ended = held.end(held.start("barograph", "capsules", "run"))
     assert "not finite" in ended.out.decode()
     assert "barograph replay run/capsules/0000-" in ended.out.decode()
-    ended = held.end(held.start("barograph", "replay", "run"))
-    assert "bitwise  The loss and every gradient are the same to the last bit." in ended.out.decode()
+    ended = held.end(held.start("barograph", "replay", "--no-samples", "run"))
+    assert "first bad  batch[0] is not finite already: float32 [16, 8]" in ended.out.decode()
+    assert "bitwise    The loss and every gradient are the same to the last bit." in ended.out.decode()
 
 
 def test_another_model_is_said_and_nothing_is_put_into_it(held: Any) -> None:

@@ -22,12 +22,16 @@ class ReplayOrder:
         name: Of the capsule; "": the only one.
         result: File that the result is written to.
         opens_pickle: What only pickle can hold is opened, which can run anything.
+        batch: Which of the step's batches is fed in part.
+        rows: Rows of it that are fed alone; none: the whole batch is.
     """
 
     place: str
     name: str
     result: str
     opens_pickle: bool = False
+    batch: int = 0
+    rows: tuple[int, ...] = ()
 
     def to_text(self) -> str:
         """Return it as one line of JSON."""
@@ -36,7 +40,8 @@ class ReplayOrder:
 
 def order_from_text(text: str) -> ReplayOrder:
     """Return what `ReplayOrder.to_text` wrote."""
-    return ReplayOrder(**json.loads(text))
+    data = json.loads(text)
+    return ReplayOrder(**{**data, "rows": tuple(data["rows"])})
 
 
 class Grade(StrEnum):
@@ -99,6 +104,7 @@ class BadOperation:
         inputs, outputs: Tensors that went in and came out.
         of: The operation of the forward pass whose derivative this is a part of; "" in a forward pass.
         handed_in: It came out of no operation.
+        rows: Of the batch, at which it went wrong, where each sample has a row.
     """
 
     name: str
@@ -109,6 +115,7 @@ class BadOperation:
     outputs: tuple[TensorSeen, ...]
     of: str = ""
     handed_in: bool = False
+    rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,8 @@ class ReplayResult:
         notes: What was not as it had been: threads, processor, versions, inputs that had to be put in.
         failure: Why there was no replay; "" where there was one.
         bad_operation: Where numbers stopped being finite; None where they did not, or that is not known.
+        finite: The loss and all gradients were.
+        batches: How many samples each batch of the step holds.
     """
 
     grade: Grade
@@ -132,6 +141,8 @@ class ReplayResult:
     notes: tuple[str, ...] = ()
     failure: str = ""
     bad_operation: BadOperation | None = None
+    finite: bool = True
+    batches: tuple[int, ...] = ()
 
     def to_text(self) -> str:
         """Return it as JSON."""
@@ -144,14 +155,15 @@ def result_from_text(text: str) -> ReplayResult:
     return ReplayResult(
         Grade(data["grade"]), data["text"], tuple((then, now) for then, now in data["losses"]),
         tuple(GradientSeen(**item) for item in data["gradients"]), tuple(data["notes"]), data["failure"],
-        None if data["bad_operation"] is None else _bad_operation(data["bad_operation"]),
+        None if data["bad_operation"] is None else _bad_operation(data["bad_operation"]), data["finite"],
+        tuple(data["batches"]),
     )
 
 
 def _bad_operation(data: Mapping[str, Any]) -> BadOperation:
     tensors = {name: tuple(TensorSeen(**{**item, "shape": tuple(item["shape"])}) for item in data[name])
                for name in ("inputs", "outputs")}
-    return BadOperation(**{**data, **tensors})
+    return BadOperation(**{**data, **tensors, "rows": tuple(data["rows"])})
 
 
 def graded(

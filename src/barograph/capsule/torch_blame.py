@@ -18,6 +18,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from barograph.capsule.order import BadOperation, TensorSeen
+from barograph.capsule.torch_samples import bad_rows
 
 _WRITES_CONSTANTS = frozenset({
     "constant_pad_nd", "empty", "empty_like", "empty_permuted", "empty_strided", "fill", "full", "full_like",
@@ -38,17 +39,19 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
         module_now: Returns the path of the module whose forward pass runs, "" outside of any.
         module_of: Returns the path of the module that made a node of the graph, by its sequence number.
         name_of: Returns what a tensor is that no operation made: a parameter's path, a part of the batch; "" unknown.
+        samples: Returns how many samples the batch holds that is worked on; 0: not known.
 
     Attributes:
         found: The operation, once one was found; the first stays.
     """
 
     def __init__(
-        self, module_now: Callable[[], str], module_of: Callable[[int], str], name_of: Callable[[torch.Tensor], str]
+        self, module_now: Callable[[], str], module_of: Callable[[int], str], name_of: Callable[[torch.Tensor], str],
+        samples: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.found: BadOperation | None = None
-        self._module_now, self._module_of, self._name_of = module_now, module_of, name_of
+        self._module_now, self._module_of, self._name_of, self._samples = module_now, module_of, name_of, samples
         self._infinite: dict[int, tuple[Any, BadOperation | None]] = {}
         self._first_infinity: BadOperation | None = None
 
@@ -105,7 +108,8 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 continue
             name = self._name_of(tensor)
             if name:
-                return BadOperation("", "", name, "", (_seen(tensor),), (), handed_in=True)
+                return BadOperation("", "", name, "", (_seen(tensor),), (), handed_in=True,
+                                    rows=bad_rows(tensor, self._samples()))
             # Of a tensor that is not known, as a mask that the script has made before: it is taken as meant.
             self._hold([tensor], None)
         return None
@@ -118,12 +122,14 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _bad(self, name: str, inputs: list[TensorSeen], outputs: list[torch.Tensor], state: int) -> BadOperation:
         node: Any = torch._C._current_autograd_node()
-        made = tuple(map(_seen, outputs))
+        made, samples = tuple(map(_seen, outputs)), self._samples()
+        rows = next((found for tensor in outputs if (found := bad_rows(tensor, samples))), ())
         if node is None:
-            return BadOperation(name, "forward", self._module_now(), _user_line(), tuple(inputs), made)
+            return BadOperation(name, "forward", self._module_now(), _user_line(), tuple(inputs), made, rows=rows)
         line = _line_in(node.metadata.get("traceback_", ()))
         of = node.name().removesuffix("0").removesuffix("Backward")
-        return BadOperation(name, "backward", self._module_of(node._sequence_nr()), line, tuple(inputs), made, of=of)
+        return BadOperation(name, "backward", self._module_of(node._sequence_nr()), line, tuple(inputs), made, of=of,
+                            rows=rows)
 
 
 _FINE, _INFINITE, _NAN = 0, 1, 2

@@ -25,6 +25,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from barograph.capsule.order import Grade, ReplayOrder, ReplayResult, graded
 from barograph.capsule.torch_blame import Blame
 from barograph.capsule.torch_putting_back import PuttingBack, put_settings
+from barograph.capsule.torch_samples import part_of, rows_of
 from barograph.capsule.torch_where import Where
 from barograph.capture.torch_capsule import digest, seen_of
 from barograph.capture.torch_names import ModelNames, unwrapped
@@ -64,7 +65,8 @@ class Replayer:
         self._waits_for = self._content["after"]
         self._inside: nn.Module | None = None
         self._where = Where(self._names)
-        self._blame = Blame(self._where.now, self._where.of_node, self._where.handed_in)
+        self._batches = self._sizes()
+        self._blame = Blame(self._where.now, self._where.of_node, self._where.handed_in, self._samples_now)
         self._fed = self._called = self._lost = 0
         self._roots: list[torch.Tensor] = []
 
@@ -75,6 +77,25 @@ class Replayer:
 
         opened: Sequence[Any] = pickle.loads(self._capsule.pickled)
         return opened
+
+    def _sizes(self) -> list[int]:
+        """Return how many samples each batch of the step holds: what the loader gave, else what the model got."""
+        packed = self._content["batches"] or [call["args"] for call in self._content["calls"]]
+        return [rows_of(self._unpacker.unpack(item)) for item in packed]
+
+    def _batch_of(self, number: int, of: int) -> int:
+        """Return which batch a call is about, one of so many calls of the step."""
+        return number * len(self._batches) // max(1, of)
+
+    def _samples_now(self) -> int:
+        batch = self._batch_of(max(0, self._called - 1), len(self._content["calls"]))
+        return self._batches[batch] if batch < len(self._batches) and not self._order.rows else 0
+
+    def _part(self, value: Any, batch: int) -> Any:
+        """Return a value with the rows alone that are asked for, where it is of the batch that is fed in part."""
+        if not self._order.rows or batch != self._order.batch or batch >= len(self._batches):
+            return value
+        return part_of(value, self._batches[batch], self._order.rows)
 
     def install(self) -> None:
         """Listen to the script from now on."""
@@ -97,7 +118,8 @@ class Replayer:
         self._begin()
         self._fed += 1
         with aside():
-            batch = self._unpacker.unpack(batches[self._fed - 1])
+            number = self._batch_of(self._fed - 1, len(batches))
+            batch = self._part(self._unpacker.unpack(batches[self._fed - 1]), number)
         self._where.fed(batch, f"batch {self._fed - 1}" if len(batches) > 1 else "batch")
         return batch
 
@@ -117,7 +139,8 @@ class Replayer:
         if call is None:
             return None
         with aside():
-            wanted = self._unpacker.unpack(call["args"])
+            number = self._batch_of(self._called - 1, len(self._content["calls"]))
+            wanted = self._part(self._unpacker.unpack(call["args"]), number)
             if call["made"] or _same(args, wanted):
                 return None
         self._note("What the model was called with had to be put in: the script's own preparation gave something else.")
@@ -134,7 +157,8 @@ class Replayer:
         calls = self._content["losses"]
         if self._begun and torch.is_grad_enabled() and self._lost < len(calls) and calls[self._lost]["what"] == name:
             with aside():
-                wanted = self._unpacker.unpack(calls[self._lost]["args"])
+                wanted = self._part(self._unpacker.unpack(calls[self._lost]["args"]),
+                                    self._batch_of(self._lost, len(calls)))
                 targets = tuple(self._target(now, then) for now, then in zip(args, wanted, strict=False))
             self._lost += 1
             args = targets + args[len(wanted):]
@@ -167,7 +191,8 @@ class Replayer:
                             notes=(*self._notes, *self._putting.notes))
             bad = any(not math.isfinite(item.norm_now) for item in result.gradients) or any(
                 not math.isfinite(after) for _, after in result.losses)
-            self._end(replace(result, bad_operation=self._blame.verdict() if bad else None))
+            self._end(replace(result, bad_operation=self._blame.verdict() if bad else None, finite=not bad,
+                              batches=tuple(self._batches)))
 
     def _after_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._waits_for is not None and self._book.entry(optimizer).label == self._waits_for:

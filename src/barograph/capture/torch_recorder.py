@@ -15,7 +15,6 @@ from barograph.capture.torch_kept import Keeper
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.capture.torch_optimizers import Entry, OptimizerBook
 from barograph.capture.torch_packing import Packer
-from barograph.capture.torch_withholding import Withholding
 from barograph.model.capsule import CapsuleHead
 from barograph.model.recorder import STOP, RecorderSettings
 
@@ -27,18 +26,15 @@ class TorchRecorder:
         session: Whose training; it writes capsules and is asked to stop.
         names: The models.
         optimizers: Of the script.
-        withholding: Hides gradients from an optimizer.
         settings: What is held, and what is done then.
     """
 
     def __init__(
-        self, session: Session, names: ModelNames, optimizers: OptimizerBook, withholding: Withholding,
-        settings: RecorderSettings,
+        self, session: Session, names: ModelNames, optimizers: OptimizerBook, settings: RecorderSettings
     ) -> None:
         self._session = session
         self._names = names
         self._optimizers = optimizers
-        self._withholding = withholding
         self._settings = settings
         self._gate = Gate(settings)
         self._held = 0
@@ -54,8 +50,8 @@ class TorchRecorder:
 
     def before_update(
         self, entry: Entry, optimizer: Any, *, closure: bool, scaler: Any, schedulers: Iterable[Any]
-    ) -> None:
-        """Look at the gradients that an optimizer is about to use; hold the step where they are not fit.
+    ) -> bool:
+        """Look at the gradients that an optimizer is about to use; save the step where they are not fit.
 
         Args:
             entry: Of the optimizer.
@@ -63,25 +59,28 @@ class TorchRecorder:
             closure: It computes its gradients within its step.
             scaler: Of gradients; None where there is none.
             schedulers: Those that have stepped.
+
+        Returns:
+            Whether the update is to be withheld.
         """
         if closure:
             self._session.guard.note("The flight recorder cannot look at gradients that are computed within the "
                                      "optimizer's step (a closure) before they are used.")
-            return
+            return False
         if self._scaler_skips(optimizer):
-            return
+            return False
         losses = [float(root.double().mean()) for root in self.keeper.kept.roots if root.device.type == "cpu"]
         verdict = self._gate.looks(entry.slots, losses)
         if verdict is None:
-            return
+            return False
         place = self._save(verdict, entry, scaler, schedulers)
-        self._withholding.hide(optimizer)
         self._held += 1
         text = f"{verdict.text} The update of step {self._session.made(entry.label)} was withheld{place}"
         if self._settings.then == STOP or self._held > self._settings.at_most:
             self._session.request_stop(text)
         else:
             self._session.guard.report(text.removesuffix("."))
+        return True
 
     def step_ended(self) -> None:
         """Let go of the step."""

@@ -79,13 +79,12 @@ class TorchTap:
         self._withholding = Withholding()
         self._hands = TorchHands(session, self.optimizers, self._withholding)
         recorder = session.settings.recorder
-        self._recorder = None if recorder is None else TorchRecorder(
-            session, self.names, self.optimizers, self._withholding, recorder)
+        self._recorder = None if recorder is None else TorchRecorder(session, self.names, self.optimizers, recorder)
         self._forward_seen = False
         self._times = session.times
         self._hears_evaluation = False
         self._refused = False
-        self._withheld = False
+        self._withheld = self._held = False
         session.before_close(self._flush)
 
     # Coming and going
@@ -437,6 +436,10 @@ class TorchTap:
             self._times.optimizer.begins()
         if self._hands.withholds:
             self._withhold(optimizer, args, kwargs)
+        if self._held:
+            # Only now: what was recorded of the step before is what it held.
+            self._held = False
+            self._withholding.hide(optimizer)
 
     @entry_point("looking at a step before its update")
     def _look_before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -444,11 +447,11 @@ class TorchTap:
             return
         self.session.began()
         self._settle_names()
-        self._recorder.before_update(
+        self._held = self._recorder.before_update(
             self.optimizers.entry(optimizer), optimizer, closure=_has_closure(args, kwargs), scaler=self._facts.scaler,
             schedulers=self._facts.schedulers)
-        if self._withholding.hides:
-            # Held: it is told of, whatever the budget had in mind.
+        if self._held:
+            # It is told of, whatever the budget had in mind.
             self._allowance.wake()
 
     @entry_point("withholding an update")

@@ -61,16 +61,20 @@ class Child:
         command: As typed.
         variables: Of the environment, on top of ours.
         bootstrap: Folder of the `sitecustomize` that its Python processes begin with.
+        quiet: Nothing that it prints is shown.
 
     Raises:
         SettingsError: It cannot be run.
     """
 
-    def __init__(self, command: Sequence[str], variables: Mapping[str, str], bootstrap: Path) -> None:
+    def __init__(
+        self, command: Sequence[str], variables: Mapping[str, str], bootstrap: Path, *, quiet: bool = False
+    ) -> None:
         self._command = full_command(command)
         self._environment = {**os.environ, **variables}
         paths = [str(bootstrap), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._environment["PYTHONPATH"] = os.pathsep.join(paths)
+        self._output = subprocess.DEVNULL if quiet else None
         self._process: subprocess.Popen[bytes] | None = None
         self._early: list[int] = []
         self._former: dict[signal.Signals, object] = {}
@@ -84,7 +88,8 @@ class Child:
             if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
                 self._former[number] = signal.signal(number, self._pass_on)
         try:
-            self._process = subprocess.Popen(self._command, env=self._environment)
+            self._process = subprocess.Popen(self._command, env=self._environment, stdout=self._output,
+                                             stderr=self._output)
         except OSError as error:
             self._give_back_signals()
             raise SettingsError(f'"{self._command[0]}" cannot be run: {error.strerror}.') from error

@@ -23,6 +23,10 @@ def command(
         bool, typer.Option("--open-pickle", help="Open what only pickle could hold. That can run anything: only for a "
                                                  "capsule that you trust as you would a program.")
     ] = False,
+    samples: Annotated[
+        bool, typer.Option("--samples/--no-samples", help="Look for the samples that alone make it fail: the step is made "
+                                                          "some more times, with parts of its batch.")
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Make a step again that the flight recorder held, within your own script, and say how far it is the same.
@@ -41,5 +45,5 @@ def command(
     # Loaded here, because --help needs none of it.
     from barograph.cli.replay_page import replay
 
-    if not replay(capsule, command or [], opens_pickle=open_pickle, as_json=as_json):
+    if not replay(capsule, command or [], opens_pickle=open_pickle, samples=samples, as_json=as_json):
         raise typer.Exit(1)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from barograph import capsule as room
+from barograph.capsule.guilty import Guilty, guilty_among
 from barograph.capsule.order import (
     REPLAY_VARIABLE,
     BadOperation,
@@ -33,7 +36,7 @@ _MOST_GRADIENTS = 12
 _GRADIENTS = (Column("gradient"), Column("norm then", right=True), Column("norm now", right=True))
 
 
-def replay(place: str, command: Sequence[str], *, opens_pickle: bool, as_json: bool) -> bool:
+def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: bool, as_json: bool) -> bool:
     """Make the step again and print how far it was the same; return whether it was, or its event happened again.
 
     Raises:
@@ -47,21 +50,71 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, as_json: b
     check_command(words)
     printer = Printer()
     with tempfile.TemporaryDirectory(prefix="barograph-replay-") as folder:
-        file = Path(folder, "result.json")
-        order = ReplayOrder(store.url, "", str(file), opens_pickle)
-        with Child(words, {REPLAY_VARIABLE: order.to_text()}, _REPLAYING) as child:
-            child.wait()
-        if not file.is_file():
-            raise ReplayFailed(f"The script ended with exit code {child.exit_code} before its training began a step.")
-        result = result_from_text(file.read_text(encoding="utf-8"))
-    if result.failure:
-        raise ReplayFailed(result.failure)
-    changed = _changed(held.content)
+        order = ReplayOrder(store.url, "", str(Path(folder, "result.json")), opens_pickle)
+        result = _made_again(words, order)
+        if result.failure:
+            raise ReplayFailed(result.failure)
+        changed = _changed(held.content)
+        if not as_json:
+            _print(printer, held.head, result, changed)
+        batch = _failing_batch(result)
+        guilty = None
+        if samples and batch is not None:
+            if not as_json:
+                printer.line("Looking for the samples that alone make it fail …")
+            guilty = _guilty(words, order, result, batch)
     if as_json:
-        printer.json({"capsule": held.where, **json.loads(result.to_text()), "changed": changed})
-    else:
-        _print(printer, held.head, result, changed)
+        said = None if guilty is None else {"batch": batch, **asdict(guilty)}
+        printer.json({"capsule": held.where, **json.loads(result.to_text()), "changed": changed, "guilty": said})
+    elif guilty is not None and batch is not None:
+        printer.entries([("guilty", _verdict(guilty, batch, result.batches))])
     return result.grade is not Grade.NOT_REPRODUCED
+
+
+def _made_again(words: Sequence[str], order: ReplayOrder, *, quiet: bool = False) -> ReplayResult:
+    """Return what came of a replay.
+
+    Raises:
+        ReplayFailed: The script ended before it began a step.
+    """
+    file = Path(order.result)
+    file.unlink(missing_ok=True)
+    with Child(words, {REPLAY_VARIABLE: order.to_text()}, _REPLAYING, quiet=quiet) as child:
+        child.wait()
+    if not file.is_file():
+        raise ReplayFailed(f"The script ended with exit code {child.exit_code} before its training began a step.")
+    return result_from_text(file.read_text(encoding="utf-8"))
+
+
+def _failing_batch(result: ReplayResult) -> int | None:
+    """Return which batch of the step makes it fail; None where nothing is not finite, or no batch is known."""
+    if result.finite or not any(result.batches):
+        return None
+    bad = next((number for number, (_, now) in enumerate(result.losses) if not math.isfinite(now)), 0)
+    return bad * len(result.batches) // max(1, len(result.losses))
+
+
+def _guilty(words: Sequence[str], order: ReplayOrder, result: ReplayResult, batch: int) -> Guilty:
+    def fails(rows: tuple[int, ...]) -> bool:
+        try:
+            again = _made_again(words, replace(order, batch=batch, rows=rows), quiet=True)
+        except ReplayFailed:
+            return False  # with so few samples the script itself fails, which is another matter
+        return not again.failure and not again.finite
+
+    suspects = result.bad_operation.rows if result.bad_operation else ()
+    return guilty_among(result.batches[batch], fails, suspects=suspects)
+
+
+def _verdict(guilty: Guilty, batch: int, sizes: Sequence[int]) -> str:
+    of = f" of batch {batch}" if len(sizes) > 1 else ""
+    if not guilty.rows:
+        return f"no sample{of} alone: they fail together"
+    which = f"sample {', '.join(map(str, guilty.rows))}{of}, of {sizes[batch]}: alone it fails" if len(
+        guilty.rows) == 1 else f"samples {', '.join(map(str, guilty.rows))}{of}, of {sizes[batch]}: each fails alone"
+    rest = {True: ", and without it the step is finite" if len(guilty.rows) == 1 else
+            ", and without them the step is finite", False: "; so do others", None: ""}[guilty.without_them]
+    return which + rest
 
 
 def _blamed(bad: BadOperation) -> Iterable[str]:

@@ -1,0 +1,80 @@
+"""Finds the samples that alone make a step fail, by making the step again with parts of its batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+MOST_GUILTY = 8
+"""Most samples that are looked for."""
+
+Fails = Callable[[tuple[int, ...]], bool]
+"""Makes the step with these rows of the batch alone, and returns whether it fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guilty:
+    """Who is to blame among the samples of a batch.
+
+    Attributes:
+        rows: Those that fail each by itself.
+        without_them: The step is finite without them; None: that was not tried, as none were found or all were.
+        tries: How often the step was made.
+    """
+
+    rows: tuple[int, ...]
+    without_them: bool | None
+    tries: int
+
+
+def guilty_among(rows: int, fails: Fails, *, suspects: Sequence[int] = ()) -> Guilty:
+    """Return the samples that alone make a step fail.
+
+    Args:
+        rows: Of the batch.
+        fails: See `Fails`. A sample alone is asked for twice, as in (3, 3): some layers need more than one.
+        suspects: Where to look first: samples at which an operation went wrong.
+
+    Example:
+        >>> guilty_among(16, lambda rows: 11 in rows).rows
+        (11,)
+    """
+    asking = _Asking(fails)
+    found = [row for row in list(dict.fromkeys(suspects))[:MOST_GUILTY] if asking.alone(row)]
+    rest = tuple(row for row in range(rows) if row not in found)
+    while rest and len(found) < MOST_GUILTY and asking(rest):
+        row = _one_of(rest, asking)
+        if row is None:
+            # Together they fail, and none does alone.
+            return Guilty(tuple(sorted(found)), False if found else None, asking.tries)
+        found.append(row)
+        rest = tuple(item for item in rest if item != row)
+    clean = None if not found or not rest else not asking(rest)
+    return Guilty(tuple(sorted(found)), clean, asking.tries)
+
+
+def _one_of(rows: tuple[int, ...], asking: _Asking) -> int | None:
+    """Return a row that fails alone, of rows that fail together; None where no half of them does."""
+    while len(rows) > 1:
+        half = len(rows) // 2
+        rows = next((part for part in (rows[:half], rows[half:]) if asking(part)), ())
+    return rows[0] if rows and asking.alone(rows[0]) else None
+
+
+class _Asking:
+    """Remembers what was asked: a step takes seconds."""
+
+    def __init__(self, fails: Fails) -> None:
+        self.tries = 0
+        self._fails = fails
+        self._known: dict[tuple[int, ...], bool] = {}
+
+    def __call__(self, rows: tuple[int, ...]) -> bool:
+        rows = rows * 2 if len(rows) == 1 else rows
+        if rows not in self._known:
+            self.tries += 1
+            self._known[rows] = self._fails(rows)
+        return self._known[rows]
+
+    def alone(self, row: int) -> bool:
+        return self((row,))
