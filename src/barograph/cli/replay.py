@@ -24,8 +24,8 @@ def command(
                                                  "capsule that you trust as you would a program.")
     ] = False,
     samples: Annotated[
-        bool, typer.Option("--samples/--no-samples", help="Look for the samples that alone make it fail: the step is made "
-                                                          "some more times, with parts of its batch.")
+        bool, typer.Option("--samples/--no-samples", help="Look for the samples that alone make it fail: the step is "
+                                                          "made some more times, with parts of its batch.")
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
