@@ -71,6 +71,15 @@ def test_the_operation_and_the_sample_are_named(held: Any) -> None:
     assert result["guilty"]["without_them"] is True
 
 
+def test_remedies_are_tried_on_that_very_step(held: Any) -> None:
+    code, result, err = replay(held, "--try", "lr=1e-5", "--try", "without-sample", "--steps", "0", "run")
+    assert code == 0, err
+    assert [(trial["remedy"], trial["finite"]) for trial in result["trials"]] == [
+        ("lr=1e-5", False), ("without-sample", True)]
+    assert 0 < result["trials"][1]["ratio"] < 1
+    assert replay(held, "--try", "lrr=1", "run")[0] == 2
+
+
 def test_a_capsule_that_was_copied_is_replayed_without_its_run(held: Any) -> None:
     (capsule,) = listed(held)
     shutil.move(held.folder / capsule["place"], held.folder / "copied")

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from barograph.capsule.remedies import Trial
+
 REPLAY_VARIABLE = "BAROGRAPH_REPLAY"
 """Environment variable that holds a `ReplayOrder` as JSON."""
 
@@ -24,6 +26,8 @@ class ReplayOrder:
         opens_pickle: What only pickle can hold is opened, which can run anything.
         batch: Which of the step's batches is fed in part.
         rows: Rows of it that are fed alone; none: the whole batch is.
+        remedy: What is tried, as it was typed; "": nothing, and the script is ended before the update.
+        steps: How many steps are made after the held one, where something is tried.
     """
 
     place: str
@@ -32,6 +36,8 @@ class ReplayOrder:
     opens_pickle: bool = False
     batch: int = 0
     rows: tuple[int, ...] = ()
+    remedy: str = ""
+    steps: int = 0
 
     def to_text(self) -> str:
         """Return it as one line of JSON."""
@@ -132,6 +138,7 @@ class ReplayResult:
         bad_operation: Where numbers stopped being finite; None where they did not, or that is not known.
         finite: The loss and all gradients were.
         batches: How many samples each batch of the step holds.
+        trial: What came of a remedy, where one was tried.
     """
 
     grade: Grade
@@ -143,6 +150,7 @@ class ReplayResult:
     bad_operation: BadOperation | None = None
     finite: bool = True
     batches: tuple[int, ...] = ()
+    trial: Trial | None = None
 
     def to_text(self) -> str:
         """Return it as JSON."""
@@ -156,8 +164,12 @@ def result_from_text(text: str) -> ReplayResult:
         Grade(data["grade"]), data["text"], tuple((then, now) for then, now in data["losses"]),
         tuple(GradientSeen(**item) for item in data["gradients"]), tuple(data["notes"]), data["failure"],
         None if data["bad_operation"] is None else _bad_operation(data["bad_operation"]), data["finite"],
-        tuple(data["batches"]),
+        tuple(data["batches"]), _trial(data["trial"]) if data["trial"] else None,
     )
+
+
+def _trial(data: Mapping[str, Any]) -> Trial:
+    return Trial(**{**data, "losses": tuple(data["losses"])})
 
 
 def _bad_operation(data: Mapping[str, Any]) -> BadOperation:

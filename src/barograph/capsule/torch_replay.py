@@ -23,9 +23,11 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from barograph.capsule.order import Grade, ReplayOrder, ReplayResult, graded
+from barograph.capsule.remedies import remedy_from
 from barograph.capsule.torch_blame import Blame
 from barograph.capsule.torch_putting_back import PuttingBack, put_settings
 from barograph.capsule.torch_samples import part_of, rows_of
+from barograph.capsule.torch_trial import TorchTrial
 from barograph.capsule.torch_where import Where
 from barograph.capture.torch_capsule import digest, seen_of
 from barograph.capture.torch_names import ModelNames, unwrapped
@@ -67,6 +69,8 @@ class Replayer:
         self._where = Where(self._names)
         self._batches = self._sizes()
         self._blame = Blame(self._where.now, self._where.of_node, self._where.handed_in, self._samples_now)
+        self._trial = TorchTrial(remedy_from(order.remedy), order.steps) if order.remedy else None
+        self._result: ReplayResult | None = None
         self._fed = self._called = self._lost = 0
         self._roots: list[torch.Tensor] = []
 
@@ -191,12 +195,26 @@ class Replayer:
                             notes=(*self._notes, *self._putting.notes))
             bad = any(not math.isfinite(item.norm_now) for item in result.gradients) or any(
                 not math.isfinite(after) for _, after in result.losses)
-            self._end(replace(result, bad_operation=self._blame.verdict() if bad else None, finite=not bad,
-                              batches=tuple(self._batches)))
+            result = replace(result, bad_operation=self._blame.verdict() if bad else None, finite=not bad,
+                             batches=tuple(self._batches))
+            self._result = self._result or result
+            if self._trial is None:
+                self._end(result)
+                return
+            loss = float(self._roots[-1].double().mean()) if self._roots else math.nan
+            with aside():
+                self._trial.before_update(optimizer, loss)
+            self._roots.clear()
 
     def _after_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._waits_for is not None and self._book.entry(optimizer).label == self._waits_for:
+        label = self._book.entry(optimizer).label
+        if self._waits_for is not None and label == self._waits_for:
             self._waits_for = None
+        if self._result is not None and self._trial is not None and label == self._capsule.head.optimizer:
+            with aside():
+                trial = self._trial.after_update(optimizer)
+            if trial is not None:
+                self._end(replace(self._result, trial=trial))
 
     # What is done to it
 
@@ -209,6 +227,8 @@ class Replayer:
             self._putting.everything()
         except (BarographError, KeyError, TypeError, ValueError) as error:
             self._fail(error)
+        if self._trial is not None:
+            self._trial.begin()
         # The numbers stay the same: it looks at them, and notes with each node of the graph which line made it.
         torch.autograd.set_detect_anomaly(True, check_nan=False)
         self._blame.__enter__()  # type: ignore[no-untyped-call]

@@ -27,6 +27,14 @@ def command(
         bool, typer.Option("--samples/--no-samples", help="Look for the samples that alone make it fail: the step is "
                                                           "made some more times, with parts of its batch.")
     ] = True,
+    try_: Annotated[
+        list[str] | None,
+        typer.Option("--try", metavar="REMEDY",
+                     help="Make the update, and some steps more, with one thing done otherwise: lr=1e-4, clip=1.0, "
+                          "dtype=bf16 (or fp16, fp32), without-sample (the guilty, or =3,7). May be given several "
+                          "times: each by itself.")
+    ] = None,
+    steps: Annotated[int, typer.Option(min=0, help="Steps after the held one that are made with --try.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Make a step again that the flight recorder held, within your own script, and say how far it is the same.
@@ -40,10 +48,13 @@ def command(
 
       barograph replay runs/first
 
+      barograph replay --try lr=1e-4 --try clip=1.0 --try without-sample runs/first
+
       barograph replay runs/first/capsules/0000-00000412-p0 train.py --lr 0.1
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.replay_page import replay
 
-    if not replay(capsule, command or [], opens_pickle=open_pickle, samples=samples, as_json=as_json):
+    if not replay(capsule, command or [], opens_pickle=open_pickle, samples=samples, tries=try_ or [], steps=steps,
+                  as_json=as_json):
         raise typer.Exit(1)

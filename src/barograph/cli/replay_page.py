@@ -22,21 +22,25 @@ from barograph.capsule.order import (
     TensorSeen,
     result_from_text,
 )
+from barograph.capsule.remedies import Remedy, Trial, remedy_from
 from barograph.cli.child import Child, check_command
 from barograph.cli.opening import store_at
 from barograph.cli.printing import Column, Printer
 from barograph.errors import ReplayFailed, SettingsError
 from barograph.model.capsule import CapsuleHead
 from barograph.runs.capsules import read_capsule
-from barograph.watch.figures import figure
+from barograph.watch.figures import count, figure
 from barograph.watch.wording import shown
 
 _REPLAYING = Path(room.__path__[0]) / "inject"
 _MOST_GRADIENTS = 12
+_TRIALS = (Column("tried"), Column("then"), Column("gradient norm", right=True), Column("update / weights", right=True),
+           Column("losses from this step on"))
 _GRADIENTS = (Column("gradient"), Column("norm then", right=True), Column("norm now", right=True))
 
 
-def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: bool, as_json: bool) -> bool:
+def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: bool, tries: Sequence[str], steps: int,
+           as_json: bool) -> bool:
     """Make the step again and print how far it was the same; return whether it was, or its event happened again.
 
     Raises:
@@ -46,6 +50,7 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
     """
     store = store_at(place)
     held = read_capsule(store)
+    remedies = [remedy_from(text) for text in tries]
     words = list(command) or _as_it_was(held.content)
     check_command(words)
     printer = Printer()
@@ -59,15 +64,22 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
             _print(printer, held.head, result, changed)
         batch = _failing_batch(result)
         guilty = None
-        if samples and batch is not None:
+        wanted = samples or any(remedy.name == "without-sample" and not remedy.value for remedy in remedies)
+        if wanted and batch is not None:
             if not as_json:
                 printer.line("Looking for the samples that alone make it fail …")
             guilty = _guilty(words, order, result, batch)
+        trials = [(remedy, _tried(words, order, remedy, steps, result, batch or 0, guilty)) for remedy in remedies]
     if as_json:
         said = None if guilty is None else {"batch": batch, **asdict(guilty)}
-        printer.json({"capsule": held.where, **json.loads(result.to_text()), "changed": changed, "guilty": said})
-    elif guilty is not None and batch is not None:
-        printer.entries([("guilty", _verdict(guilty, batch, result.batches))])
+        printer.json({"capsule": held.where, **json.loads(result.to_text()), "changed": changed, "guilty": said,
+                      "trials": [{"remedy": str(remedy), **(asdict(trial) if isinstance(trial, Trial) else
+                                                            {"failure": trial})} for remedy, trial in trials]})
+    else:
+        if guilty is not None and batch is not None:
+            printer.entries([("guilty", _verdict(guilty, batch, result.batches))])
+        if trials:
+            printer.table(_TRIALS, [_trial_row(remedy, trial) for remedy, trial in trials])
     return result.grade is not Grade.NOT_REPRODUCED
 
 
@@ -104,6 +116,35 @@ def _guilty(words: Sequence[str], order: ReplayOrder, result: ReplayResult, batc
 
     suspects = result.bad_operation.rows if result.bad_operation else ()
     return guilty_among(result.batches[batch], fails, suspects=suspects)
+
+
+def _tried(
+    words: Sequence[str], order: ReplayOrder, remedy: Remedy, steps: int, result: ReplayResult, batch: int,
+    guilty: Guilty | None,
+) -> Trial | str:
+    """Return what came of a remedy, or why it could not be tried."""
+    rows: tuple[int, ...] = ()
+    if remedy.name == "without-sample":
+        out = {int(part) for part in remedy.value.split(",")} if remedy.value else set(guilty.rows if guilty else ())
+        if not out:
+            return "no sample alone is guilty"
+        rows = tuple(row for row in range(result.batches[batch]) if row not in out)
+        if not rows:
+            return "no sample would be left"
+    try:
+        again = _made_again(words, replace(order, batch=batch, rows=rows, remedy=str(remedy), steps=steps), quiet=True)
+    except ReplayFailed as error:
+        return str(error)
+    return again.trial or again.failure or "the script ended before the last step"
+
+
+def _trial_row(remedy: Remedy, trial: Trial | str) -> list[str]:
+    if isinstance(trial, str):
+        return [str(remedy), f"not tried: {trial}", "", "", ""]
+    then = "stays finite" if trial.finite else (
+        f"finite, and not {count(trial.good_steps, 'step')} later" if trial.good_steps else "not finite")
+    return [str(remedy), then, figure(trial.norm), figure(trial.ratio),
+            ", ".join(figure(loss) for loss in trial.losses)]
 
 
 def _verdict(guilty: Guilty, batch: int, sizes: Sequence[int]) -> str:
