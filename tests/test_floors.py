@@ -23,7 +23,7 @@ DOORS = {
     "polars": ("runs/",),
     "safetensors": ("runs/",),
     "ml_dtypes": ("measures/", "runs/"),
-    "numpy": ("model/records.py", "measures/", "runs/", "capture/", "rules/", "report/", "cli/", "testing/"),
+    "numpy": ("model/records.py", "measures/", "runs/", "capture/", "capsule/", "rules/", "report/", "cli/", "testing/"),
     "psutil": ("machine/",),
     "pynvml": ("machine/",),
     "opentelemetry": ("export/otel",),
