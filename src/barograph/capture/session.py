@@ -28,11 +28,11 @@ from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
-from barograph.runs.capsules import CapsuleWriter
 from barograph.runs.control import Request
 from barograph.runs.scribe_line import ScribeLine
 
 if TYPE_CHECKING:
+    from barograph.runs.capsules import CapsuleWriter
     from barograph.runs.writer import Closing, RunWriter
 
 _RECENT_STEPS = 64

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
@@ -30,7 +30,6 @@ from barograph.capture.torch_outputs import OutputTap
 from barograph.capture.torch_parameters import ParameterTap
 from barograph.capture.torch_phase import Phase
 from barograph.capture.torch_read import Reader
-from barograph.capture.torch_recorder import TorchRecorder
 from barograph.capture.torch_stepping import Stepping
 from barograph.capture.torch_withholding import Withholding
 from barograph.capture.torch_wrappers import Wrappers
@@ -38,6 +37,9 @@ from barograph.measures import native
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
 from barograph.model.step import ANOTHER_TRAINING, Mode
+
+if TYPE_CHECKING:
+    from barograph.capture.torch_recorder import TorchRecorder
 
 
 def in_backward() -> bool:
@@ -78,14 +80,22 @@ class TorchTap:
         self._stepping = Stepping()
         self._withholding = Withholding()
         self._hands = TorchHands(session, self.optimizers, self._withholding)
-        recorder = session.settings.recorder
-        self._recorder = None if recorder is None else TorchRecorder(session, self.names, self.optimizers, recorder)
+        self._recorder = self._begin_recorder()
         self._forward_seen = False
         self._times = session.times
         self._hears_evaluation = False
         self._refused = False
         self._withheld = self._held = False
         session.before_close(self._flush)
+
+    def _begin_recorder(self) -> TorchRecorder | None:
+        settings = self.session.settings.recorder
+        if settings is None:
+            return None
+        # Here alone: what it writes with would be loaded by every training.
+        from barograph.capture.torch_recorder import TorchRecorder
+
+        return TorchRecorder(self.session, self.names, self.optimizers, settings)
 
     # Coming and going
 
