@@ -184,7 +184,7 @@ def test_nothing_is_kept_of_a_step_that_has_ended(hold):
     with torch.no_grad():
         model(x)
     step(model, optimizer, x, y)
-    kept = tape.tap._recorder.keeper.kept
+    kept = tape.tap._recorder.kept
     assert len(kept.calls) == 1
     assert kept.calls[0].args[0] is x
 

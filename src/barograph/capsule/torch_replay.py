@@ -30,6 +30,7 @@ from barograph.capsule.torch_samples import part_of, rows_of
 from barograph.capsule.torch_trial import TorchTrial
 from barograph.capsule.torch_where import Where
 from barograph.capture.torch_capsule import digest, seen_of
+from barograph.capture.torch_kept import loss_value
 from barograph.capture.torch_names import ModelNames, unwrapped
 from barograph.capture.torch_optimizers import OptimizerBook
 from barograph.capture.torch_packing import Unpacker
@@ -201,7 +202,7 @@ class Replayer:
             if self._trial is None:
                 self._end(result)
                 return
-            loss = float(self._roots[-1].double().mean()) if self._roots else math.nan
+            loss = loss_value(self._roots[-1]) if self._roots else math.nan
             with aside():
                 self._trial.before_update(optimizer, loss)
             self._roots.clear()

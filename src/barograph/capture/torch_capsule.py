@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from barograph.capture.torch_gate import norms_of
-from barograph.capture.torch_kept import Call, Kept
+from barograph.capture.torch_kept import Call, Kept, loss_value
 from barograph.capture.torch_names import ModelNames, unwrapped
 from barograph.capture.torch_optimizers import Entry, OptimizerBook
 from barograph.capture.torch_packing import Packer
@@ -160,7 +160,7 @@ def seen_of(roots: Sequence[torch.Tensor], parameters: Iterable[tuple[str, torch
     there = [(name, gradient) for name, parameter in parameters if (gradient := parameter.grad) is not None]
     norms = norms_of([gradient for _, gradient in there])
     return {
-        "losses": [float(root.double().mean()).hex() for root in roots],
+        "losses": [loss_value(root).hex() for root in roots],
         "gradients": {name: {"digest": digest(gradient), "norm": norm if math.isfinite(norm) else None}
                       for (name, gradient), norm in zip(there, norms, strict=True)},
     }

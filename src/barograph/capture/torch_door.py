@@ -95,6 +95,16 @@ def entry_point(
     return decorate
 
 
+def in_backward() -> bool:
+    """Return whether the autograd engine runs in this thread: what is called now is recomputation."""
+    return torch._C._current_graph_task_id() != -1
+
+
+def in_transform() -> bool:
+    """Return whether a transform of torch.func runs: its tensors have no elements that could be read."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
 def _in_graph_capture() -> bool:
     """Return whether CUDA work is being written down instead of done: reading it then would break the graph."""
     return bool(torch.cuda.is_initialized()) and torch.cuda.is_current_stream_capturing()  # type: ignore[no-untyped-call]

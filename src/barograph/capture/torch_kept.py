@@ -139,6 +139,11 @@ class Keeper:
             self.kept.complete = False
 
 
+def loss_value(root: torch.Tensor) -> float:
+    """Return what a backward pass started from as a number; waits for its device."""
+    return float(root.double().mean())
+
+
 def versions_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, ...]:
     """Return how often each tensor in the arguments of a call has been changed in place."""
     return tuple(tensor._version for _, tensor in tensors_in((args, dict(kwargs))) if not tensor.is_inference())

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch import nn
 
-from barograph.capture.session import Session
 from barograph.capture.torch_capsule import content_of
+from barograph.capture.torch_door import Door, entry_point, in_backward, in_transform
 from barograph.capture.torch_gate import Gate, Verdict
-from barograph.capture.torch_kept import Keeper
+from barograph.capture.torch_kept import Keeper, Kept, loss_value
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.capture.torch_optimizers import Entry, OptimizerBook
 from barograph.capture.torch_packing import Packer
@@ -23,34 +24,69 @@ class TorchRecorder:
     """Holds the update of a step that fails.
 
     Args:
-        session: Whose training; it writes capsules and is asked to stop.
+        door: The way into training. Its session writes capsules and is asked to stop.
         names: The models.
         optimizers: Of the script.
         settings: What is held, and what is done then.
+
+    Attributes:
+        door: See above.
+        holds: The update of the step under way is to be withheld.
     """
 
     def __init__(
-        self, session: Session, names: ModelNames, optimizers: OptimizerBook, settings: RecorderSettings
+        self, door: Door, names: ModelNames, optimizers: OptimizerBook, settings: RecorderSettings
     ) -> None:
-        self._session = session
+        self.door = door
+        self.holds = False
+        self._session = door.session
         self._names = names
         self._optimizers = optimizers
         self._settings = settings
         self._gate = Gate(settings)
         self._held = 0
-        self.keeper = Keeper(names)
+        self._keeper = Keeper(names)
+
+    @property
+    def kept(self) -> Kept:
+        """What is kept of the step under way."""
+        return self._keeper.kept
+
+    @entry_point("keeping a batch")
+    def batch_came(self, batch: Any) -> None:
+        """Keep what a loader gave."""
+        self._keeper.batch_came(batch)
 
     def forward_begins(self, root: Root) -> None:
         """Keep how everything stands before a model is called in training."""
-        self.keeper.forward_begins(root)
+        self._keeper.forward_begins(root)
 
+    @entry_point("keeping what a model was called with")
+    def forward_ended(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        """Keep what a model was called with in training."""
+        if not in_backward():
+            self._keeper.forward_ended(module, args, kwargs)
+
+    @entry_point("keeping what a loss function was called with")
+    def loss_returned(self, name: str, args: Any, kwargs: Any) -> None:
+        """Keep what a loss function was called with."""
+        if torch.is_grad_enabled() and not (in_backward() or in_transform()):
+            self._keeper.loss_returned(name, args, kwargs)
+
+    @entry_point("keeping the loss")
     def backward_begins(self, tensors: Any) -> None:
         """Keep what a backward pass starts from."""
-        self.keeper.backward_begins(tensors, (parameter for parameter, _ in self._names.trainable()))
+        if not in_backward():
+            self._keeper.backward_begins(tensors, (parameter for parameter, _ in self._names.trainable()))
+
+    def take_held(self) -> bool:
+        """Return whether the update under way is to be withheld; that is asked once."""
+        held, self.holds = self.holds, False
+        return held
 
     def before_update(
         self, entry: Entry, optimizer: Any, *, closure: bool, scaler: Any, schedulers: Iterable[Any]
-    ) -> bool:
+    ) -> None:
         """Look at the gradients that an optimizer is about to use; save the step where they are not fit.
 
         Args:
@@ -59,20 +95,17 @@ class TorchRecorder:
             closure: It computes its gradients within its step.
             scaler: Of gradients; None where there is none.
             schedulers: Those that have stepped.
-
-        Returns:
-            Whether the update is to be withheld.
         """
         if closure:
             self._session.guard.note("The flight recorder cannot look at gradients that are computed within the "
                                      "optimizer's step (a closure) before they are used.")
-            return False
+            return
         if self._scaler_skips(optimizer):
-            return False
-        losses = [float(root.double().mean()) for root in self.keeper.kept.roots if root.device.type == "cpu"]
+            return
+        losses = [loss_value(root) for root in self.kept.roots if root.device.type == "cpu"]
         verdict = self._gate.looks(entry.slots, losses)
         if verdict is None:
-            return False
+            return
         place = self._save(verdict, entry, scaler, schedulers)
         self._held += 1
         text = f"{verdict.text} The update of step {self._session.made(entry.label)} was withheld{place}"
@@ -80,11 +113,11 @@ class TorchRecorder:
             self._session.request_stop(text)
         else:
             self._session.guard.report(text.removesuffix("."))
-        return True
+        self.holds = True
 
     def step_ended(self) -> None:
         """Let go of the step."""
-        self.keeper.step_ended()
+        self._keeper.step_ended()
 
     @staticmethod
     def _scaler_skips(optimizer: Any) -> bool:
@@ -100,7 +133,7 @@ class TorchRecorder:
         packer = Packer(keeps_apart=True, takes_shards=True)
         try:
             with torch.no_grad():
-                content = content_of(self.keeper.kept, self._names, self._optimizers, entry, packer, scaler=scaler,
+                content = content_of(self.kept, self._names, self._optimizers, entry, packer, scaler=scaler,
                                      schedulers=list(schedulers), rank=session.rank)
             pickled = pickle.dumps(packer.apart) if packer.apart and self._settings.pickle else None
             head = CapsuleHead(

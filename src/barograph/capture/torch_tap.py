@@ -20,7 +20,7 @@ from torch.optim import optimizer as optimizer_hooks
 from barograph.capture.allowance import Allowance
 from barograph.capture.session import Session
 from barograph.capture.torch_data import DataTap
-from barograph.capture.torch_door import Door, entry_point
+from barograph.capture.torch_door import Door, entry_point, in_backward, in_transform
 from barograph.capture.torch_facts import FactTap
 from barograph.capture.torch_hands import TorchHands
 from barograph.capture.torch_losses import TOTAL, LossTap
@@ -40,11 +40,6 @@ from barograph.model.step import ANOTHER_TRAINING, Mode
 
 if TYPE_CHECKING:
     from barograph.capture.torch_recorder import TorchRecorder
-
-
-def in_backward() -> bool:
-    """Return whether the autograd engine runs in this thread: what is called now is recomputation."""
-    return torch._C._current_graph_task_id() != -1
 
 
 class TorchTap:
@@ -85,7 +80,7 @@ class TorchTap:
         self._times = session.times
         self._hears_evaluation = False
         self._refused = False
-        self._withheld = self._held = False
+        self._withheld = False
         session.before_close(self._flush)
 
     def _begin_recorder(self) -> TorchRecorder | None:
@@ -95,7 +90,7 @@ class TorchTap:
         # Here alone: what it writes with would be loaded by every training.
         from barograph.capture.torch_recorder import TorchRecorder
 
-        return TorchRecorder(self.session, self.names, self.optimizers, settings)
+        return TorchRecorder(self.door, self.names, self.optimizers, settings)
 
     # Coming and going
 
@@ -182,7 +177,7 @@ class TorchTap:
             place.root = None
             return
         self._facts.called(root)
-        if not self._is_trained(root) or _in_transform():
+        if not self._is_trained(root) or in_transform():
             return
         place.mode = phase.of_forward(module, root)
         self._forward_seen = True
@@ -246,16 +241,11 @@ class TorchTap:
         if module is place.root and place.mode is Mode.TRAIN:
             self._times.forward.ended()
             if self._recorder is not None:
-                self._keep_call(module, args, kwargs)
+                self._recorder.forward_ended(module, args, kwargs)
         if place.mode is not None and (place.mask or module is place.root):
             self._take_outputs(module, args, kwargs, output, place.mask)
         if module is place.root:
             place.root = place.mode = None
-
-    @entry_point("keeping what a model was called with")
-    def _keep_call(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        if self._recorder is not None and not in_backward():
-            self._recorder.keeper.forward_ended(module, args, kwargs)
 
     @entry_point("reading a layer's output")
     def _take_outputs(self, module: nn.Module, args: Any, kwargs: Any, output: Any, mask: int) -> None:
@@ -276,7 +266,7 @@ class TorchTap:
     def backward_begins(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""
         if self._recorder is not None:
-            self._keep_roots(tensors)
+            self._recorder.backward_begins(tensors)
         if self._allowance.dormant and self._losses.is_calm(tensors):
             self._facts.miss_backward()
         else:
@@ -284,11 +274,6 @@ class TorchTap:
                 self._allowance.wake()
             self._read_roots(tensors)
             self._times.backward.begins()
-
-    @entry_point("keeping the loss")
-    def _keep_roots(self, tensors: Any) -> None:
-        if self._recorder is not None and not in_backward():
-            self._recorder.backward_begins(tensors)
 
     def backward_ended(self) -> None:
         """Note that a backward pass has ended."""
@@ -313,19 +298,14 @@ class TorchTap:
 
     def loss_returned(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
         """Record what a loss function of torch returned; in evaluation always, since that is rare."""
-        if self._recorder is not None and torch.is_grad_enabled():
-            self._keep_loss(name, args, kwargs)
+        if self._recorder is not None:
+            self._recorder.loss_returned(name, args, kwargs)
         if not (self._allowance.dormant and torch.is_grad_enabled()):
             self._read_loss(name, loss, args, kwargs)
 
-    @entry_point("keeping what a loss function was called with")
-    def _keep_loss(self, name: str, args: Any, kwargs: Any) -> None:
-        if self._recorder is not None and not (in_backward() or _in_transform()):
-            self._recorder.keeper.loss_returned(name, args, kwargs)
-
     @entry_point("reading what a loss function returned")
     def _read_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
-        if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point() or _in_transform():
+        if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point() or in_transform():
             return
         if self._only and not self._forward_seen:
             return
@@ -342,7 +322,7 @@ class TorchTap:
     def loss_raised(self, name: str, args: Any, kwargs: Any) -> None:
         """Record the labels that a loss function refused: the step may never end, and they may be why."""
         mask = self._allowance.for_forward()
-        if mask and torch.is_grad_enabled() and not _in_transform():
+        if mask and torch.is_grad_enabled() and not in_transform():
             self._refused |= self._data.refused(name, args, kwargs, mask, self._phase.train)
 
     def mode_set(self, training: bool) -> None:
@@ -369,11 +349,10 @@ class TorchTap:
         """Note how long a batch was waited for."""
         self._data.loaders.gave(iterator, secs)
 
-    @entry_point("keeping a batch")
     def batch_came(self, batch: Any) -> None:
         """Keep what a loader gave, where steps are kept."""
         if self._recorder is not None:
-            self._recorder.keeper.batch_came(batch)
+            self._recorder.batch_came(batch)
 
     def loss_scaled(self, outputs: Any, scaled: Any) -> None:
         """Remember what a scaled loss was before."""
@@ -446,9 +425,8 @@ class TorchTap:
             self._times.optimizer.begins()
         if self._hands.withholds:
             self._withhold(optimizer, args, kwargs)
-        if self._held:
+        if self._recorder is not None and self._recorder.take_held():
             # Only now: what was recorded of the step before is what it held.
-            self._held = False
             self._withholding.hide(optimizer)
 
     @entry_point("looking at a step before its update")
@@ -457,10 +435,10 @@ class TorchTap:
             return
         self.session.began()
         self._settle_names()
-        self._held = self._recorder.before_update(
+        self._recorder.before_update(
             self.optimizers.entry(optimizer), optimizer, closure=_has_closure(args, kwargs), scaler=self._facts.scaler,
             schedulers=self._facts.schedulers)
-        if self._held:
+        if self._recorder.holds:
             # It is told of, whatever the budget had in mind.
             self._allowance.wake()
 
@@ -643,11 +621,6 @@ class TorchTap:
         self._phase.end_evaluation()
         if self._phase.train.tensors or self._refused:
             self.session.end_evaluation(self._phase.train, Mode.TRAIN)
-
-
-def _in_transform() -> bool:
-    """Return whether a transform of torch.func runs: its tensors have no elements that could be read."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _has_closure(args: Any, kwargs: Any) -> bool:
