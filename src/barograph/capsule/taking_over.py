@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 
 from barograph.capsule.order import REPLAY_VARIABLE, order_from_text
+from barograph.capture import autostart
+
+
+def arm() -> None:
+    """Wait for the import of torch."""
+    autostart.arm(take_over)
 
 
 def take_over() -> None:

@@ -21,9 +21,7 @@ from barograph import capture
 from barograph.errors import SettingsError
 from barograph.watch.lasting_stream import silence
 
-RECORDING = Path(capture.__path__[0]) / "inject"
-"""Has the command's processes record themselves, as the launch in their environment says."""
-
+_BOOTSTRAP = Path(capture.__path__[0]) / "inject"
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 _FROM_THE_TERMINAL = ("SIGINT", "SIGQUIT")
 
@@ -59,8 +57,7 @@ class Child:
 
     Args:
         command: As typed.
-        variables: Of the environment, on top of ours.
-        bootstrap: Folder of the `sitecustomize` that its Python processes begin with.
+        variables: Of the environment, on top of ours: they say what its Python processes are to do.
         quiet: Nothing that it prints is shown.
 
     Raises:
@@ -68,11 +65,11 @@ class Child:
     """
 
     def __init__(
-        self, command: Sequence[str], variables: Mapping[str, str], bootstrap: Path, *, quiet: bool = False
+        self, command: Sequence[str], variables: Mapping[str, str], *, quiet: bool = False
     ) -> None:
         self._command = full_command(command)
         self._environment = {**os.environ, **variables}
-        paths = [str(bootstrap), *filter(None, [os.environ.get("PYTHONPATH")])]
+        paths = [str(_BOOTSTRAP), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._environment["PYTHONPATH"] = os.pathsep.join(paths)
         self._output = subprocess.DEVNULL if quiet else None
         self._process: subprocess.Popen[bytes] | None = None

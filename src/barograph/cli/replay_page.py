@@ -11,7 +11,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from barograph import capsule as room
 from barograph.capsule.guilty import Guilty, guilty_among
 from barograph.capsule.order import (
     REPLAY_VARIABLE,
@@ -32,7 +31,6 @@ from barograph.runs.capsules import read_capsule
 from barograph.watch.figures import count, figure
 from barograph.watch.wording import shown
 
-_REPLAYING = Path(room.__path__[0]) / "inject"
 _MOST_GRADIENTS = 12
 _TRIALS = (Column("tried"), Column("then"), Column("gradient norm", right=True), Column("update / weights", right=True),
            Column("losses from this step on"))
@@ -91,7 +89,7 @@ def _made_again(words: Sequence[str], order: ReplayOrder, *, quiet: bool = False
     """
     file = Path(order.result)
     file.unlink(missing_ok=True)
-    with Child(words, {REPLAY_VARIABLE: order.to_text()}, _REPLAYING, quiet=quiet) as child:
+    with Child(words, {REPLAY_VARIABLE: order.to_text()}, quiet=quiet) as child:
         child.wait()
     if not file.is_file():
         raise ReplayFailed(f"The script ended with exit code {child.exit_code} before its training began a step.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from barograph.capture.presets import preset_named
-from barograph.cli.child import RECORDING, Child, check_command, end_like
+from barograph.cli.child import Child, check_command, end_like
 from barograph.cli.options import listed, replaced, settings_from_options, tables_set, whole_path
 from barograph.errors import SettingsError
 from barograph.model.clock import SystemClock
@@ -127,7 +127,7 @@ def command(
     recipients = recipients_for(settings)
     claim = claim_run(store, new_manifest(settings, command=tuple(command), clock=SystemClock()), clock=SystemClock())
     launch = Launch(settings, claim.attempt, needs_of(chosen))
-    with Child(command, {LAUNCH_VARIABLE: launch.to_text()}, RECORDING) as child:
+    with Child(command, {LAUNCH_VARIABLE: launch.to_text()}) as child:
         # What watches is loaded now, while the child starts: nothing of it is needed before.
         from barograph.cli.supervision import Supervision
 

@@ -1,6 +1,6 @@
-"""Runs at the start of every Python that `barograph run` starts, because its folder leads PYTHONPATH.
+"""Runs at the start of every Python that `barograph run` or `barograph replay` starts: its folder leads PYTHONPATH.
 
-It arms the recording, which begins if and when the process imports a framework, and then runs the
+It arms the recording, or the replay, which begins if and when the process imports a framework, and then runs the
 `sitecustomize` that this one hides, if there is one. It must never fail and never print for a process
 that does not train.
 """
@@ -9,18 +9,25 @@ import importlib.util
 import os
 import sys
 
+_ARMED_BY = {
+    "BAROGRAPH_LAUNCH": ("barograph.capture.autostart", "recorded"),
+    "BAROGRAPH_REPLAY": ("barograph.capsule.taking_over", "replayed"),
+}
+"""What stands in the environment, to the module whose `arm` waits for the framework, and what is done then."""
+
 
 def _arm() -> None:
-    if not os.environ.get("BAROGRAPH_LAUNCH"):
-        return
-    try:
-        from barograph.capture import autostart
-    except ImportError as error:
-        if importlib.util.find_spec("torch") is not None:
-            print(f"Barograph: {sys.executable} cannot import barograph ({error}); what it trains is not recorded.",
-                  file=sys.stderr)
-        return
-    autostart.arm()
+    for variable, (module, done) in _ARMED_BY.items():
+        if not os.environ.get(variable):
+            continue
+        try:
+            arming = importlib.import_module(module)
+        except ImportError as error:
+            if importlib.util.find_spec("torch") is not None:
+                print(f"Barograph: {sys.executable} cannot import barograph ({error}); what it trains is not {done}.",
+                      file=sys.stderr)
+            continue
+        arming.arm()
 
 
 def _run_hidden() -> None:
