@@ -136,7 +136,6 @@ class ReplayResult:
         notes: What was not as it had been: threads, processor, versions, inputs that had to be put in.
         failure: Why there was no replay; "" where there was one.
         bad_operation: Where numbers stopped being finite; None where they did not, or that is not known.
-        finite: The loss and all gradients were.
         batches: How many samples each batch of the step holds.
         trial: What came of a remedy, where one was tried.
     """
@@ -148,9 +147,14 @@ class ReplayResult:
     notes: tuple[str, ...] = ()
     failure: str = ""
     bad_operation: BadOperation | None = None
-    finite: bool = True
     batches: tuple[int, ...] = ()
     trial: Trial | None = None
+
+    @property
+    def finite(self) -> bool:
+        """Whether the loss and all gradients were finite now."""
+        return all(math.isfinite(item.norm_now) for item in self.gradients) and all(
+            math.isfinite(now) for _, now in self.losses)
 
     def to_text(self) -> str:
         """Return it as JSON."""
@@ -163,7 +167,7 @@ def result_from_text(text: str) -> ReplayResult:
     return ReplayResult(
         Grade(data["grade"]), data["text"], tuple((then, now) for then, now in data["losses"]),
         tuple(GradientSeen(**item) for item in data["gradients"]), tuple(data["notes"]), data["failure"],
-        None if data["bad_operation"] is None else _bad_operation(data["bad_operation"]), data["finite"],
+        None if data["bad_operation"] is None else _bad_operation(data["bad_operation"]),
         tuple(data["batches"]), _trial(data["trial"]) if data["trial"] else None,
     )
 

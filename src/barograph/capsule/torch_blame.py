@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from barograph.capsule.order import BadOperation, TensorSeen
@@ -85,7 +86,7 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         if max(before, default=_FINE) == _FINE and name not in _WRITES_CONSTANTS:
             # Born here, of finite numbers.
-            made = self._bad(name, [_seen(tensor) for tensor in inputs], outputs, after)
+            made = self._bad(name, [_seen(tensor) for tensor in inputs], outputs)
             if after == _NAN:
                 self.found = made
                 return
@@ -95,7 +96,7 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # NaN of infinities: whoever made them is to blame, where anybody did.
             makers = [maker for tensor, state in zip(inputs, before, strict=True) if state and (
                 maker := self._infinite.get(_place(tensor), (None, None))[1])]
-            self.found = makers[0] if makers else self._bad(name, seen, outputs, after)
+            self.found = makers[0] if makers else self._bad(name, seen, outputs)
         else:
             maker = next((self._infinite[_place(tensor)][1] for tensor, state in zip(inputs, before, strict=True)
                           if state and _place(tensor) in self._infinite), None)
@@ -120,7 +121,7 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 # The tensor is held: its memory is given to no other meanwhile.
                 self._infinite[_place(tensor)] = (tensor, maker)
 
-    def _bad(self, name: str, inputs: list[TensorSeen], outputs: list[torch.Tensor], state: int) -> BadOperation:
+    def _bad(self, name: str, inputs: list[TensorSeen], outputs: list[torch.Tensor]) -> BadOperation:
         node: Any = torch._C._current_autograd_node()
         made, samples = tuple(map(_seen, outputs)), self._samples()
         rows = next((found for tensor in outputs if (found := bad_rows(tensor, samples))), ())
@@ -159,13 +160,7 @@ def _can_be_bad(tensor: torch.Tensor) -> bool:
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _tensors(item)
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
+    return (item for item in _pytree.tree_leaves(value) if isinstance(item, torch.Tensor))
 
 
 def _name(func: Any) -> str:

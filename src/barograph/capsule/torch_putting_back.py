@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from barograph.capture.torch_capsule import devices, processor
 from barograph.capture.torch_names import ModelNames, instances_of, unwrapped
 from barograph.capture.torch_optimizers import OptimizerBook
 from barograph.capture.torch_packing import Unpacker
@@ -137,8 +138,6 @@ def put_settings(content: Mapping[str, Any]) -> list[str]:
 
 
 def _other_machine(content: Mapping[str, Any]) -> Iterable[str]:
-    from barograph.capture.torch_capsule import devices, processor
-
     machine, versions = content["machine"], content["versions"]
     if processor() != machine["processor"]:
         yield f"torch uses other instructions of the processor: {machine['processor']} then, {processor()} now."

@@ -30,6 +30,8 @@ from barograph.capsule.torch_samples import part_of, rows_of
 from barograph.capsule.torch_trial import TorchTrial
 from barograph.capsule.torch_where import Where
 from barograph.capture.torch_capsule import digest, seen_of
+from barograph.capture.torch_door import in_backward
+from barograph.capture.torch_graph import given_tensors
 from barograph.capture.torch_kept import loss_value
 from barograph.capture.torch_names import ModelNames, unwrapped
 from barograph.capture.torch_optimizers import OptimizerBook
@@ -123,8 +125,7 @@ class Replayer:
         self._begin()
         self._fed += 1
         with aside():
-            number = self._batch_of(self._fed - 1, len(batches))
-            batch = self._part(self._unpacker.unpack(batches[self._fed - 1]), number)
+            batch = self._part(self._unpacker.unpack(batches[self._fed - 1]), self._fed - 1)
         self._where.fed(batch, f"batch {self._fed - 1}" if len(batches) > 1 else "batch")
         return batch
 
@@ -179,9 +180,8 @@ class Replayer:
 
     def _backward(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         tensors = args[0] if args else kwargs.get("tensors")
-        if self._begun and torch._C._current_graph_task_id() == -1:
-            roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
-            self._roots += [root.detach() for root in roots if isinstance(root, torch.Tensor)]
+        if self._begun and not in_backward():
+            self._roots += [root.detach() for root in given_tensors(tensors)]
         return original(*args, **kwargs)
 
     def _before_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -194,9 +194,7 @@ class Replayer:
             head = self._capsule.head
             result = graded(self._content["seen"], now, held=head.held.value, bound=head.numbers.get("bound"),
                             notes=(*self._notes, *self._putting.notes))
-            bad = any(not math.isfinite(item.norm_now) for item in result.gradients) or any(
-                not math.isfinite(after) for _, after in result.losses)
-            result = replace(result, bad_operation=self._blame.verdict() if bad else None, finite=not bad,
+            result = replace(result, bad_operation=None if result.finite else self._blame.verdict(),
                              batches=tuple(self._batches))
             self._result = self._result or result
             if self._trial is None:

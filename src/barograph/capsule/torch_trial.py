@@ -9,6 +9,7 @@ import torch
 
 from barograph.capsule.remedies import DTYPES, Remedy, Trial
 from barograph.capture.torch_gate import norms_of
+from barograph.capture.torch_optimizers import parameters_of
 
 
 class TorchTrial:
@@ -39,7 +40,7 @@ class TorchTrial:
 
     def before_update(self, optimizer: Any, loss: float) -> None:
         """Do what has to be done to the gradients, or to the optimizer, of the held step."""
-        parameters = _parameters(optimizer)
+        parameters = list(parameters_of(optimizer))
         if self._remedy.name == "clip":
             torch.nn.utils.clip_grad_norm_(parameters, float(self._remedy.value))
         elif self._remedy.name == "lr":
@@ -54,7 +55,7 @@ class TorchTrial:
 
     def after_update(self, optimizer: Any) -> Trial | None:
         """Look at the weights; return what came of it all once the last step was made, or something is lost."""
-        parameters = _parameters(optimizer)
+        parameters = list(parameters_of(optimizer))
         moved = math.hypot(*norms_of([item.detach() - before for item, before in zip(parameters, self._before,
                                                                                     strict=True)]))
         weights = math.hypot(*norms_of(self._before))
@@ -66,7 +67,3 @@ class TorchTrial:
             self._left -= 1
             return None
         return Trial(self._finite, self._good_steps, self._norm, self._ratio, tuple(self._losses))
-
-
-def _parameters(optimizer: Any) -> list[torch.Tensor]:
-    return [item for group in optimizer.param_groups for item in group["params"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import platform
@@ -18,9 +17,10 @@ from barograph.capture.torch_gate import norms_of
 from barograph.capture.torch_kept import Call, Kept, loss_value
 from barograph.capture.torch_names import ModelNames, unwrapped
 from barograph.capture.torch_optimizers import Entry, OptimizerBook
-from barograph.capture.torch_packing import Packer
+from barograph.capture.torch_packing import Packer, class_name
 from barograph.capture.torch_random import RandomStates
 from barograph.capture.torch_read import raw_tensor
+from barograph.runs.layout import digest_of
 
 _MOST_SOURCE_BYTES = 4 * 2**20
 _ENVIRONMENT = ("CUBLAS_", "CUDA_", "KMP_", "MKL_", "NCCL_", "OMP_", "PYTHONHASHSEED", "PYTORCH_", "TORCH_")
@@ -100,7 +100,7 @@ def devices() -> list[str]:
 
 def digest(tensor: torch.Tensor) -> str:
     """Return what tells a tensor's bits from any other's."""
-    return hashlib.sha256(raw_tensor(tensor).data).hexdigest()[:32]
+    return digest_of(raw_tensor(tensor).data)
 
 
 def _models(kept: Kept, names: ModelNames, packer: Packer) -> dict[str, Any]:
@@ -172,8 +172,7 @@ def _plain_state(scheduler: Any) -> dict[str, Any]:
 
 
 def _class(item: Any) -> str:
-    kind = type(unwrapped(item)) if isinstance(item, nn.Module) else type(item)
-    return f"{kind.__module__}:{kind.__qualname__}"
+    return class_name(type(unwrapped(item)) if isinstance(item, nn.Module) else type(item))
 
 
 def _script() -> dict[str, Any]:

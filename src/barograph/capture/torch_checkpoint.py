@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from barograph.capture.orders import NotDone
-from barograph.capture.torch_names import ModelNames, unwrapped
+from barograph.capture.torch_names import ModelNames, free_label, unwrapped
 from barograph.capture.torch_optimizers import OptimizerBook
 from barograph.capture.torch_packing import Packer, Unpacker
 from barograph.errors import NotPlain, UnknownKey, nearest
@@ -92,8 +92,5 @@ def _labelled(items: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
     found: dict[str, Any] = {}
     for label, item in items:
         base = label or type(unwrapped(item) if isinstance(item, nn.Module) else item).__name__
-        number = 1
-        while (name := base if number == 1 else f"{base}#{number}") in found:
-            number += 1
-        found[name] = item
+        found[free_label(base, found)] = item
     return list(found.items())

@@ -64,10 +64,15 @@ def saved_axis(node: Any) -> int | None:
     return axis - (_LAST_AXIS << 1) if axis >= _LAST_AXIS else axis
 
 
+def given_tensors(tensors: Any) -> list[torch.Tensor]:
+    """Return the tensors that a backward pass was given: one, several, or none."""
+    given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
+    return [tensor for tensor in given if isinstance(tensor, torch.Tensor)]
+
+
 def roots_of(tensors: Any) -> list[Any]:
     """Return the nodes that a backward pass over `tensors` starts from."""
-    given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
-    return [tensor.grad_fn for tensor in given if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None]
+    return [tensor.grad_fn for tensor in given_tensors(tensors) if tensor.grad_fn is not None]
 
 
 class Walk:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from barograph.capture.torch_graph import given_tensors
 from barograph.capture.torch_names import ModelNames, Root, unwrapped
 from barograph.capture.torch_random import RandomStates, random_states
 from barograph.capture.torch_values import tensors_in
@@ -121,8 +122,7 @@ class Keeper:
                 kept = zip(there, norms, strict=True)
                 self.kept.gradients = {id(item): item.grad.clone() for item, norm in kept
                                        if item.grad is not None and bool(norm != 0)}
-        roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
-        self.kept.roots += [root.detach() for root in roots if isinstance(root, torch.Tensor)]
+        self.kept.roots += [root.detach() for root in given_tensors(tensors)]
 
     def step_ended(self) -> None:
         """Let go of the step when the next one begins: until then another optimizer may use the same gradients."""

@@ -11,6 +11,7 @@ import torch
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.session import Session
 from barograph.capture.torch_device import fetch_number_later
+from barograph.capture.torch_graph import given_tensors
 from barograph.capture.torch_phase import Phase
 from barograph.model.key import Kind
 
@@ -36,9 +37,8 @@ class LossTap:
 
     def roots(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""
-        for root in [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ()):
-            if isinstance(root, torch.Tensor):
-                self.add(TOTAL, self._unscaled(root), self._phase.train)
+        for root in given_tensors(tensors):
+            self.add(TOTAL, self._unscaled(root), self._phase.train)
 
     def is_calm(self, tensors: Any) -> bool:
         """Return whether a loss that the budget has no room for is near those before it, as far as that costs nothing.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,8 +195,7 @@ class ModelNames:
         base = _class_of(root)
         # The second model of a class is its "#2", also where the first has plain paths.
         taken = {self._plain, *(other.label for other in self.roots)}
-        labels = (base if number == 1 else f"{base}#{number}" for number in range(1, len(taken) + 2))
-        return next(label for label in labels if label not in taken)
+        return free_label(base, taken)
 
     def leaves(self) -> Iterator[ModuleName]:
         """Yield the leaf modules of every model that still exists."""
@@ -213,6 +213,17 @@ class ModelNames:
     def trainable(self) -> Iterator[tuple[torch.Tensor, ParameterName]]:
         """Yield every parameter of every model that wants a gradient."""
         return (item for item in self.parameters() if item[0].requires_grad)
+
+
+def free_label(base: str, taken: Collection[str]) -> str:
+    """Return a label that is not taken: the base, or "base#2" and so on.
+
+    Example:
+        >>> free_label("Linear", {"Linear", "Linear#2"})
+        'Linear#3'
+    """
+    labels = (base if number == 1 else f"{base}#{number}" for number in itertools.count(1))
+    return next(label for label in labels if label not in taken)
 
 
 def _class_of(root: Root) -> str:

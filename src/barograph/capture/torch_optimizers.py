@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from barograph.capture.torch_names import ModelNames, ParameterName, Root, instances_of, unwrapped
+from barograph.capture.torch_names import ModelNames, ParameterName, Root, free_label, instances_of, unwrapped
 from barograph.model.step import ANOTHER_TRAINING
 
 _LONG = 100
@@ -131,7 +131,7 @@ class OptimizerBook:
         self._held = None
         for optimizer in live:
             self._name_parameters(optimizer)
-        return [parameter for optimizer in live for parameter in _parameters(optimizer)]
+        return [parameter for optimizer in live for parameter in parameters_of(optimizer)]
 
     def steps_loaded(self) -> int:
         """Return the most steps that an optimizer of this script had made before it was loaded from a checkpoint."""
@@ -160,7 +160,7 @@ class OptimizerBook:
 
     def _predecessor(self, optimizer: torch.optim.Optimizer) -> Entry | None:
         """Return the entry of the last optimizer before this one that held any of its parameters."""
-        sharing = [known for known in self._entries.values() if known.holds_any(_parameters(optimizer))]
+        sharing = [known for known in self._entries.values() if known.holds_any(parameters_of(optimizer))]
         return max(sharing, key=lambda known: known.made, default=None)
 
     def alone(self) -> Entry | None:
@@ -184,7 +184,7 @@ class OptimizerBook:
         if self._held is None:
             waiting = (optimizer for reference in self._surveyed if (optimizer := reference()) is not None)
             self._held = {id(slot.parameter) for entry in self for slot in entry.slots}
-            self._held.update(id(parameter) for optimizer in waiting for parameter in _parameters(optimizer))
+            self._held.update(id(parameter) for optimizer in waiting for parameter in parameters_of(optimizer))
         return self._held
 
     def _find_label(self, optimizer: torch.optim.Optimizer) -> str:
@@ -194,7 +194,7 @@ class OptimizerBook:
         gone = [known for known in self._entries.values() if known.optimizer() is None]
         for known in gone:
             # A script that makes its optimizer anew goes on with the same series.
-            if known.holds_any(_parameters(optimizer)):
+            if known.holds_any(parameters_of(optimizer)):
                 known.signature = known.held = ()
                 return known.label
         if not self._entries and self._alone:
@@ -202,7 +202,7 @@ class OptimizerBook:
         if self._entries and self._begins_anew():
             self._trainings += 1
             return f"{ANOTHER_TRAINING}{self._trainings}"
-        return self._free(self._base_label(optimizer))
+        return free_label(self._base_label(optimizer), self._taken)
 
     def _begins_anew(self) -> bool:
         """Return whether the optimizer that steps for the first time is the only one left: the script trains again."""
@@ -219,7 +219,7 @@ class OptimizerBook:
 
     def _base_label(self, optimizer: torch.optim.Optimizer) -> str:
         roots: list[Root | None] = []
-        for parameter in _parameters(optimizer):
+        for parameter in parameters_of(optimizer):
             name = self._names.parameter(parameter)
             root = name.root if name else None
             if root not in roots:
@@ -230,14 +230,8 @@ class OptimizerBook:
                 return roots[0].label or type(unwrapped(module)).__name__
         return type(optimizer).__name__
 
-    def _free(self, base: str) -> str:
-        number = 1
-        while (base if number == 1 else f"{base}#{number}") in self._taken:
-            number += 1
-        return base if number == 1 else f"{base}#{number}"
-
     def _name_parameters(self, optimizer: torch.optim.Optimizer) -> None:
-        unknown = [item for item in _parameters(optimizer) if self._names.parameter(item) is None]
+        unknown = [item for item in parameters_of(optimizer) if self._names.parameter(item) is None]
         if unknown:
             for root in list(self._names.roots):
                 self._names.rescan(root)
@@ -253,7 +247,7 @@ class OptimizerBook:
         return reference is not None and reference() is parameter
 
     def _refresh(self, entry: Entry, optimizer: torch.optim.Optimizer) -> None:
-        parameters = list(_parameters(optimizer))
+        parameters = list(parameters_of(optimizer))
         signature = tuple(id(parameter) for parameter in parameters)
         if signature == entry.signature and all(
             slot.parameter is parameter for slot, parameter in zip(entry.slots, parameters, strict=False)
@@ -290,7 +284,8 @@ def _are_one(optimizers: Iterable[torch.optim.Optimizer]) -> bool:
     return len({id(optimizer.param_groups) for optimizer in optimizers}) == 1
 
 
-def _parameters(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
+def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
+    """Yield the parameters that a script has handed to an optimizer, group by group."""
     for group in optimizer.param_groups:
         yield from group["params"]
 

@@ -102,10 +102,11 @@ class Packer:
             return {"bytes": self._put(bytes(value), name)}
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return {"fields": [[field, inside(item, field)] for field, item in zip(value._fields, value, strict=True)],
-                    "as": _name_of(kind)}
+                    "as": class_name(kind)}
         if dataclasses.is_dataclass(value):
             known = [field.name for field in dataclasses.fields(value) if hasattr(value, field.name)]
-            return {"fields": [[field, inside(getattr(value, field), field)] for field in known], "as": _name_of(kind)}
+            return {"fields": [[field, inside(getattr(value, field), field)] for field in known],
+                    "as": class_name(kind)}
         if isinstance(value, Mapping):
             return self._mapping(value, inside)
         if isinstance(value, pathlib.PurePath):
@@ -116,7 +117,7 @@ class Packer:
 
     @staticmethod
     def _mapping(value: Mapping[Any, Any], inside: Callable[[Any, object], Any]) -> dict[str, Any]:
-        as_class = {} if type(value) is dict else {"as": _name_of(type(value))}
+        as_class = {} if type(value) is dict else {"as": class_name(type(value))}
         if all(type(key) is str for key in value):
             return {"map": {key: inside(item, key) for key, item in value.items()}, **as_class}
         pairs = [[inside(key, f"key{number}"), inside(item, number)]
@@ -183,7 +184,7 @@ class Packer:
         if not self._keeps_apart:
             raise NotPlain(f"{name} holds {type(value).__name__}, which is no plain data")
         self.apart.append(value)
-        return {"apart": len(self.apart) - 1, "as": _name_of(type(value))}
+        return {"apart": len(self.apart) - 1, "as": class_name(type(value))}
 
 
 class Unpacker:
@@ -380,7 +381,8 @@ def _is_here(device: str) -> bool:
     return torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()
 
 
-def _name_of(kind: type) -> str:
+def class_name(kind: type) -> str:
+    """Return where a class is found: module and name."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 

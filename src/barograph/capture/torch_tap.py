@@ -25,7 +25,7 @@ from barograph.capture.torch_facts import FactTap
 from barograph.capture.torch_hands import TorchHands
 from barograph.capture.torch_losses import TOTAL, LossTap
 from barograph.capture.torch_names import ModelNames, Root
-from barograph.capture.torch_optimizers import Entry, OptimizerBook, steps_loaded
+from barograph.capture.torch_optimizers import Entry, OptimizerBook, parameters_of, steps_loaded
 from barograph.capture.torch_outputs import OutputTap
 from barograph.capture.torch_parameters import ParameterTap
 from barograph.capture.torch_phase import Phase
@@ -36,7 +36,7 @@ from barograph.capture.torch_wrappers import Wrappers
 from barograph.measures import native
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
-from barograph.model.step import ANOTHER_TRAINING, Mode
+from barograph.model.step import Mode, is_of_later_training
 
 if TYPE_CHECKING:
     from barograph.capture.torch_recorder import TorchRecorder
@@ -478,7 +478,7 @@ class TorchTap:
             if not entry.shares:
                 self._data.begin_anew()
                 self._facts.begin_anew()
-                self.session.begin_training(entry.label if entry.label.startswith(ANOTHER_TRAINING) else "")
+                self.session.begin_training(entry.label if is_of_later_training(entry.label) else "")
             self.session.look_closely(entry.label)
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -594,9 +594,7 @@ class TorchTap:
     # Small things
 
     def _is_watched(self, optimizer: Any) -> bool:
-        return any(
-            self.names.parameter(item) is not None for group in optimizer.param_groups for item in group["params"]
-        )
+        return any(self.names.parameter(item) is not None for item in parameters_of(optimizer))
 
     @entry_point("saving a tensor")
     def save(self, name: str, tensor: Any) -> None:

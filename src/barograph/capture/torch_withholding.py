@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from barograph.capture.torch_optimizers import parameters_of
+
 
 @dataclass(slots=True)
 class _Hidden:
@@ -47,8 +49,7 @@ class Withholding:
         """
         if self._hidden is not None and self._hidden.optimizer is optimizer:
             return
-        parameters = [item for group in optimizer.param_groups for item in group["params"]]
-        gradients = [(item, item.grad) for item in parameters if item.grad is not None]
+        gradients = [(item, item.grad) for item in parameters_of(optimizer) if item.grad is not None]
         self._hidden = _Hidden(optimizer, gradients, afterwards)
         for parameter, _ in gradients:
             parameter.grad = None

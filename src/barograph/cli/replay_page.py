@@ -70,7 +70,8 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
         trials = [(remedy, _tried(words, order, remedy, steps, result, batch or 0, guilty)) for remedy in remedies]
     if as_json:
         said = None if guilty is None else {"batch": batch, **asdict(guilty)}
-        printer.json({"capsule": held.where, **json.loads(result.to_text()), "changed": changed, "guilty": said,
+        printer.json({"capsule": held.where, **json.loads(result.to_text()), "finite": result.finite,
+                      "changed": changed, "guilty": said,
                       "trials": [{"remedy": str(remedy), **(asdict(trial) if isinstance(trial, Trial) else
                                                             {"failure": trial})} for remedy, trial in trials]})
     else:

@@ -51,7 +51,12 @@ class Step:
             >>> Step(0, 0, "generator").has_rivals, Step(0, 0, "#2").has_rivals, Step(0, 0).has_rivals
             (True, False, False)
         """
-        return bool(self.optimizer) and not self.optimizer.startswith(ANOTHER_TRAINING)
+        return bool(self.optimizer) and not is_of_later_training(self.optimizer)
+
+
+def is_of_later_training(optimizer: str) -> bool:
+    """Return whether a label is that of the one optimizer of a later training."""
+    return optimizer.startswith(ANOTHER_TRAINING)
 
 
 def named(optimizer: str) -> str:
@@ -61,6 +66,6 @@ def named(optimizer: str) -> str:
         >>> named("generator"), named("#2")
         ('optimizer generator', 'training 2')
     """
-    if optimizer.startswith(ANOTHER_TRAINING):
+    if is_of_later_training(optimizer):
         return f"training {optimizer.removeprefix(ANOTHER_TRAINING)}"
     return f"optimizer {optimizer}"

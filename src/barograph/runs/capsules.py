@@ -18,7 +18,8 @@ from barograph.model.capsule import CAPSULE_FORMAT, CapsuleHead, head_from_json
 from barograph.model.tensor import RawTensor
 from barograph.runs.layout import CAPSULES, digest_of
 from barograph.runs.papers import sealed, unsealed
-from barograph.runs.tensors import array_from_raw, read_tensor, tensor_entries, tensors_bytes
+from barograph.runs.proof import proved_by_name
+from barograph.runs.tensors import raw_tensors_bytes, read_tensors
 from barograph.store.base import Store
 
 PAPER = "capsule.json"
@@ -68,7 +69,7 @@ def write_capsule(
         StoreError: The store did not take it. What it did take is left, and is no capsule.
     """
     folder = f"{CAPSULES}/{head.name}"
-    files = {"tensors": (tensors_bytes({name: array_from_raw(item) for name, item in tensors.items()}), "safetensors")}
+    files = {"tensors": (raw_tensors_bytes(tensors), "safetensors")}
     if pickled is not None:
         files["pickled"] = (pickled, "pickle")
     names = {}
@@ -116,9 +117,7 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
         pickled = bytes(_proved(store, folder, str(files["pickled"]))) if "pickled" in files else None
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedChunk(f"The paper is no capsule's: {type(error).__name__}: {error} ({where}).") from error
-    tensors = {entry: array for entry in tensor_entries(data, where)
-               if (array := read_tensor(data, entry, where)) is not None}
-    return Capsule(head, content, tensors, pickled, where)
+    return Capsule(head, content, read_tensors(data, where), pickled, where)
 
 
 def _folder(store: Store, name: str) -> str:
@@ -158,10 +157,7 @@ def _proved(store: Store, folder: str, name: str) -> memoryview:
     """Return a file of a capsule whose bytes are those that its name says."""
     if "/" in name or "\\" in name or name in ("", ".", ".."):
         raise DamagedChunk(f"The paper names a file outside of the capsule: {name} ({folder}{PAPER}).")
-    data = store.get(f"{folder}{name}")
-    if f".{digest_of(data)}." not in name:
-        raise DamagedChunk(f"The file's bytes are not those that were written ({folder}{name}).")
-    return data
+    return proved_by_name(store, f"{folder}{name}")
 
 
 def _name_of(path: str) -> str:

@@ -17,7 +17,8 @@ from barograph.errors import DamagedChunk
 from barograph.model.tensor import RawTensor
 from barograph.runs.layout import CHECKPOINTS, digest_of
 from barograph.runs.papers import sealed, unsealed
-from barograph.runs.tensors import array_from_raw, read_tensor, tensor_entries, tensors_bytes
+from barograph.runs.proof import proved_by_name
+from barograph.runs.tensors import raw_tensors_bytes, read_tensors
 from barograph.store.base import Store
 
 _PAPER = re.compile(rf"{CHECKPOINTS}/(?P<attempt>\d{{4,}})-(?P<steps>\d{{8,}})-(?P<who>\w+)\.json")
@@ -60,7 +61,7 @@ def write_checkpoint(
         UnsupportedDtype: A tensor has a type that safetensors cannot hold.
         StoreError: The store did not take it.
     """
-    data = tensors_bytes({name: array_from_raw(tensor) for name, tensor in tensors.items()})
+    data = raw_tensors_bytes(tensors)
     stem = f"{CHECKPOINTS}/{attempt:04d}-{steps:08d}-{who}"
     file = f"{stem}.{digest_of(data)}.safetensors"
     store.put(file, data)
@@ -87,9 +88,4 @@ def read_checkpoint(store: Store, name: str = "") -> Checkpoint | None:
         file, attempt, steps, content = paper["file"], int(paper["attempt"]), int(paper["steps"]), paper["content"]
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedChunk(f"The paper is no checkpoint's: {error} ({names[-1]}).") from error
-    data = store.get(file)
-    if f".{digest_of(data)}." not in file:
-        raise DamagedChunk(f"The file's bytes are not those that were written ({file}).")
-    tensors = {entry: array for entry in tensor_entries(data, file)
-               if (array := read_tensor(data, entry, file)) is not None}
-    return Checkpoint(names[-1], attempt, steps, content, tensors)
+    return Checkpoint(names[-1], attempt, steps, content, read_tensors(proved_by_name(store, file), file))

@@ -20,3 +20,11 @@ def proved(store: Store, name: str, digest: str) -> memoryview:
         raise DamagedChunk(f"The file is damaged: its {len(data)} bytes are not those that were published ({name} in "
                            f"{store.url}).")
     return data
+
+
+def proved_by_name(store: Store, name: str) -> memoryview:
+    """Return the bytes under a name that carries their digest between dots; raises as `proved`."""
+    data = store.get(name)
+    if f".{digest_of(data)}." not in name:
+        raise DamagedChunk(f"The file's bytes are not those that were written ({name}).")
+    return data

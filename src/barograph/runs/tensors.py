@@ -86,6 +86,17 @@ def tensors_bytes(tensors: Mapping[str, NDArray[Any]], origin: TensorsOrigin | N
     return bytes(save(stored, metadata))
 
 
+def raw_tensors_bytes(tensors: Mapping[str, RawTensor]) -> bytes:
+    """Return the file that holds raw tensors by name; raises as `array_from_raw`."""
+    return tensors_bytes({name: array_from_raw(tensor) for name, tensor in tensors.items()})
+
+
+def read_tensors(data: bytes | memoryview, name: str) -> dict[str, NDArray[Any]]:
+    """Return all arrays of a file by name; raises as `read_tensor`."""
+    return {entry: array for entry in tensor_entries(data, name)
+            if (array := read_tensor(data, entry, name)) is not None}
+
+
 def read_tensor(data: bytes | memoryview, entry: str, name: str) -> NDArray[Any] | None:
     """Return one array of a file; None where the file does not hold it.
 
