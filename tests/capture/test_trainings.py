@@ -18,6 +18,12 @@ class Critic(nn.Linear):
     """Another."""
 
 
+def fresh():
+    """Return a model and its optimizer, as each fold makes them anew."""
+    model = nn.Linear(4, 3)
+    return model, torch.optim.SGD(model.parameters(), 0.1)
+
+
 def train(model, optimizer, steps):
     model.train()
     for _ in range(steps):
@@ -35,8 +41,7 @@ def evaluate(model):
 def test_each_training_after_the_first_has_its_own_series_and_evaluations(record):
     tape = record()
     for _ in range(3):
-        model = nn.Linear(4, 3)
-        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        model, optimizer = fresh()
         train(model, optimizer, 2)
         evaluate(model)
         train(model, optimizer, 1)
@@ -52,8 +57,7 @@ def test_each_training_after_the_first_has_its_own_series_and_evaluations(record
 def test_a_training_is_no_other_gone_on_with_though_python_puts_its_weights_in_the_same_place(record):
     tape = record()
     for _ in range(6):
-        model = nn.Linear(4, 3)
-        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        model, optimizer = fresh()
         train(model, optimizer, 2)
         del model, optimizer
     labels = list(dict.fromkeys(records.step.optimizer for records in tape.steps()))
@@ -64,8 +68,7 @@ def test_a_training_is_no_other_gone_on_with_though_python_puts_its_weights_in_t
 def test_an_optimizer_that_only_the_collector_can_free_is_gone_once_another_has_taken_over(record):
     tape = record()
     for _ in range(2):
-        model = nn.Linear(4, 3)
-        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        model, optimizer = fresh()
         optimizer.itself = optimizer
         train(model, optimizer, 120)
     assert tape.numbers(optimizer="#2") == list(range(120))
@@ -84,8 +87,7 @@ def test_optimizers_that_are_still_held_are_rivals_of_the_one_that_comes(record)
 
 def test_adversaries_that_come_after_a_training_are_called_by_their_models(record):
     tape = record()
-    model = nn.Linear(4, 3)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model, optimizer = fresh()
     train(model, optimizer, 2)
     model, first = Generator(4, 3), Critic(4, 3)
     optimizer, second = (torch.optim.SGD(part.parameters(), 0.1) for part in (model, first))
@@ -103,8 +105,7 @@ def test_a_later_training_has_its_losses_recorded_within_the_budget(record, held
     tape = record(budget=0.01, preset="standard")
     kept = []
     for _ in range(2):
-        model = nn.Linear(4, 3)
-        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        model, optimizer = fresh()
         # The first one is long enough that steps are recorded far apart, and that its own count is on no grid.
         train(model, optimizer, 1001 if not kept else 300)
         kept.append((model, optimizer) if held else None)
