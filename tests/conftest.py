@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import subprocess
@@ -18,6 +19,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 _BUCKET = "barograph-tests"
 _START_SECS = 30.0
+
+
+def pytest_collection_finish() -> None:
+    """Refuse optimizers that are made while tests are collected: they live as long as the session.
+
+    In every test after that the script would hold one optimizer more than that test made.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    made = [item for item in gc.get_objects() if issubclass(type(item), torch.optim.Optimizer)]
+    if made:
+        raise pytest.UsageError(f"{len(made)} optimizers were made where tests are collected; make them in the tests.")
 
 
 @pytest.fixture(scope="session")

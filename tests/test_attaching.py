@@ -12,14 +12,14 @@ from barograph.errors import SessionClosed, SettingsError
 @pytest.mark.parametrize(
     ("model", "optimizer", "message"),
     [
-        (42, None, "given int as a model"),
-        (torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.1), None, "given SGD as a model"),
-        (torch.nn.Linear(1, 1), torch.nn.Linear(1, 1), "given Linear as an optimizer"),
+        (lambda: 42, lambda: None, "given int as a model"),
+        (lambda: torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.1), lambda: None, "given SGD as a model"),
+        (lambda: torch.nn.Linear(1, 1), lambda: torch.nn.Linear(1, 1), "given Linear as an optimizer"),
     ],
 )
 def test_what_is_no_module_or_optimizer_is_refused_and_leaves_nothing(tmp_path, model, optimizer, message):
     with pytest.raises(SettingsError, match=message):
-        barograph.attach(model, optimizer, to=tmp_path / "run", watch=False)
+        barograph.attach(model(), optimizer(), to=tmp_path / "run", watch=False)
     assert not (tmp_path / "run").exists()
     with barograph.attach(torch.nn.Linear(1, 1), to=tmp_path / "run", watch=False):
         pass
