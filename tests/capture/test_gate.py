@@ -9,6 +9,7 @@ import torch
 
 from barograph.capture.torch_gate import Gate, norms_of
 from barograph.capture.torch_optimizers import Slot
+from barograph.errors import SettingsError
 from barograph.model.capsule import Held
 from barograph.model.recorder import RecorderSettings
 
@@ -74,3 +75,56 @@ def test_a_norm_beyond_the_bound_is_held():
 
 def test_norms_stand_in_the_order_of_their_gradients():
     assert norms_of([torch.full((4,), 2.0), torch.zeros(0), torch.tensor([3.0])]) == [4.0, 0.0, 3.0]
+
+
+def test_a_loss_beyond_its_level_is_held_and_does_not_move_the_level():
+    gate, ones = Gate(RecorderSettings(loss_above=5.0)), slots(torch.ones(2))
+    usual = [1.0 + 0.1 * (-1) ** number for number in range(30)]
+    assert [gate.looks(ones, (loss,)) for loss in usual] == [None] * 30
+    for _ in range(40):
+        verdict = gate.looks(ones, (0.8, 0.9))
+        assert verdict.held is Held.LOSS
+        assert verdict.numbers["loss"] == pytest.approx(1.7)
+        assert 1.4 < verdict.numbers["bound"] < 1.7
+    assert verdict.text.startswith("The loss is 1.7, more than 5 spreads above its level (1.")
+    assert gate.looks(ones, (1.1,)) is None
+    assert gate.looks(ones, (50.0,), optimizer="other") is None
+
+
+def test_the_first_twenty_losses_have_no_level():
+    gate, ones = Gate(RecorderSettings(loss_above=1.0)), slots(torch.ones(2))
+    assert [gate.looks(ones, (loss,)) for loss in [*[1.0] * 19, 1e9]] == [None] * 20
+
+
+def test_a_function_of_the_users_holds_a_step():
+    seen = []
+
+    def steep(update):
+        seen.append(update)
+        return update.norms["p1"] > 7 and "p1 is steep."
+
+    assert looks(torch.full((4,), 3.0), torch.full((4,), 3.0), losses=(0.5,), when=steep) is None
+    verdict = looks(torch.full((4,), 3.0), torch.full((4,), 4.0), when=steep)
+    assert (verdict.held, verdict.text) == (Held.OWN, "p1 is steep.")
+    assert (seen[0].losses, seen[1].norm, seen[0].norms) == ((0.5,), 10.0, {"p0": 6.0, "p1": 6.0})
+    assert looks(torch.ones(2), when=lambda update: True).text.endswith("<lambda> holds it.")
+    assert len(seen) == 2
+
+
+def test_a_function_is_found_where_the_settings_say(tmp_path, monkeypatch):
+    (tmp_path / "own_checks.py").write_text("class Steps:\n    @staticmethod\n    def first(update):\n"
+                                            "        return update.step == 0\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    gate = Gate(RecorderSettings(when="own_checks:Steps.first"))
+    assert gate.looks(slots(torch.ones(2)), ()).text == "The function own_checks:Steps.first holds it."
+    assert gate.looks(slots(torch.ones(2)), (), step=1) is None
+
+
+@pytest.mark.parametrize(("place", "message"), [
+    ("no_such_module:check", "cannot be found: No module named 'no_such_module'"),
+    ("math:no_such_check", "cannot be found: module 'math' has no attribute 'no_such_check'"),
+    ("math:pi", "is no function"),
+])
+def test_a_function_that_is_not_there_is_named(place, message):
+    with pytest.raises(SettingsError, match=message):
+        looks(torch.ones(2), when=place)

@@ -98,6 +98,12 @@ def test_a_file_stands_on_top_of_what_the_run_was_started_with(tmp_path: Path, t
     assert settings.rule_settings == {"L102": {"patience": 7}}
 
 
+def test_the_flight_recorder_is_not_set_where_a_run_is_watched(call: Call, copy: Path) -> None:
+    ended = call("watch", copy, "--set", "recorder.then=skip")
+    assert ended.code == 2
+    assert "the flight recorder works in the training" in ended.err
+
+
 MINE = '''
 import pathlib
 from dataclasses import dataclass

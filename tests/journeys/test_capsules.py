@@ -120,6 +120,17 @@ def test_what_cannot_be_replayed_is_said(held: Any, words: list[str], says: str)
     assert says in err
 
 
+def test_a_function_of_the_users_holds_a_step_and_that_step_is_made_again(desk: Any) -> None:
+    desk.write("train.py", SCRIPT)
+    desk.write("checks.py", "def seventh(update):\n    return update.step == 7 and f'a norm of {update.norm:.3g}, say'")
+    ended = desk.run("--set", "recorder.when=checks:seventh", "--rules", "none", "train.py", "0", "0.5")
+    assert ended.code == 79, ended.err
+    assert listed(desk)[0]["held"] == "own"
+    assert "say. The update of step 7 was withheld." in ended.err
+    code, result, err = replay(desk, "run")
+    assert (code, result["grade"], result["finite"]) == (0, "bitwise", True), err
+
+
 def test_a_training_that_does_not_fail_goes_through_and_holds_nothing(desk: Any) -> None:
     desk.write("train.py", SCRIPT)
     ended = desk.run("--record", "--rules", "none", "train.py", "0", "0.5")

@@ -32,11 +32,28 @@ class LossLevel:
         """
         if not math.isfinite(loss):
             return self._count > 0
+        high = loss > self.bound(_TIMES) and loss - self._level > (_TIMES - 1.0) * abs(self._level)
+        self.take_in(loss)
+        return high
+
+    def bound(self, spreads: float) -> float:
+        """Return the loss that lies so many spreads above the level; infinite while there are too few losses.
+
+        Example:
+            >>> level = LossLevel()
+            >>> level.bound(3.0)
+            inf
+            >>> for number in range(100):
+            ...     level.take_in(1.0 + 0.1 * (-1) ** number)
+            >>> 1.2 < level.bound(3.0) < 1.5
+            True
+        """
+        return self._level + spreads * self._scatter if self._count >= _LEAST_LOSSES else math.inf
+
+    def take_in(self, loss: float) -> None:
+        """Let a finite loss move the level."""
         away = loss - self._level
-        high = (self._count >= _LEAST_LOSSES and away > _TIMES * self._scatter
-                and away > (_TIMES - 1.0) * abs(self._level))
         self._count += 1
         share = max(_SMOOTHING, 1.0 / self._count)
         self._level += share * away
         self._scatter += share * (abs(away) - self._scatter)
-        return high

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
+from barograph.capture.loss_level import LossLevel
 from barograph.capture.torch_optimizers import Slot
 from barograph.capture.torch_read import local
+from barograph.errors import SettingsError
 from barograph.model.capsule import Held
-from barograph.model.recorder import RecorderSettings
+from barograph.model.recorder import HoldsWhen, RecorderSettings, UpdateSeen, function_name
 
 _NAMED = 3
 
@@ -42,13 +46,23 @@ class Gate:
 
     def __init__(self, settings: RecorderSettings) -> None:
         self._settings = settings
+        self._levels: dict[str, LossLevel] = {}
+        self._when: HoldsWhen | None = None
 
-    def looks(self, slots: Sequence[Slot], losses: Sequence[float]) -> Verdict | None:
+    def looks(
+        self, slots: Sequence[Slot], losses: Sequence[float], *, step: int = 0, optimizer: str = ""
+    ) -> Verdict | None:
         """Return why a step is to be held; None where it may pass.
 
         Args:
             slots: The parameters of the optimizer that is about to step.
             losses: What backward passes of this step started from, as far as it lies in memory.
+            step: As the user counts.
+            optimizer: Its label.
+
+        Raises:
+            SettingsError: The user's own function is not where the settings say.
+            Exception: Whatever that function raises.
         """
         known = [(slot, gradient) for slot in slots if (gradient := slot.parameter.grad) is not None]
         norms = norms_of([gradient for _, gradient in known])
@@ -68,7 +82,52 @@ class Gate:
         if bound is not None and whole > bound:
             return Verdict(Held.NORM, f"The norm of all gradients is {whole:.4g}, beyond the bound of {bound:.4g}.",
                            {**numbers, "bound": bound})
+        if self._settings.loss_above is not None and losses:
+            verdict = self._leaps(sum(losses), optimizer, self._settings.loss_above, numbers)
+            if verdict is not None:
+                return verdict
+        if self._settings.when is not None:
+            by_path = {slot.path: norm for (slot, _), norm in zip(known, norms, strict=True)}
+            return self._own(UpdateSeen(step, optimizer, tuple(losses), whole, by_path), self._settings.when, numbers)
         return None
+
+    def _leaps(self, loss: float, optimizer: str, spreads: float, numbers: Mapping[str, float]) -> Verdict | None:
+        """Return the verdict on a loss far above its level; one that is held does not move the level."""
+        level = self._levels.setdefault(optimizer, LossLevel())
+        bound = level.bound(spreads)
+        if loss > bound:
+            return Verdict(Held.LOSS, f"The loss is {loss:.4g}, more than {spreads:g} spreads above its level "
+                                      f"({bound:.4g}).", {**numbers, "loss": loss, "bound": bound})
+        level.take_in(loss)
+        return None
+
+    def _own(self, seen: UpdateSeen, when: HoldsWhen | str, numbers: Mapping[str, float]) -> Verdict | None:
+        if self._when is None:
+            self._when = _function_at(when) if isinstance(when, str) else when
+        said = self._when(seen)
+        if not said:
+            return None
+        text = said.strip().rstrip(".") if isinstance(said, str) else f"The function {function_name(when)} holds it"
+        return Verdict(Held.OWN, f"{text}.", dict(numbers))
+
+
+def _function_at(place: str) -> HoldsWhen:
+    """Return the function that "module:function" names; the script's own module is `__main__`.
+
+    Raises:
+        SettingsError: There is none.
+    """
+    module, _, name = place.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise SettingsError(f'recorder.when is "{place}", and that cannot be found: {error}.') from error
+    if not callable(found):
+        raise SettingsError(f'recorder.when is "{place}", and that is no function.')
+    function: HoldsWhen = found
+    return function
 
 
 def norms_of(gradients: Sequence[torch.Tensor]) -> list[float]:

@@ -103,7 +103,7 @@ class TorchRecorder:
         if self._scaler_skips(optimizer):
             return
         losses = [loss_value(root) for root in self.kept.roots if root.device.type == "cpu"]
-        verdict = self._gate.looks(entry.slots, losses)
+        verdict = self._gate.looks(entry.slots, losses, step=self._session.made(entry.label), optimizer=entry.label)
         if verdict is None:
             return
         place = self._save(verdict, entry, scaler, schedulers)

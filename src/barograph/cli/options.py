@@ -21,8 +21,8 @@ def settings_from_options(options: Mapping[str, Any], config: str | None) -> Set
     """Return the settings: those typed, on top of those of the file, on top of the defaults.
 
     Args:
-        options: Name of a setting to what was typed; None where nothing was. `notify`, `allow`, `rule_settings` and
-            `action_settings` add to what the file says.
+        options: Name of a setting to what was typed; None where nothing was. `notify`, `allow`, `rule_settings`,
+            `action_settings` and `recorder` add to what the file says.
         config: Path of a TOML file; None: `barograph.toml`, if there is one here.
 
     Raises:
@@ -45,6 +45,9 @@ def on_top_of(base: Settings, options: Mapping[str, Any]) -> Settings:
         typed["notify"] = [*base.notify, *typed["notify"]]
     if "allow" in typed:
         typed["allow"] = [*base.allow, *typed["allow"]]
+    if "recorder" in typed:
+        # Whoever sets a part of it has begun it.
+        typed["recorder"] = {**(base.recorder.to_json() if base.recorder else {}), **typed["recorder"]}
     for name, known in (("rule_settings", base.rule_settings), ("action_settings", base.action_settings.to_json())):
         if name in typed:
             tables = typed[name]
@@ -52,8 +55,8 @@ def on_top_of(base: Settings, options: Mapping[str, Any]) -> Settings:
     return settings_from_mapping(typed, base=base)
 
 
-def tables_set(texts: Sequence[str] | None) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the tables `rule_settings` and `action_settings` that options `--set NAME.PARAMETER=VALUE` say.
+def tables_set(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]:
+    """Return the tables that options `--set NAME.PARAMETER=VALUE` say: of rules, of actions, of the recorder.
 
     Args:
         texts: What was typed. A value is read as in a TOML file; what is none there is a text.
@@ -66,13 +69,18 @@ def tables_set(texts: Sequence[str] | None) -> dict[str, dict[str, dict[str, Any
         {'rule_settings': {'G101': {'threshold': 0.0001, 'severity': 'note'}}}
         >>> tables_set(["lower-lr.factor=0.1"])
         {'action_settings': {'lower-lr': {'factor': 0.1}}}
+        >>> tables_set(["recorder.then=skip"])
+        {'recorder': {'then': 'skip'}}
     """
-    tables: dict[str, dict[str, dict[str, Any]]] = {}
+    tables: dict[str, dict[str, Any]] = {}
     for text in texts or ():
         left, equals, value = text.partition("=")
         name, dot, parameter = left.strip().rpartition(".")
         if not (equals and dot and name and parameter):
             raise SettingsError(f'--set is "{text}"; write RULE.PARAMETER=VALUE, as in G101.patience=5.')
+        if name == "recorder":
+            tables.setdefault(name, {})[parameter] = _value(value.strip())
+            continue
         kind = "action_settings" if name.replace("_", "-") in INTERVENTIONS else "rule_settings"
         tables.setdefault(kind, {}).setdefault(name, {})[parameter] = _value(value.strip())
     return tables

@@ -134,12 +134,15 @@ def asked_settings(options: Options, base: Settings) -> Settings:
     """Return the settings that the user asks for: those typed, on top of the file's, on top of `base`.
 
     Raises:
-        UnknownName, SettingsError: One of them is wrong.
+        UnknownName, SettingsError: One of them is wrong, or is for a training alone.
     """
     typed: dict[str, Any] = {
         "rules": options.rules, "on_finding": options.on_finding, "findings_to": options.findings_to,
         "notify": [*options.notify, *_handed_over()] or None, **tables_set(options.set_),
     }
+    if "recorder" in typed:
+        raise SettingsError("--set recorder.…: the flight recorder works in the training; set it where that is "
+                            "started, with barograph run.")
     asked = settings_from_file(options.config, base=base) if options.config is not None else base
     return on_top_of(asked, typed)
 

@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from barograph.errors import SettingsError, UnknownName, nearest
 
 STOP, SKIP = "stop", "skip"
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateSeen:
+    """What is known of a step before its update: a function of the user's own may hold it for any of this.
+
+    Attributes:
+        step: As the user counts.
+        optimizer: Whose update it is; "" where the script has one.
+        losses: What backward passes of this step started from, each as a number; of a device other than the CPU none.
+        norm: L2 norm of all gradients of the optimizer together.
+        norms: That of each, by the path of its parameter.
+    """
+
+    step: int
+    optimizer: str
+    losses: tuple[float, ...]
+    norm: float
+    norms: Mapping[str, float] = field(default_factory=dict)
+
+
+HoldsWhen = Callable[[UpdateSeen], object]
+"""Says whether a step is to be held: anything true, or a text that says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +45,8 @@ class RecorderSettings:
         then: "stop": the training is stopped; "skip": the update is withheld and the training goes on.
         at_most: Steps held with "skip" before the training is stopped all the same.
         norm_above: Norm of all gradients of an optimizer beyond which a step is held; None: no bound.
-        loss_above: Spreads that the loss may lie above its level; None: no bound.
+        loss_above: Spreads that the loss may lie above its level, from the twenty-first step on; None: no bound.
+        when: A function of the user's that holds a step, or where it is, as "module:function"; None: there is none.
         pickle: Objects of a batch that are no plain data are kept by pickle, apart from the rest. Without: the capsule
             says that they are missing.
     """
@@ -29,11 +55,26 @@ class RecorderSettings:
     at_most: int = 10
     norm_above: float | None = None
     loss_above: float | None = None
+    when: HoldsWhen | str | None = None
     pickle: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON data that `recorder_from` reads back."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        found = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {**found, "when": function_name(self.when) if self.when is not None else None}
+
+
+def function_name(function: HoldsWhen | str) -> str:
+    """Return where a function is, as "module:function".
+
+    Example:
+        >>> function_name(math.isnan), function_name("checks:too_high")
+        ('math:isnan', 'checks:too_high')
+    """
+    if isinstance(function, str):
+        return function
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{getattr(named, '__module__', None) or '?'}:{getattr(named, '__qualname__', '?')}"
 
 
 def recorder_from(name: str, value: object) -> RecorderSettings | None:
@@ -67,6 +108,9 @@ def _check(where: str, entry: str, value: object) -> None:
     if entry == "then":
         if value not in (STOP, SKIP):
             raise UnknownName(f'{where} is "{value}". {nearest(str(value), (STOP, SKIP))}')
+    elif entry == "when":
+        if not (value is None or callable(value) or (isinstance(value, str) and _FUNCTION.fullmatch(value))):
+            raise SettingsError(f'{where} is {value!r}; it must be a function, or where one is: "module:function".')
     elif entry == "pickle":
         if not isinstance(value, bool):
             raise SettingsError(f"{where} is {value!r}; it must be true or false.")
