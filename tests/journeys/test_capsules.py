@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from typing import Any
 
 import pytest
@@ -31,14 +32,22 @@ print("to the end")
 """
 
 
-@pytest.fixture
-def held(desk: Any) -> Any:
+@pytest.fixture(scope="module")
+def held_once(make_desk: Any) -> Any:
     """A run whose step was held."""
+    desk = make_desk()
     desk.write("train.py", SCRIPT)
     ended = desk.run("--record", "--rules", "none", "train.py", "0", "nan")
     assert ended.code == 79, ended.err
     assert "was withheld. All that it was made of is in" in ended.err
     assert b"to the end" not in ended.out
+    return desk
+
+
+@pytest.fixture
+def held(held_once: Any, desk: Any) -> Any:
+    """The same, in a folder of the test's own."""
+    shutil.copytree(held_once.folder, desk.folder, dirs_exist_ok=True)
     return desk
 
 
@@ -69,6 +78,32 @@ def test_the_operation_and_the_sample_are_named(held: Any) -> None:
     assert len(result["bad_operation"]["rows"]) == 1
     assert result["guilty"]["rows"] == result["bad_operation"]["rows"]
     assert result["guilty"]["without_them"] is True
+
+
+def test_what_reads_it_first_is_shown_as_a_script_and_a_notebook_and_in_the_debugger(held: Any) -> None:
+    ended = held.end(held.start("barograph", "replay", "--no-samples", "--pdb", "--to-script", "bug.py", "--notebook",
+                                "bug.ipynb", "run", stdin=subprocess.PIPE), b"p x.shape\np len(bad_inputs)\nc\n")
+    assert ended.code == 0, ended.err
+    assert "(Pdb) torch.Size([16, 8])\n(Pdb) " in ended.text
+    assert "-> nn.functional.cross_entropy(model(x), y).backward()" in ended.text
+    assert "written  bug.py" in ended.text
+    assert held.python("bug.py").text.endswith("finite: False\n")
+    cells = json.loads((held.folder / "bug.ipynb").read_text(encoding="utf-8"))["cells"]
+    held.write("cells.py", "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"))
+    told = held.python("cells.py")
+    assert "0.weight" in told.text, told.err
+
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    (["--pdb", "--json"], "leave one of them away"),
+    (["--to-script", "nowhere/bug.py"], "nowhere/bug.py cannot be written"),
+    (["--notebook", "."], "cannot be written"),
+])
+def test_what_cannot_be_shown_is_said_before_anything_is_run(held: Any, options: list[str], says: str) -> None:
+    ended = held.end(held.start("barograph", "replay", *options, "run"))
+    assert (ended.code, ended.out) == (2, b"")
+    assert says in ended.err
 
 
 def test_remedies_are_tried_on_that_very_step(held: Any) -> None:

@@ -15,6 +15,30 @@ REPLAY_VARIABLE = "BAROGRAPH_REPLAY"
 """Environment variable that holds a `ReplayOrder` as JSON."""
 
 
+DEBUGGER, SCRIPT, NOTEBOOK = "debugger", "script", "notebook"
+
+
+@dataclass(frozen=True, slots=True)
+class StopAt:
+    """An operation at which something is to be done.
+
+    Attributes:
+        number: Of the operation, in the order in which they run from the beginning of the step.
+        what: `DEBUGGER`: open it there; `SCRIPT` or `NOTEBOOK`: write the operation down.
+        file: Where that is written.
+        where: Sentences that say where the operation was found.
+        capsule: Path of the capsule's folder, which a notebook opens.
+        tensors: Name of the file of tensors in it.
+    """
+
+    number: int
+    what: str
+    file: str = ""
+    where: tuple[str, ...] = ()
+    capsule: str = ""
+    tensors: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplayOrder:
     """What is to be replayed.
@@ -28,6 +52,7 @@ class ReplayOrder:
         rows: Rows of it that are fed alone; none: the whole batch is.
         remedy: What is tried, as it was typed; "": nothing, and the script is ended before the update.
         steps: How many steps are made after the held one, where something is tried.
+        stop: The operation at which something is to be done; None: at none.
     """
 
     place: str
@@ -38,6 +63,7 @@ class ReplayOrder:
     rows: tuple[int, ...] = ()
     remedy: str = ""
     steps: int = 0
+    stop: StopAt | None = None
 
     def to_text(self) -> str:
         """Return it as one line of JSON."""
@@ -47,7 +73,9 @@ class ReplayOrder:
 def order_from_text(text: str) -> ReplayOrder:
     """Return what `ReplayOrder.to_text` wrote."""
     data = json.loads(text)
-    return ReplayOrder(**{**data, "rows": tuple(data["rows"])})
+    stop = data["stop"]
+    return ReplayOrder(**{**data, "rows": tuple(data["rows"]),
+                          "stop": StopAt(**{**stop, "where": tuple(stop["where"])}) if stop else None})
 
 
 class Grade(StrEnum):
@@ -111,6 +139,7 @@ class BadOperation:
         of: The operation of the forward pass whose derivative this is a part of; "" in a forward pass.
         handed_in: It came out of no operation.
         rows: Of the batch, at which it went wrong, where each sample has a row.
+        number: Of the operation, in the order in which they run from the beginning of the step.
     """
 
     name: str
@@ -122,6 +151,7 @@ class BadOperation:
     of: str = ""
     handed_in: bool = False
     rows: tuple[int, ...] = ()
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,7 @@ sample, or a weight.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from types import FrameType
 from typing import Any
 
 import torch
@@ -20,6 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from barograph.capsule.order import BadOperation, TensorSeen
 from barograph.capsule.torch_samples import bad_rows
+from barograph.capsule.torch_stopping import Stopping
+from barograph.capsule.torch_where import is_of_the_user, user_frame
 
 _WRITES_CONSTANTS = frozenset({
     "constant_pad_nd", "empty", "empty_like", "empty_permuted", "empty_strided", "fill", "full", "full_like",
@@ -29,7 +29,6 @@ _WRITES_CONSTANTS = frozenset({
 """What puts infinities in place on purpose, or leaves memory as it was."""
 
 _TRACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
-_OURS = re.compile(r"[/\\](?:torch|barograph|site-packages|dist-packages)[/\\]|^<")
 _MOST_HELD = 512
 
 
@@ -41,6 +40,7 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
         module_of: Returns the path of the module that made a node of the graph, by its sequence number.
         name_of: Returns what a tensor is that no operation made: a parameter's path, a part of the batch; "" unknown.
         samples: Returns how many samples the batch holds that is worked on; 0: not known.
+        stopping: Runs one operation instead, by its number; None: none is.
 
     Attributes:
         found: The operation, once one was found; the first stays.
@@ -48,16 +48,21 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(
         self, module_now: Callable[[], str], module_of: Callable[[int], str], name_of: Callable[[torch.Tensor], str],
-        samples: Callable[[], int] = lambda: 0,
+        samples: Callable[[], int] = lambda: 0, stopping: Stopping | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.found: BadOperation | None = None
         self._module_now, self._module_of, self._name_of, self._samples = module_now, module_of, name_of, samples
         self._infinite: dict[int, tuple[Any, BadOperation | None]] = {}
         self._first_infinity: BadOperation | None = None
+        self._stopping = stopping
+        self._number = -1
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        self._number += 1
+        if self._stopping is not None and self._number == self._stopping.number:
+            return self._stopping.run(func, args, kwargs)
         if self.found is not None:
             return func(*args, **kwargs)
         inputs = [tensor for tensor in _tensors((args, kwargs)) if _can_be_bad(tensor)]
@@ -110,7 +115,7 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
             name = self._name_of(tensor)
             if name:
                 return BadOperation("", "", name, "", (_seen(tensor),), (), handed_in=True,
-                                    rows=bad_rows(tensor, self._samples()))
+                                    rows=bad_rows(tensor, self._samples()), number=self._number)
             # Of a tensor that is not known, as a mask that the script has made before: it is taken as meant.
             self._hold([tensor], None)
         return None
@@ -126,11 +131,12 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
         made, samples = tuple(map(_seen, outputs)), self._samples()
         rows = next((found for tensor in outputs if (found := bad_rows(tensor, samples))), ())
         if node is None:
-            return BadOperation(name, "forward", self._module_now(), _user_line(), tuple(inputs), made, rows=rows)
+            return BadOperation(name, "forward", self._module_now(), _user_line(), tuple(inputs), made, rows=rows,
+                                number=self._number)
         line = _line_in(node.metadata.get("traceback_", ()))
         of = node.name().removesuffix("0").removesuffix("Backward")
         return BadOperation(name, "backward", self._module_of(node._sequence_nr()), line, tuple(inputs), made, of=of,
-                            rows=rows)
+                            rows=rows, number=self._number)
 
 
 _FINE, _INFINITE, _NAN = 0, 1, 2
@@ -174,13 +180,8 @@ def _place(tensor: torch.Tensor) -> int:
 
 def _user_line() -> str:
     """Return the line of the script, or of a library of the user's, that this runs for: "train.py:12"."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not _OURS.search(file) and not file.startswith(sys.base_prefix):
-            return f"{file}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
+    frame = user_frame()
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
 
 
 def _line_in(trace: Iterable[str]) -> str:
@@ -188,6 +189,6 @@ def _line_in(trace: Iterable[str]) -> str:
     found = ""
     for entry in trace:
         for match in _TRACE.finditer(entry):
-            if not _OURS.search(match["file"]) and not match["file"].startswith(sys.base_prefix):
+            if is_of_the_user(match["file"]):
                 found = f"{match['file']}:{match['line']}"
     return found

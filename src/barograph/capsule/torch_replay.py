@@ -27,6 +27,7 @@ from barograph.capsule.remedies import remedy_from
 from barograph.capsule.torch_blame import Blame
 from barograph.capsule.torch_putting_back import PuttingBack, put_settings
 from barograph.capsule.torch_samples import part_of, rows_of
+from barograph.capsule.torch_stopping import Stopping
 from barograph.capsule.torch_trial import TorchTrial
 from barograph.capsule.torch_where import Where
 from barograph.capture.torch_capsule import digest, seen_of
@@ -71,7 +72,8 @@ class Replayer:
         self._inside: nn.Module | None = None
         self._where = Where(self._names)
         self._batches = self._sizes()
-        self._blame = Blame(self._where.now, self._where.of_node, self._where.handed_in, self._samples_now)
+        self._blame = Blame(self._where.now, self._where.of_node, self._where.handed_in, self._samples_now,
+                            stopping=Stopping(order.stop) if order.stop is not None else None)
         self._trial = TorchTrial(remedy_from(order.remedy), order.steps) if order.remedy else None
         self._result: ReplayResult | None = None
         self._fed = self._called = self._lost = 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from types import FrameType
 from typing import Any
 
 import torch
@@ -9,6 +12,21 @@ from torch import nn
 
 from barograph.capture.torch_names import ModelNames
 from barograph.capture.torch_values import tensors_in
+
+_OURS = re.compile(r"[/\\](?:torch|barograph|site-packages|dist-packages)[/\\]|^<")
+
+
+def is_of_the_user(file: str) -> bool:
+    """Return whether a file is the script's, or one of the user's own: neither ours, nor torch's, nor Python's."""
+    return not _OURS.search(file) and not file.startswith(sys.base_prefix)
+
+
+def user_frame() -> FrameType | None:
+    """Return the innermost frame of the user's code; None where there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not is_of_the_user(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
 
 
 def _sequence_number() -> int:

@@ -35,6 +35,18 @@ def command(
                           "times: each by itself.")
     ] = None,
     steps: Annotated[int, typer.Option(min=0, help="Steps after the held one that are made with --try.")] = 3,
+    pdb: Annotated[
+        bool, typer.Option("--pdb", help="Open the debugger at the operation that is to blame, in your own line, with "
+                                         "the tensors bad_inputs and bad_outputs at hand.")
+    ] = False,
+    to_script: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write that operation as a small script of its own, for a bug "
+                                                      "report: it needs torch and nothing else.")
+    ] = None,
+    notebook: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a notebook that opens the capsule and calls that "
+                                                      "operation.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Make a step again that the flight recorder held, within your own script, and say how far it is the same.
@@ -50,11 +62,17 @@ def command(
 
       barograph replay --try lr=1e-4 --try clip=1.0 --try without-sample runs/first
 
+      barograph replay --pdb runs/first
+
       barograph replay runs/first/capsules/0000-00000412-p0 train.py --lr 0.1
     """
+    if command and command[0].startswith("-"):
+        raise typer.BadParameter(f"{command[0]}: options stand before the capsule; what follows it is the script's.")
     # Loaded here, because --help needs none of it.
     from barograph.cli.replay_page import replay
+    from barograph.cli.replay_stops import Afterwards
 
+    afterwards = Afterwards(debugger=pdb, script=to_script, notebook=notebook)
     if not replay(capsule, command or [], opens_pickle=open_pickle, samples=samples, tries=try_ or [], steps=steps,
-                  as_json=as_json):
+                  afterwards=afterwards, as_json=as_json):
         raise typer.Exit(1)

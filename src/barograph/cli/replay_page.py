@@ -13,6 +13,7 @@ from typing import Any
 
 from barograph.capsule.guilty import Guilty, guilty_among
 from barograph.capsule.order import (
+    DEBUGGER,
     REPLAY_VARIABLE,
     BadOperation,
     Grade,
@@ -25,6 +26,7 @@ from barograph.capsule.remedies import Remedy, Trial, remedy_from
 from barograph.cli.child import Child, check_command
 from barograph.cli.opening import store_at
 from barograph.cli.printing import Column, Printer
+from barograph.cli.replay_stops import Afterwards, do
 from barograph.errors import ReplayFailed, SettingsError
 from barograph.model.capsule import CapsuleHead
 from barograph.runs.capsules import read_capsule
@@ -38,16 +40,17 @@ _GRADIENTS = (Column("gradient"), Column("norm then", right=True), Column("norm 
 
 
 def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: bool, tries: Sequence[str], steps: int,
-           as_json: bool) -> bool:
+           afterwards: Afterwards, as_json: bool) -> bool:
     """Make the step again and print how far it was the same; return whether it was, or its event happened again.
 
     Raises:
         UnknownName, NewerFormat, DamagedChunk, StoreError: The capsule cannot be read.
-        SettingsError: The script cannot be run here.
-        ReplayFailed: The step could not be made again.
+        SettingsError: The script cannot be run here, or what was asked for cannot be written.
+        ReplayFailed: The step could not be made again, or there is no operation to blame.
     """
     store = store_at(place)
     held = read_capsule(store)
+    afterwards.check(held, as_json=as_json)
     remedies = [remedy_from(text) for text in tries]
     words = list(command) or _as_it_was(held.content)
     check_command(words)
@@ -68,18 +71,29 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
                 printer.line("Looking for the samples that alone make it fail …")
             guilty = _guilty(words, order, result, batch)
         trials = [(remedy, _tried(words, order, remedy, steps, result, batch or 0, guilty)) for remedy in remedies]
+        if not as_json:
+            _print_more(printer, result, batch, guilty, trials)
+        written = do(afterwards, result, held, lambda stop: _made_again(words, replace(order, stop=stop),
+                                                                        quiet=stop.what != DEBUGGER))
     if as_json:
         said = None if guilty is None else {"batch": batch, **asdict(guilty)}
         printer.json({"capsule": held.where, **json.loads(result.to_text()), "finite": result.finite,
-                      "changed": changed, "guilty": said,
+                      "changed": changed, "guilty": said, "written": written,
                       "trials": [{"remedy": str(remedy), **(asdict(trial) if isinstance(trial, Trial) else
                                                             {"failure": trial})} for remedy, trial in trials]})
-    else:
-        if guilty is not None and batch is not None:
-            printer.entries([("guilty", _verdict(guilty, batch, result.batches))])
-        if trials:
-            printer.table(_TRIALS, [_trial_row(remedy, trial) for remedy, trial in trials])
+    for file in written if not as_json else ():
+        printer.entries([("written", shown(os.path.relpath(file)))])
     return result.grade is not Grade.NOT_REPRODUCED
+
+
+def _print_more(
+    printer: Printer, result: ReplayResult, batch: int | None, guilty: Guilty | None,
+    trials: Sequence[tuple[Remedy, Trial | str]],
+) -> None:
+    if guilty is not None and batch is not None:
+        printer.entries([("guilty", _verdict(guilty, batch, result.batches))])
+    if trials:
+        printer.table(_TRIALS, [_trial_row(remedy, trial) for remedy, trial in trials])
 
 
 def _made_again(words: Sequence[str], order: ReplayOrder, *, quiet: bool = False) -> ReplayResult:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ class Capsule:
         pickled: Bytes of what only pickle can hold; None where there is nothing of that. Nobody but the user may open
             them: they can run anything.
         where: The place of the capsule, for messages.
+        files: Names of its other files: "tensors", and "pickled" where there is one.
     """
 
     head: CapsuleHead
@@ -49,6 +50,7 @@ class Capsule:
     tensors: Mapping[str, NDArray[Any]]
     pickled: bytes | None
     where: str
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def write_capsule(
@@ -117,7 +119,8 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
         pickled = bytes(_proved(store, folder, str(files["pickled"]))) if "pickled" in files else None
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedChunk(f"The paper is no capsule's: {type(error).__name__}: {error} ({where}).") from error
-    return Capsule(head, content, read_tensors(data, where), pickled, where)
+    return Capsule(head, content, read_tensors(data, where), pickled, where,
+                   {str(what): str(file) for what, file in files.items()})
 
 
 def _folder(store: Store, name: str) -> str:

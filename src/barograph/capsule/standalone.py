@@ -1,0 +1,133 @@
+"""One operation as a program of its own, for a bug report: a script, or a notebook beside its capsule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+LEAST_LITERAL = 32
+"""Elements of a tensor up to which it is written out in the script; more are in a file beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorText:
+    """A tensor that an operation is called with.
+
+    Attributes:
+        name: Of the variable.
+        dtype: As torch calls it, without "torch.".
+        shape: Of it.
+        elements: Each as Python writes it, in order; None: they are in the file beside the script.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    elements: tuple[str, ...] | None = None
+
+    def line(self, tensors_file: str) -> str:
+        """Return the line of the script that makes it.
+
+        Example:
+            >>> TensorText("x0", "float32", (2, 1), ("0.0", "1.5")).line("")
+            'x0 = torch.tensor([0.0, 1.5], dtype=torch.float32).reshape(2, 1)'
+        """
+        if self.elements is None:
+            return f'{self.name} = tensors["{self.name}"]'
+        shape = ", ".join(map(str, self.shape))
+        reshaped = f".reshape({shape})" if len(self.shape) != 1 else ""
+        if not self.shape:
+            reshaped = ".reshape(())"
+        return f"{self.name} = torch.tensor([{', '.join(self.elements)}], dtype=torch.{self.dtype}){reshaped}"
+
+
+@dataclass(frozen=True, slots=True)
+class OperationText:
+    """A call of an operation, as text.
+
+    Attributes:
+        call: The expression, such as `torch.ops.aten.log.default(x0)`.
+        tensors: What its names stand for.
+        where: Sentences that say where it was found.
+        parts: It is called with a part only of what it was called with then.
+    """
+
+    call: str
+    tensors: tuple[TensorText, ...]
+    where: tuple[str, ...]
+    parts: bool = False
+
+    @property
+    def beside(self) -> bool:
+        """Whether tensors are in a file beside the script."""
+        return any(tensor.elements is None for tensor in self.tensors)
+
+
+def script_of(operation: OperationText, tensors_file: str) -> str:
+    """Return a script that calls the operation, shows what goes in and what comes out, and says whether it is finite.
+
+    Args:
+        operation: The call.
+        tensors_file: Name of the file beside it, where there is one.
+    """
+    return "\n".join([
+        f'"""{_doc(operation)}"""', "", *_imports(operation), "", *_body(operation, tensors_file), "",
+        *(f'print("{tensor.name}:", {tensor.name})' for tensor in operation.tensors),
+        'print("result:", result)',
+        "values = [result] if isinstance(result, torch.Tensor) else result",
+        'print("finite:", all(bool(torch.isfinite(item).all()) for item in values if isinstance(item, torch.Tensor)))',
+        "",
+    ])
+
+
+def notebook_of(operation: OperationText, tensors_file: str, capsule: str, tensors_of_capsule: str) -> str:
+    """Return a notebook (format 4.5, as JSON) that opens the capsule and calls the operation.
+
+    Args:
+        operation: The call.
+        tensors_file: Name of the file beside it, where there is one.
+        capsule: Path of the capsule's folder.
+        tensors_of_capsule: Name of the file in it that holds its tensors.
+    """
+    opened = [
+        "import json", "from pathlib import Path", "", "from safetensors.torch import load_file", "",
+        f"capsule = Path({capsule!r})",
+        'paper = json.loads((capsule / "capsule.json").read_text(encoding="utf-8"))',
+        f"held = load_file(capsule / {tensors_of_capsule!r})", 'print(paper["head"]["text"])',
+        "for name, tensor in held.items():", '    print(f"{name:60} {str(tensor.dtype):16} {tuple(tensor.shape)}")',
+    ]
+    cells = [
+        _cell("markdown", "doc", _doc(operation).splitlines()),
+        _cell("markdown", "held", ["What the step was made of: weights, optimizer, batches, random states."]),
+        _cell("code", "capsule", opened),
+        _cell("markdown", "called", ["The operation, by itself."]),
+        _cell("code", "operation", [*_imports(operation), "", *_body(operation, tensors_file), "result"]),
+    ]
+    return json.dumps({
+        "cells": cells, "nbformat": 4, "nbformat_minor": 5,
+        "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+                     "language_info": {"name": "python"}},
+    }, indent=1) + "\n"
+
+
+def _doc(operation: OperationText) -> str:
+    parts = ["It is called with the part of its inputs that is enough to show it."] if operation.parts else []
+    # The texts are of a script and its paths: none of them may end the string that they stand in.
+    return "\n\n".join((*operation.where, *parts)).replace("\\", "/").replace('"""', "'''")
+
+
+def _imports(operation: OperationText) -> list[str]:
+    return ["import torch", *(["from safetensors.torch import load_file"] if operation.beside else [])]
+
+
+def _body(operation: OperationText, tensors_file: str) -> list[str]:
+    loaded = [f"tensors = load_file({tensors_file!r})"] if operation.beside else []
+    return [*loaded, *(tensor.line(tensors_file) for tensor in operation.tensors), f"result = {operation.call}"]
+
+
+def _cell(kind: str, name: str, lines: Sequence[str]) -> dict[str, Any]:
+    source = [f"{line}\n" for line in lines[:-1]] + list(lines[-1:])
+    cell: dict[str, Any] = {"cell_type": kind, "id": name, "metadata": {}, "source": source}
+    return {**cell, "execution_count": None, "outputs": []} if kind == "code" else cell
