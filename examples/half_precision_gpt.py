@@ -1,8 +1,8 @@
 """Train a small GPT in half precision on the topics of Python's own help.
 
-An ordinary PyTorch script. Rare characters weigh more than common ones, so that the model does not pass over them: one of
-them is in one document alone, weighs two thousand times as much, and is more than float16 can hold once attention has
-squared it. Every epoch one batch has that document in it, and the loss is NaN from there on.
+An ordinary PyTorch script. Rare characters weigh more than common ones, so that the model does not pass over them: one
+of them is in one document alone, weighs two thousand times as much, and is more than float16 can hold once attention
+has squared it. Every epoch one batch has that document in it, and the loss is NaN from there on.
 
     barograph run --record --to runs/gpt examples/half_precision_gpt.py
     barograph replay runs/gpt

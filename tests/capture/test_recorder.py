@@ -15,6 +15,7 @@ from barograph.capture.torch_packing import Unpacker
 from barograph.errors import TrainingStopped
 from barograph.model.capsule import Held
 from barograph.model.recorder import RecorderSettings
+from barograph.runs.control import Request
 from barograph.runs.tensors import array_from_raw
 
 
@@ -216,3 +217,80 @@ def test_recording_a_step_draws_no_random_numbers_and_changes_no_weight(hold):
     bare = train()
     hold()
     assert all(map(torch.equal, bare, train()))
+
+
+def asked(step, finding="f1", optimizer=""):
+    return Request("capsule", finding, "L101 loss-spike: It leapt.", 0, 0.0, "p0", optimizer, {"step": float(step)})
+
+
+def answers(tape):
+    return [(done.finding_id, done.done, done.result) for done in tape.session.orders.reports()]
+
+
+def test_the_step_of_a_finding_is_saved_from_the_ring_as_it_was(hold):
+    tape, model = hold(ring=3), net()
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    before, batches = [], []
+    for number in range(6):
+        if number == 5:
+            tape.session.orders.hear(asked(3))
+        before.append([item.detach().clone() for item in model.parameters()])
+        batches.append(batch())
+        step(model, optimizer, *batches[-1])
+    ((head, *_),) = tape.saved
+    assert (head.step, head.held, head.withheld, head.text) == (3, Held.FINDING, False, "L101 loss-spike: It leapt.")
+    assert answers(tape) == [("f1", True, "saved step 3. All that it was made of is in there.")]
+    saved = tape.saved.value("models", "", "state")
+    for (name, _), value in zip(model.named_parameters(), before[3], strict=True):
+        assert torch.equal(saved[name], value), name
+    assert torch.equal(tape.saved.value("losses", 0, "args")[1], batches[3][1])
+    assert tape.saved.value("optimizers", "", "state")["state"][0]["step"] == 3
+    assert len(tape.steps()) == 6
+    assert not any(records.step.skipped for records in tape.steps())
+
+
+@pytest.mark.parametrize("ring", [0, 2])
+def test_where_the_ring_has_let_go_of_it_the_next_step_is_saved(hold, ring):
+    tape, model = hold(ring=ring), net()
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    for number in range(6):
+        if number == 4:
+            tape.session.orders.hear(asked(1))
+            tape.session.orders.hear(asked(0, "f2"))
+        step(model, optimizer, *batch())
+    assert [head.step for head, *_ in tape.saved] == [5]
+    assert [(name, done) for name, done, _ in answers(tape)] == [("f1", True), ("f2", True)]
+    assert all(text.startswith("saved step 5.") for *_, text in answers(tape))
+
+
+def test_a_step_is_saved_for_the_optimizer_that_is_meant(hold):
+    tape = hold(strict=True)
+    models = {name: nn.Linear(4, 3) for name in ("one", "two")}
+    optimizers = {name: torch.optim.SGD(model.parameters(), 0.1) for name, model in models.items()}
+    for number in range(4):
+        for name, model in models.items():
+            step(model, optimizers[name], *batch())
+        if number == 1:
+            label = tape.steps()[1].step.optimizer
+            tape.session.orders.hear(asked(0, optimizer=label))
+    assert [(head.step, head.optimizer) for head, *_ in tape.saved] == [(2, label)]
+
+
+def test_no_more_steps_are_saved_than_may_be(hold):
+    tape, model = hold(at_most=2), net()
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    for number in range(10):
+        tape.session.orders.hear(asked(0, f"f{number}"))
+        step(model, optimizer, *batch())
+    assert len(tape.saved) == 2
+    assert sum(done for _, done, _ in answers(tape)) == 2
+    assert "2 steps were saved because of findings already" in answers(tape)[-1][2]
+
+
+def test_without_a_recorder_it_is_said(record):
+    tape, model = record(), net()
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    tape.session.orders.hear(asked(0))
+    step(model, optimizer, *batch())
+    ((_, done, text),) = answers(tape)
+    assert (done, text) == (False, "did nothing: the flight recorder is not on; begin the training with --record")

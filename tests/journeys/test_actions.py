@@ -213,3 +213,21 @@ def test_replicas_stop_after_the_first_has_saved_them(desk: Any) -> None:
     assert watched.code == 79, watched.err
     papers = (desk.folder / "run" / "checkpoints").glob("*.json")
     assert [path.stem.rpartition("-")[2] for path in papers] == ["r0"]
+
+
+def test_the_step_that_a_finding_is_of_is_saved_and_made_again(desk: Any) -> None:
+    desk.script(RISING.replace("inputs *= 300", "inputs *= 300; optimizer.param_groups[0]['lr'] = 1e-9"))
+    refused = desk.run("--capsule-on", "hihg", *OPTIONS, "train.py")
+    assert (refused.code, refused.out) == (2, b"")
+    process = desk.start("barograph", "run", "--to", "run", "--capsule-on", "high", "--set", "recorder.ring=5000",
+                         *OPTIONS, "train.py")
+    watched = until_done(desk, process, "capsule")
+
+    assert "barograph asked the training to save step 20, or the next one, as a capsule" in watched.err
+    assert "p0 saved step 20. All that it was made of is in" in watched.err
+    (told,) = json.loads(desk.end(desk.start("barograph", "capsules", "run", "--json")).out)
+    assert (told["step"], told["held"], told["withheld"]) == (20, "finding", False)
+    (desk.folder / "enough").unlink()
+    ended = desk.end(desk.start("barograph", "replay", "--json", "run"))
+    result = json.loads(ended.out[ended.out.index(b"{"):])
+    assert (ended.code, result["grade"], result["finite"]) == (0, "bitwise", True), ended.err

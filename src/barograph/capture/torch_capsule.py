@@ -31,7 +31,7 @@ def content_of(
     kept: Kept, names: ModelNames, optimizers: OptimizerBook, entry: Entry, packer: Packer, *,
     scaler: Any, schedulers: Sequence[Any], rank: tuple[int | None, int],
 ) -> dict[str, Any]:
-    """Return everything that the step under way was made of, packed.
+    """Return everything that the step under way was made of, packed; the script is added where it is written.
 
     Args:
         kept: What was kept of it.
@@ -66,7 +66,6 @@ def content_of(
         "settings": numeric_settings(),
         "machine": {"rank": rank[0], "world_size": rank[1], "processor": processor(), "devices": devices()},
         "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
-        "script": _script(),
     }
 
 
@@ -175,7 +174,8 @@ def _class(item: Any) -> str:
     return class_name(type(unwrapped(item)) if isinstance(item, nn.Module) else type(item))
 
 
-def _script() -> dict[str, Any]:
+def script_now() -> dict[str, Any]:
+    """Return what was started, with which arguments, where, and the text of it."""
     return {
         "argv": list(sys.argv), "executable": Path(sys.executable).name, "folder": os.getcwd(),
         "environment": {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)},

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from barograph.capture.torch_capsule import content_of
+from barograph.capture.orders import NotDone
+from barograph.capture.torch_capsule import content_of, script_now
 from barograph.capture.torch_door import Door, entry_point, in_backward, in_transform
 from barograph.capture.torch_gate import Gate, Verdict
 from barograph.capture.torch_kept import Keeper, Kept, loss_value
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.capture.torch_optimizers import Entry, OptimizerBook
 from barograph.capture.torch_packing import Packer
-from barograph.model.capsule import CapsuleHead
+from barograph.capture.torch_ring import Ring, Taken
+from barograph.model.actions import ActionName
+from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.recorder import STOP, RecorderSettings
+from barograph.runs.control import Request
+
+_Take = Callable[[Held, str, Mapping[str, float]], Taken]
 
 
 class TorchRecorder:
@@ -46,6 +53,10 @@ class TorchRecorder:
         self._gate = Gate(settings)
         self._held = 0
         self._keeper = Keeper(names)
+        self._ring = Ring(settings.ring)
+        self._wanted: list[Request] = []
+        self._saved: dict[int, str] = {}
+        self._session.lend_hand(ActionName.CAPSULE, self.asked)
 
     @property
     def kept(self) -> Kept:
@@ -104,16 +115,85 @@ class TorchRecorder:
             return
         losses = [loss_value(root) for root in self.kept.roots if root.device.type == "cpu"]
         verdict = self._gate.looks(entry.slots, losses, step=self._session.made(entry.label), optimizer=entry.label)
-        if verdict is None:
-            return
-        place = self._save(verdict, entry, scaler, schedulers)
+
+        def take(held: Held, text: str, numbers: Mapping[str, float]) -> Taken:
+            return self._take(entry, scaler, list(schedulers), held, text, numbers)
+
+        if verdict is not None:
+            self._hold(verdict, entry.label, take)
+        elif self._wanted or self._ring:
+            self._pass(entry.label, losses, take)
+
+    def asked(self, request: Request) -> str | None:
+        """Save the step of a finding from the ring, or the next one of its optimizer, where that is said later.
+
+        Raises:
+            NotDone: As many were saved as may be.
+        """
+        if len(self._saved) >= self._settings.at_most:
+            raise NotDone(f"{self._settings.at_most} steps were saved because of findings already (recorder.at_most)")
+        step = int(request.options["step"])
+        taken = self._ring.find(step, request.optimizer)
+        if taken is None:
+            self._wanted.append(request)
+            return None
+        return f"saved step {step}{self._write_once(replace(taken, head=replace(taken.head, text=request.reason)))}"
+
+    def _hold(self, verdict: Verdict, label: str, take: _Take) -> None:
+        """Save a step and withhold its update. An error of ours never lets that pass."""
+        try:
+            place = self._write(take(verdict.held, verdict.text, verdict.numbers))
+        except Exception as error:  # noqa: BLE001 - a batch may be anything; what cannot be saved is withheld all the same
+            self._session.guard.caught(error, "saving a capsule")
+            place = f"; no capsule could be saved: {type(error).__name__}: {error}"
         self._held += 1
-        text = f"{verdict.text} The update of step {self._session.made(entry.label)} was withheld{place}"
+        text = f"{verdict.text} The update of step {self._session.made(label)} was withheld{place}"
         if self._settings.then == STOP or self._held > self._settings.at_most:
             self._session.request_stop(text)
         else:
             self._session.guard.report(text.removesuffix("."))
         self.holds = True
+
+    def _pass(self, label: str, losses: Sequence[float], take: _Take) -> None:
+        """Keep a step that passes, and save it where a finding asked for the next one."""
+        due = [request for request in self._wanted if request.optimizer in ("", label)]
+        text = due[0].reason if due else ""
+        taken = take(Held.FINDING, text, {"loss": losses[-1]} if losses else {})
+        if self._ring:
+            self._ring.keep(taken)
+        self._wanted = [request for request in self._wanted if request not in due]
+        for request in due:
+            self._session.report(request, f"saved step {taken.head.step}{self._write_once(taken)}")
+
+    def _take(
+        self, entry: Entry, scaler: Any, schedulers: Sequence[Any], held: Held, text: str, numbers: Mapping[str, float]
+    ) -> Taken:
+        """Return the step under way, whole."""
+        session = self._session
+        packer = Packer(keeps_apart=True, takes_shards=True)
+        with torch.no_grad():
+            content = content_of(self.kept, self._names, self._optimizers, entry, packer, scaler=scaler,
+                                 schedulers=schedulers, rank=session.rank)
+        head = CapsuleHead(
+            session.attempt, "", session.tick, session.made(entry.label), entry.label, held, text,
+            session.clock.unix(), withheld=held is not Held.FINDING, numbers=numbers,
+        )
+        return Taken(head, content, packer)
+
+    def _write_once(self, taken: Taken) -> str:
+        """Write a step of a finding, unless it is written already; return where, as the end of a sentence."""
+        if taken.head.tick not in self._saved:
+            self._saved[taken.head.tick] = self._write(taken)
+        return self._saved[taken.head.tick]
+
+    def _write(self, taken: Taken) -> str:
+        """Write a capsule; return where, as the end of a sentence."""
+        if self._session.write_capsule is None:
+            return "; no capsule was saved: nothing here knows how."
+        apart = taken.packer.apart if self._settings.pickle else None
+        place = self._session.write_capsule(taken.head, {**taken.content, "script": script_now()}, taken.packer.tensors,
+                                            pickle.dumps(apart) if apart else None)
+        return f". All that it was made of is in {place}."
 
     def step_ended(self) -> None:
         """Let go of the step."""
@@ -124,24 +204,3 @@ class TorchRecorder:
         """Return whether a gradient scaler has left it to a fused optimizer to skip this step: that is no failure."""
         found_inf = getattr(optimizer, "found_inf", None)
         return found_inf is not None and bool(found_inf)
-
-    def _save(self, verdict: Verdict, entry: Entry, scaler: Any, schedulers: Iterable[Any]) -> str:
-        """Write a capsule; return where, as the end of a sentence. An error of ours never lets the update pass."""
-        session = self._session
-        if session.write_capsule is None:
-            return "; no capsule was saved: nothing here knows how."
-        packer = Packer(keeps_apart=True, takes_shards=True)
-        try:
-            with torch.no_grad():
-                content = content_of(self.kept, self._names, self._optimizers, entry, packer, scaler=scaler,
-                                     schedulers=list(schedulers), rank=session.rank)
-            pickled = pickle.dumps(packer.apart) if packer.apart and self._settings.pickle else None
-            head = CapsuleHead(
-                session.attempt, "", session.tick, session.made(entry.label), entry.label, verdict.held, verdict.text,
-                session.clock.unix(), numbers=verdict.numbers,
-            )
-            place = session.write_capsule(head, content, packer.tensors, pickled)
-        except Exception as error:  # noqa: BLE001 - a batch may be anything; what cannot be saved is withheld all the same
-            session.guard.caught(error, "saving a capsule")
-            return f"; no capsule could be saved: {type(error).__name__}: {error}"
-        return f". All that it was made of is in {place}."

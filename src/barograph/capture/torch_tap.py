@@ -18,6 +18,7 @@ from torch.nn.modules import module as module_hooks
 from torch.optim import optimizer as optimizer_hooks
 
 from barograph.capture.allowance import Allowance
+from barograph.capture.orders import NotDone
 from barograph.capture.session import Session
 from barograph.capture.torch_data import DataTap
 from barograph.capture.torch_door import Door, entry_point, in_backward, in_transform
@@ -34,9 +35,11 @@ from barograph.capture.torch_stepping import Stepping
 from barograph.capture.torch_withholding import Withholding
 from barograph.capture.torch_wrappers import Wrappers
 from barograph.measures import native
+from barograph.model.actions import ActionName
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
 from barograph.model.step import Mode, is_of_later_training
+from barograph.runs.control import Request
 
 if TYPE_CHECKING:
     from barograph.capture.torch_recorder import TorchRecorder
@@ -86,6 +89,7 @@ class TorchTap:
     def _begin_recorder(self) -> TorchRecorder | None:
         settings = self.session.settings.recorder
         if settings is None:
+            self.session.lend_hand(ActionName.CAPSULE, _no_recorder)
             return None
         # Here alone: what it writes with would be loaded by every training.
         from barograph.capture.torch_recorder import TorchRecorder
@@ -630,3 +634,7 @@ def _was_skipped(optimizer: Any) -> bool:
     """Return whether a fused optimizer withheld the update, as far as that is known without waiting for a device."""
     found_inf = getattr(optimizer, "found_inf", None)
     return found_inf is not None and found_inf.device.type == "cpu" and bool(found_inf)
+
+
+def _no_recorder(request: Request) -> str:
+    raise NotDone("the flight recorder is not on; begin the training with --record")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,9 +15,9 @@ from barograph.cli.options import listed, replaced, settings_from_options, table
 from barograph.errors import SettingsError
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch
-from barograph.model.recorder import RecorderSettings
+from barograph.model.recorder import RecorderSettings, names_from
 from barograph.model.settings import Settings
-from barograph.rules.registry import actions_by_rule, needs_of, rules_from_settings
+from barograph.rules.registry import actions_by_rule, codes_of, needs_of, rules_from_settings
 from barograph.runs.claim import claim_run
 from barograph.runs.places import new_manifest, new_place
 from barograph.store.urls import store_from_url
@@ -43,7 +44,7 @@ def command(
     on_finding: Annotated[
         str | None,
         typer.Option(help="notify: tell. stop: also stop training at the first finding that is costly or breaking. "
-                          "checkpoint-then-stop, lower-lr, skip-step: do that."),
+                          "checkpoint-then-stop, lower-lr, skip-step, capsule: do that."),
     ] = None,
     allow: Annotated[
         str | None, typer.Option(help="Actions that may change what the training computes: lower-lr, skip-step.")
@@ -77,6 +78,12 @@ def command(
         typer.Option("--record", help="Hold a step that fails (a gradient that is not finite) before its update, save "
                                       "it whole, and stop: barograph replay makes it again. More: [recorder] in the "
                                       "settings file."),
+    ] = None,
+    capsule_on: Annotated[
+        str | None,
+        typer.Option(metavar="RULE,...", help="Have the step saved that a finding of these rules is of, or the next "
+                                              "one, as --record saves a step that fails; with --set recorder.ring=10 "
+                                              "the last ten steps are at hand."),
     ] = None,
     findings_to: Annotated[
         str | None,
@@ -115,6 +122,9 @@ def command(
     settings = settings_from_options(typed, config)
     if record and settings.recorder is None:
         settings = replaced(settings, recorder=RecorderSettings())
+    if capsule_on is not None:
+        settings = replaced(settings, recorder=replace(settings.recorder or RecorderSettings(),
+                                                       capsule_on=names_from(capsule_on)))
     if settings.to.startswith("memory:"):
         raise SettingsError("A run in memory lives in one process, and this would be two; give --to a directory or "
                             "bucket.")
@@ -125,6 +135,7 @@ def command(
     settings = replaced(settings, to=store.url, findings_to=whole_path(settings.findings_to))
     chosen = rules_from_settings(settings)
     actions_by_rule(settings)
+    codes_of(settings.recorder.capsule_on if settings.recorder else (), settings)
     recipients = recipients_for(settings)
     claim = claim_run(store, new_manifest(settings, command=tuple(command), clock=SystemClock()), clock=SystemClock())
     launch = Launch(settings, claim.attempt, needs_of(chosen))

@@ -21,6 +21,8 @@ class ActionName(StrEnum):
     """Multiply the learning rates; only where the training allows it."""
     SKIP_STEP = "skip-step"
     """Withhold the next updates; only where the training allows it."""
+    CAPSULE = "capsule"
+    """Save the step that was found, or the next one, whole; only where the flight recorder is on."""
 
 
 INTERVENTIONS = (ActionName.LOWER_LR, ActionName.SKIP_STEP)

@@ -45,8 +45,8 @@ class CapsuleHead:
         made_unix: When, by the worker's own clock.
         run_id: Of the run.
         format: Of its files.
-        withheld: The weights are as they were before the step. False: they had moved already, and were taken from the
-            ring.
+        withheld: The update was not made. False: it was, and the step was saved because a finding asked for it. What is
+            saved stood so before the update either way.
         numbers: What was measured: "loss", "norm", "bound" and the like; NaN and infinities as they are.
     """
 

@@ -47,6 +47,9 @@ class RecorderSettings:
         norm_above: Norm of all gradients of an optimizer beyond which a step is held; None: no bound.
         loss_above: Spreads that the loss may lie above its level, from the twenty-first step on; None: no bound.
         when: A function of the user's that holds a step, or where it is, as "module:function"; None: there is none.
+        ring: Steps that are kept whole, the latest: a finding tells of a step that is over. Each is a copy of weights
+            and optimizer.
+        capsule_on: Rules whose findings have the step saved: from the ring, else the next one.
         pickle: Objects of a batch that are no plain data are kept by pickle, apart from the rest. Without: the capsule
             says that they are missing.
     """
@@ -56,12 +59,15 @@ class RecorderSettings:
     norm_above: float | None = None
     loss_above: float | None = None
     when: HoldsWhen | str | None = None
+    ring: int = 0
+    capsule_on: tuple[str, ...] = ()
     pickle: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON data that `recorder_from` reads back."""
         found = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {**found, "when": function_name(self.when) if self.when is not None else None}
+        return {**found, "when": function_name(self.when) if self.when is not None else None,
+                "capsule_on": list(self.capsule_on)}
 
 
 def function_name(function: HoldsWhen | str) -> str:
@@ -101,7 +107,21 @@ def recorder_from(name: str, value: object) -> RecorderSettings | None:
         if entry not in known:
             raise UnknownName(f'"{entry}" is nothing that {name} can set. {nearest(str(entry), known)}')
         _check(f"{name}.{entry}", entry, setting)
-    return RecorderSettings(**value)
+    return RecorderSettings(**{**value, **({"capsule_on": names_from(value["capsule_on"])} if "capsule_on" in value
+                                           else {})})
+
+
+def names_from(value: object) -> tuple[str, ...]:
+    """Return the names of a list, or of a text with commas.
+
+    Example:
+        >>> names_from("G101, dead-relu")
+        ('G101', 'dead-relu')
+    """
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+        raise SettingsError(f'recorder.capsule_on is {value!r}; it must be a list of rules, as in ["G101"].')
+    return tuple(word.strip() for word in words if word.strip())
 
 
 def _check(where: str, entry: str, value: object) -> None:
@@ -114,7 +134,9 @@ def _check(where: str, entry: str, value: object) -> None:
     elif entry == "pickle":
         if not isinstance(value, bool):
             raise SettingsError(f"{where} is {value!r}; it must be true or false.")
-    elif entry == "at_most":
+    elif entry == "capsule_on":
+        names_from(value)
+    elif entry in ("at_most", "ring"):
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise SettingsError(f"{where} is {value!r}; it must be a whole number, and at least 0.")
     elif value is not None and (isinstance(value, bool) or not isinstance(value, int | float)

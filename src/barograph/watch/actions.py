@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
-from barograph.model.actions import INTERVENTIONS, ActionName, ActionSettings, LowerLr, SkipStep
+from barograph.model.actions import INTERVENTIONS, ActionName, LowerLr, SkipStep
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding, Severity
 from barograph.model.notify import at_least
+from barograph.model.recorder import RecorderSettings
 from barograph.model.settings import Settings
-from barograph.rules.registry import actions_by_rule
+from barograph.rules.registry import actions_by_rule, codes_of
 from barograph.runs.control import Request, read_requests, read_stop, request, request_stop
 from barograph.store.base import Store
 
@@ -171,6 +172,41 @@ class SkipSteps:
         return "skip the next step" if self.how.steps == 1 else f"skip the next {self.how.steps} steps"
 
 
+@dataclass(frozen=True)
+class SaveStep:
+    """Asks the training to save the step that a finding opened at, or the next one, as a capsule.
+
+    Attributes:
+        when: Which findings it is for.
+        at_most: How often in one life of a run.
+        clock: Tells when it was asked.
+    """
+
+    when: When = field(default_factory=When)
+    at_most: int = 10
+    clock: Clock = field(default_factory=SystemClock)
+    _would: dict[tuple[int, str, str], list[str]] = field(default_factory=dict)
+
+    def act(self, finding: Finding, store: Store) -> str:
+        """See `Action.act`."""
+        if not self.when.applies(finding) or len(_asked(store, ActionName.CAPSULE, finding)) >= self.at_most:
+            return ""
+        if not _request(store, ActionName.CAPSULE, finding, {"step": float(finding.opened_step)}, self.clock):
+            return ""
+        return f"asked the training to save {self._what(finding)}, because of {_named(finding)}"
+
+    def would(self, finding: Finding) -> str:
+        """See `Action.would`."""
+        name = (finding.attempt, finding.worker, finding.optimizer)
+        if not self.when.applies(finding) or not _room(self._would.setdefault(name, []), finding, self.at_most):
+            return ""
+        return f"would have asked to save {self._what(finding)}, because of {_named(finding)}"
+
+    @staticmethod
+    def _what(finding: Finding) -> str:
+        return f"step {finding.opened_step}, or the next one, as a capsule"
+
+
 def actions_from_settings(settings: Settings) -> list[Action]:
     """Return what is to be done about which findings.
 
@@ -184,7 +220,9 @@ def actions_from_settings(settings: Settings) -> list[Action]:
     asked = {action for actions in own.values() for action in actions}
     if settings.on_finding != "notify":
         asked.add(ActionName(settings.on_finding))
-    return [_action(name, _when(name, settings, own), settings.action_settings)
+    if settings.recorder is not None and settings.recorder.capsule_on:
+        asked.add(ActionName.CAPSULE)
+    return [_action(name, _when(name, settings, own), settings)
             for name in sorted(asked, key=list(ActionName).index, reverse=True)]
 
 
@@ -199,11 +237,15 @@ def asked_and_not_allowed(settings: Settings) -> list[ActionName]:
 
 
 def _when(name: ActionName, settings: Settings, own: dict[str, tuple[ActionName, ...]]) -> When:
-    return When(Severity.COSTLY if settings.on_finding == name else None,
-                frozenset(code for code, actions in own.items() if name in actions), frozenset(own))
+    codes = frozenset(code for code, actions in own.items() if name in actions)
+    if name is ActionName.CAPSULE and settings.recorder is not None:
+        # Beside whatever else is done of these.
+        codes |= codes_of(settings.recorder.capsule_on, settings)
+    return When(Severity.COSTLY if settings.on_finding == name else None, codes, frozenset(own))
 
 
-def _action(name: ActionName, when: When, how: ActionSettings) -> Action:
+def _action(name: ActionName, when: When, settings: Settings) -> Action:
+    how = settings.action_settings
     match name:
         case ActionName.STOP | ActionName.CHECKPOINT_THEN_STOP:
             return Stop(when, name is ActionName.CHECKPOINT_THEN_STOP)
@@ -211,6 +253,8 @@ def _action(name: ActionName, when: When, how: ActionSettings) -> Action:
             return LowerLearningRate(when, how.lower_lr)
         case ActionName.SKIP_STEP:
             return SkipSteps(when, how.skip_step)
+        case ActionName.CAPSULE:
+            return SaveStep(when, (settings.recorder or RecorderSettings()).at_most)
 
 
 def _asked(store: Store, action: ActionName, finding: Finding) -> list[Request]:

@@ -67,7 +67,7 @@ class ActionTaken:
     """What was asked of the training because of a finding, and what became of it.
 
     Attributes:
-        action: "stop", "lower-lr", "skip-step".
+        action: "stop", "lower-lr", "skip-step", "capsule".
         finding_id: The finding that asked; "" where a person did.
         reason: Of the finding, one sentence.
         requested_unix: When it was asked.
