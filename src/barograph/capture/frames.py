@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import dis
+import gc
+import inspect
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, GeneratorType
 from typing import Any
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
@@ -77,6 +79,25 @@ def set_locals(frame: FrameType, values: Mapping[str, Any]) -> None:
     if frame.f_locals is not frame.f_globals and sys.version_info < (3, 13):
         # Before PEP 667 what a function's frame shows of its variables is a copy.
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+
+
+def count_on(iterator: Any, more: int, frame: FrameType) -> None:
+    """Let what counts the items of an iterator (`enumerate`) stand where it would after so many more.
+
+    Args:
+        iterator: Whose items are counted, by itself or through generators that run now, as those of a progress bar.
+        more: How many items.
+        frame: That asks it for the next.
+    """
+    running = {item for item in _outwards(frame) if item.f_code.co_flags & inspect.CO_GENERATOR}
+    holders = [iterator, *(item for item in (gc.get_objects() if running else ())
+                           if type(item) is GeneratorType and item.gi_frame in running)]
+    for counter in gc.get_referrers(*holders):
+        if type(counter) is enumerate:
+            # Of an enumerate only reading its count is offered; it is the first word of the object.
+            count = ctypes.c_ssize_t.from_address(id(counter) + object.__basicsize__)
+            if count.value == counter.__reduce__()[1][1]:
+                count.value += more
 
 
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:

@@ -25,8 +25,10 @@ from barograph.runs.claim import new_claim
 from barograph.runs.scribe_line import ScribeLine
 
 if TYPE_CHECKING:
+    from barograph.capture.torch_resuming import Resuming
     from barograph.capture.torch_tap import TorchTap
     from barograph.model.capsule import CapsuleHead
+    from barograph.model.resume import ResumeOrder
     from barograph.model.tensor import RawTensor
     from barograph.runs.scribe_messages import Asked, StopAsked
     from barograph.runs.writer import RunWriter
@@ -61,7 +63,18 @@ class Recording:
         self._write_answers: Callable[[], None] = lambda: None
         self._failure: tuple[EndState, str] | None = None
         self._afterwards: Callable[[], None] = lambda: None
-        self.tap.install()
+        self._resuming: Resuming | None = None
+        if launch.resume is None:
+            self.tap.install()
+        else:
+            self._resuming = self._begin_resuming(launch.resume)
+
+    def _begin_resuming(self, order: ResumeOrder) -> Resuming:
+        """Take the script to its checkpoint first; nothing is recorded until it is there."""
+        from barograph.capture.torch_resuming import begin_resuming
+        from barograph.store.urls import store_from_url
+
+        return begin_resuming(self.tap, store_from_url(self.url), order)
 
     def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RunWriter | ScribeLine:
         settings, attempt = self._launch.settings, self._launch.attempt
@@ -136,6 +149,8 @@ class Recording:
         if self._failure is None and self.session.stopped_by:
             state, reason = EndState.STOPPED, self.session.stopped_by + CAUGHT
         try:
+            if self._resuming is not None:
+                self._resuming.ends()
             self.session.close(state, reason)
             self._write_answers()
         finally:

@@ -199,6 +199,10 @@ class Session:
         """Let an optimizer begin with step `number`, as its checkpoint says; 0: with `first_step`."""
         self._steps.setdefault(optimizer, number or self.first_step)
 
+    def resume_at(self, steps: Mapping[str, int]) -> None:
+        """Let each optimizer begin with the step after those that it had made in the run before."""
+        self._steps.update(steps)
+
     def note_loaded(self, number: int) -> None:
         """Note that a checkpoint brought so many steps, for what is told before any optimizer steps."""
         self._loaded_steps = number

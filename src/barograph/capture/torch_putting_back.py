@@ -58,7 +58,7 @@ class PuttingBack:
         for label, saved in self._content["models"].items():
             if label not in there:
                 raise self._failure(f"The script has no model {label or 'that trains'} by the time of its first step; "
-                                   f"it has {', '.join(map(repr, there)) or 'none'}.")
+                                    f"it has {', '.join(map(repr, there)) or 'none'}.")
             self._model(label, unwrapped(there[label]), saved)
         self._gradients()
         self._put_optimizers()
@@ -78,8 +78,8 @@ class PuttingBack:
         differ = list(_differences(found, wanted))
         if differ:
             more = f"; and {len(differ) - _NAMED} more" if len(differ) > _NAMED else ""
-            raise self._failure(f"The script's model {label or type(module).__name__} is another than the {self._held_by}'s: "
-                               f"{'; '.join(differ[:_NAMED])}{more}.")
+            raise self._failure(f"The script's model {label or type(module).__name__} is another than the "
+                                f"{self._held_by}'s: {'; '.join(differ[:_NAMED])}{more}.")
         with torch.no_grad():
             for name, value in wanted.items():
                 if isinstance(value, torch.Tensor):
@@ -102,12 +102,12 @@ class PuttingBack:
         for label, saved in self._content["optimizers"].items():
             if label not in there:
                 raise self._failure(f"The script has no optimizer {label or saved['class'].rpartition(':')[2]} by the "
-                                   "time of its first step.")
+                                    "time of its first step.")
             try:
                 there[label].load_state_dict(self._unpacker.unpack(saved["state"]))
             except (ValueError, KeyError) as error:
-                raise self._failure(f"The script's optimizer {label or type(there[label]).__name__} is another than the "
-                                   f"capsule's: {error}") from error
+                raise self._failure(f"The script's optimizer {label or type(there[label]).__name__} is another than "
+                                    f"the {self._held_by}'s: {error}") from error
 
     def _scaler(self) -> None:
         saved = self._content["scaler"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from barograph.errors import SettingsError, UnknownName, nearest
@@ -76,6 +76,25 @@ def checkpoints_from(name: str, value: object) -> CheckpointSettings | None:
             raise UnknownName(f'"{entry}" is nothing that {name} can set. {nearest(str(entry), known)}')
         _check(f"{name}.{entry}", entry, setting)
     return CheckpointSettings(**value)
+
+
+def with_cadence(settings: CheckpointSettings | None, text: str) -> CheckpointSettings:
+    """Return settings with the cadence that was typed in place of theirs.
+
+    Args:
+        settings: None: the defaults.
+        text: "auto", "every=100" or a time.
+
+    Raises:
+        UnknownName, SettingsError: It is none of these.
+
+    Example:
+        >>> with_cadence(CheckpointSettings(auto=True, keep=2), "every=100")
+        CheckpointSettings(every_steps=100, every_minutes=None, auto=False, mtbf_hours=24.0, at_findings=False, \
+on_sigterm=True, keep=2)
+    """
+    typed = _from_text("--checkpoint", text)
+    return replace(settings or typed, every_steps=typed.every_steps, every_minutes=typed.every_minutes, auto=typed.auto)
 
 
 def _from_text(name: str, text: str) -> CheckpointSettings:
