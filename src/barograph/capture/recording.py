@@ -128,6 +128,11 @@ class Recording:
         folder = write_capsule(store, mine, content, tensors, pickled)
         return f"{self.url.rstrip('/')}/{folder}"
 
+    @property
+    def is_resuming(self) -> bool:
+        """Whether the script is being taken to its checkpoint: what it forks meanwhile is no training."""
+        return self._resuming is not None and not self._resuming.over
+
     def failed(self, kind: type[BaseException], error: BaseException | None) -> None:
         """Note with what exception the script ends."""
         if issubclass(kind, SystemExit) and self.session.stopped_by:
@@ -356,7 +361,7 @@ def _is_interactive() -> bool:
 def _after_fork() -> None:
     """A forked child is not the process that trains, unless training had not begun; the run stays its parent's."""
     global _current
-    if _current is not None and _current.session.declared:
+    if _current is not None and (_current.session.declared or _current.is_resuming):
         _current.session.abandon()
         _current = None
 

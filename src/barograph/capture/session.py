@@ -112,6 +112,8 @@ class Session:
         self.clock = clock or SystemClock()
         self.times = StepTimes(self.price, self.clock.monotonic)
         self.closed = False
+        self.passes_over = False
+        """The script is being taken to a checkpoint: what it hands over was recorded before."""
         self._agenda = Agenda(self.plan)
         self._open_writer = open_writer
         self._rank = rank
@@ -334,6 +336,8 @@ class Session:
         """Record numbers of the script's own."""
         if self.closed:
             raise SessionClosed(f"This run is closed; it records nothing more ({self.settings.to}).")
+        if self.passes_over:
+            return
         writer = self._writer
         if writer is None:
             self.began()

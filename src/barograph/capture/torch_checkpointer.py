@@ -7,7 +7,6 @@ so that a training which goes on from there can show that it is the same.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -19,21 +18,23 @@ import torch
 from barograph.capture.cadence import Cadence
 from barograph.capture.frames import frames_of_script, library_that_asks
 from barograph.capture.orders import NotDone
-from barograph.capture.torch_capsule import digest
+from barograph.capture.termination import Termination
 from barograph.capture.torch_checkpoint import are_finite, save
 from barograph.capture.torch_door import Door, in_backward
-from barograph.capture.torch_graph import given_tensors
-from barograph.capture.torch_kept import loss_value
 from barograph.capture.torch_names import ModelNames, instances_of
+from barograph.capture.torch_next_step import NextStep
 from barograph.capture.torch_optimizers import OptimizerBook
 from barograph.capture.torch_packing import Packer
-from barograph.capture.torch_passes import LoaderNames, Pass, PassBook, packed_pass
+from barograph.capture.torch_passes import LoaderNames, Pass, PassBook, packed_pass, standing_of
 from barograph.capture.torch_values import tensors_in
 from barograph.capture.torch_variables import Variables
 from barograph.model.checkpoints import CheckpointSettings
 from barograph.runs.checkpoints import keep_newest, write_next
 from barograph.runs.layout import CHECKPOINTS
 from barograph.store.base import Store
+
+_UNASKED_STEPS = 32
+"""Steps after which a script that asked no loader is one that does not."""
 
 
 class Checkpointer:
@@ -50,8 +51,7 @@ class Checkpointer:
     Attributes:
         loaders: See above.
         passes: Where the script is in its data.
-        expected: What the next step should begin with, by what the run before wrote; empty: that is not known.
-        proved: Called once with whether it did.
+        next_step: Sees the step after a checkpoint.
     """
 
     def __init__(
@@ -61,8 +61,7 @@ class Checkpointer:
         self.door = door
         self.loaders = loaders
         self.passes = PassBook(loaders)
-        self.expected: Mapping[str, Any] = {}
-        self.proved: Callable[[str, bool], None] = lambda text, same: None
+        self.next_step = NextStep()
         self._session = door.session
         self._names = names
         self._optimizers = optimizers
@@ -73,16 +72,12 @@ class Checkpointer:
         self._variables: Variables | None = None
         self._wanted = ""
         self._asked_to_stop = ""
-        self._steps_at_stop = 0
+        self._steps_at_stop = self._steps_asked = 0
         self._saved: list[str] = []
-        self._seen: dict[str, Any] = {}
-        self._seen_of = ""
         self._batch: Any = None
         self._carries: bool | None = None
         self._looks_at_gradients = False
-        self._handles_sigterm = False
-        if settings.on_sigterm:
-            self._hear_sigterm()
+        self._termination = Termination(self._asked_to_end) if settings.on_sigterm else None
 
     # What the script does
 
@@ -110,8 +105,8 @@ class Checkpointer:
             current.given += 1
             self._batch = batch
             self._looks_at_gradients = True
-            if (self._seen_of or self.expected) and "batch" not in self._seen:
-                self._guarded("noting what the next step begins with", lambda: self._see_batch(batch))
+            if self.next_step.waits:
+                self._guarded("noting what the next step begins with", lambda: self.next_step.batch_came(batch))
 
     def backward_begins(self, tensors: Any) -> None:
         """Note the loss of the step after a checkpoint, and whether gradients are carried from step to step."""
@@ -119,15 +114,18 @@ class Checkpointer:
             return
         if self._looks_at_gradients and self._carries is not True:
             self._guarded("looking at gradients", self._look_at_gradients)
-        if (self._seen_of or self.expected) and "loss" not in self._seen:
-            self._guarded("noting the loss of the next step", lambda: self._see_loss(tensors))
+        if self.next_step.waits:
+            self._guarded("noting the loss of the next step", lambda: self.next_step.backward_begins(tensors))
 
     def step_ended(self) -> None:
-        """Where SIGTERM has come and the script asks no loader: stop after a step.
+        """Save a checkpoint that is due, or stop, where the script asks no loader for its batches.
 
         Raises:
-            TrainingStopped: It has.
+            TrainingStopped: SIGTERM has come.
         """
+        steps = self._steps()
+        if steps >= self._steps_asked + _UNASKED_STEPS:
+            self._guarded("saving a checkpoint", lambda: self._save_within(steps))
         if self._asked_to_stop and self._steps() > self._steps_at_stop + 1:
             self._stop(within=True)
 
@@ -137,9 +135,8 @@ class Checkpointer:
 
     def close(self) -> None:
         """Hear no more signals."""
-        if self._handles_sigterm and signal.getsignal(signal.SIGTERM) == self._sigterm:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        self._handles_sigterm = False
+        if self._termination is not None:
+            self._termination.close()
 
     # Between two steps
 
@@ -150,16 +147,18 @@ class Checkpointer:
         frame = sys._getframe(1)
         if self._variables is None:
             self._variables = Variables(frames_of_script(frame), self._known())
-        steps = self._steps()
+        steps = self._steps_asked = self._steps()
+        if current.first is None and (loader := current.loader()) is not None:
+            current.first = standing_of(loader)
         self._cadence.begins(steps)
         before, current.asked_at = current.asked_at, steps
         if before is None or steps <= before:
             return
         due = self._cadence.due(steps, self._session.clock.monotonic())
         if due or self._wanted:
-            self._save(current, frame)
+            self._save(lambda packer: self._place(current, frame, packer))
 
-    def _save(self, current: Pass, frame: FrameType) -> None:
+    def _save(self, place: Callable[[Packer], Mapping[str, Any]]) -> None:
         self._wanted = ""
         session = self._session
         begin = time.perf_counter()
@@ -173,10 +172,10 @@ class Checkpointer:
             save(store, self._names, self._optimizers, attempt=session.attempt, steps=steps, who=who,
                  scaler=next(iter(_scalers()), None), made=session.steps_by_optimizer,
                  gradients=self._carries is not False,
-                 place=lambda packer: self._place(current, frame, packer))
+                 place=place)
             name = f"{CHECKPOINTS}/{session.attempt:04d}-{steps:08d}-{who}.json"
             self._saved.append(name)
-            self._seen_of, self._seen = name, {}
+            self.next_step.write_with(lambda seen: write_next(store, name, seen))
             keep_newest(store, self._settings.keep, self._saved)
         except NotDone as error:
             session.guard.report(f"no checkpoint was saved: {error}")
@@ -186,6 +185,16 @@ class Checkpointer:
             # Its time is no part of a step's.
             session.price.forget_step()
             session.times.evaluation_ended(now)
+
+    def _save_within(self, steps: int) -> None:
+        """Save one within a step: better than none, though nothing can go on from it by itself."""
+        self._cadence.begins(steps)
+        if self._wanted or self._cadence.due(steps, self._session.clock.monotonic()):
+            self._session.guard.report(
+                "this training cannot be resumed: its loop asks no loader for its batches; let it count its steps with "
+                "run.steps. Checkpoints hold its models and optimizers")
+            self._save(lambda packer: {"why_not": "the loop of the script asks no loader for its batches, and does not "
+                                                  "count its steps with run.steps"})
 
     def _place(self, current: Pass, frame: FrameType, packer: Packer) -> Mapping[str, Any]:
         library = library_that_asks(frame)
@@ -210,28 +219,6 @@ class Checkpointer:
                 known.update(id(item) for item in module.parameters())
         return known
 
-    # The next step
-
-    def _see_batch(self, batch: Any) -> None:
-        self._seen["batch"] = " ".join(digest(tensor) for _, tensor in tensors_in(batch))
-
-    def _see_loss(self, tensors: Any) -> None:
-        roots = given_tensors(tensors)
-        if not roots:
-            return
-        self._seen["loss"] = loss_value(roots[0].detach()).hex()
-        if self.expected:
-            expected, self.expected = self.expected, {}
-            differ = [what for what in ("batch", "loss") if what in expected and expected[what] != self._seen.get(what)]
-            if differ:
-                self.proved(f"the {' and the '.join(differ)} of the first step after it differ from those of the run "
-                            "before", False)
-            else:
-                self.proved("the batch and the loss of the first step after it are the same to the last bit", True)
-        if self._seen_of and self._store is not None:
-            name, self._seen_of = self._seen_of, ""
-            write_next(self._store, name, self._seen)
-
     def _look_at_gradients(self) -> None:
         self._looks_at_gradients = False
         there = [item.grad for item, _ in self._names.trainable() if item.grad is not None]
@@ -239,22 +226,12 @@ class Checkpointer:
 
     # SIGTERM
 
-    def _hear_sigterm(self) -> None:
-        try:
-            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-                signal.signal(signal.SIGTERM, self._sigterm)
-                self._handles_sigterm = True
-        except ValueError:
-            return  # not the main thread, and signals are heard there alone
-
-    def _sigterm(self, number: int, frame: FrameType | None) -> None:
-        if self._asked_to_stop or not self._steps():
-            # Asked twice, or nothing to save.
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-            return
-        self._asked_to_stop = self._wanted = "SIGTERM"
+    def _asked_to_end(self) -> bool:
+        """Return whether there is something to save before the end."""
         self._steps_at_stop = self._steps()
+        if self._steps_at_stop:
+            self._asked_to_stop = self._wanted = "SIGTERM"
+        return self._steps_at_stop > 0
 
     def _stop(self, *, within: bool = False) -> None:
         reason, self._asked_to_stop = self._asked_to_stop, ""

@@ -7,17 +7,16 @@ same ones.
 
 from __future__ import annotations
 
-import random
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from torch.utils.data import DataLoader
 
+from barograph.capture.steps import Steps, StepsIterator
+from barograph.capture.torch_generators import generators_of, put_states, states_of
 from barograph.capture.torch_packing import Packer, Unpacker
 from barograph.capture.torch_putting_back import unpacked_random
 from barograph.capture.torch_random import RandomStates, random_states
@@ -39,6 +38,19 @@ class PassName:
     begun: int
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where generators of random numbers stood.
+
+    Attributes:
+        random: All that are everybody's.
+        own: Those of the loader, its samplers and its data, by name.
+    """
+
+    random: RandomStates
+    own: Mapping[str, Any]
+
+
 @dataclass(slots=True, eq=False)
 class Pass:
     """One pass over a loader.
@@ -46,17 +58,17 @@ class Pass:
     Attributes:
         name: Of it.
         loader: Weakly.
-        random: Where all generators stood right before it began.
-        generators: Where those of the loader, its samplers and its data stood then, by name.
+        begin: Where generators stood right before it began.
+        first: And right before its first batch, for which others may have drawn meanwhile; None: none was asked for.
         given: Batches that came out of it.
         ended: It has no more.
         asked_at: Optimizer steps that had been made when it was last asked for a batch; None: it never was.
     """
 
     name: PassName
-    loader: weakref.ref[DataLoader[Any]]
-    random: RandomStates
-    generators: dict[str, Any]
+    loader: weakref.ref[Any]
+    begin: Standing
+    first: Standing | None = None
     given: int = 0
     ended: bool = False
     asked_at: int | None = None
@@ -70,7 +82,7 @@ class LoaderNames:
         self._alike: dict[str, int] = {}
         self._begun: dict[tuple[str, int], int] = {}
 
-    def begins(self, loader: DataLoader[Any]) -> PassName:
+    def begins(self, loader: Any) -> PassName:
         """Return the name of a pass that begins now; called once for each."""
         key = self._loaders.get(loader)
         if key is None:
@@ -94,11 +106,10 @@ class PassBook:
         self._passes: weakref.WeakKeyDictionary[Any, Pass] = weakref.WeakKeyDictionary()
         self._beginning: Pass | None = None
 
-    def will_begin(self, loader: DataLoader[Any]) -> None:
+    def will_begin(self, loader: Any) -> None:
         """Note how everything stands right before a pass begins."""
         if _in_main_thread():
-            self._beginning = Pass(self._names.begins(loader), weakref.ref(loader), random_states(),
-                                   states_of(generators_of(loader)))
+            self._beginning = Pass(self._names.begins(loader), weakref.ref(loader), standing_of(loader))
 
     def begins(self, iterator: Any) -> None:
         """Note that it has begun."""
@@ -124,16 +135,16 @@ def packed_pass(item: Pass, packer: Packer, name: str) -> dict[str, Any]:
     """Return a pass as plain data: which it is, how far, and where generators stood when it began and stand now."""
     loader = item.loader()
     now = states_of(generators_of(loader)) if loader is not None else {}
+    first = item.first or item.begin
     return {
         "loader": item.name.loader, "number": item.name.number, "begun": item.name.begun, "given": item.given,
-        "random": packed_random(item.random, packer, f"{name}/random"),
-        "generators": packer.pack(item.generators, f"{name}/generators"),
+        "begin": _packed(item.begin, packer, f"{name}/begin"), "first": _packed(first, packer, f"{name}/first"),
         "generators_now": packer.pack(now, f"{name}/generators_now"),
     }
 
 
 def begun_again(
-    loader: DataLoader[Any], packed: Mapping[str, Any], unpacker: Unpacker, iterate: Callable[[DataLoader[Any]], Any]
+    loader: Any, packed: Mapping[str, Any], unpacker: Unpacker, iterate: Callable[[Any], Any]
 ) -> tuple[Any, Pass]:
     """Return a pass over a loader that stands where a packed one stood; random states are left anywhere.
 
@@ -149,13 +160,14 @@ def begun_again(
     Raises:
         StopIteration: It has fewer batches than were given then.
     """
-    states = unpacked_random(packed["random"], unpacker)
-    generators = unpacker.unpack(packed["generators"])
-    states.put_back()
-    put_states(generators_of(loader), generators)
+    begin, first = (_unpacked(packed[which], unpacker) for which in ("begin", "first"))
+    put_back(loader, begin)
     iterator = iterate(loader)
+    put_back(loader, first)
     given = int(packed["given"])
-    if loader.num_workers == 0 and not isinstance(loader.dataset, torch.utils.data.IterableDataset):
+    if isinstance(iterator, StepsIterator):
+        iterator.made = given
+    elif loader.num_workers == 0 and not isinstance(loader.dataset, torch.utils.data.IterableDataset):
         for _ in range(given):
             iterator._next_index()
         iterator._num_yielded += given
@@ -164,58 +176,35 @@ def begun_again(
             next(iterator)
     put_states(generators_of(loader), unpacker.unpack(packed["generators_now"]))
     name = PassName(packed["loader"], packed["number"], packed["begun"])
-    return iterator, Pass(name, weakref.ref(loader), states, generators, given)
+    return iterator, Pass(name, weakref.ref(loader), begin, first, given)
 
 
-def generators_of(loader: DataLoader[Any]) -> dict[str, Any]:
-    """Return the generators of random numbers that a loader, its samplers and its data hold, by name."""
-    found: dict[str, Any] = {}
-    batches = getattr(loader, "batch_sampler", None)
-    holders = {"loader": loader, "sampler": loader.sampler, "batch_sampler": batches,
-               "batch_sampler.sampler": getattr(batches, "sampler", None), "dataset": loader.dataset}
-    for where, holder in holders.items():
-        for name, value in getattr(holder, "__dict__", {}).items():
-            if isinstance(value, torch.Generator | np.random.Generator | np.random.RandomState | random.Random):
-                found[f"{where}.{name}"] = value
-    return found
+def standing_of(loader: Any) -> Standing:
+    """Return where generators stand now."""
+    return Standing(random_states(), states_of(generators_of(loader)))
 
 
-def states_of(generators: dict[str, Any]) -> dict[str, Any]:
-    """Return where generators stand."""
-    return {name: _state(item) for name, item in generators.items()}
-
-
-def put_states(generators: dict[str, Any], states: dict[str, Any]) -> None:
+def put_back(loader: Any, standing: Standing) -> None:
     """Let generators stand where they stood."""
-    for name, state in states.items():
-        item = generators.get(name)
-        if isinstance(item, torch.Generator):
-            item.set_state(state)
-        elif isinstance(item, np.random.Generator):
-            item.bit_generator.state = state
-        elif isinstance(item, np.random.RandomState):
-            item.set_state(state)
-        elif isinstance(item, random.Random):
-            item.setstate(state)
+    standing.random.put_back()
+    put_states(generators_of(loader), standing.own)
 
 
-def _state(item: Any) -> Any:
-    if isinstance(item, np.random.Generator):
-        return _copied(item.bit_generator.state)
-    if isinstance(item, random.Random):
-        return item.getstate()
-    return item.get_state()
+def _packed(standing: Standing, packer: Packer, name: str) -> dict[str, Any]:
+    return {"random": packed_random(standing.random, packer, f"{name}/random"),
+            "own": packer.pack(dict(standing.own), f"{name}/own")}
 
 
-def _copied(state: Any) -> Any:
-    """Return a state that does not go on with its generator, whose whole numbers (of any size) JSON can hold."""
-    return {name: _copied(value) for name, value in state.items()} if isinstance(state, dict) else state
+def _unpacked(packed: Mapping[str, Any], unpacker: Unpacker) -> Standing:
+    return Standing(unpacked_random(packed["random"], unpacker), unpacker.unpack(packed["own"]))
 
 
-def _made_of(loader: DataLoader[Any]) -> str:
+def _made_of(loader: Any) -> str:
+    if isinstance(loader, Steps):
+        return f"{loader.count} steps"
     data = loader.dataset
     try:
-        length = str(len(data))  # type: ignore[arg-type]
+        length = str(len(data))
     except (TypeError, NotImplementedError):
         length = "stream"
     return f"{type(data).__name__}[{length}] by {loader.batch_size}, {type(loader.sampler).__name__}"

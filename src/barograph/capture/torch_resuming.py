@@ -24,6 +24,7 @@ from torch.optim import optimizer as optimizer_hooks
 from torch.utils.data import DataLoader
 
 from barograph.capture.frames import count_on, frames_of_script
+from barograph.capture.steps import Steps, StepsIterator
 from barograph.capture.torch_names import ModelNames
 from barograph.capture.torch_optimizers import OptimizerBook
 from barograph.capture.torch_packing import Unpacker
@@ -51,7 +52,7 @@ class PassedOver:
         name: Of the pass.
     """
 
-    def __init__(self, resuming: Resuming, loader: DataLoader[Any], name: PassName) -> None:
+    def __init__(self, resuming: Resuming, loader: Any, name: PassName) -> None:
         self.loader, self.name = loader, name
         self.given = 0
         self.real: Any = None
@@ -81,6 +82,9 @@ class Resuming:
         optimizers: Likewise.
         loaders: Names passes.
         arrived: Called once everything is back, with the passes that go on, by their iterators.
+
+    Attributes:
+        over: The training goes on, or never will.
     """
 
     def __init__(
@@ -100,17 +104,19 @@ class Resuming:
         self._under_way: dict[PassName, PassedOver] = {}
         self._batches: dict[int, Any] = {}
         self._undo: list[Callable[[], None]] = []
-        self._over = False
+        self._notes: list[str] = []
+        self._iterate: Callable[[Any], Any] = iter
+        self.over = False
+        self._pid = os.getpid()
 
     def install(self) -> None:
         """Begin to take the script there."""
-        notes = put_settings(self._content)
-        self._notes = notes
+        self._notes += put_settings(self._content)
         original = DataLoader.__iter__
-        self._iterate = original
+        self._iterate = lambda loader: StepsIterator(loader) if isinstance(loader, Steps) else original(loader)
 
         def begins(loader: DataLoader[Any]) -> Any:
-            return self._begins(loader)
+            return self.begins(loader)
 
         self._put(DataLoader, "__iter__", begins)
         self._put(torch, "save", lambda *args, **kwargs: None)
@@ -120,13 +126,14 @@ class Resuming:
 
     def ends(self) -> None:
         """Note that the script has ended: where it did not come to its checkpoint, that is said."""
-        if not self._over:
+        if not self.over and os.getpid() == self._pid:
             self._undo_all()
             self._say(ResumeResult(self._checkpoint.steps, _ENDED_BEFORE))
 
     # What the script does on the way
 
-    def _begins(self, loader: DataLoader[Any]) -> Any:
+    def begins(self, loader: Any) -> PassedOver:
+        """Return what a script gets for an iterator over a loader."""
         self._quiet()
         passed = PassedOver(self, loader, self._loaders.begins(loader))
         self._under_way[passed.name] = passed
@@ -141,13 +148,13 @@ class Resuming:
         if passed.given == 0:
             passed.given = 1
             return self._batch_of(passed.loader)
-        if self._over or passed.name != self._first:
+        if self.over or passed.name != self._first:
             self._under_way.pop(passed.name, None)
             raise StopIteration
         self._arrive(passed, sys._getframe(1))
         return None
 
-    def _batch_of(self, loader: DataLoader[Any]) -> Any:
+    def _batch_of(self, loader: Any) -> Any:
         key = id(loader)
         if key not in self._batches:
             self._batches[key] = (loader, next(self._iterate(loader)))
@@ -164,7 +171,7 @@ class Resuming:
         self._optimizers.entry(optimizer).is_new = False
 
     def _quiet(self) -> None:
-        if self._over or "stdout" in self.__dict__:
+        if self.over or "stdout" in self.__dict__:
             return
         shown = self.stdout = sys.stdout
         silent = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the training goes on
@@ -188,7 +195,7 @@ class Resuming:
             self._fail(text)
         if self._notes and not self._order.inexact:
             self._fail(f"It would not go on as it was: {' '.join(self._notes)}")
-        self._over = True
+        self.over = True
         self._undo_all()
         self.say()
         self._arrived(going_on)
@@ -214,7 +221,7 @@ class Resuming:
         return going_on
 
     def _fail(self, text: str) -> NoReturn:
-        self._over = True
+        self.over = True
         self._undo_all()
         self._say(ResumeResult(self._checkpoint.steps, text))
         raise SystemExit(EXIT_STOPPED)
@@ -270,12 +277,16 @@ def begin_resuming(tap: TorchTap, store: Store, order: ResumeOrder) -> Resuming:
 
     def arrived(passes: list[tuple[Any, Pass]]) -> None:
         session.resume_at({str(label): int(number) for label, number in checkpoint.content["steps"].items()})
-        checkpointer.expected, checkpointer.proved = read_next(store, checkpoint.name), proved
+        tap.door.place.busy = session.passes_over = False
+        checkpointer.next_step.expect(read_next(store, checkpoint.name), proved)
         for iterator, item in passes:
             checkpointer.passes.adopt(iterator, item)
         tap.install()
 
     resuming = Resuming(checkpoint, order, tap.names, tap.optimizers, checkpointer.loaders, arrived)
+    tap.resuming = resuming
+    # Nothing is recorded on the way, whatever the script hands over.
+    tap.door.place.busy = session.passes_over = True
     resuming.install()
     return resuming
 

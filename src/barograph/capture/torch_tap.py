@@ -19,6 +19,7 @@ from torch.optim import optimizer as optimizer_hooks
 
 from barograph.capture.allowance import Allowance
 from barograph.capture.session import Session
+from barograph.capture.steps import Steps, StepsIterator
 from barograph.capture.torch_data import DataTap
 from barograph.capture.torch_door import Door, entry_point, in_backward, in_transform
 from barograph.capture.torch_facts import FactTap
@@ -42,6 +43,7 @@ from barograph.model.step import Mode, is_of_later_training
 if TYPE_CHECKING:
     from barograph.capture.torch_checkpointer import Checkpointer
     from barograph.capture.torch_recorder import TorchRecorder
+    from barograph.capture.torch_resuming import Resuming
 
 
 class TorchTap:
@@ -79,6 +81,7 @@ class TorchTap:
         self._hands = TorchHands(session, self.optimizers, self._withholding)
         self._recorder = self._begin_recorder()
         self.checkpointer: Checkpointer | None = None
+        self.resuming: Resuming | None = None
         if session.settings.checkpoints is not None:
             self.begin_checkpointer()
         self._forward_seen = False
@@ -391,6 +394,17 @@ class TorchTap:
             self.checkpointer.gave(iterator, batch, ended=False)
         if self._recorder is not None:
             self._recorder.batch_came(batch)
+
+    def steps_begin(self, steps: Steps) -> Any:
+        """Return what counts the steps of a loop."""
+        if self.resuming is not None and not self.resuming.over:
+            return self.resuming.begins(steps)
+        if self.checkpointer is None:
+            return StepsIterator(steps)
+        self.checkpointer.will_begin(steps)
+        iterator = StepsIterator(steps)
+        self.checkpointer.passes.begins(iterator)
+        return iterator
 
     def pass_ended(self, iterator: Any) -> None:
         """Note that a loader has no more."""

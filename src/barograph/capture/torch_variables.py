@@ -8,7 +8,9 @@ epochs, where to write) has not changed, and stays as it is when it is started a
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ import torch
 from torch import nn
 
 from barograph.capture.frames import asks_now, is_of_script, loop_names, place_of, set_locals
+from barograph.capture.torch_generators import GENERATORS, put_state, state_of
 from barograph.capture.torch_packing import Packer, Unpacker
 from barograph.capture.torch_read import raw_tensor
 from barograph.errors import BarographError, NotPlain
@@ -38,9 +41,9 @@ class Variable:
     """One variable of the script.
 
     Attributes:
-        path: Which: number of the frame and name, and attributes: `0/self/best`.
+        path: Which: number of the frame, or name of the module; name; attributes: `0/self/best`.
         value: What it holds.
-        holder: Of it: a frame's variables, a module's, or those of an object; None: of a frame that runs.
+        holder: The object whose attribute it is; None: a variable of a frame or a module.
     """
 
     path: str
@@ -56,21 +59,19 @@ def variables_of(frames: Sequence[FrameType], but: Collection[int]) -> Iterator[
         but: Identities of what is saved otherwise.
     """
     seen = set(but)
-    left = _MOST_NAMES
+    found = (item for where, space in _spaces(frames) for name, value in list(space.items())
+             for item in _inside(f"{where}/{name}", value, None, seen, 0))
+    return itertools.islice(found, _MOST_NAMES)
+
+
+def _spaces(frames: Sequence[FrameType]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield what holds variables, by name: frames by number from the outermost on, then the script's modules."""
     for number, frame in enumerate(reversed(frames)):
-        spaces = [("", frame.f_locals)]
-        if frame.f_globals is not frame.f_locals:
-            spaces.append(("globals/", frame.f_globals))
-        for kind, space in spaces:
-            if id(space) in seen and kind:
-                continue
-            seen.add(id(space))
-            for name, value in list(space.items()):
-                for item in _inside(f"{number}/{kind}{name}", value, None, seen, 0):
-                    if left := left - 1:
-                        yield item
-                    else:
-                        return
+        if frame.f_locals is not frame.f_globals:
+            yield str(number), frame.f_locals
+    for name, module in list(sys.modules.items()):
+        if is_of_script(str(getattr(module, "__file__", None) or "<built-in>")):
+            yield name, vars(module)
 
 
 def _inside(path: str, value: Any, holder: Any, seen: set[int], depth: int) -> Iterator[Variable]:
@@ -79,7 +80,7 @@ def _inside(path: str, value: Any, holder: Any, seen: set[int], depth: int) -> I
     if isinstance(value, (*_PLAIN, torch.Tensor, np.ndarray, np.generic)) or type(value) in (
             *_CONTAINERS, deque, defaultdict):
         yield Variable(path, value, holder)
-    elif isinstance(value, nn.Module):
+    elif isinstance(value, (nn.Module, *GENERATORS)):
         seen.add(id(value))
         yield Variable(path, value, holder)
     elif is_of_script(_file_of(type(value))) and not isinstance(value, type) and hasattr(value, "__dict__"):
@@ -137,26 +138,25 @@ def put_back(saved: Mapping[str, Any], frames: Sequence[FrameType], unpacker: Un
     there = {item.path: item for item in variables_of(frames, ())}
     loose: dict[int, dict[str, Any]] = {}
     for path, packed in saved["values"].items():
-        number, _, rest = path.partition("/")
-        frame = frames[len(frames) - 1 - int(number)]
+        where, _, name = path.partition("/")
         try:
             value = unpacker.unpack(packed["value"])
         except BarographError as error:
-            notes.append(f"{rest} could not be put back: {error}")
+            notes.append(f"{name} could not be put back: {error}")
             continue
         item = there.get(path)
         if item is not None and _in_place(item.value, value):
             continue
-        if rest.startswith("globals/"):
-            frame.f_globals[rest.removeprefix("globals/")] = value
-        elif item is not None and item.holder is not None:
+        if item is not None and item.holder is not None:
             object.__setattr__(item.holder, path.rpartition("/")[2], value)
-        elif "/" not in rest:
-            loose.setdefault(id(frame), {})[rest] = value
+        elif "/" not in name and where.isdigit():
+            loose.setdefault(int(where), {})[name] = value
+        elif "/" not in name and where in sys.modules:
+            setattr(sys.modules[where], name, value)
         else:
-            notes.append(f"{rest} is not there to be put back.")
-    for frame in frames:
-        set_locals(frame, loose.get(id(frame), {}))
+            notes.append(f"{path} is not there to be put back.")
+    for number, values in loose.items():
+        set_locals(frames[len(frames) - 1 - number], values)
     return notes
 
 
@@ -164,6 +164,9 @@ def _in_place(now: Any, then: Any) -> bool:
     """Let a container or a model hold what it held; return whether it could: others who know it see it, too."""
     if isinstance(now, nn.Module):
         now.load_state_dict(then)
+        return True
+    if isinstance(now, GENERATORS):
+        put_state(now, then)
         return True
     if type(now) is not type(then):
         return False
@@ -181,6 +184,8 @@ def _packed(item: Variable, packer: Packer) -> dict[str, Any]:
     value = item.value
     if isinstance(value, nn.Module):
         value = dict(value.state_dict())
+    elif isinstance(value, GENERATORS):
+        value = state_of(value)
     elif isinstance(value, deque):
         raise NotPlain("a deque")
     before = dict(packer.tensors)
@@ -203,6 +208,7 @@ def _mark(value: Any) -> str | None:
     if isinstance(value, np.ndarray):
         return None if value.size > _LOOSE_ELEMENTS else hashlib.sha256(value.tobytes()).hexdigest()
     try:
+        value = state_of(value) if isinstance(value, GENERATORS) else value
         return hashlib.sha256(json.dumps(_plain(value, 0), sort_keys=True).encode()).hexdigest()
     except (TypeError, ValueError, RecursionError):
         return None
@@ -255,7 +261,5 @@ def _loops_that_differ(saved: Sequence[Any], frames: Sequence[FrameType]) -> Ite
 
 
 def _file_of(kind: type) -> str:
-    import sys
-
     module = sys.modules.get(kind.__module__)
     return str(getattr(module, "__file__", None) or "<built-in>")
