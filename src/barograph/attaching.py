@@ -13,6 +13,7 @@ from typing import Any, Self
 from barograph.capture import recording
 from barograph.capture.presets import preset_named
 from barograph.capture.recording import Recording
+from barograph.capture.steps import Steps
 from barograph.errors import AlreadyAttached, SessionClosed, SettingsError, UnknownName, nearest
 from barograph.model.actions import INTERVENTIONS, actions_from
 from barograph.model.clock import SystemClock
@@ -216,6 +217,31 @@ class AttachedRun:
         self._check_open()
         tap.end_explicit_step(loss)
         self._recording.session.raise_if_stopped()
+
+    def checkpoint(self) -> None:
+        """Have a checkpoint saved where the script asks for its next batch, or `steps` for its next step.
+
+        That is where a training can go on from (`barograph resume`): all that belongs to the step is done.
+
+        Raises:
+            SessionClosed: The run has been closed.
+        """
+        self._check_open()
+        self._recording.tap.begin_checkpointer().ask_for_one("the script asked")
+
+    def steps(self, count: int) -> Steps:
+        """Return the numbers 0 to `count` - 1, for a loop that counts its own steps: `for step in run.steps(1000):`.
+
+        Checkpoints are saved between two of them, and a resumed training goes on with the next.
+
+        Args:
+            count: Of the steps, in all.
+
+        Raises:
+            SessionClosed: The run has been closed.
+        """
+        self._check_open()
+        return Steps(count, self._recording.tap)
 
     def close(self) -> None:
         """End the recording: every hook is taken out, everything is published. Later calls do nothing."""

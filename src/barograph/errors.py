@@ -28,6 +28,7 @@
     │   ├── UnsupportedCapture            this kind of model or tensor cannot be captured
     │   └── NotPlain (TypeError)          a value cannot be written or read without what could run code
     ├── ReplayFailed                      a step that was held cannot be made again
+    ├── ResumeFailed                      a training cannot go on from a checkpoint
     ├── RuleError                         a rule
     │   └── BadRule                       a rule breaks the contract of `rules.base.Rule`
     ├── WatchError                        a service that watches cannot go on
@@ -163,6 +164,10 @@ class NotPlain(CaptureError, TypeError):
 
 class ReplayFailed(BarographError):
     """A step that was held cannot be made again."""
+
+
+class ResumeFailed(BarographError):
+    """A training cannot go on from a checkpoint as if nothing had been."""
 
 
 class RuleError(BarographError):

@@ -25,7 +25,6 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from barograph.capsule.order import Grade, ReplayOrder, ReplayResult, graded
 from barograph.capsule.remedies import remedy_from
 from barograph.capsule.torch_blame import Blame
-from barograph.capsule.torch_putting_back import PuttingBack, put_settings
 from barograph.capsule.torch_samples import part_of, rows_of
 from barograph.capsule.torch_stopping import Stopping
 from barograph.capsule.torch_trial import TorchTrial
@@ -37,6 +36,7 @@ from barograph.capture.torch_kept import loss_value
 from barograph.capture.torch_names import ModelNames, unwrapped
 from barograph.capture.torch_optimizers import OptimizerBook
 from barograph.capture.torch_packing import Unpacker
+from barograph.capture.torch_putting_back import PuttingBack, put_settings
 from barograph.capture.torch_values import tensors_in
 from barograph.capture.torch_wrappers import LOSS_FUNCTIONS
 from barograph.errors import BarographError

@@ -25,8 +25,10 @@ from barograph.runs.claim import new_claim
 from barograph.runs.scribe_line import ScribeLine
 
 if TYPE_CHECKING:
+    from barograph.capture.torch_resuming import Resuming
     from barograph.capture.torch_tap import TorchTap
     from barograph.model.capsule import CapsuleHead
+    from barograph.model.resume import ResumeOrder
     from barograph.model.tensor import RawTensor
     from barograph.runs.scribe_messages import Asked, StopAsked
     from barograph.runs.writer import RunWriter
@@ -61,7 +63,18 @@ class Recording:
         self._write_answers: Callable[[], None] = lambda: None
         self._failure: tuple[EndState, str] | None = None
         self._afterwards: Callable[[], None] = lambda: None
-        self.tap.install()
+        self._resuming: Resuming | None = None
+        if launch.resume is None:
+            self.tap.install()
+        else:
+            self._resuming = self._begin_resuming(launch.resume)
+
+    def _begin_resuming(self, order: ResumeOrder) -> Resuming:
+        """Take the script to its checkpoint first; nothing is recorded until it is there."""
+        from barograph.capture.torch_resuming import begin_resuming
+        from barograph.store.urls import store_from_url
+
+        return begin_resuming(self.tap, store_from_url(self.url), order)
 
     def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RunWriter | ScribeLine:
         settings, attempt = self._launch.settings, self._launch.attempt
@@ -115,6 +128,11 @@ class Recording:
         folder = write_capsule(store, mine, content, tensors, pickled)
         return f"{self.url.rstrip('/')}/{folder}"
 
+    @property
+    def is_resuming(self) -> bool:
+        """Whether the script is being taken to its checkpoint: what it forks meanwhile is no training."""
+        return self._resuming is not None and not self._resuming.over
+
     def failed(self, kind: type[BaseException], error: BaseException | None) -> None:
         """Note with what exception the script ends."""
         if issubclass(kind, SystemExit) and self.session.stopped_by:
@@ -136,6 +154,8 @@ class Recording:
         if self._failure is None and self.session.stopped_by:
             state, reason = EndState.STOPPED, self.session.stopped_by + CAUGHT
         try:
+            if self._resuming is not None:
+                self._resuming.ends()
             self.session.close(state, reason)
             self._write_answers()
         finally:
@@ -341,7 +361,7 @@ def _is_interactive() -> bool:
 def _after_fork() -> None:
     """A forked child is not the process that trains, unless training had not begun; the run stays its parent's."""
     global _current
-    if _current is not None and _current.session.declared:
+    if _current is not None and (_current.session.declared or _current.is_resuming):
         _current.session.abandon()
         _current = None
 

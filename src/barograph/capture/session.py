@@ -112,6 +112,8 @@ class Session:
         self.clock = clock or SystemClock()
         self.times = StepTimes(self.price, self.clock.monotonic)
         self.closed = False
+        self.passes_over = False
+        """The script is being taken to a checkpoint: what it hands over was recorded before."""
         self._agenda = Agenda(self.plan)
         self._open_writer = open_writer
         self._rank = rank
@@ -199,6 +201,10 @@ class Session:
     def start_at(self, optimizer: str, number: int) -> None:
         """Let an optimizer begin with step `number`, as its checkpoint says; 0: with `first_step`."""
         self._steps.setdefault(optimizer, number or self.first_step)
+
+    def resume_at(self, steps: Mapping[str, int]) -> None:
+        """Let each optimizer begin with the step after those that it had made in the run before."""
+        self._steps.update(steps)
 
     def note_loaded(self, number: int) -> None:
         """Note that a checkpoint brought so many steps, for what is told before any optimizer steps."""
@@ -331,6 +337,8 @@ class Session:
         """Record numbers of the script's own."""
         if self.closed:
             raise SessionClosed(f"This run is closed; it records nothing more ({self.settings.to}).")
+        if self.passes_over:
+            return
         writer = self._writer
         if writer is None:
             self.began()

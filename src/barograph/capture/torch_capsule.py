@@ -11,15 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from barograph.capture.torch_gate import norms_of
 from barograph.capture.torch_kept import Call, Kept, loss_value
 from barograph.capture.torch_names import ModelNames, unwrapped
 from barograph.capture.torch_optimizers import Entry, OptimizerBook
-from barograph.capture.torch_packing import Packer, class_name
-from barograph.capture.torch_random import RandomStates
+from barograph.capture.torch_packing import Packer
 from barograph.capture.torch_read import raw_tensor
+from barograph.capture.torch_standing import (
+    named_parameters,
+    packed_model,
+    packed_optimizers,
+    packed_random,
+    packed_scaler,
+    packed_schedulers,
+)
 from barograph.runs.layout import digest_of
 
 _MOST_SOURCE_BYTES = 4 * 2**20
@@ -45,18 +51,14 @@ def content_of(
     """
     return {
         "models": _models(kept, names, packer),
-        "optimizers": {
-            other.label: {"class": _class(item), "state": packer.pack(item.state_dict(), f"optimizers/{other.label}")}
-            for other in optimizers if (item := other.optimizer()) is not None
-        },
+        "optimizers": packed_optimizers(optimizers, packer),
         "after": optimizers.stepped_before(entry),
-        "scaler": None if scaler is None else packer.pack(scaler.state_dict(), "scaler"),
-        "schedulers": [{"class": _class(item), "state": packer.pack(_plain_state(item), f"schedulers/{number}")}
-                       for number, item in enumerate(schedulers)],
-        "random": _random(kept.random, packer),
+        "scaler": packed_scaler(scaler, packer),
+        "schedulers": packed_schedulers(schedulers, packer),
+        "random": packed_random(kept.random, packer),
         "gradients_before": {
             name: packer.pack(kept.gradients[id(parameter)], f"gradients_before/{name}")
-            for name, parameter in _parameters(names) if id(parameter) in kept.gradients
+            for name, parameter in named_parameters(names) if id(parameter) in kept.gradients
         },
         "batches": [packer.pack(batch, f"batches/{number}") for number, batch in enumerate(kept.batches)],
         "calls": [_call(call, packer, f"calls/{number}") for number, call in enumerate(kept.calls)],
@@ -109,31 +111,9 @@ def _models(kept: Kept, names: ModelNames, packer: Packer) -> dict[str, Any]:
         module = root.module()
         if module is None:
             continue
-        inner = unwrapped(module)
         label = names.path(root, "")
-        before = kept.buffers.get(identity, {})
-        state = {name: before.get(name, value) for name, value in inner.state_dict(keep_vars=True).items()}
-        # Buffers that a state dict leaves out decide the step as well.
-        more = {name: value for name, value in before.items() if name not in state}
-        found[label] = {
-            "class": _class(inner), "state": packer.pack(state, f"models/{label}"),
-            "buffers": packer.pack(more, f"buffers/{label}"),
-            "training": [path for path, part in inner.named_modules() if part.training],
-            "frozen": [path for path, parameter in inner.named_parameters() if not parameter.requires_grad],
-        }
+        found[label] = packed_model(unwrapped(module), label, packer, buffers=kept.buffers.get(identity, {}))
     return found
-
-
-def _parameters(names: ModelNames) -> Iterable[tuple[str, torch.Tensor]]:
-    for parameter, name in names.parameters():
-        yield names.path(name.root, name.path), parameter
-
-
-def _random(states: RandomStates | None, packer: Packer) -> Any:
-    if states is None:
-        return None
-    return packer.pack({"python": states.python, "numpy": states.numpy, "torch": states.cpu,
-                        "cuda": list(states.cuda)}, "random")
 
 
 def _call(call: Call, packer: Packer, name: str) -> dict[str, Any]:
@@ -163,15 +143,6 @@ def seen_of(roots: Sequence[torch.Tensor], parameters: Iterable[tuple[str, torch
         "gradients": {name: {"digest": digest(gradient), "norm": norm if math.isfinite(norm) else None}
                       for (name, gradient), norm in zip(there, norms, strict=True)},
     }
-
-
-def _plain_state(scheduler: Any) -> dict[str, Any]:
-    """Return a scheduler's state without the functions that those of lambdas hold."""
-    return {name: value for name, value in scheduler.state_dict().items() if name not in ("lr_lambdas", "anneal_func")}
-
-
-def _class(item: Any) -> str:
-    return class_name(type(unwrapped(item)) if isinstance(item, nn.Module) else type(item))
 
 
 def script_now() -> dict[str, Any]:

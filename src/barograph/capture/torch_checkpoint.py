@@ -1,20 +1,34 @@
-"""A checkpoint of what Barograph knows of a PyTorch training: its models and optimizers, without pickle.
+"""A checkpoint of a PyTorch training: how everything stands between two steps, without pickle.
 
-Not a way to train on as if nothing had been: random states, schedulers, scalers and the place in the data are the
-script's own.
+With its place in the data a training goes on from it as if nothing had been (`torch_resuming`); `load` gives models and
+optimizers back to any script.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+import platform
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import nn
 
 from barograph.capture.orders import NotDone
-from barograph.capture.torch_names import ModelNames, free_label, unwrapped
+from barograph.capture.torch_capsule import devices, numeric_settings, processor
+from barograph.capture.torch_gate import norms_of
+from barograph.capture.torch_names import ModelNames, instances_of, unwrapped
 from barograph.capture.torch_optimizers import OptimizerBook
 from barograph.capture.torch_packing import Packer, Unpacker
+from barograph.capture.torch_random import random_states
+from barograph.capture.torch_standing import (
+    named_parameters,
+    packed_model,
+    packed_optimizers,
+    packed_random,
+    packed_scaler,
+    packed_schedulers,
+)
 from barograph.errors import NotPlain, UnknownKey, nearest
 from barograph.runs.checkpoints import read_checkpoint, write_checkpoint
 from barograph.store.base import Store
@@ -22,28 +36,63 @@ from barograph.store.urls import store_from_url
 
 
 def save(
-    store: Store, names: ModelNames, optimizers: OptimizerBook, *, attempt: int, steps: int, who: str
+    store: Store, names: ModelNames, optimizers: OptimizerBook, *, attempt: int, steps: int, who: str,
+    scaler: Any = None, made: Mapping[str, int] | None = None, gradients: bool = False,
+    place: Callable[[Packer], Mapping[str, Any]] | None = None,
 ) -> str:
-    """Write the models that are trained here and their optimizers into the run; return the name of the file.
+    """Write how everything stands into the run; return the name of the file.
+
+    Args:
+        store: The run's.
+        names: The models: those that are trained are saved.
+        optimizers: Of the script.
+        attempt: Which life of the run.
+        steps: Optimizer steps made.
+        who: Tells the checkpoint of one process from another's.
+        scaler: Of gradients; None where there is none.
+        made: Steps by optimizer.
+        gradients: Those that are there belong to it, too.
+        place: Packs where the script is; None: within a step, from where nothing can go on.
 
     Raises:
         NotDone: There is no model, one is split over workers, or a state holds what is no plain data.
         StoreError: The store did not take it.
     """
-    roots = [(root.label, module) for root in names.roots if root.trained and (module := root.module()) is not None]
+    roots = [(root, module) for root in names.roots if root.trained and (module := root.module()) is not None]
     if not roots:
         raise NotDone("no model that is trained here is known")
     packer = Packer()
+    states = random_states()
     try:
+        models = {}
+        for root, module in roots:
+            inner, label = unwrapped(module), names.path(root, "")
+            models[label] = packed_model(inner, label, packer, buffers=dict(inner.named_buffers()))
         content = {
-            "models": {label: packer.pack(unwrapped(module).state_dict(), f"models/{label}")
-                       for label, module in _labelled(roots)},
-            "optimizers": {label: packer.pack(optimizer.state_dict(), f"optimizers/{label}")
-                           for label, optimizer in _labelled(_live(optimizers))},
+            "models": models,
+            "optimizers": packed_optimizers(optimizers, packer),
+            "scaler": packed_scaler(scaler, packer),
+            "schedulers": packed_schedulers(instances_of(torch.optim.lr_scheduler.LRScheduler), packer),
+            "random": packed_random(states, packer),
+            "gradients_before": {name: packer.pack(item.grad, f"gradients_before/{name}")
+                                 for name, item in named_parameters(names) if gradients and item.grad is not None},
+            "steps": dict(made or {}),
+            "settings": numeric_settings(),
+            "machine": {"processor": processor(), "devices": devices()},
+            "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
+            "place": place(packer) if place is not None else None,
         }
     except NotPlain as error:
         raise NotDone(f"{error}: hand attach a function that saves it, checkpoint=…") from error
-    return write_checkpoint(store, attempt=attempt, steps=steps, who=who, content=content, tensors=packer.tensors)
+    return write_checkpoint(store, attempt=attempt, steps=steps, who=who, content=content, tensors=packer.tensors,
+                            finite=are_finite(names))
+
+
+def are_finite(names: ModelNames) -> bool:
+    """Return whether all weights that are trained are; waits for their devices."""
+    weights = [item.detach() for root in names.roots if root.trained and (module := root.module()) is not None
+               for item in module.parameters()]
+    return all(math.isfinite(norm) for norm in norms_of(weights))
 
 
 def load(run: str, model: nn.Module | Mapping[str, nn.Module], optimizer: Any = None) -> int:
@@ -64,8 +113,10 @@ def load(run: str, model: nn.Module | Mapping[str, nn.Module], optimizer: Any = 
     if checkpoint is None:
         raise UnknownKey(f"The run holds no checkpoint ({run}).")
     for kind, wanted in (("models", model), ("optimizers", optimizer)):
-        for label, item in _wanted(wanted, checkpoint.content[kind], kind):
-            state = Unpacker(checkpoint.tensors, checkpoint.name).unpack(checkpoint.content[kind][label])
+        # One alone has no label; it can be called by its class.
+        held = {label or item["class"].rpartition(":")[2]: item for label, item in checkpoint.content[kind].items()}
+        for label, item in _wanted(wanted, held, kind):
+            state = Unpacker(checkpoint.tensors, checkpoint.name).unpack(held[label]["state"])
             (unwrapped(item) if isinstance(item, nn.Module) else item).load_state_dict(state)
     return checkpoint.steps
 
@@ -81,16 +132,3 @@ def _wanted(wanted: Any, held: Mapping[str, Any], kind: str) -> list[tuple[str, 
         if label not in held:
             raise UnknownKey(f'The checkpoint holds no "{label}" among its {kind}. {nearest(str(label), held)}')
     return list(wanted.items())
-
-
-def _live(optimizers: OptimizerBook) -> list[tuple[str, Any]]:
-    return [(entry.label, item) for entry in optimizers if (item := entry.optimizer()) is not None]
-
-
-def _labelled(items: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Return the items, each by a label of its own."""
-    found: dict[str, Any] = {}
-    for label, item in items:
-        base = label or type(unwrapped(item) if isinstance(item, nn.Module) else item).__name__
-        found[free_label(base, found)] = item
-    return list(found.items())

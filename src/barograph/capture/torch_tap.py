@@ -20,6 +20,7 @@ from torch.optim import optimizer as optimizer_hooks
 from barograph.capture.allowance import Allowance
 from barograph.capture.orders import NotDone
 from barograph.capture.session import Session
+from barograph.capture.steps import Steps, StepsIterator
 from barograph.capture.torch_data import DataTap
 from barograph.capture.torch_door import Door, entry_point, in_backward, in_transform
 from barograph.capture.torch_facts import FactTap
@@ -36,13 +37,16 @@ from barograph.capture.torch_withholding import Withholding
 from barograph.capture.torch_wrappers import Wrappers
 from barograph.measures import native
 from barograph.model.actions import ActionName
+from barograph.model.checkpoints import CheckpointSettings
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
 from barograph.model.step import Mode, is_of_later_training
 from barograph.runs.control import Request
 
 if TYPE_CHECKING:
+    from barograph.capture.torch_checkpointer import Checkpointer
     from barograph.capture.torch_recorder import TorchRecorder
+    from barograph.capture.torch_resuming import Resuming
 
 
 class TorchTap:
@@ -79,11 +83,16 @@ class TorchTap:
         self._withholding = Withholding()
         self._hands = TorchHands(session, self.optimizers, self._withholding)
         self._recorder = self._begin_recorder()
+        self.checkpointer: Checkpointer | None = None
+        self.resuming: Resuming | None = None
+        if session.settings.checkpoints is not None:
+            self.begin_checkpointer()
         self._forward_seen = False
         self._times = session.times
         self._hears_evaluation = False
         self._refused = False
         self._withheld = False
+        self._filter: Any = None
         session.before_close(self._flush)
 
     def _begin_recorder(self) -> TorchRecorder | None:
@@ -95,6 +104,20 @@ class TorchTap:
         from barograph.capture.torch_recorder import TorchRecorder
 
         return TorchRecorder(self.door, self.names, self.optimizers, settings)
+
+    def begin_checkpointer(self) -> Checkpointer:
+        """Return what saves checkpoints, begun where that was not; without settings it saves none that is not asked."""
+        if self.checkpointer is not None:
+            return self.checkpointer
+        # Here alone, for the same reason.
+        from barograph.capture.torch_checkpointer import Checkpointer
+        from barograph.capture.torch_passes import LoaderNames
+        from barograph.store.urls import store_from_url
+
+        settings = self.session.settings.checkpoints or CheckpointSettings(on_sigterm=False)
+        self.checkpointer = Checkpointer(self.door, self.names, self.optimizers, settings, loaders=LoaderNames(),
+                                         store=lambda: store_from_url(self.session.settings.to))
+        return self.checkpointer
 
     # Coming and going
 
@@ -119,7 +142,9 @@ class TorchTap:
         for handle in self._optimizer_handles:
             handle.remove()
         self._wrappers.undo()
-        if self._filter in warnings.filters:
+        if self.checkpointer is not None:
+            self.checkpointer.close()
+        if self._filter is not None and self._filter in warnings.filters:
             cast("list[Any]", warnings.filters).remove(self._filter)
 
     def _listen(self, wanted: bool) -> None:
@@ -269,6 +294,8 @@ class TorchTap:
 
     def backward_begins(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""
+        if self.checkpointer is not None:
+            self.checkpointer.backward_begins(tensors)
         if self._recorder is not None:
             self._recorder.backward_begins(tensors)
         if self._allowance.dormant and self._losses.is_calm(tensors):
@@ -346,6 +373,8 @@ class TorchTap:
     @entry_point("at the start of a pass over the data")
     def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None:
         """Note that a data loader begins a pass."""
+        if self.checkpointer is not None:
+            self.checkpointer.passes.begins(iterator)
         self._data.loaders.begins(loader, iterator, secs)
 
     @entry_point("waiting for a batch")
@@ -353,10 +382,38 @@ class TorchTap:
         """Note how long a batch was waited for."""
         self._data.loaders.gave(iterator, secs)
 
-    def batch_came(self, batch: Any) -> None:
+    def loader_will_begin(self, loader: Any) -> None:
+        """Note how everything stands before a pass, where checkpoints are saved."""
+        if self.checkpointer is not None:
+            self.checkpointer.will_begin(loader)
+
+    def loader_asked(self, iterator: Any) -> None:
+        """Save a checkpoint where one is due: the script has done all that belongs to the step."""
+        if self.checkpointer is not None:
+            self.checkpointer.asked(iterator)
+
+    def batch_came(self, iterator: Any, batch: Any) -> None:
         """Keep what a loader gave, where steps are kept."""
+        if self.checkpointer is not None:
+            self.checkpointer.gave(iterator, batch, ended=False)
         if self._recorder is not None:
             self._recorder.batch_came(batch)
+
+    def steps_begin(self, steps: Steps) -> Any:
+        """Return what counts the steps of a loop."""
+        if self.resuming is not None and not self.resuming.over:
+            return self.resuming.begins(steps)
+        if self.checkpointer is None:
+            return StepsIterator(steps)
+        self.checkpointer.will_begin(steps)
+        iterator = StepsIterator(steps)
+        self.checkpointer.passes.begins(iterator)
+        return iterator
+
+    def pass_ended(self, iterator: Any) -> None:
+        """Note that a loader has no more."""
+        if self.checkpointer is not None:
+            self.checkpointer.gave(iterator, None, ended=True)
 
     def loss_scaled(self, outputs: Any, scaled: Any) -> None:
         """Remember what a scaled loss was before."""
@@ -504,6 +561,8 @@ class TorchTap:
             self._after_step(optimizer, args, kwargs)
         if self._recorder is not None:
             self._recorder.step_ended()
+        if self.checkpointer is not None:
+            self.checkpointer.step_ended()
         self.session.raise_if_stopped()
 
     @entry_point("giving gradients back")

@@ -69,9 +69,12 @@ class Listener(Protocol):
     def loss_returned(self, name: str, loss: Any, args: Any, kwargs: Any) -> None: ...
     def loss_raised(self, name: str, args: Any, kwargs: Any) -> None: ...
     def mode_set(self, training: bool) -> None: ...
+    def loader_will_begin(self, loader: Any) -> None: ...
     def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None: ...
+    def loader_asked(self, iterator: Any) -> None: ...
     def loader_gave(self, iterator: Any, secs: float) -> None: ...
-    def batch_came(self, batch: Any) -> None: ...
+    def batch_came(self, iterator: Any, batch: Any) -> None: ...
+    def pass_ended(self, iterator: Any) -> None: ...
     def gradients_turned_off(self) -> None: ...
 
 
@@ -192,6 +195,7 @@ class Wrappers:
 
     @staticmethod
     def _loader_iter(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        listener.loader_will_begin(args[0])
         begin = time.perf_counter()
         iterator = original(*args, **kwargs)
         listener.loader_begins(args[0], iterator, time.perf_counter() - begin)
@@ -199,12 +203,16 @@ class Wrappers:
 
     @staticmethod
     def _loader_next(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        listener.loader_asked(args[0])
         begin = time.perf_counter()
         try:
             batch = original(*args, **kwargs)
+        except StopIteration:
+            listener.pass_ended(args[0])
+            raise
         finally:
             listener.loader_gave(args[0], time.perf_counter() - begin)
-        listener.batch_came(batch)
+        listener.batch_came(args[0], batch)
         return batch
 
     @staticmethod

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from barograph.capture.presets import preset_named
-from barograph.cli.child import Child, check_command, end_like
+from barograph.cli.child import check_command, end_like
+from barograph.cli.launching import recorded
 from barograph.cli.options import listed, replaced, settings_from_options, tables_set, whole_path
 from barograph.errors import SettingsError
+from barograph.model.checkpoints import with_cadence
 from barograph.model.clock import SystemClock
-from barograph.model.launch import LAUNCH_VARIABLE, Launch
+from barograph.model.launch import Launch
 from barograph.model.recorder import RecorderSettings, names_from
 from barograph.model.settings import Settings
 from barograph.rules.registry import actions_by_rule, codes_of, needs_of, rules_from_settings
@@ -85,6 +87,11 @@ def command(
                                               "one, as --record saves a step that fails; with --set recorder.ring=10 "
                                               "the last ten steps are at hand."),
     ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="Save checkpoints that barograph resume goes on from: auto (as often as pays "
+                                          "off), every=100 (steps), 10min. More: [checkpoints] in the settings file."),
+    ] = None,
     findings_to: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Also append what is told of findings to this file, one line of JSON for "
@@ -120,6 +127,8 @@ def command(
              "strict": strict, "findings_to": findings_to, "allow": listed(allow), "notify": notify or None,
              **tables_set(set_)}
     settings = settings_from_options(typed, config)
+    if checkpoint is not None:
+        settings = replaced(settings, checkpoints=with_cadence(settings.checkpoints, checkpoint))
     if record and settings.recorder is None:
         settings = replaced(settings, recorder=RecorderSettings())
     if capsule_on is not None:
@@ -139,15 +148,7 @@ def command(
     recipients = recipients_for(settings)
     claim = claim_run(store, new_manifest(settings, command=tuple(command), clock=SystemClock()), clock=SystemClock())
     launch = Launch(settings, claim.attempt, needs_of(chosen))
-    with Child(command, {LAUNCH_VARIABLE: launch.to_text()}) as child:
-        # What watches is loaded now, while the child starts: nothing of it is needed before.
-        from barograph.cli.supervision import Supervision
-
-        supervision = Supervision(store, chosen, settings, claim.attempt, live=live, as_json=as_json,
-                                  recipients=recipients)
-        child.wait()
-    supervision.close(child.exit_code)
-    end_like(supervision.exit_code(child.exit_code))
+    end_like(recorded(command, launch, store, chosen, live=live, as_json=as_json, recipients=recipients))
 
 
 def recipients_for(settings: Settings) -> Mapping[str, Recipient]:

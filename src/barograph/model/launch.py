@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from barograph.errors import SettingsError
+from barograph.model.resume import ResumeOrder
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings, selection_from_mapping, selection_to_json, settings_from_mapping
 
@@ -22,16 +23,19 @@ class Launch:
         settings: With `to` the URL of a run that exists.
         attempt: Which life of the run this is, from 0.
         needs: What the rules that watch ask for.
+        resume: From where the training goes on; None: it begins.
     """
 
     settings: Settings
     attempt: int
     needs: tuple[Selection, ...] = ()
+    resume: ResumeOrder | None = None
 
     def to_text(self) -> str:
         """Return it as one line of JSON."""
         needs = [selection_to_json(need) for need in self.needs]
-        return json.dumps({"settings": self.settings.to_json(), "attempt": self.attempt, "needs": needs})
+        return json.dumps({"settings": self.settings.to_json(), "attempt": self.attempt, "needs": needs,
+                           "resume": asdict(self.resume) if self.resume else None})
 
 
 def launch_from_environment(environment: Mapping[str, str]) -> Launch | None:
@@ -46,6 +50,7 @@ def launch_from_environment(environment: Mapping[str, str]) -> Launch | None:
     try:
         data = json.loads(text)
         needs = tuple(selection_from_mapping("", need) for need in data["needs"])
-        return Launch(settings_from_mapping(data["settings"]), int(data["attempt"]), needs)
+        resume = ResumeOrder(**data["resume"]) if data.get("resume") else None
+        return Launch(settings_from_mapping(data["settings"]), int(data["attempt"]), needs, resume)
     except (ValueError, KeyError, TypeError) as error:
         raise SettingsError(f"{LAUNCH_VARIABLE} is not what `barograph run` writes: {error}") from error

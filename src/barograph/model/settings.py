@@ -15,6 +15,7 @@ from barograph.model.actions import (
     action_settings_from_mapping,
     actions_from,
 )
+from barograph.model.checkpoints import CheckpointSettings, checkpoints_from
 from barograph.model.key import kind_from_name
 from barograph.model.notify import Notify, notify_from
 from barograph.model.recorder import RecorderSettings, recorder_from
@@ -56,6 +57,7 @@ class Settings:
             taken out, and the others go on.
         machine_hz: How often a second the use of the machine is recorded; 0: never.
         recorder: How the flight recorder works; None: it does not.
+        checkpoints: When checkpoints are saved; None: none is, but where a finding asks for one.
     """
 
     to: str = ""
@@ -79,6 +81,7 @@ class Settings:
     machine_hz: float = 2.0
     rule_timeout_secs: float = 60.0
     recorder: RecorderSettings | None = None
+    checkpoints: CheckpointSettings | None = None
 
     def __post_init__(self) -> None:
         _check_choice("on_finding", self.on_finding, ("notify", *ActionName))
@@ -102,6 +105,7 @@ class Settings:
         data["allow"] = [str(item) for item in self.allow]
         data["action_settings"] = self.action_settings.to_json()
         data["recorder"] = self.recorder.to_json() if self.recorder else None
+        data["checkpoints"] = self.checkpoints.to_json() if self.checkpoints else None
         data["budget"] = "off" if self.budget is None else self.budget
         data["rules"] = list(self.rules)
         data["collections"] = {item.name: selection_to_json(item) for item in self.collections}
@@ -297,4 +301,5 @@ _READERS: Mapping[str, Any] = {
     "rule_timeout_secs": seconds_from,
     "allow": _allow, "action_settings": _action_settings, "notify": _notify,
     "collections": _collections, "rule_settings": _rule_settings, "recorder": recorder_from,
+    "checkpoints": checkpoints_from,
 }

@@ -1,19 +1,19 @@
-"""A checkpoint in a run: tensors as safetensors, all else as JSON, nothing that can run code.
+"""Checkpoints in a run: tensors as safetensors, all else as JSON, nothing that can run code.
 
 Two objects: `checkpoints/NAME.DIGEST.safetensors` first, then `checkpoints/NAME.json`, which names it: a checkpoint
-without its paper is none.
+without its paper is none. Once the step after it was made, `checkpoints/NAME.next.json` says what that began with.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
-from barograph.errors import DamagedChunk
+from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.model.tensor import RawTensor
 from barograph.runs.layout import CHECKPOINTS, digest_of
 from barograph.runs.papers import sealed, unsealed
@@ -22,6 +22,7 @@ from barograph.runs.tensors import raw_tensors_bytes, read_tensors
 from barograph.store.base import Store
 
 _PAPER = re.compile(rf"{CHECKPOINTS}/(?P<attempt>\d{{4,}})-(?P<steps>\d{{8,}})-(?P<who>\w+)\.json")
+_NEXT = ".next.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,10 @@ class Checkpoint:
         name: Of its paper in the store.
         attempt: Which life of the run.
         steps: Optimizer steps made by then.
-        content: "models" and "optimizers", by label, as their `state_dict` was, packed as `capture.torch_packing`
-            says.
+        content: "models" and "optimizers", by label, and all else that decides how a training goes on, packed as
+            `capture.torch_packing` says.
         tensors: By name.
+        finite: Whether all weights were.
     """
 
     name: str
@@ -42,10 +44,20 @@ class Checkpoint:
     steps: int
     content: Mapping[str, Any]
     tensors: Mapping[str, NDArray[Any]]
+    finite: bool = True
+
+    @property
+    def why_not(self) -> str:
+        """Why a training cannot go on from it by itself; "" where it can."""
+        if not self.finite:
+            return "its weights are not finite"
+        place = self.content.get("place") or {}
+        return "" if place.get("passes") else str(place.get("why_not") or "it was saved within a step")
 
 
 def write_checkpoint(
-    store: Store, *, attempt: int, steps: int, who: str, content: Mapping[str, Any], tensors: Mapping[str, RawTensor]
+    store: Store, *, attempt: int, steps: int, who: str, content: Mapping[str, Any], tensors: Mapping[str, RawTensor],
+    finite: bool = True,
 ) -> str:
     """Write a checkpoint, whole or not at all; return the name of its tensors' file.
 
@@ -56,6 +68,7 @@ def write_checkpoint(
         who: Tells the checkpoint of one process from another's; letters and digits.
         content: See `Checkpoint`.
         tensors: By the names that stand in the content.
+        finite: Whether all weights are.
 
     Raises:
         UnsupportedDtype: A tensor has a type that safetensors cannot hold.
@@ -65,7 +78,8 @@ def write_checkpoint(
     stem = f"{CHECKPOINTS}/{attempt:04d}-{steps:08d}-{who}"
     file = f"{stem}.{digest_of(data)}.safetensors"
     store.put(file, data)
-    store.put(f"{stem}.json", sealed({"attempt": attempt, "steps": steps, "file": file, "content": dict(content)}))
+    store.put(f"{stem}.json", sealed({"attempt": attempt, "steps": steps, "file": file, "finite": finite,
+                                      "content": dict(content)}))
     return file
 
 
@@ -80,7 +94,7 @@ def read_checkpoint(store: Store, name: str = "") -> Checkpoint | None:
         DamagedChunk: Its bytes are not those that were written.
         StoreError: The store cannot be read.
     """
-    names = [name] if name else sorted(item.name for item in store.list(CHECKPOINTS) if _PAPER.fullmatch(item.name))
+    names = [name] if name else checkpoint_names(store)
     if not names:
         return None
     paper = unsealed(store.get(names[-1]), names[-1])
@@ -88,4 +102,81 @@ def read_checkpoint(store: Store, name: str = "") -> Checkpoint | None:
         file, attempt, steps, content = paper["file"], int(paper["attempt"]), int(paper["steps"]), paper["content"]
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedChunk(f"The paper is no checkpoint's: {error} ({names[-1]}).") from error
-    return Checkpoint(names[-1], attempt, steps, content, read_tensors(proved_by_name(store, file), file))
+    return Checkpoint(names[-1], attempt, steps, content, read_tensors(proved_by_name(store, file), file),
+                      bool(paper.get("finite", True)))
+
+
+def last_good(store: Store) -> tuple[Checkpoint | None, list[str]]:
+    """Return the last checkpoint that a training can go on from, and of each newer one why it is not that.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    passed_over: list[str] = []
+    for name in reversed(checkpoint_names(store)):
+        try:
+            found = read_checkpoint(store, name)
+        except (DamagedChunk, ObjectNotFound) as error:
+            passed_over.append(f"The checkpoint {name} is damaged, and the one before it is taken: {error}")
+            continue
+        if found is not None and not found.why_not:
+            return found, passed_over
+        if found is not None:
+            passed_over.append(f"The checkpoint {name} is passed over: {found.why_not}.")
+    return None, passed_over
+
+
+def checkpoint_names(store: Store) -> list[str]:
+    """Return the names of all papers, oldest first.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found = ((match, item.name) for item in store.list(CHECKPOINTS) if (match := _PAPER.fullmatch(item.name)))
+    return [name for _, name in sorted(found, key=lambda item: (int(item[0]["attempt"]), int(item[0]["steps"]),
+                                                                item[1]))]
+
+
+def keep_newest(store: Store, keep: int, good: Sequence[str]) -> None:
+    """Remove all checkpoints but the newest, and the newest of `good`, which is never removed.
+
+    Args:
+        store: The run's.
+        keep: How many.
+        good: Names of papers that are known to be whole and finite, oldest first.
+
+    Raises:
+        StoreError: The store does not do what is asked; trying again is safe.
+    """
+    names = checkpoint_names(store)
+    kept = {*names[-keep:], *list(good)[-1:]}
+    gone = [name.removesuffix(".json") for name in names if name not in kept]
+    # First the papers: tensors without one are of no checkpoint, and a paper without them would be a damaged one.
+    for stem in gone:
+        store.delete(f"{stem}.json")
+    for item in store.list(CHECKPOINTS):
+        if any(item.name.startswith(f"{stem}.") for stem in gone):
+            store.delete(item.name)
+
+
+def write_next(store: Store, name: str, seen: Mapping[str, Any]) -> None:
+    """Write what the step after a checkpoint began with.
+
+    Args:
+        store: The run's.
+        name: Of the checkpoint's paper.
+        seen: "batch": a digest; "loss": a hexadecimal fraction.
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    store.put(name.removesuffix(".json") + _NEXT, sealed(dict(seen)))
+
+
+def read_next(store: Store, name: str) -> Mapping[str, Any]:
+    """Return what `write_next` wrote; nothing where the training ended before, or it is damaged."""
+    paper = name.removesuffix(".json") + _NEXT
+    try:
+        return unsealed(store.get(paper), paper)
+    except (ObjectNotFound, DamagedChunk):
+        return {}

@@ -1,4 +1,4 @@
-"""Puts a script's models, optimizers and generators back to where they were before the step that a capsule holds."""
+"""Puts a script's models, optimizers and generators back to where a capsule or a checkpoint says they were."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from barograph.capture.torch_names import ModelNames, instances_of, unwrapped
 from barograph.capture.torch_optimizers import OptimizerBook
 from barograph.capture.torch_packing import Unpacker
 from barograph.capture.torch_random import RandomStates
-from barograph.errors import ReplayFailed
+from barograph.capture.torch_standing import class_of
+from barograph.errors import BarographError, ReplayFailed
 
 _NAMED = 5
 
@@ -22,19 +23,24 @@ class PuttingBack:
     """Puts back, and says what is not as it was.
 
     Args:
-        content: Of the capsule.
+        content: Of the capsule, or of the checkpoint.
         unpacker: Of its values.
         names: The models of the script.
         optimizers: And its optimizers.
+        held_by: What holds the content, for messages.
+        failure: Raised where something cannot be put back.
 
     Attributes:
         notes: What could not be made as it was, a sentence each.
     """
 
     def __init__(
-        self, content: Mapping[str, Any], unpacker: Unpacker, names: ModelNames, optimizers: OptimizerBook
+        self, content: Mapping[str, Any], unpacker: Unpacker, names: ModelNames, optimizers: OptimizerBook, *,
+        held_by: str = "capsule", failure: type[BarographError] = ReplayFailed,
     ) -> None:
         self.notes: list[str] = []
+        self._held_by = held_by
+        self._failure = failure
         self._content = content
         self._unpacker = unpacker
         self._names = names
@@ -44,15 +50,15 @@ class PuttingBack:
         """Put back all but the random states.
 
         Raises:
-            ReplayFailed: The script's models or optimizers are others than the capsule's.
-            DamagedChunk, NotPlain: The capsule's values cannot be read.
+            BarographError: The script's models or optimizers are others: of the class that was asked for.
+            DamagedChunk, NotPlain: The values cannot be read.
         """
         there = {self._names.path(root, ""): module for root in self._names.roots
                  if (module := root.module()) is not None}
         for label, saved in self._content["models"].items():
             if label not in there:
-                raise ReplayFailed(f"The script has no model {label or 'that trains'} by the time of its first step; "
-                                   f"it has {', '.join(map(repr, there)) or 'none'}.")
+                raise self._failure(f"The script has no model {label or 'that trains'} by the time of its first step; "
+                                    f"it has {', '.join(map(repr, there)) or 'none'}.")
             self._model(label, unwrapped(there[label]), saved)
         self._gradients()
         self._put_optimizers()
@@ -63,8 +69,7 @@ class PuttingBack:
         """Let all generators stand where they stood before the first forward pass."""
         packed = self._content["random"]
         if packed is not None:
-            states = self._unpacker.unpack(packed)
-            RandomStates(states["python"], states["numpy"], states["torch"], tuple(states["cuda"])).put_back()
+            unpacked_random(packed, self._unpacker).put_back()
 
     def _model(self, label: str, module: nn.Module, saved: Mapping[str, Any]) -> None:
         wanted = dict(self._unpacker.unpack(saved["state"]))
@@ -73,8 +78,8 @@ class PuttingBack:
         differ = list(_differences(found, wanted))
         if differ:
             more = f"; and {len(differ) - _NAMED} more" if len(differ) > _NAMED else ""
-            raise ReplayFailed(f"The script's model {label or type(module).__name__} is another than the capsule's: "
-                               f"{'; '.join(differ[:_NAMED])}{more}.")
+            raise self._failure(f"The script's model {label or type(module).__name__} is another than the "
+                                f"{self._held_by}'s: {'; '.join(differ[:_NAMED])}{more}.")
         with torch.no_grad():
             for name, value in wanted.items():
                 if isinstance(value, torch.Tensor):
@@ -96,13 +101,13 @@ class PuttingBack:
                  if getattr(item, "param_groups", None)}
         for label, saved in self._content["optimizers"].items():
             if label not in there:
-                raise ReplayFailed(f"The script has no optimizer {label or saved['class'].rpartition(':')[2]} by the "
-                                   "time of its first step.")
+                raise self._failure(f"The script has no optimizer {label or saved['class'].rpartition(':')[2]} by the "
+                                    "time of its first step.")
             try:
                 there[label].load_state_dict(self._unpacker.unpack(saved["state"]))
             except (ValueError, KeyError) as error:
-                raise ReplayFailed(f"The script's optimizer {label or type(there[label]).__name__} is another than the "
-                                   f"capsule's: {error}") from error
+                raise self._failure(f"The script's optimizer {label or type(there[label]).__name__} is another than "
+                                    f"the {self._held_by}'s: {error}") from error
 
     def _scaler(self) -> None:
         saved = self._content["scaler"]
@@ -110,16 +115,26 @@ class PuttingBack:
             return
         scalers = instances_of(torch.amp.GradScaler)
         if len(scalers) != 1:
-            raise ReplayFailed(f"The step went through a gradient scaler, and the script has {len(scalers)} of them.")
+            raise self._failure(f"The step went through a gradient scaler, and the script has {len(scalers)} of them.")
         scalers[0].load_state_dict(self._unpacker.unpack(saved))
 
     def _schedulers(self) -> None:
         saved = self._content["schedulers"]
         there = instances_of(torch.optim.lr_scheduler.LRScheduler)
-        for item, packed in zip(there, saved, strict=False):
-            item.load_state_dict({**item.state_dict(), **self._unpacker.unpack(packed["state"])})
-        if len(there) != len(saved):
+        waiting = list(there)
+        for packed in saved:
+            item = next((one for one in waiting if class_of(one) == packed["class"]), None)
+            if item is not None:
+                waiting.remove(item)
+                item.load_state_dict({**item.state_dict(), **self._unpacker.unpack(packed["state"])})
+        if len(there) != len(saved) or len(waiting):
             self.notes.append(f"{len(saved)} learning-rate schedulers had stepped, and the script has {len(there)}.")
+
+
+def unpacked_random(packed: Any, unpacker: Unpacker) -> RandomStates:
+    """Return the states of all generators as `packed_random` packed them."""
+    states = unpacker.unpack(packed)
+    return RandomStates(states["python"], states["numpy"], states["torch"], tuple(states["cuda"]))
 
 
 def put_settings(content: Mapping[str, Any]) -> list[str]:

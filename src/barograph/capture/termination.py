@@ -1,0 +1,40 @@
+"""SIGTERM, as a wish that a training be stopped: a machine that is taken away gives some seconds of notice."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType
+
+
+class Termination:
+    """Hears SIGTERM where nobody else does.
+
+    Args:
+        asked: Called at the first; returns whether that is enough, and the process need not be ended at once. At the
+            second it is.
+    """
+
+    def __init__(self, asked: Callable[[], bool]) -> None:
+        self._asked = asked
+        self._heard = self._listens = False
+        try:
+            # A script that has a handler of its own, or was told to ignore the signal, knows why.
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, self._hear)
+                self._listens = True
+        except ValueError:
+            return  # not the main thread, and signals are heard there alone
+
+    def close(self) -> None:
+        """Hear no more of it."""
+        if self._listens and signal.getsignal(signal.SIGTERM) == self._hear:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._listens = False
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        heard, self._heard = self._heard, True
+        if heard or not self._asked():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)

@@ -1,0 +1,262 @@
+"""Saves checkpoints where the script asks for its next batch after a step: all that belongs to the step is done there.
+
+It is there that a script which is started anew can be taken to. What the next step begins with is written after it,
+so that a training which goes on from there can show that it is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+
+from barograph.capture.cadence import Cadence
+from barograph.capture.frames import frames_of_script, library_that_asks
+from barograph.capture.orders import NotDone
+from barograph.capture.termination import Termination
+from barograph.capture.torch_checkpoint import are_finite, save
+from barograph.capture.torch_door import Door, in_backward
+from barograph.capture.torch_names import ModelNames, instances_of
+from barograph.capture.torch_next_step import NextStep
+from barograph.capture.torch_optimizers import OptimizerBook
+from barograph.capture.torch_packing import Packer
+from barograph.capture.torch_passes import LoaderNames, Pass, PassBook, packed_pass, standing_of
+from barograph.capture.torch_values import tensors_in
+from barograph.capture.torch_variables import Variables
+from barograph.model.checkpoints import CheckpointSettings
+from barograph.runs.checkpoints import keep_newest, write_next
+from barograph.runs.layout import CHECKPOINTS
+from barograph.store.base import Store
+
+_UNASKED_STEPS = 32
+"""Steps after which a script that asked no loader is one that does not."""
+
+
+class Checkpointer:
+    """Saves checkpoints when they are due.
+
+    Args:
+        door: The way into training.
+        names: The models.
+        optimizers: Of the script.
+        settings: When they are due.
+        loaders: Names passes; those that were begun before count.
+        store: Opens the run's.
+
+    Attributes:
+        loaders: See above.
+        passes: Where the script is in its data.
+        next_step: Sees the step after a checkpoint.
+    """
+
+    def __init__(
+        self, door: Door, names: ModelNames, optimizers: OptimizerBook, settings: CheckpointSettings, *,
+        loaders: LoaderNames, store: Callable[[], Store],
+    ) -> None:
+        self.door = door
+        self.loaders = loaders
+        self.passes = PassBook(loaders)
+        self.next_step = NextStep()
+        self._session = door.session
+        self._names = names
+        self._optimizers = optimizers
+        self._settings = settings
+        self._open_store = store
+        self._store: Store | None = None
+        self._cadence = Cadence(settings, now_secs=self._session.clock.monotonic())
+        self._variables: Variables | None = None
+        self._wanted = ""
+        self._asked_to_stop = ""
+        self._steps_at_stop = self._steps_asked = 0
+        self._saved: list[str] = []
+        self._batch: Any = None
+        self._carries: bool | None = None
+        self._looks_at_gradients = False
+        self._termination = Termination(self._asked_to_end) if settings.on_sigterm else None
+
+    # What the script does
+
+    def will_begin(self, loader: Any) -> None:
+        """Note how everything stands before a pass over a loader begins."""
+        self._guarded("noting where a pass begins", lambda: self.passes.will_begin(loader))
+
+    def asked(self, iterator: Any) -> None:
+        """Hear that the script asks for its next batch; save a checkpoint where one is due.
+
+        Raises:
+            TrainingStopped: SIGTERM has come.
+        """
+        self._guarded("saving a checkpoint", lambda: self._ask(iterator))
+        if self._asked_to_stop and not self._wanted:
+            self._stop()
+
+    def gave(self, iterator: Any, batch: Any, *, ended: bool) -> None:
+        """Note what came out of a loader."""
+        current = self.passes.of(iterator)
+        if current is None:
+            return
+        current.ended = ended
+        if not ended:
+            current.given += 1
+            self._batch = batch
+            self._looks_at_gradients = True
+            if self.next_step.waits:
+                self._guarded("noting what the next step begins with", lambda: self.next_step.batch_came(batch))
+
+    def backward_begins(self, tensors: Any) -> None:
+        """Note the loss of the step after a checkpoint, and whether gradients are carried from step to step."""
+        if in_backward() or self.door.place.busy:
+            return
+        if self._looks_at_gradients and self._carries is not True:
+            self._guarded("looking at gradients", self._look_at_gradients)
+        if self.next_step.waits:
+            self._guarded("noting the loss of the next step", lambda: self.next_step.backward_begins(tensors))
+
+    def step_ended(self) -> None:
+        """Save a checkpoint that is due, or stop, where the script asks no loader for its batches.
+
+        Raises:
+            TrainingStopped: SIGTERM has come.
+        """
+        steps = self._steps()
+        if steps >= self._steps_asked + _UNASKED_STEPS:
+            self._guarded("saving a checkpoint", lambda: self._save_within(steps))
+        if self._asked_to_stop and self._steps() > self._steps_at_stop + 1:
+            self._stop(within=True)
+
+    def ask_for_one(self, why: str) -> None:
+        """Have a checkpoint saved when the script next asks for a batch."""
+        self._wanted = self._wanted or why
+
+    def close(self) -> None:
+        """Hear no more signals."""
+        if self._termination is not None:
+            self._termination.close()
+
+    # Between two steps
+
+    def _ask(self, iterator: Any) -> None:
+        current = self.passes.of(iterator)
+        if current is None:
+            return
+        frame = sys._getframe(1)
+        if self._variables is None:
+            self._variables = Variables(frames_of_script(frame), self._known())
+        steps = self._steps_asked = self._steps()
+        if current.first is None and (loader := current.loader()) is not None:
+            current.first = standing_of(loader)
+        self._cadence.begins(steps)
+        before, current.asked_at = current.asked_at, steps
+        if before is None or steps <= before:
+            return
+        due = self._cadence.due(steps, self._session.clock.monotonic())
+        if due or self._wanted:
+            self._save(lambda packer: self._place(current, frame, packer))
+
+    def _save(self, place: Callable[[Packer], Mapping[str, Any]]) -> None:
+        self._wanted = ""
+        session = self._session
+        begin = time.perf_counter()
+        try:
+            store = self._store = self._store or self._open_store()
+            if session.rank[1] > 1:
+                raise NotDone("of several workers none is saved by itself yet")
+            if not are_finite(self._names):
+                raise NotDone("the weights are not finite")
+            who, steps = f"pid{os.getpid()}", session.steps_made
+            save(store, self._names, self._optimizers, attempt=session.attempt, steps=steps, who=who,
+                 scaler=next(iter(_scalers()), None), made=session.steps_by_optimizer,
+                 gradients=self._carries is not False,
+                 place=place)
+            name = f"{CHECKPOINTS}/{session.attempt:04d}-{steps:08d}-{who}.json"
+            self._saved.append(name)
+            self.next_step.write_with(lambda seen: write_next(store, name, seen))
+            keep_newest(store, self._settings.keep, self._saved)
+        except NotDone as error:
+            session.guard.report(f"no checkpoint was saved: {error}")
+        finally:
+            now = session.clock.monotonic()
+            self._cadence.took(self._steps(), now, cost_secs=time.perf_counter() - begin)
+            # Its time is no part of a step's.
+            session.price.forget_step()
+            session.times.evaluation_ended(now)
+
+    def _save_within(self, steps: int) -> None:
+        """Save one within a step: better than none, though nothing can go on from it by itself."""
+        self._cadence.begins(steps)
+        if self._wanted or self._cadence.due(steps, self._session.clock.monotonic()):
+            self._session.guard.report(
+                "this training cannot be resumed: its loop asks no loader for its batches; let it count its steps with "
+                "run.steps. Checkpoints hold its models and optimizers")
+            self._save(lambda packer: {"why_not": "the loop of the script asks no loader for its batches, and does not "
+                                                  "count its steps with run.steps"})
+
+    def _place(self, current: Pass, frame: FrameType, packer: Packer) -> Mapping[str, Any]:
+        library = library_that_asks(frame)
+        if library:
+            self._session.guard.note(f"The loop over the data is {library}'s: from these checkpoints barograph resume "
+                                     "cannot go on.")
+            return {"why_not": f"the loop over the data is {library}'s, which has to go on by its own means"}
+        others = [item for item in self.passes.open() if item is not current]
+        passes = [packed_pass(item, packer, f"passes/{number}") for number, item in enumerate([current, *others])]
+        batch = {id(tensor) for _, tensor in tensors_in(self._batch)}
+        variables = self._variables.changed(frames_of_script(frame), self._known() | batch, packer) if (
+            self._variables is not None) else {}
+        return {"passes": passes, "variables": variables}
+
+    def _known(self) -> set[int]:
+        """Return the identities of what is saved anyway: models that are trained, what belongs to their training."""
+        known: set[int] = set()
+        for root in self._names.roots:
+            module = root.module()
+            if module is not None and root.trained:
+                known.update(id(part) for part in module.modules())
+                known.update(id(item) for item in module.parameters())
+        return known
+
+    def _look_at_gradients(self) -> None:
+        self._looks_at_gradients = False
+        there = [item.grad for item, _ in self._names.trainable() if item.grad is not None]
+        self._carries = bool(there) and any(bool(norm) for norm in torch._foreach_norm(there))
+
+    # SIGTERM
+
+    def _asked_to_end(self) -> bool:
+        """Return whether there is something to save before the end."""
+        self._steps_at_stop = self._steps()
+        if self._steps_at_stop:
+            self._asked_to_stop = self._wanted = "SIGTERM"
+        return self._steps_at_stop > 0
+
+    def _stop(self, *, within: bool = False) -> None:
+        reason, self._asked_to_stop = self._asked_to_stop, ""
+        saved = f" A checkpoint was saved in {self._saved[-1]}." if self._saved and not within else ""
+        self._session.request_stop(f"{reason} came.{saved}", checkpoint=within)
+        self._session.raise_if_stopped()
+
+    # Small things
+
+    def _steps(self) -> int:
+        return sum(self._session.steps_by_optimizer.values())
+
+    def _guarded(self, doing: str, action: Callable[[], None]) -> None:
+        place = self.door.place
+        if place.busy or self._session.closed:
+            return
+        place.busy = True
+        try:
+            with self.door.lock, torch.no_grad():
+                action()
+        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+            self._session.guard.caught(error, doing)
+        finally:
+            place.busy = False
+
+
+def _scalers() -> list[Any]:
+    return [item for item in instances_of(torch.amp.GradScaler) if item.is_enabled()]

@@ -1,0 +1,50 @@
+"""`barograph resume`: start a training again that was ended, from its last checkpoint."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="COMMAND...", help="The script, with its arguments. Default: as it was started then, in "
+                                                  "this directory.")
+    ] = None,
+    inexact: Annotated[
+        bool, typer.Option("--inexact", help="Go on also where not everything is as it was; what is not is said.")
+    ] = False,
+    own: Annotated[
+        bool, typer.Option("--own", help="Only start the script again: it goes on by its own means, from a checkpoint "
+                                         "of its own.")
+    ] = False,
+    live: Annotated[
+        bool, typer.Option("--live/--no-live", help="Show the state in the terminal's last line.")
+    ] = True,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the closing summary as JSON, on standard error, and nothing else of "
+                                         "ours there.")
+    ] = False,
+) -> None:
+    """Start a training again that was ended or killed, and have it go on from its last good checkpoint.
+
+    The script is started as it was, unchanged. What it had done before the checkpoint is passed over; then models,
+    optimizers, schedulers, random states, its place in the data and its own variables are put back, and it goes on,
+    bit for bit where nothing else decides what comes out. The run gets another attempt, and its series go on. What
+    cannot be put back is said, and nothing goes on then, but with --inexact.
+
+    Examples:
+
+      barograph resume runs/first
+
+      barograph resume runs/first train.py --epochs 20
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.resume_page import resume
+
+    resume(run, command or [], inexact=inexact, own=own, live=live, as_json=as_json)

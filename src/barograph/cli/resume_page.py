@@ -1,0 +1,95 @@
+"""What `barograph resume` does and says."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from barograph.cli.child import check_command, end_like
+from barograph.cli.launching import recorded
+from barograph.cli.opening import run_at
+from barograph.cli.options import replaced
+from barograph.errors import ResumeFailed, SettingsError
+from barograph.model.clock import SystemClock
+from barograph.model.launch import Launch
+from barograph.model.resume import ResumeOrder, result_from_text
+from barograph.model.settings import settings_from_mapping
+from barograph.rules.registry import installed_alone, needs_of, rules_from_settings
+from barograph.runs.checkpoints import Checkpoint, last_good
+from barograph.runs.claim import claim_run
+from barograph.store.base import Store
+
+
+def resume(place: str, command: Sequence[str], *, inexact: bool, own: bool, live: bool, as_json: bool) -> None:
+    """Start the script again and have it go on; end as it ends.
+
+    Raises:
+        NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
+        RunInUse, RunFinished: It is being written, or has ended by itself.
+        SettingsError: The script cannot be run here.
+        ResumeFailed: There is no checkpoint to go on from, or the training could not be brought there.
+    """
+    run = run_at(place)
+    words = list(command) or _as_it_was(run.manifest.command, place)
+    check_command(words)
+    settings, _ = installed_alone(settings_from_mapping(dict(run.manifest.settings)))
+    settings = replaced(settings, to=run.store.url)
+    checkpoint = None if own else _checkpoint(run.store, quiet=as_json)
+    rules = rules_from_settings(settings)
+    claim = claim_run(run.store, run.manifest, clock=SystemClock())
+    with tempfile.TemporaryDirectory(prefix="barograph-resume-") as folder:
+        result = Path(folder, "result.json")
+        order = None if checkpoint is None else ResumeOrder(checkpoint.name, str(result), inexact)
+        exit_code = recorded(words, Launch(settings, claim.attempt, needs_of(rules), order), run.store, rules,
+                             live=live, as_json=as_json, recipients={})
+        if checkpoint is not None:
+            _tell(result, checkpoint, exit_code, quiet=as_json)
+    end_like(exit_code)
+
+
+def _checkpoint(store: Store, *, quiet: bool) -> Checkpoint:
+    found, passed_over = last_good(store)
+    if not quiet:
+        for text in passed_over:
+            _say(text)
+    if found is None:
+        raise ResumeFailed(f"The run holds no checkpoint that a training can go on from ({store.url}). Save them with: "
+                           "barograph run --checkpoint auto …")
+    if not quiet:
+        _say(f"going on from step {found.steps:,} ({found.name})")
+    return found
+
+
+def _tell(file: Path, checkpoint: Checkpoint, exit_code: int, *, quiet: bool) -> None:
+    """Say whether the training went on as it was.
+
+    Raises:
+        ResumeFailed: It did not go on.
+    """
+    if not file.is_file():
+        raise ResumeFailed(f"The script ended with exit code {exit_code} before it came to where the checkpoint was "
+                           "saved.")
+    result = result_from_text(file.read_text(encoding="utf-8"))
+    if result.failure:
+        raise ResumeFailed(result.failure)
+    if not quiet:
+        for note in result.notes:
+            _say(f"not as it was: {note}")
+        _say(f"went on from step {checkpoint.steps:,}: {result.proof}" if result.proof else
+             f"went on from step {checkpoint.steps:,}; whether the next step was the same is not known: the run before "
+             "was ended within it")
+
+
+def _as_it_was(command: Sequence[str], place: str) -> list[str]:
+    words = list(command)
+    if not words:
+        raise SettingsError(f"The run does not say how it was started; name the script: barograph resume {place} "
+                            "train.py")
+    return words
+
+
+def _say(text: str) -> None:
+    print(f"barograph: {text}", file=sys.stderr, flush=True)
+

@@ -1,0 +1,80 @@
+"""A training is killed and goes on: from the command line, with a script that knows nothing of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+SCRIPT = """
+import os
+import signal
+import sys
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(3)
+inputs = torch.randn(96, 8)
+labels = inputs[:, :3].argmax(1)
+model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 3))
+optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.7)
+loader = DataLoader(TensorDataset(inputs, labels), batch_size=8, shuffle=True)
+total, history = 0, []
+for epoch in range(4):
+    running = 0.0
+    for i, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += 1
+        running += loss.item()
+        if total == int(sys.argv[1]):
+            os.kill(os.getpid(), signal.Signals[sys.argv[2]])
+    scheduler.step()
+    history.append(running / (i + 1))
+    print(epoch, i, total, history)
+torch.save(model.state_dict(), "last.pt")
+"""
+
+
+def weights(desk: Any) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = torch.load(desk.folder / "last.pt")
+    return found
+
+
+@pytest.fixture(scope="module")
+def killed(make_desk: Callable[[str], Any]) -> Any:
+    """A training that was killed in its third epoch, and what it would have come to."""
+    desk = make_desk("killed")
+    desk.write("train.py", SCRIPT)
+    ended = desk.python("train.py", "0", "SIGKILL")
+    assert ended.code == 0, ended.err
+    desk.whole, desk.printed = weights(desk), ended.text
+    ended = desk.run("--rules", "none", "--checkpoint", "every=5", "train.py", "33", "SIGKILL")
+    assert ended.code == -9, ended.err
+    (desk.folder / "last.pt").unlink()
+    return desk
+
+
+def test_a_killed_training_goes_on_to_the_last_bit(killed: Any) -> None:
+    names = sorted(path.name for path in (killed.folder / "run" / "checkpoints").glob("*-pid*.json"))
+    assert [name[:13] for name in names if "next" not in name] == ["0000-00000020", "0000-00000025", "0000-00000030"]
+
+    ended = killed.end(killed.start("barograph", "resume", "run", "train.py", "0", "SIGKILL"))
+
+    assert ended.code == 0, ended.err
+    assert ("went on from step 30: the batch and the loss of the first step after it are the same to the last bit"
+            in ended.err)
+    for name, tensor in weights(killed).items():
+        assert torch.equal(tensor, killed.whole[name]), name
+    # What it printed before is not printed again, and what it prints is what it would have printed.
+    assert ended.text.splitlines() == killed.printed.splitlines()[2:]
+    steps = killed.open().series("loss:total").steps
+    assert steps.tolist() == list(range(48))
+    assert json.loads((killed.folder / "run" / "attempts" / "0001.json").read_text())["attempt"] == 1
