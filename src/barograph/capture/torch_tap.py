@@ -40,6 +40,8 @@ from barograph.model.step import Mode, is_of_later_training
 
 if TYPE_CHECKING:
     from barograph.capture.torch_recorder import TorchRecorder
+    from barograph.capture.torch_sources import Source
+    from barograph.capture.torch_trace import LoaderTrace
 
 
 class TorchTap:
@@ -68,7 +70,8 @@ class TorchTap:
         self._losses = LossTap(session, self._phase)
         self._facts = FactTap(session, self.names, self.optimizers, self._phase)
         self._data = DataTap(session, self.names, reader)
-        self._wrappers = Wrappers(self)
+        self._trace = self._begin_trace()
+        self._wrappers = Wrappers(self, traces=self._trace is not None)
         self._module_handles: list[Any] = []
         self._optimizer_handles: list[Any] = []
         self._place = self.door.place
@@ -82,6 +85,15 @@ class TorchTap:
         self._refused = False
         self._withheld = False
         session.before_close(self._flush)
+
+    def _begin_trace(self) -> LoaderTrace | None:
+        if not self.session.settings.trace:
+            return None
+        from barograph.capture.torch_trace import LoaderTrace
+
+        trace = LoaderTrace()
+        self.session.fed_by = trace.end_step
+        return trace
 
     def _begin_recorder(self) -> TorchRecorder | None:
         settings = self.session.settings.recorder
@@ -343,16 +355,52 @@ class TorchTap:
     def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None:
         """Note that a data loader begins a pass."""
         self._data.loaders.begins(loader, iterator, secs)
+        if self._trace is not None:
+            self._trace.note_workers(iterator)
 
     @entry_point("waiting for a batch")
     def loader_gave(self, iterator: Any, secs: float) -> None:
         """Note how long a batch was waited for."""
         self._data.loaders.gave(iterator, secs)
 
-    def batch_came(self, batch: Any) -> None:
-        """Keep what a loader gave, where steps are kept."""
+    def loader_draws(self, iterator: Any) -> None:
+        """Note that a loader is about to draw the samples of a batch."""
+        if self._trace is not None and self._trace.begins_pass(iterator):
+            self._begin_pass(iterator)
+
+    @entry_point("at the first draw of a pass over the data")
+    def _begin_pass(self, iterator: Any) -> None:
+        if self._trace is not None:
+            self._trace.begin_pass(iterator)
+
+    @entry_point("noting which samples were drawn")
+    def loader_drew(self, iterator: Any, drawn: Any) -> None:
+        """Note the samples of a batch."""
+        if self._trace is not None:
+            self._trace.drew(iterator, drawn)
+
+    def loader_ended(self, iterator: Any) -> None:
+        """Note that a pass over the data gave its last batch."""
+        if self._trace is not None:
+            self._trace.ended(iterator)
+
+    def batch_came(self, iterator: Any, batch: Any) -> None:
+        """Keep what a loader gave, where steps are kept, and what it was made of."""
+        if self._trace is not None:
+            self._trace_batch(iterator, batch)
         if self._recorder is not None:
             self._recorder.batch_came(batch)
+
+    @entry_point("noting which samples came")
+    def _trace_batch(self, iterator: Any, batch: Any) -> None:
+        if self._trace is not None:
+            self._trace.gave(iterator, batch)
+            self._trace.note_workers(iterator)
+
+    def name_samples(self, source: Source) -> None:
+        """Have samples named by a function of the user's, in the data trace."""
+        if self._trace is not None:
+            self._trace.source = source
 
     def loss_scaled(self, outputs: Any, scaled: Any) -> None:
         """Remember what a scaled loss was before."""

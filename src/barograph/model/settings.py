@@ -56,6 +56,7 @@ class Settings:
             taken out, and the others go on.
         machine_hz: How often a second the use of the machine is recorded; 0: never.
         recorder: How the flight recorder works; None: it does not.
+        trace: Which samples each step was fed is taken down.
     """
 
     to: str = ""
@@ -79,6 +80,7 @@ class Settings:
     machine_hz: float = 2.0
     rule_timeout_secs: float = 60.0
     recorder: RecorderSettings | None = None
+    trace: bool = True
 
     def __post_init__(self) -> None:
         _check_choice("on_finding", self.on_finding, ("notify", *ActionName))
@@ -297,4 +299,5 @@ _READERS: Mapping[str, Any] = {
     "rule_timeout_secs": seconds_from,
     "allow": _allow, "action_settings": _action_settings, "notify": _notify,
     "collections": _collections, "rule_settings": _rule_settings, "recorder": recorder_from,
+    "trace": _truth,
 }

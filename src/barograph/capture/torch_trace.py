@@ -1,0 +1,286 @@
+"""The data trace: knows which samples each batch was made of, and which batches fed each step.
+
+Indices are drawn in the process that trains, whoever reads the samples then: they are noted as they are drawn, and
+found again by the number of the draw when the batch comes. The loader's order, its randomness and what it gives stay
+as they are.
+"""
+
+from __future__ import annotations
+
+import weakref
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
+
+from barograph.capture.torch_orders import hint_for
+from barograph.capture.torch_sources import Source, names_in, source_of
+from barograph.capture.torch_values import tensors_in
+from barograph.model.trace import BatchFed, OrderHint
+
+_MOST_WAITING = 4096
+"""Batches that are remembered between two steps: a long evaluation gives many, and feeds none."""
+
+
+class _DataSet:
+    """What is known of one data set: its label, its size and the names that were told.
+
+    Args:
+        label: For people.
+        size: Samples; -1: not known.
+        source: Names samples; None: nobody does.
+    """
+
+    def __init__(self, label: str, size: int, source: Source | None) -> None:
+        self.label = label
+        self.size = size
+        self._source = source
+        self._told = bytearray(max(0, size))
+
+    def names_of(self, indices: Iterable[int]) -> tuple[tuple[int, str], ...]:
+        """Return index and name of the samples that were not named before."""
+        source, told = self._source, self._told
+        if source is None:
+            return ()
+        found = []
+        for index in indices:
+            if 0 <= index < len(told) and not told[index]:
+                told[index] = 1
+                name = source(index)
+                if name is not None:
+                    found.append((index, str(name)))
+        return tuple(found)
+
+
+@dataclass(slots=True)
+class _Drawn:
+    """One batch on its way.
+
+    Attributes:
+        first: Place of its first sample in the pass.
+        samples: How many; 0: only the batch will tell.
+        indices: As 64-bit numbers; None: a stream has none.
+        keys: What a sampler gave that is no number.
+        worker: The loader's worker that reads it; -1: none, or not known.
+    """
+
+    first: int
+    samples: int
+    indices: array[int] | None
+    keys: tuple[str, ...] = ()
+    worker: int = -1
+
+
+@dataclass(slots=True, eq=False)
+class _Pass:
+    """One pass over a loader.
+
+    Attributes:
+        number: Which, in this process.
+        drawer: What indices are drawn from: one iterator may make several passes, each with its own.
+        data: What is read.
+        hint: What the order was perhaps drawn from; None once it was told.
+        alive: The iterator, weakly.
+        tasks: Number of the draw to what was drawn, of batches that have not come.
+        draws, samples: Drawn so far.
+        read: Of a stream: the loader's worker to the samples that came from it.
+        ended: It gave its last batch.
+        feeds: A step was fed by it.
+    """
+
+    number: int
+    drawer: Any
+    data: _DataSet
+    hint: OrderHint | None
+    alive: weakref.ref[Any]
+    tasks: dict[int, _Drawn] = field(default_factory=dict)
+    draws: int = 0
+    samples: int = 0
+    read: dict[int, int] = field(default_factory=dict)
+    ended: bool = False
+    feeds: bool = False
+
+
+class LoaderTrace:
+    """Follows batches from the sampler to the step.
+
+    Attributes:
+        source: The user's own function that names samples; None: the data set does, where it can.
+    """
+
+    def __init__(self) -> None:
+        self.source: Source | None = None
+        self._passes: weakref.WeakKeyDictionary[Any, _Pass] = weakref.WeakKeyDictionary()
+        self._data: dict[int, tuple[weakref.ref[Any] | None, _DataSet]] = {}
+        self._labels: dict[str, int] = {}
+        self._waiting: list[tuple[_Pass, BatchFed]] = []
+        self._fed: list[BatchFed] = []
+        self._last: _Pass | None = None
+        self._serial = 0
+
+    # While the loader draws and gives
+
+    def begins_pass(self, iterator: _BaseDataLoaderIter) -> bool:
+        """Return whether the draw that comes is the first of a pass."""
+        known = self._passes.get(iterator)
+        return known is None or known.drawer is not iterator._sampler_iter
+
+    def begin_pass(self, iterator: _BaseDataLoaderIter) -> None:
+        """Note that a pass begins, right before its first draw."""
+        is_stream = iterator._dataset_kind == _DatasetKind.Iterable
+        hint = None if is_stream else hint_for(iterator._index_sampler)
+        self._passes[iterator] = _Pass(self._serial, iterator._sampler_iter, self._data_of(iterator._dataset), hint,
+                                       weakref.ref(iterator))
+        self._serial += 1
+
+    def drew(self, iterator: _BaseDataLoaderIter, drawn: Any) -> None:
+        """Note what a sampler gave: the indices of one batch."""
+        current = self._passes.get(iterator)
+        if current is None:
+            return
+        # A loader with workers numbers what it sends to them.
+        task = getattr(iterator, "_send_idx", current.draws)
+        if iterator._dataset_kind == _DatasetKind.Iterable:
+            batch = _Drawn(0, 0, None)
+        else:
+            batch = _batch(drawn, current.samples, together=iterator._auto_collation)
+        current.tasks[task] = batch
+        current.draws += 1
+        current.samples += batch.samples
+
+    def gave(self, iterator: _BaseDataLoaderIter, batch: Any) -> None:
+        """Note that a batch came."""
+        current = self._passes.get(iterator)
+        if current is None:
+            return
+        drawn = _take(current, iterator)
+        if drawn is None or not torch.is_grad_enabled():
+            return  # an evaluation
+        fed = self._fed_of(current, drawn, batch, together=iterator._auto_collation)
+        self._waiting.append((current, fed))
+        self._last = current
+        if len(self._waiting) > _MOST_WAITING:
+            del self._waiting[0]
+
+    def note_workers(self, iterator: _BaseDataLoaderIter) -> None:
+        """Note which of the loader's workers reads what was drawn: once a batch came, nobody knows any more."""
+        current, tasks = self._passes.get(iterator), getattr(iterator, "_task_info", None)
+        if current is not None and tasks:
+            for task, drawn in current.tasks.items():
+                if drawn.worker < 0 and task in tasks:
+                    drawn.worker = int(tasks[task][0])
+
+    def ended(self, iterator: _BaseDataLoaderIter) -> None:
+        """Note that a pass gave its last batch."""
+        current = self._passes.get(iterator)
+        if current is not None:
+            current.ended = True
+
+    # When a step ends
+
+    @property
+    def under_way(self) -> list[BatchFed]:
+        """The batches that have come for the step under way; when it has ended and no other began, those it had."""
+        return [fed for _, fed in self._training()] or self._fed
+
+    def end_step(self, tick: int, step: int, optimizer: str) -> list[BatchFed]:
+        """Return the batches that fed the step that ends."""
+        if not self._waiting:
+            return []
+        self._fed = []
+        for one, fed in self._training():
+            one.feeds = True
+            hint, one.hint = one.hint, None
+            self._fed.append(fed._replace(tick=tick, step=step, optimizer=optimizer, hint=hint))
+        self._waiting.clear()
+        return self._fed
+
+    def _training(self) -> list[tuple[_Pass, BatchFed]]:
+        """Return what has come since the last step, without the batches of an evaluation.
+
+        A pass that ended, or that nobody goes on with, and fed no step, was none of training: unless it came last.
+        """
+        last = self._last
+        return [(one, fed) for one, fed in self._waiting
+                if one is last or one.feeds or not (one.ended or one.alive() is None)]
+
+    # Small things
+
+    def _fed_of(self, current: _Pass, drawn: _Drawn, batch: Any, *, together: bool) -> BatchFed:
+        data, first, samples = current.data, drawn.first, drawn.samples
+        names: tuple[tuple[int, str], ...] = ()
+        if drawn.indices is not None:
+            names = data.names_of(drawn.indices)
+        elif drawn.keys:
+            names = tuple(enumerate(drawn.keys, first))
+        else:
+            told = names_in(batch)
+            samples = len(told) or (_rows(batch) if together else 1)
+            first = current.read.get(drawn.worker, 0)
+            current.read[drawn.worker] = first + samples
+            names = tuple(enumerate(told, first))
+        indices = b"" if drawn.indices is None else drawn.indices.tobytes()
+        return BatchFed(0, 0, "", current.number, data.label, data.size, first, samples, indices, drawn.worker, names)
+
+    def _data_of(self, dataset: Any) -> _DataSet:
+        reference, known = self._data.get(id(dataset), (None, None))
+        if known is not None and (known.size == _length(dataset) if reference is None else reference() is dataset):
+            return known
+        name = type(dataset).__name__
+        self._labels[name] = number = self._labels.get(name, 0) + 1
+        found = _DataSet(name if number == 1 else f"{name} {number}", _length(dataset), self._source_of(dataset))
+        try:
+            reference = weakref.ref(dataset)
+        except TypeError:
+            reference = None  # a list, say
+        self._data[id(dataset)] = reference, found
+        return found
+
+    def _source_of(self, dataset: Any) -> Source | None:
+        return self.source or source_of(dataset)
+
+
+def _batch(drawn: Any, first: int, *, together: bool) -> _Drawn:
+    """Return a batch as it was drawn; a copy, since a sampler may use its list again."""
+    members = drawn if together else [drawn]
+    try:
+        indices = array("q", members)
+    except (TypeError, OverflowError):
+        keys = tuple(str(item) for item in members) if isinstance(members, Iterable) else (str(members),)
+        return _Drawn(first, len(keys), None, keys)
+    return _Drawn(first, len(indices), indices)
+
+
+def _take(current: _Pass, iterator: _BaseDataLoaderIter) -> _Drawn | None:
+    """Return what the batch that just came was drawn as; None where that is not known."""
+    tasks = current.tasks
+    under_way = getattr(iterator, "_task_info", None)
+    if under_way is None:
+        # Those before it could not be read.
+        task = next(reversed(tasks), None)
+        drawn = None if task is None else tasks[task]
+        tasks.clear()
+        return drawn
+    if getattr(iterator, "_in_order", True):
+        # Those before it were given up: their worker had nothing more to read.
+        task = iterator._rcvd_idx - 1  # type: ignore[attr-defined]
+        for gone in [item for item in tasks if item < task]:
+            del tasks[gone]
+    else:
+        task = next((item for item in tasks if item not in under_way), None)
+    return None if task is None else tasks.pop(task, None)
+
+
+def _rows(batch: Any) -> int:
+    """Return how many samples a batch holds: the length of the first axis of its first tensor; 1 where it has none."""
+    return next((tensor.shape[0] for _, tensor in tensors_in(batch) if tensor.dim()), 1)
+
+
+def _length(dataset: Any) -> int:
+    try:
+        return len(dataset)
+    except Exception:  # noqa: BLE001 - it is the user's code, and a stream may raise anything here
+        return -1
