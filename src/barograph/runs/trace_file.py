@@ -128,7 +128,7 @@ def read_trace(store: Store, name: TraceName, run_id: str) -> tuple[pa.Table, in
         file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data)), read_dictionary=list(_TEXTS))
         notes = json.loads((file.metadata.metadata or {}).get(b"barograph", b"{}"))
         table = file.read(columns=TRACE_SCHEMA.names, use_threads=False)
-        of_another = notes["run_id"] != run_id
+        of_another = bool(notes["run_id"] and run_id and notes["run_id"] != run_id)
         dropped_batches = int(notes["dropped_batches"])
         missing = set(TRACE_SCHEMA.names) - set(table.column_names)
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
