@@ -72,7 +72,7 @@ def test_several_batches_of_one_step_stand_in_the_order_in_which_they_came(trace
 
 
 def test_a_step_that_is_not_known_is_named_with_those_that_are(traced):
-    with pytest.raises(UnknownStep, match="step 9 .* Known are 2 steps, from 3 to 4"):
+    with pytest.raises(UnknownStep, match=r"step 9 .* Known are 2 steps, from 3 to 4"):
         traced(fed(3, [1]), fed(4, [2])).at(9)
 
 
@@ -88,7 +88,7 @@ def test_a_run_without_a_trace_says_so(workshop, make_records):
 
 def test_a_sample_tells_the_steps_that_saw_it(traced):
     trace = traced(fed(0, [1, 2]), fed(1, [3, 1]), fed(2, [4, 5]))
-    assert [(batch.step, batch.place_of("1")) for batch in trace.seeing(1)] == [(0, 0), (1, 1)]
+    assert [(batch.step, batch.rows_of(1)) for batch in trace.seeing(1)] == [(0, [0]), (1, [1])]
     assert trace.seeing(99) == ()
     assert [batch.step for batch in trace.seeing("1")] == [0, 1]
 
@@ -116,7 +116,7 @@ def test_names_are_told_once_and_known_ever_after(traced):
     assert trace.at(1)[0].names == ("dogs/b.png", "cats/c.png")
     for name in ("dogs/b.png", "b.png", "*b.p*"):
         assert [batch.step for batch in trace.of_file(name)] == [0, 1]
-    with pytest.raises(UnknownName, match='Did you mean "c.png"|c.png'):
+    with pytest.raises(UnknownName, match=r"c\.png"):
         trace.of_file("cc.png")
 
 

@@ -26,23 +26,21 @@ _MOST_WAITING = 4096
 
 
 class _DataSet:
-    """What is known of one data set: its label, its size and the names that were told.
+    """What is known of one data set: its label, its size and which names were told. It holds nothing of the data set.
 
     Args:
         label: For people.
         size: Samples; -1: not known.
-        source: Names samples; None: nobody does.
     """
 
-    def __init__(self, label: str, size: int, source: Source | None) -> None:
+    def __init__(self, label: str, size: int) -> None:
         self.label = label
         self.size = size
-        self._source = source
         self._told = bytearray(max(0, size))
 
-    def names_of(self, indices: Iterable[int]) -> tuple[tuple[int, str], ...]:
+    def names_of(self, indices: Iterable[int], source: Source | None) -> tuple[tuple[int, str], ...]:
         """Return index and name of the samples that were not named before."""
-        source, told = self._source, self._told
+        told = self._told
         if source is None:
             return ()
         found = []
@@ -79,21 +77,23 @@ class _Pass:
     """One pass over a loader.
 
     Attributes:
-        number: Which, in this process.
+        serial: Which, of all passes of this process.
+        number: Which of those that fed steps; -1: it fed none yet.
         drawer: What indices are drawn from: one iterator may make several passes, each with its own.
         data: What is read.
+        source: Names its samples; None: nobody does.
         hint: What the order was perhaps drawn from; None once it was told.
         alive: The iterator, weakly.
         tasks: Number of the draw to what was drawn, of batches that have not come.
         draws, samples: Drawn so far.
         read: Of a stream: the loader's worker to the samples that came from it.
         ended: It gave its last batch.
-        feeds: A step was fed by it.
     """
 
-    number: int
+    serial: int
     drawer: Any
     data: _DataSet
+    source: Source | None
     hint: OrderHint | None
     alive: weakref.ref[Any]
     tasks: dict[int, _Drawn] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class _Pass:
     samples: int = 0
     read: dict[int, int] = field(default_factory=dict)
     ended: bool = False
-    feeds: bool = False
+    number: int = -1
 
 
 class LoaderTrace:
@@ -118,8 +118,8 @@ class LoaderTrace:
         self._labels: dict[str, int] = {}
         self._waiting: list[tuple[_Pass, BatchFed]] = []
         self._fed: list[BatchFed] = []
-        self._last: _Pass | None = None
-        self._serial = 0
+        self._last = -1
+        self._serial = self._feeding = 0
 
     # While the loader draws and gives
 
@@ -132,8 +132,8 @@ class LoaderTrace:
         """Note that a pass begins, right before its first draw."""
         is_stream = iterator._dataset_kind == _DatasetKind.Iterable
         hint = None if is_stream else hint_for(iterator._index_sampler)
-        self._passes[iterator] = _Pass(self._serial, iterator._sampler_iter, self._data_of(iterator._dataset), hint,
-                                       weakref.ref(iterator))
+        self._passes[iterator] = _Pass(self._serial, iterator._sampler_iter, self._data_of(iterator._dataset),
+                                       self.source or source_of(iterator._dataset), hint, weakref.ref(iterator))
         self._serial += 1
 
     def drew(self, iterator: _BaseDataLoaderIter, drawn: Any) -> None:
@@ -161,7 +161,7 @@ class LoaderTrace:
             return  # an evaluation
         fed = self._fed_of(current, drawn, batch, together=iterator._auto_collation)
         self._waiting.append((current, fed))
-        self._last = current
+        self._last = current.serial
         if len(self._waiting) > _MOST_WAITING:
             del self._waiting[0]
 
@@ -192,9 +192,10 @@ class LoaderTrace:
             return []
         self._fed = []
         for one, fed in self._training():
-            one.feeds = True
+            if one.number < 0:
+                one.number, self._feeding = self._feeding, self._feeding + 1
             hint, one.hint = one.hint, None
-            self._fed.append(fed._replace(tick=tick, step=step, optimizer=optimizer, hint=hint))
+            self._fed.append(fed._replace(tick=tick, step=step, optimizer=optimizer, pass_number=one.number, hint=hint))
         self._waiting.clear()
         return self._fed
 
@@ -205,7 +206,7 @@ class LoaderTrace:
         """
         last = self._last
         return [(one, fed) for one, fed in self._waiting
-                if one is last or one.feeds or not (one.ended or one.alive() is None)]
+                if one.serial == last or one.number >= 0 or not (one.ended or one.alive() is None)]
 
     # Small things
 
@@ -213,7 +214,7 @@ class LoaderTrace:
         data, first, samples = current.data, drawn.first, drawn.samples
         names: tuple[tuple[int, str], ...] = ()
         if drawn.indices is not None:
-            names = data.names_of(drawn.indices)
+            names = data.names_of(drawn.indices, current.source)
         elif drawn.keys:
             names = tuple(enumerate(drawn.keys, first))
         else:
@@ -223,7 +224,7 @@ class LoaderTrace:
             current.read[drawn.worker] = first + samples
             names = tuple(enumerate(told, first))
         indices = b"" if drawn.indices is None else drawn.indices.tobytes()
-        return BatchFed(0, 0, "", current.number, data.label, data.size, first, samples, indices, drawn.worker, names)
+        return BatchFed(0, 0, "", 0, data.label, data.size, first, samples, indices, drawn.worker, names)
 
     def _data_of(self, dataset: Any) -> _DataSet:
         reference, known = self._data.get(id(dataset), (None, None))
@@ -231,16 +232,13 @@ class LoaderTrace:
             return known
         name = type(dataset).__name__
         self._labels[name] = number = self._labels.get(name, 0) + 1
-        found = _DataSet(name if number == 1 else f"{name} {number}", _length(dataset), self._source_of(dataset))
+        found = _DataSet(name if number == 1 else f"{name} {number}", _length(dataset))
         try:
             reference = weakref.ref(dataset)
         except TypeError:
             reference = None  # a list, say
         self._data[id(dataset)] = reference, found
         return found
-
-    def _source_of(self, dataset: Any) -> Source | None:
-        return self.source or source_of(dataset)
 
 
 def _batch(drawn: Any, first: int, *, together: bool) -> _Drawn:

@@ -77,6 +77,11 @@ def command(
                                       "it whole, and stop: barograph replay makes it again. More: [recorder] in the "
                                       "settings file."),
     ] = None,
+    trace: Annotated[
+        bool | None,
+        typer.Option("--trace/--no-trace", help="Take down which samples each step was fed: barograph trace tells "
+                                                "them. Default: taken down."),
+    ] = None,
     findings_to: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Also append what is told of findings to this file, one line of JSON for "
@@ -109,8 +114,8 @@ def command(
       barograph run torchrun --nproc-per-node 2 train.py
     """
     typed = {"to": to, "rules": listed(rules), "on_finding": on_finding, "budget": budget, "preset": preset,
-             "strict": strict, "findings_to": findings_to, "allow": listed(allow), "notify": notify or None,
-             **tables_set(set_)}
+             "strict": strict, "findings_to": findings_to, "trace": trace, "allow": listed(allow),
+             "notify": notify or None, **tables_set(set_)}
     settings = settings_from_options(typed, config)
     if record and settings.recorder is None:
         settings = replaced(settings, recorder=RecorderSettings())

@@ -32,7 +32,7 @@ class BatchFed(NamedTuple):
 
     Attributes:
         tick, step, optimizer: Of the step, as its records have them.
-        pass_number: Which pass over a loader of this process; counted from 0, those of evaluations too.
+        pass_number: Which pass over a loader, of those that fed steps of this process; counted from 0.
         loader: Class of the data set.
         size: Samples in the data set; -1: not known.
         first: Place of its first sample in the pass; of a stream: in what its worker reads.

@@ -281,8 +281,8 @@ class _Examination:
         trace = Trace(self._store, self._run_id)
         self.diagnosis.damaged.extend(trace.damage)
         if trace.dropped_batches:
-            self.diagnosis.dropped.append(f"What {trace.dropped_batches} batches were made of was dropped: the store did "
-                                          "not keep up.")
+            what = f"What {trace.dropped_batches} batches were made of"
+            self.diagnosis.dropped.append(f"{what} was dropped: the store did not keep up.")
 
     def _look_at_papers(self) -> None:
         for name in self._found.size_bytes:

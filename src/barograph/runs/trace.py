@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,19 +12,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from barograph.errors import DamagedChunk, ObjectNotFound, StoreUnavailable, UnknownName, UnknownStep, nearest
-from barograph.runs.layout import TRACE, TraceName, trace_from_name
+from barograph.errors import UnknownName, UnknownStep, nearest
 from barograph.runs.supersession import Supersession
-from barograph.runs.trace_file import TRACE_SCHEMA, read_trace
 from barograph.runs.trace_order import Order
-from barograph.runs.traced import TracedBatch
+from barograph.runs.trace_shelf import counting_rows, read_files
+from barograph.runs.traced import DataRead, TracedBatch, is_called
 from barograph.runs.view import worker_order
 from barograph.store.base import Store
 
-_TRIES = 5
 _ORDERS_KEPT = 4
 
-_NO_TRACE = ("This run holds no data trace: its training read no DataLoader of torch, `trace` was off, or a Barograph "
+NO_TRACE = ("This run holds no data trace: its training read no DataLoader of torch, `trace` was off, or a Barograph "
              "without it recorded the run.")
 
 
@@ -64,13 +61,11 @@ class Trace:
     """
 
     def __init__(self, store: Store, run_id: str, superseding: Supersession | None = None) -> None:
-        self._store = store
-        self._run_id = run_id
-        self.damage: tuple[str, ...] = ()
-        self.dropped_batches = 0
+        found = read_files(store, run_id)
+        self.damage = found.damage
+        self.dropped_batches = found.dropped_batches
         self._orders: OrderedDict[str, Order] = OrderedDict()
-        table = self._counting(self._read(), superseding)
-        self._table = table.unify_dictionaries().combine_chunks()
+        self._table = counting_rows(found.table, superseding).unify_dictionaries().combine_chunks()
         self._steps = self._table["step"].to_numpy()
 
     def __len__(self) -> int:
@@ -80,6 +75,13 @@ class Trace:
     def steps(self) -> NDArray[np.int64]:
         """The steps that are known, rising, each once."""
         return np.unique(self._steps)
+
+    def data_sets(self) -> list[DataRead]:
+        """Return which data sets fed steps, worker by worker."""
+        rows: dict[tuple[int, str, str], list[int]] = {}
+        for row in range(len(self._table)):
+            rows.setdefault(self._loader(row), []).append(row)
+        return [self._data_read(*whose, found) for whose, found in rows.items()]
 
     def at(self, step: int, *, before: int = 0) -> tuple[TracedBatch, ...]:
         """Return the batches that fed a step, in the order in which they came, worker by worker.
@@ -115,9 +117,9 @@ class Trace:
         Raises:
             UnknownName: No sample is called so; the message says what is near.
         """
-        known = {loader: {number for number, text in names.items() if _is_called(text, name)}
+        known = {loader: {number for number, text in names.items() if is_called(text, name)}
                  for loader, names in self._names.items()}
-        rows = [at for at, (_, names) in self._named_rows.items() if any(_is_called(text, name) for text in names)]
+        rows = [at for at, (_, names) in self._named_rows.items() if any(is_called(text, name) for text in names)]
         if not any(known.values()) and not rows:
             every = {text.rpartition("/")[2] for names in self._names.values() for text in names.values()}
             what = nearest(name, every) if every else "The run knows no names of samples."
@@ -139,58 +141,6 @@ class Trace:
         longer = {True: "one", False: "other"}
         only = longer[len(mine) > len(others)] if set(mine) != set(others) else ""
         return Parting(None, len(shared), only=only)
-
-    # Reading
-
-    def _read(self) -> pa.Table:
-        for _ in range(_TRIES):
-            try:
-                return self._read_once()
-            except ObjectNotFound:
-                continue  # the newest file was made anew meanwhile
-        raise StoreUnavailable(f"The run's files keep on changing while they are read; try again ({self._store.url}).")
-
-    def _read_once(self) -> pa.Table:
-        streams: dict[tuple[int, str], list[TraceName]] = {}
-        for item in self._store.list(TRACE):
-            if name := trace_from_name(item.name):
-                streams.setdefault((name.attempt, name.worker), []).append(name)
-        tables, damage, dropped = [TRACE_SCHEMA.empty_table()], list[str](), 0
-        for stream in sorted(streams, key=lambda stream: (stream[0], worker_order(stream[1]))):
-            found = self._read_stream(streams[stream], damage)
-            tables += [table for table, _ in found]
-            dropped += max((count for _, count in found), default=0)
-        self.damage, self.dropped_batches = tuple(damage), dropped
-        return pa.concat_tables(tables)
-
-    def _read_stream(self, names: Sequence[TraceName], damage: list[str]) -> list[tuple[pa.Table, int]]:
-        """Return the files of one worker and attempt; where one is damaged, what it was made of may be there still."""
-        good = list(names)
-        while True:
-            found = []
-            for name in _apart(good):
-                try:
-                    found.append(read_trace(self._store, name, self._run_id))
-                except DamagedChunk as error:
-                    damage.append(str(error))
-                    good.remove(name)
-                    break
-            else:
-                return found
-
-    @staticmethod
-    def _counting(table: pa.Table, superseding: Supersession | None) -> pa.Table:
-        if superseding is None or not len(table):
-            return table
-        attempts, steps = table["attempt"].to_numpy(), table["step"].to_numpy()
-        optimizers = np.array(table["optimizer"].to_pylist(), object)
-        counting = np.ones(len(table), bool)
-        for attempt in np.unique(attempts).tolist():
-            for optimizer in set(optimizers[attempts == attempt].tolist()):
-                limit = superseding.limit(attempt, optimizer)
-                if limit is not None:
-                    counting &= (attempts != attempt) | (optimizers != optimizer) | (steps < limit)
-        return table.filter(pa.array(counting))
 
     # Rows and batches
 
@@ -226,6 +176,12 @@ class Trace:
     def _loader(self, row: int) -> tuple[int, str, str]:
         columns = self._columns
         return columns["attempt"][row], columns["worker"][row], columns["loader"][row]
+
+    def _data_read(self, attempt: int, worker: str, loader: str, rows: Sequence[int]) -> DataRead:
+        passes, steps = {self._columns["pass"][row] for row in rows}, self._steps[rows]
+        names = self._names.get((attempt, worker, loader), {})
+        return DataRead(loader, self._columns["size"][rows[0]], worker, attempt, len(passes), len(rows),
+                        int(steps.min()), int(steps.max()), len(names))
 
     @cached_property
     def _rows_by_step(self) -> dict[int, list[int]]:
@@ -301,17 +257,8 @@ class Trace:
     def _known_steps(self) -> str:
         steps = self.steps
         if not len(steps):
-            return _NO_TRACE
+            return NO_TRACE
         return f"Known are {len(steps)} steps, from {steps[0]} to {steps[-1]}."
-
-
-def _apart(names: Sequence[TraceName]) -> Iterator[TraceName]:
-    """Yield the files to read: of those whose ranges overlap the one with the longest."""
-    last = -1
-    for name in sorted(names, key=lambda name: (name.first, -name.last, name.digest)):
-        if name.first > last:
-            yield name
-            last = name.last
 
 
 def _fed(batches: Sequence[TracedBatch], with_names: bool) -> list[tuple[str, str, str]]:
@@ -319,8 +266,3 @@ def _fed(batches: Sequence[TracedBatch], with_names: bool) -> list[tuple[str, st
     return [(batch.worker, sample, name if with_names else "")
             for batch in batches for sample, name in zip(batch.samples, batch.names, strict=True)]
 
-
-def _is_called(text: str, name: str) -> bool:
-    file, _, key = text.partition("#")
-    return any(part == name or part.endswith(f"/{name}") or fnmatch.fnmatchcase(part, name)
-               for part in (text, file, key) if part)

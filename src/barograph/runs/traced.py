@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ class TracedBatch:
     Attributes:
         attempt, worker: Who was fed.
         tick, step, optimizer: The step that it fed; of several optimizers that share a batch the first to step.
-        pass_number: Which pass over a loader of this process; counted from 0, those of evaluations too.
+        pass_number: Which pass over a loader, of those that fed steps of this process; counted from 0.
         loader: Class of the data set; with a number where several of that class were read.
         size: Samples in the data set; None where that is not known.
         first: Place of its first sample in the pass; of a stream: in what its worker reads.
@@ -47,9 +48,9 @@ class TracedBatch:
             return tuple(map(str, self.indices.tolist()))
         return tuple(f"{self.loader_worker or 0}:{place}" for place in range(self.first, self.first + self.count))
 
-    def place_of(self, sample: str) -> int:
-        """Return which row of the batch a sample is; -1 where it is not in it."""
-        return self.samples.index(sample) if sample in self.samples else -1
+    def rows_of(self, sample: int | str) -> list[int]:
+        """Return which rows of the batch a sample is, which may be several."""
+        return [row for row, item in enumerate(self.samples) if item == str(sample)]
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON data."""
@@ -59,3 +60,40 @@ class TracedBatch:
             "first": self.first, "count": self.count, "loader_worker": self.loader_worker,
             "samples": list(self.samples), "names": list(self.names) if any(self.names) else None,
         }
+
+
+class DataRead(NamedTuple):
+    """What is known of one data set that fed a worker.
+
+    Attributes:
+        loader, size: As of `TracedBatch`.
+        worker, attempt: Who was fed.
+        passes: Passes over it that fed a step.
+        batches: That fed steps.
+        first_step, last_step: Of these steps.
+        names: Samples of which a name is known.
+    """
+
+    loader: str
+    size: int | None
+    worker: str
+    attempt: int
+    passes: int
+    batches: int
+    first_step: int
+    last_step: int
+    names: int
+
+
+def is_called(text: str, name: str) -> bool:
+    """Return whether a sample's name is the one that is asked for: whole, its end after a slash, or a pattern.
+
+    Of `FILE#KEY` either part is asked for, or the whole.
+
+    Example:
+        >>> is_called("train/cat.png", "cat.png"), is_called("a.tar#k1", "a.tar"), is_called("cat.png", "at.png")
+        (True, True, False)
+    """
+    file, _, key = text.partition("#")
+    return any(part == name or part.endswith(f"/{name}") or fnmatch.fnmatchcase(part, name)
+               for part in (text, file, key) if part)
