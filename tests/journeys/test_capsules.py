@@ -69,6 +69,7 @@ def test_the_operation_and_the_sample_are_named(held: Any) -> None:
     assert len(result["bad_operation"]["rows"]) == 1
     assert result["guilty"]["rows"] == result["bad_operation"]["rows"]
     assert result["guilty"]["without_them"] is True
+    assert [(item["index"], item["loader"]) for item in result["guilty"]["samples"]] == [("300", "TensorDataset")]
 
 
 def test_remedies_are_tried_on_that_very_step(held: Any) -> None:

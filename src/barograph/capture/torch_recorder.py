@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -18,6 +18,9 @@ from barograph.capture.torch_optimizers import Entry, OptimizerBook
 from barograph.capture.torch_packing import Packer
 from barograph.model.capsule import CapsuleHead
 from barograph.model.recorder import STOP, RecorderSettings
+
+if TYPE_CHECKING:
+    from barograph.capture.torch_trace import MadeOf
 
 
 class TorchRecorder:
@@ -53,9 +56,9 @@ class TorchRecorder:
         return self._keeper.kept
 
     @entry_point("keeping a batch")
-    def batch_came(self, batch: Any) -> None:
-        """Keep what a loader gave."""
-        self._keeper.batch_came(batch)
+    def batch_came(self, batch: Any, made_of: MadeOf | None) -> None:
+        """Keep what a loader gave, and what that was made of, where it is known."""
+        self._keeper.batch_came(batch, made_of)
 
     def forward_begins(self, root: Root) -> None:
         """Keep how everything stands before a model is called in training."""

@@ -41,7 +41,7 @@ from barograph.model.step import Mode, is_of_later_training
 if TYPE_CHECKING:
     from barograph.capture.torch_recorder import TorchRecorder
     from barograph.capture.torch_sources import Source
-    from barograph.capture.torch_trace import LoaderTrace
+    from barograph.capture.torch_trace import LoaderTrace, MadeOf
 
 
 class TorchTap:
@@ -71,6 +71,7 @@ class TorchTap:
         self._facts = FactTap(session, self.names, self.optimizers, self._phase)
         self._data = DataTap(session, self.names, reader)
         self._trace = self._begin_trace()
+        self._made_of: MadeOf | None = None
         self._wrappers = Wrappers(self, traces=self._trace is not None)
         self._module_handles: list[Any] = []
         self._optimizer_handles: list[Any] = []
@@ -386,15 +387,17 @@ class TorchTap:
 
     def batch_came(self, iterator: Any, batch: Any) -> None:
         """Keep what a loader gave, where steps are kept, and what it was made of."""
+        self._made_of = None
         if self._trace is not None:
             self._trace_batch(iterator, batch)
         if self._recorder is not None:
-            self._recorder.batch_came(batch)
+            self._recorder.batch_came(batch, self._made_of)
+            self._made_of = None
 
     @entry_point("noting which samples came")
     def _trace_batch(self, iterator: Any, batch: Any) -> None:
         if self._trace is not None:
-            self._trace.gave(iterator, batch)
+            self._made_of = self._trace.gave(iterator, batch)
             self._trace.note_workers(iterator)
 
     def name_samples(self, source: Source) -> None:

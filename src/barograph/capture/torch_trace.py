@@ -53,6 +53,30 @@ class _DataSet:
         return tuple(found)
 
 
+@dataclass(frozen=True, slots=True)
+class MadeOf:
+    """What a batch was made of, as a capsule keeps it.
+
+    Attributes:
+        fed: The batch; of no step yet.
+        source: Names its samples; None: nobody does.
+    """
+
+    fed: BatchFed
+    source: Source | None
+
+    def told(self) -> dict[str, Any]:
+        """Return it as plain JSON data, with the names that are known."""
+        fed = self.fed
+        indices = array("q", fed.indices).tolist() if fed.indices else None
+        if indices is None:
+            names = [name for _, name in fed.names]
+        else:
+            names = [_name(self.source, index) for index in indices] if self.source else []
+        return {"loader": fed.loader, "first": fed.first, "indices": indices,
+                "loader_worker": None if fed.loader_worker < 0 else fed.loader_worker, "names": names}
+
+
 @dataclass(slots=True)
 class _Drawn:
     """One batch on its way.
@@ -117,7 +141,6 @@ class LoaderTrace:
         self._data: dict[int, tuple[weakref.ref[Any] | None, _DataSet]] = {}
         self._labels: dict[str, int] = {}
         self._waiting: list[tuple[_Pass, BatchFed]] = []
-        self._fed: list[BatchFed] = []
         self._last = -1
         self._serial = self._feeding = 0
 
@@ -151,19 +174,20 @@ class LoaderTrace:
         current.draws += 1
         current.samples += batch.samples
 
-    def gave(self, iterator: _BaseDataLoaderIter, batch: Any) -> None:
-        """Note that a batch came."""
+    def gave(self, iterator: _BaseDataLoaderIter, batch: Any) -> MadeOf | None:
+        """Note that a batch came; return what it was made of, None where it is one of an evaluation."""
         current = self._passes.get(iterator)
         if current is None:
-            return
+            return None
         drawn = _take(current, iterator)
         if drawn is None or not torch.is_grad_enabled():
-            return  # an evaluation
+            return None
         fed = self._fed_of(current, drawn, batch, together=iterator._auto_collation)
         self._waiting.append((current, fed))
         self._last = current.serial
         if len(self._waiting) > _MOST_WAITING:
             del self._waiting[0]
+        return MadeOf(fed, current.source)
 
     def note_workers(self, iterator: _BaseDataLoaderIter) -> None:
         """Note which of the loader's workers reads what was drawn: once a batch came, nobody knows any more."""
@@ -181,23 +205,18 @@ class LoaderTrace:
 
     # When a step ends
 
-    @property
-    def under_way(self) -> list[BatchFed]:
-        """The batches that have come for the step under way; when it has ended and no other began, those it had."""
-        return [fed for _, fed in self._training()] or self._fed
-
     def end_step(self, tick: int, step: int, optimizer: str) -> list[BatchFed]:
         """Return the batches that fed the step that ends."""
         if not self._waiting:
             return []
-        self._fed = []
+        batches = []
         for one, fed in self._training():
             if one.number < 0:
                 one.number, self._feeding = self._feeding, self._feeding + 1
             hint, one.hint = one.hint, None
-            self._fed.append(fed._replace(tick=tick, step=step, optimizer=optimizer, pass_number=one.number, hint=hint))
+            batches.append(fed._replace(tick=tick, step=step, optimizer=optimizer, pass_number=one.number, hint=hint))
         self._waiting.clear()
-        return self._fed
+        return batches
 
     def _training(self) -> list[tuple[_Pass, BatchFed]]:
         """Return what has come since the last step, without the batches of an evaluation.
@@ -270,6 +289,14 @@ def _take(current: _Pass, iterator: _BaseDataLoaderIter) -> _Drawn | None:
     else:
         task = next((item for item in tasks if item not in under_way), None)
     return None if task is None else tasks.pop(task, None)
+
+
+def _name(source: Source | None, index: int) -> str:
+    try:
+        name = None if source is None else source(index)
+    except Exception:  # noqa: BLE001 - a name that cannot be told must not keep a step from being saved
+        return ""
+    return "" if name is None else str(name)
 
 
 def _rows(batch: Any) -> int:

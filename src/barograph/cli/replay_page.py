@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from barograph.capsule.guilty import Guilty, guilty_among
+from barograph.capsule.names import named_samples
 from barograph.capsule.order import (
     REPLAY_VARIABLE,
     BadOperation,
@@ -69,14 +70,18 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
             guilty = _guilty(words, order, result, batch)
         trials = [(remedy, _tried(words, order, remedy, steps, result, batch or 0, guilty)) for remedy in remedies]
     if as_json:
-        said = None if guilty is None else {"batch": batch, **asdict(guilty)}
+        said = None if guilty is None else {
+            "batch": batch, **asdict(guilty),
+            "samples": [asdict(item) for item in named_samples(held.content, batch or 0, guilty.rows)]}
         printer.json({"capsule": held.where, **json.loads(result.to_text()), "finite": result.finite,
                       "changed": changed, "guilty": said,
                       "trials": [{"remedy": str(remedy), **(asdict(trial) if isinstance(trial, Trial) else
                                                             {"failure": trial})} for remedy, trial in trials]})
     else:
         if guilty is not None and batch is not None:
-            printer.entries([("guilty", _verdict(guilty, batch, result.batches))])
+            printer.entries([("guilty", _verdict(guilty, batch, result.batches)), *(
+                ("", f"sample {item.row} is {shown(str(item))}") for item in
+                named_samples(held.content, batch, guilty.rows))])
         if trials:
             printer.table(_TRIALS, [_trial_row(remedy, trial) for remedy, trial in trials])
     return result.grade is not Grade.NOT_REPRODUCED
