@@ -42,6 +42,7 @@ def attach(
     checkpoint: Callable[[], object] | None = None,
     explicit_steps: bool = False,
     first_step: int = 0,
+    source: Callable[[int], object] | None = None,
     **settings: Any,
 ) -> AttachedRun:
     """Return a recording of this process's training; use it in a `with` statement.
@@ -68,6 +69,8 @@ def attach(
         explicit_steps: Steps end where the script calls `run.step()`, not where an optimizer steps.
         first_step: Number of the first step, where the script goes on from a checkpoint whose optimizer keeps no
             count: SGD keeps none, Adam does.
+        source: Returns what a sample is called, a file say, by its index in the data set; for the data trace. None: the
+            data set's own `source(index)`, or its list of paths.
         settings: Any entry of `Settings`: `preset="exact"`, `budget="2%"`, `budget=None` (no limit),
             `on_finding="stop"`, `strict=True`, …
 
@@ -102,6 +105,7 @@ def attach(
         _hand_over(under_run, model, optimizer)
         under_run.tap.explicit_steps = under_run.tap.explicit_steps or explicit_steps
         under_run.session.first_step = first_step
+        _name_samples(under_run, source)
         under_run.tap.ask_for(wanted.collections)
         _lend(under_run, wanted.allow, checkpoint)
         unused = [*settings, *(name for name, given in (("notify", notify), ("to", to), ("config", config is not None))
@@ -117,11 +121,17 @@ def attach(
     _check_watching(wanted)
     started = recording.start(_launch(wanted), only=model is not None, explicit_steps=explicit_steps)
     started.session.first_step = first_step
+    _name_samples(started, source)
     _hand_over(started, model, optimizer)
     _lend(started, wanted.allow, checkpoint)
     # A run in memory can be watched in this process alone; of several workers, one starts the watcher.
     watched = watch and _rank() in (None, 0) and not started.url.startswith("memory:")
     return AttachedRun(started, owned=True, watcher=_start_watcher(started) if watched else None)
+
+
+def _name_samples(recorded: Recording, source: Callable[[int], object] | None) -> None:
+    if source is not None:
+        recorded.tap.name_samples(source)
 
 
 class AttachedRun:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
+from barograph.model.trace import BatchFed
 from barograph.runs.writer import Closing
 
 
@@ -27,6 +28,7 @@ class ListWriter:
     def __init__(self) -> None:
         self.steps: list[StepRecords] = []
         self.logged: list[tuple[str, float, int, Mode]] = []
+        self.batches: list[BatchFed] = []
 
     def put(self, pending: Any) -> bool:
         self.steps.append(pending.resolve())
@@ -35,6 +37,9 @@ class ListWriter:
     def put_numbers(self, step: Step, numbers: Mapping[Key, float]) -> bool:
         self.steps.append(StepRecords(step, scalars=numbers))
         return True
+
+    def put_batches(self, batches: Sequence[BatchFed]) -> None:
+        self.batches += batches
 
     def log(self, name: str, value: float, step: int, mode: Mode, time_unix: float) -> None:
         self.logged.append((name, value, step, mode))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 
 import pytest
 import torch
@@ -125,6 +126,41 @@ def test_all_micro_batches_of_a_step_are_saved(hold):
     _, content, _, _ = tape.saved[0]
     assert [len(content[name]) for name in ("batches", "calls", "losses")] == [3, 3, 3]
     assert tape.saved.value("batches", 0)[0].equal(data.dataset.tensors[0][6:8])
+
+
+def train_over(loader, model, optimizer):
+    for part in loader:
+        step(model, optimizer, *part)
+
+
+def test_which_samples_a_batch_was_made_of_is_saved_with_their_names(hold):
+    class Pictures(TensorDataset):
+        def source(self, index):
+            return None if index == 1 else f"{index}.png"
+
+    tape = hold()
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x, y = batch()
+    x[4] = float("nan")
+    loader = DataLoader(Pictures(x, y), batch_size=4, sampler=[7, 6, 5, 3, 2, 4, 1, 0])
+    with pytest.raises(TrainingStopped):
+        train_over(loader, model, optimizer)
+    _, content, _, _ = tape.saved[0]
+    assert content["samples"] == [{"loader": "Pictures", "first": 4, "indices": [2, 4, 1, 0], "loader_worker": None,
+                                   "names": ["2.png", "4.png", "", "0.png"]}]
+
+
+def test_a_sample_that_cannot_be_named_does_not_keep_a_step_from_being_saved(hold):
+    tape = hold(strict=False)
+    tape.tap.name_samples(lambda index: 1 // 0)
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x, y = batch(bad=True)
+    loader = DataLoader(TensorDataset(x, y), batch_size=8)
+    with warnings.catch_warnings(action="ignore"), pytest.raises(TrainingStopped):
+        train_over(loader, model, optimizer)
+    assert len(tape.saved) == 1
 
 
 def test_gradients_that_were_there_before_are_saved(hold):

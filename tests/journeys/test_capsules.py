@@ -78,6 +78,7 @@ def test_the_operation_and_the_sample_are_named(held: Any) -> None:
     assert len(result["bad_operation"]["rows"]) == 1
     assert result["guilty"]["rows"] == result["bad_operation"]["rows"]
     assert result["guilty"]["without_them"] is True
+    assert [(item["index"], item["loader"]) for item in result["guilty"]["samples"]] == [("300", "TensorDataset")]
 
 
 def test_what_reads_it_first_is_shown_as_a_script_and_a_notebook_and_in_the_debugger(held: Any) -> None:

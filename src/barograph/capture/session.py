@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from barograph.runs.control import Request
 from barograph.runs.scribe_line import ScribeLine
 
 if TYPE_CHECKING:
+    from barograph.model.trace import BatchFed
     from barograph.runs.capsules import CapsuleWriter
     from barograph.runs.writer import Closing, RunWriter
 
@@ -144,6 +145,8 @@ class Session:
         """Saves a checkpoint and returns where; "" where that is not known. Raises NotDone where it cannot."""
         self.write_capsule: CapsuleWriter | None = None
         """Writes a capsule into the run and returns where; its worker and its run are filled in."""
+        self.fed_by: Callable[[int, int, str], Sequence[BatchFed]] | None = None
+        """Returns what fed the step that ends, of this tick, number and optimizer; None: nobody follows that."""
         self.stopped_by = ""
         self.orders = Orders()
         # To save a step changes nothing that the training computes.
@@ -256,6 +259,7 @@ class Session:
 
     def pass_step(self, optimizer: str) -> None:
         """Count a step of which nothing is recorded."""
+        self._hand_over_fed(optimizer)
         self._steps[optimizer] = self.made(optimizer) + 1
         self._tick += 1
         self._numbers_passed += 1
@@ -289,6 +293,7 @@ class Session:
             mask: What was taken.
             skipped: A gradient scaler withheld the update.
         """
+        self._hand_over_fed(optimizer)
         number = self.made(optimizer)
         self._steps[optimizer] = number + 1
         self._stepped_last = optimizer
@@ -300,6 +305,12 @@ class Session:
         if self._last_end is not None:
             buffer.scalars.update(self.times.told(self._last_end))
         self._publish(buffer, Step(self._tick, number, optimizer, Mode.TRAIN, self.clock.unix(), skipped))
+
+    def _hand_over_fed(self, optimizer: str) -> None:
+        if self.fed_by is not None:
+            batches = self.fed_by(self._tick, self.made(optimizer), optimizer)
+            if batches and self._writer is not None:
+                self._writer.put_batches(batches)
 
     def _time_step(self) -> None:
         now = self.clock.monotonic()

@@ -50,7 +50,7 @@ class StepsIterator:
         tap: Any = self._steps.tap
         tap.loader_asked(self)
         if self.made >= self._steps.count:
-            tap.pass_ended(self)
+            tap.loader_ended(self)
             raise StopIteration
         number, self.made = self.made, self.made + 1
         tap.batch_came(self, number)

@@ -61,6 +61,7 @@ def content_of(
             for name, parameter in named_parameters(names) if id(parameter) in kept.gradients
         },
         "batches": [packer.pack(batch, f"batches/{number}") for number, batch in enumerate(kept.batches)],
+        "samples": [None if item is None else item.told() for item in kept.made_of],
         "calls": [_call(call, packer, f"calls/{number}") for number, call in enumerate(kept.calls)],
         "losses": [_call(call, packer, f"losses/{number}") for number, call in enumerate(kept.losses)],
         "complete": kept.complete,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -16,6 +16,9 @@ from barograph.capture.torch_graph import given_tensors
 from barograph.capture.torch_names import ModelNames, Root, unwrapped
 from barograph.capture.torch_random import RandomStates, random_states
 from barograph.capture.torch_values import tensors_in
+
+if TYPE_CHECKING:
+    from barograph.capture.torch_trace import MadeOf
 
 _MOST_BATCHES = 256
 """Batches and calls of one step that are kept: a script with more of them does not make steps as others do."""
@@ -54,6 +57,7 @@ class Kept:
         buffers: Of each, as they were before it was first called in this step.
         gradients: Gradients that were there before the first backward pass, where the script adds up over steps.
         batches: What loaders gave, in order.
+        made_of: Of each of these, which samples it was made of; None where that is not known.
         calls: Of models, in training.
         losses: Calls of loss functions of torch.
         roots: What backward passes started from, as plain numbers where they lie in memory.
@@ -65,6 +69,7 @@ class Kept:
     buffers: dict[int, dict[str, torch.Tensor]] = field(default_factory=dict)
     gradients: dict[int, torch.Tensor] = field(default_factory=dict)
     batches: list[Any] = field(default_factory=list)
+    made_of: list[MadeOf | None] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     losses: list[Call] = field(default_factory=list)
     roots: list[torch.Tensor] = field(default_factory=list)
@@ -84,10 +89,11 @@ class Keeper:
         self._backward_seen = False
         self._over = False
 
-    def batch_came(self, batch: Any) -> None:
+    def batch_came(self, batch: Any, made_of: MadeOf | None = None) -> None:
         """Keep what a loader gave: perhaps it feeds this step."""
         self._begin()
         self._append(self.kept.batches, batch)
+        self._append(self.kept.made_of, made_of)
 
     def forward_begins(self, root: Root) -> None:
         """Keep how everything stands before a model is called."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -25,6 +25,9 @@ from barograph.model.recorder import STOP, RecorderSettings
 from barograph.runs.control import Request
 
 _Take = Callable[[Held, str, Mapping[str, float]], Taken]
+
+if TYPE_CHECKING:
+    from barograph.capture.torch_trace import MadeOf
 
 
 class TorchRecorder:
@@ -64,9 +67,9 @@ class TorchRecorder:
         return self._keeper.kept
 
     @entry_point("keeping a batch")
-    def batch_came(self, batch: Any) -> None:
-        """Keep what a loader gave."""
-        self._keeper.batch_came(batch)
+    def batch_came(self, batch: Any, made_of: MadeOf | None) -> None:
+        """Keep what a loader gave, and what that was made of, where it is known."""
+        self._keeper.batch_came(batch, made_of)
 
     def forward_begins(self, root: Root) -> None:
         """Keep how everything stands before a model is called in training."""

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from barograph.capture.torch_checkpointer import Checkpointer
     from barograph.capture.torch_recorder import TorchRecorder
     from barograph.capture.torch_resuming import Resuming
+    from barograph.capture.torch_sources import Source
+    from barograph.capture.torch_trace import LoaderTrace, MadeOf
 
 
 class TorchTap:
@@ -75,7 +77,9 @@ class TorchTap:
         self._losses = LossTap(session, self._phase)
         self._facts = FactTap(session, self.names, self.optimizers, self._phase)
         self._data = DataTap(session, self.names, reader)
-        self._wrappers = Wrappers(self)
+        self._trace = self._begin_trace()
+        self._made_of: MadeOf | None = None
+        self._wrappers = Wrappers(self, traces=self._trace is not None)
         self._module_handles: list[Any] = []
         self._optimizer_handles: list[Any] = []
         self._place = self.door.place
@@ -94,6 +98,15 @@ class TorchTap:
         self._withheld = False
         self._filter: Any = None
         session.before_close(self._flush)
+
+    def _begin_trace(self) -> LoaderTrace | None:
+        if not self.session.settings.trace:
+            return None
+        from barograph.capture.torch_trace import LoaderTrace
+
+        trace = LoaderTrace()
+        self.session.fed_by = trace.end_step
+        return trace
 
     def _begin_recorder(self) -> TorchRecorder | None:
         settings = self.session.settings.recorder
@@ -376,11 +389,41 @@ class TorchTap:
         if self.checkpointer is not None:
             self.checkpointer.passes.begins(iterator)
         self._data.loaders.begins(loader, iterator, secs)
+        if self._trace is not None:
+            self._trace.note_workers(iterator)
 
     @entry_point("waiting for a batch")
-    def loader_gave(self, iterator: Any, secs: float) -> None:
-        """Note how long a batch was waited for."""
+    def loader_gave(self, iterator: Any, secs: float, *batch: Any) -> None:
+        """Note how long a batch was waited for, and what it was made of; no batch: there was none."""
         self._data.loaders.gave(iterator, secs)
+        self._made_of = None
+        if self._trace is not None and batch:
+            self._made_of = self._trace.gave(iterator, *batch)
+
+    def loader_draws(self, iterator: Any) -> None:
+        """Note that a loader is about to draw the samples of a batch."""
+        if self._trace is not None and self._trace.begins_pass(iterator):
+            self._begin_pass(iterator)
+
+    @entry_point("at the first draw of a pass over the data")
+    def _begin_pass(self, iterator: Any) -> None:
+        if self._trace is not None:
+            self._trace.begin_pass(iterator)
+
+    def loader_drew(self, iterator: Any, drawn: Any) -> None:
+        """Note the samples of a batch; guarded by itself, since the door takes longer than that."""
+        if self._trace is not None and not self.session.closed:
+            try:
+                self._trace.drew(iterator, drawn)
+            except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+                self.session.guard.caught(error, "noting which samples were drawn")
+
+    def loader_ended(self, iterator: Any) -> None:
+        """Note that a pass over the data gave its last batch."""
+        if self.checkpointer is not None:
+            self.checkpointer.gave(iterator, None, ended=True)
+        if self._trace is not None:
+            self._trace.ended(iterator)
 
     def loader_will_begin(self, loader: Any) -> None:
         """Note how everything stands before a pass, where checkpoints are saved."""
@@ -393,11 +436,17 @@ class TorchTap:
             self.checkpointer.asked(iterator)
 
     def batch_came(self, iterator: Any, batch: Any) -> None:
-        """Keep what a loader gave, where steps are kept."""
+        """Keep what a loader gave, where steps are kept, and what it was made of."""
+        made_of, self._made_of = self._made_of, None
         if self.checkpointer is not None:
             self.checkpointer.gave(iterator, batch, ended=False)
         if self._recorder is not None:
-            self._recorder.batch_came(batch)
+            self._recorder.batch_came(batch, made_of)
+
+    def name_samples(self, source: Source) -> None:
+        """Have samples named by a function of the user's, in the data trace."""
+        if self._trace is not None:
+            self._trace.source = source
 
     def steps_begin(self, steps: Steps) -> Any:
         """Return what counts the steps of a loop."""
@@ -409,11 +458,6 @@ class TorchTap:
         iterator = StepsIterator(steps)
         self.checkpointer.passes.begins(iterator)
         return iterator
-
-    def pass_ended(self, iterator: Any) -> None:
-        """Note that a loader has no more."""
-        if self.checkpointer is not None:
-            self.checkpointer.gave(iterator, None, ended=True)
 
     def loss_scaled(self, outputs: Any, scaled: Any) -> None:
         """Remember what a scaled loss was before."""

@@ -16,6 +16,7 @@ Everything else rests on torch's official global hooks. There is no hook for the
 - `torch.nn.Module.train`: `eval()` calls it. An evaluation begins, whose forward passes may have to be heard.
 - `torch.utils.data.DataLoader.__iter__` and `_BaseDataLoaderIter.__next__` of `torch.utils.data.dataloader`: a
   pass over the data begins, and how long training waits for a batch. What the batch holds is not looked at here.
+- `_BaseDataLoaderIter._next_index`: which samples a batch is to be made of.
 - `torch.no_grad.__enter__` and `torch.inference_mode.__enter__`: an evaluation may follow, whose forward pass is to be
   heard, though in the steps around it none is.
 
@@ -72,17 +73,25 @@ class Listener(Protocol):
     def loader_will_begin(self, loader: Any) -> None: ...
     def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None: ...
     def loader_asked(self, iterator: Any) -> None: ...
-    def loader_gave(self, iterator: Any, secs: float) -> None: ...
+    def loader_gave(self, iterator: Any, secs: float, *batch: Any) -> None: ...
+    def loader_draws(self, iterator: Any) -> None: ...
+    def loader_drew(self, iterator: Any, drawn: Any) -> None: ...
+    def loader_ended(self, iterator: Any) -> None: ...
     def batch_came(self, iterator: Any, batch: Any) -> None: ...
-    def pass_ended(self, iterator: Any) -> None: ...
     def gradients_turned_off(self) -> None: ...
 
 
 class Wrappers:
-    """Puts the wrappers in and takes them out again."""
+    """Puts the wrappers in and takes them out again.
 
-    def __init__(self, listener: Listener) -> None:
+    Args:
+        listener: Who is told.
+        traces: Also of what loaders draw.
+    """
+
+    def __init__(self, listener: Listener, *, traces: bool = False) -> None:
         self._listener: Listener | None = listener
+        self._traces = traces
         self._undo: list[Callable[[], None]] = []
         self._in_scheduler = False
 
@@ -100,6 +109,8 @@ class Wrappers:
         self._wrap(torch.nn.Module, "train", self._train)
         self._wrap(DataLoader, "__iter__", self._loader_iter)
         self._wrap(_BaseDataLoaderIter, "__next__", self._loader_next)
+        if self._traces:
+            self._wrap(_BaseDataLoaderIter, "_next_index", self._next_index)
         self._wrap(torch.no_grad, "__enter__", self._turn_off)
         self._wrap(torch.inference_mode, "__enter__", self._turn_off)
         for name in LOSS_FUNCTIONS:
@@ -207,13 +218,21 @@ class Wrappers:
         begin = time.perf_counter()
         try:
             batch = original(*args, **kwargs)
-        except StopIteration:
-            listener.pass_ended(args[0])
-            raise
-        finally:
+        except BaseException as error:
             listener.loader_gave(args[0], time.perf_counter() - begin)
+            if isinstance(error, StopIteration):
+                listener.loader_ended(args[0])
+            raise
+        listener.loader_gave(args[0], time.perf_counter() - begin, batch)
         listener.batch_came(args[0], batch)
         return batch
+
+    @staticmethod
+    def _next_index(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        listener.loader_draws(args[0])
+        drawn = original(*args, **kwargs)
+        listener.loader_drew(args[0], drawn)
+        return drawn
 
     @staticmethod
     def _clip_with_norm(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:

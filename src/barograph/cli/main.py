@@ -15,7 +15,7 @@ EXIT_ERROR = 2
 """Exit code after an error of ours: a wrong path, name or setting, a store that cannot be reached."""
 
 COMMANDS = ("run", "watch", "runs", "show", "report", "keys", "rules", "doctor", "export", "capsules", "replay",
-            "resume")
+            "resume", "trace")
 """Each is a module beside this one, with a function `command` and, where needed, `CONTEXT` settings; or with
 `GROUP`, where it has subcommands."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from barograph.capsule.guilty import Guilty, guilty_among
+from barograph.capsule.names import named_samples
 from barograph.capsule.order import (
     DEBUGGER,
     REPLAY_VARIABLE,
@@ -29,7 +30,7 @@ from barograph.cli.printing import Column, Printer
 from barograph.cli.replay_stops import Afterwards, do
 from barograph.errors import ReplayFailed, SettingsError
 from barograph.model.capsule import CapsuleHead
-from barograph.runs.capsules import read_capsule
+from barograph.runs.capsules import Capsule, read_capsule
 from barograph.watch.figures import count, figure
 from barograph.watch.wording import shown
 
@@ -72,11 +73,13 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
             guilty = _guilty(words, order, result, batch)
         trials = [(remedy, _tried(words, order, remedy, steps, result, batch or 0, guilty)) for remedy in remedies]
         if not as_json:
-            _print_more(printer, result, batch, guilty, trials)
+            _print_more(printer, held, result, batch, guilty, trials)
         written = do(afterwards, result, held, lambda stop: _made_again(words, replace(order, stop=stop),
                                                                         quiet=stop.what != DEBUGGER))
     if as_json:
-        said = None if guilty is None else {"batch": batch, **asdict(guilty)}
+        said = None if guilty is None else {
+            "batch": batch, **asdict(guilty),
+            "samples": [asdict(item) for item in named_samples(held.content, batch or 0, guilty.rows)]}
         printer.json({"capsule": held.where, **json.loads(result.to_text()), "finite": result.finite,
                       "changed": changed, "guilty": said, "written": written,
                       "trials": [{"remedy": str(remedy), **(asdict(trial) if isinstance(trial, Trial) else
@@ -87,11 +90,13 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
 
 
 def _print_more(
-    printer: Printer, result: ReplayResult, batch: int | None, guilty: Guilty | None,
+    printer: Printer, held: Capsule, result: ReplayResult, batch: int | None, guilty: Guilty | None,
     trials: Sequence[tuple[Remedy, Trial | str]],
 ) -> None:
     if guilty is not None and batch is not None:
-        printer.entries([("guilty", _verdict(guilty, batch, result.batches))])
+        printer.entries([("guilty", _verdict(guilty, batch, result.batches)), *(
+            ("", f"sample {item.row} is {shown(str(item))}") for item in
+            named_samples(held.content, batch, guilty.rows))])
     if trials:
         printer.table(_TRIALS, [_trial_row(remedy, trial) for remedy, trial in trials])
 

@@ -92,6 +92,11 @@ def command(
         typer.Option(metavar="WHEN", help="Save checkpoints that barograph resume goes on from: auto (as often as pays "
                                           "off), every=100 (steps), 10min. More: [checkpoints] in the settings file."),
     ] = None,
+    trace: Annotated[
+        bool | None,
+        typer.Option("--trace/--no-trace", help="Take down which samples each step was fed: barograph trace tells "
+                                                "them. Default: taken down."),
+    ] = None,
     findings_to: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Also append what is told of findings to this file, one line of JSON for "
@@ -124,8 +129,8 @@ def command(
       barograph run torchrun --nproc-per-node 2 train.py
     """
     typed = {"to": to, "rules": listed(rules), "on_finding": on_finding, "budget": budget, "preset": preset,
-             "strict": strict, "findings_to": findings_to, "allow": listed(allow), "notify": notify or None,
-             **tables_set(set_)}
+             "strict": strict, "findings_to": findings_to, "trace": trace, "allow": listed(allow),
+             "notify": notify or None, **tables_set(set_)}
     settings = settings_from_options(typed, config)
     if checkpoint is not None:
         settings = replaced(settings, checkpoints=with_cadence(settings.checkpoints, checkpoint))

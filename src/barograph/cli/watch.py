@@ -17,8 +17,8 @@ def command(
     on_finding: Annotated[
         str | None,
         typer.Option(help="notify: tell. stop: also stop training at the first finding that is costly or breaking. "
-                          "checkpoint-then-stop, lower-lr, skip-step, capsule: do that. Of a run that is over it is said "
-                          "what would have been done. Default: as the run was started."),
+                          "checkpoint-then-stop, lower-lr, skip-step, capsule: do that. Of a run that is over it is "
+                          "said what would have been done. Default: as the run was started."),
     ] = None,
     notify: Annotated[
         list[str] | None,

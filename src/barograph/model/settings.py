@@ -58,6 +58,7 @@ class Settings:
         machine_hz: How often a second the use of the machine is recorded; 0: never.
         recorder: How the flight recorder works; None: it does not.
         checkpoints: When checkpoints are saved; None: none is, but where a finding asks for one.
+        trace: Which samples each step was fed is taken down.
     """
 
     to: str = ""
@@ -82,6 +83,7 @@ class Settings:
     rule_timeout_secs: float = 60.0
     recorder: RecorderSettings | None = None
     checkpoints: CheckpointSettings | None = None
+    trace: bool = True
 
     def __post_init__(self) -> None:
         _check_choice("on_finding", self.on_finding, ("notify", *ActionName))
@@ -302,4 +304,5 @@ _READERS: Mapping[str, Any] = {
     "allow": _allow, "action_settings": _action_settings, "notify": _notify,
     "collections": _collections, "rule_settings": _rule_settings, "recorder": recorder_from,
     "checkpoints": checkpoints_from,
+    "trace": _truth,
 }

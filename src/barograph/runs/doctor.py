@@ -33,6 +33,7 @@ from barograph.runs.proof import proved
 from barograph.runs.roster import Roster, Standing, WorkerState
 from barograph.runs.survey import Stream, survey
 from barograph.runs.tensors import TensorsOrigin, check_tensors_origin
+from barograph.runs.trace import Trace
 from barograph.store.base import Store
 
 _TRIES = 20
@@ -140,6 +141,7 @@ class _Examination:
         self._look_at_tensors()
         for state in states:
             self._look_at_worker(state, spans)
+        self._look_at_trace()
         self._look_at_papers()
 
     def _count(self) -> None:
@@ -274,6 +276,13 @@ class _Examination:
                 f"Steps {last_step + 1} to {resumed_at - 1}")
             what = f"went with {_whose(stream)} when it was killed, and no later attempt made them again"
             self.diagnosis.missing.append(f"{which} {what}.")
+
+    def _look_at_trace(self) -> None:
+        trace = Trace(self._store, self._run_id)
+        self.diagnosis.damaged.extend(trace.damage)
+        if trace.dropped_batches:
+            what = f"What {trace.dropped_batches} batches were made of"
+            self.diagnosis.dropped.append(f"{what} was dropped: the store did not keep up.")
 
     def _look_at_papers(self) -> None:
         for name in self._found.size_bytes:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from barograph.model.key import Key, Kind
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode, Step
+from barograph.model.trace import BatchFed
 from barograph.runs.pending import POINT, Pending, Points, Recorded, Series
 
 _PACK = struct.Struct("<iqqdd").pack
@@ -45,6 +46,9 @@ class Inbox:
         self._points = bytearray()
         self._point_limit_bytes = limit_bytes
         self._is_shut = False
+        self._batches: list[BatchFed] = []
+        self._batch_bytes = 0
+        self.dropped_batches = 0
         self.dropped_steps = 0
         self.dropped_points = 0
 
@@ -91,6 +95,25 @@ class Inbox:
         self._points += packed
         return True
 
+    def put_batches(self, batches: Sequence[BatchFed]) -> None:
+        """Take in what fed a step; where there is no room the batches are dropped and counted."""
+        size_bytes = sum([batch.size_bytes for batch in batches])
+        with self._lock:
+            if self._is_shut or self._held_bytes + size_bytes > self._limit_bytes:
+                self.dropped_batches += len(batches)
+                return
+            self._hold(size_bytes)
+            self._batch_bytes += size_bytes
+            self._batches += batches
+
+    def take_batches(self) -> list[BatchFed]:
+        """Return what fed the steps since this was asked last; what it held is free again."""
+        with self._lock:
+            batches, self._batches = self._batches, []
+            self._hold(-self._batch_bytes)
+            self._batch_bytes = 0
+        return batches
+
     def add_points(self, points: NDArray[np.void], new_series: Sequence[Series] = ()) -> None:
         """Take in numbers that were logged elsewhere; always from the same place, or their series would mix.
 
@@ -133,11 +156,12 @@ class Inbox:
             self._points += packed
         return True
 
-    def add_dropped(self, steps: int, points: int) -> None:
+    def add_dropped(self, steps: int, points: int, batches: int = 0) -> None:
         """Count what was dropped on the way here."""
         with self._lock:
             self.dropped_steps += steps
             self.dropped_points += points
+            self.dropped_batches += batches
 
     def take(self) -> tuple[list[tuple[Pending, int]], Points]:
         """Return the steps that wait, each with the bytes it holds, and the numbers that were logged so far.

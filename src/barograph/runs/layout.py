@@ -10,10 +10,11 @@ MANIFEST = "run.json"
 ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION = "attempts", "workers", "heartbeats", "endings", "retention"
 RECORDS, TENSORS = "records", "tensors"
 FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES = "findings", "watch", "control", "checkpoints", "capsules"
+TRACE = "trace"
 
 FOLDERS = (
     ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION, RECORDS, TENSORS, FINDINGS, WATCH, CONTROL, CHECKPOINTS,
-    CAPSULES,
+    CAPSULES, TRACE,
 )
 """Every folder of a run; an object that is in none of them is foreign."""
 
@@ -25,6 +26,7 @@ _DIGEST = rf"(?P<digest>[0-9a-f]{{{DIGEST_CHARS}}})"
 _WHICH = r"(?P<attempt>\d{4,})"
 _CHUNK = re.compile(rf"{RECORDS}/{_WORKER}/{_WHICH}-(?P<first>\d{{8,}})-(?P<last>\d{{8,}})\.{_DIGEST}\.parquet")
 _TENSORS = re.compile(rf"{TENSORS}/{_WORKER}/{_WHICH}-(?P<chunk>\d{{8,}})\.{_DIGEST}\.safetensors")
+_TRACE = re.compile(rf"{TRACE}/{_WORKER}/{_WHICH}-(?P<first>\d{{8,}})-(?P<last>\d{{8,}})\.{_DIGEST}\.parquet")
 _PAPER = re.compile(rf"(?P<folder>{WORKERS}|{HEARTBEATS}|{ENDINGS}|{RETENTION})/{_WORKER}-{_WHICH}\.json")
 _ATTEMPT = re.compile(rf"{ATTEMPTS}/{_WHICH}\.json")
 
@@ -70,6 +72,26 @@ class TensorsName:
         return f"{TENSORS}/{self.worker}/{self.attempt:04d}-{self.chunk:08d}.{self.digest}.safetensors"
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class TraceName:
+    """A file of the data trace: one part as it was first published, or several that were made one.
+
+    Attributes:
+        worker, attempt: As of `ChunkName`.
+        first, last: Sequence numbers of the parts in it; they count by themselves, not as chunks do.
+        digest: Of the whole file, see `digest_of`.
+    """
+
+    worker: str
+    attempt: int
+    first: int
+    last: int
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{TRACE}/{self.worker}/{self.attempt:04d}-{self.first:08d}-{self.last:08d}.{self.digest}.parquet"
+
+
 def digest_of(data: bytes | memoryview) -> str:
     """Return the digest that a file's name carries: the first 128 bits of its SHA-256.
 
@@ -96,6 +118,15 @@ def tensors_from_name(name: str) -> TensorsName | None:
         return None
     tensors = TensorsName(match["worker"], int(match["attempt"]), int(match["chunk"]), match["digest"])
     return tensors if str(tensors) == name else None
+
+
+def trace_from_name(name: str) -> TraceName | None:
+    """Return the file of the data trace that is called so; None if the name is no such thing."""
+    match = _TRACE.fullmatch(name)
+    if not match:
+        return None
+    trace = TraceName(match["worker"], int(match["attempt"]), int(match["first"]), int(match["last"]), match["digest"])
+    return trace if trace.first <= trace.last and str(trace) == name else None
 
 
 def attempt_name(attempt: int) -> str:

@@ -23,6 +23,7 @@ from barograph.runs.pending import Pending, compact
 from barograph.runs.problems import Problems
 from barograph.runs.proof import proved
 from barograph.runs.retention import EarlierFiles, beyond_limits, note_removal
+from barograph.runs.trace_box import TraceBox
 from barograph.store.base import Store
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ TURN_SECS = 0.1
 """Time between two turns."""
 HEARTBEAT_SECS = 1.0
 CONTROL_SECS = 0.5
+TRACE_SECS = 5.0
+"""Time between two turns in which the data trace is published: each writes its newest file anew."""
+TRACE_SHARE = 16
+"""The part of `max_bytes` that the data trace may take on top of the records."""
 LEARN_SECS = 0.5
 """Longest time in one turn for getting to know what earlier writers left; meanwhile records and heartbeats wait."""
 BACK_OFF_SECS = (0.5, 1.0, 2.0, 5.0)
@@ -81,6 +86,8 @@ class Publisher:
         self._on_control = on_control
         self._problems = problems
         self._outbox = Outbox(store, worker, first_chunk)
+        self._trace = TraceBox(store, worker)
+        self._next_trace = 0.0
         self._files: list[Published] = []
         self._earlier = EarlierFiles(store, worker, first_chunk, with_steps=settings.keep_last is not None)
         self._limits_due = True
@@ -142,6 +149,7 @@ class Publisher:
                 self._files.append(published)
                 self._limits_due = True
                 self._give_sign()
+            self._publish_trace(at_once=closing)
             self._ask_control()
             if not closing:
                 self._tidy()
@@ -163,6 +171,7 @@ class Publisher:
         last_chunk = self._outbox.next_chunk - 1
         self._tidy_at_end()
         try:
+            self._publish_trace(at_once=True)
             # Where an earlier try came through without our hearing of it, the ending is there already.
             with contextlib.suppress(ObjectExists):
                 ending = Ending(state, reason, self._heartbeat())
@@ -194,6 +203,7 @@ class Publisher:
             self._inbox.note(numbers, step=self._status().step, time_unix=self._clock.unix())
 
     def _collect(self) -> None:
+        self._trace.add(self._inbox.take_batches())
         was_open = self._outbox.is_open
         steps, points = self._inbox.take()
         for piece in points.pieces(CHUNK_POINTS):
@@ -215,6 +225,19 @@ class Publisher:
             self._problems.note("resolve", f"A step could not be recorded: {error!r}")
             return 0
         return self._outbox.add_step(step)
+
+    def _publish_trace(self, *, at_once: bool) -> None:
+        now = self._clock.monotonic()
+        if not at_once and now < self._next_trace:
+            return
+        self._next_trace = now + max(TRACE_SECS, self._settings.flush_secs)
+        try:
+            self._trace.publish(self._inbox.dropped_batches)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - what cannot be encoded must not hold up the rest; it is reported
+            self._problems.note("trace", f"What {self._trace.discard()} batches were made of could not be written: "
+                                         f"{error!r}")
 
     def _seal(self) -> None:
         notes = ChunkNotes(self.dropped_steps, self.dropped_points)
@@ -281,6 +304,7 @@ class Publisher:
 
     def _keep_limits(self) -> None:
         keep_last, max_bytes = self._settings.keep_last, self._share_of_bytes()
+        self._trace.keep(last_steps=keep_last, size_bytes=max_bytes and max_bytes // TRACE_SHARE)
         if (keep_last is None and max_bytes is None) or not self._limits_due or not self._earlier_known():
             return
         earlier = self._earlier.files

@@ -44,6 +44,7 @@ from barograph.runs.roster import Roster, WorkerState
 from barograph.runs.schema import SCHEMA
 from barograph.runs.series import Series, series_columns, series_from_tables, statistic_named
 from barograph.runs.tensors import TensorsOrigin, check_tensors_origin, read_tensor, tensor_entry
+from barograph.runs.trace import Trace
 from barograph.runs.view import StepView, group_of, worker_order
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
@@ -311,6 +312,16 @@ class Run:
             raise SplitTensor(f"{wanted} is split over workers, and each saved a part at step {step}. Ask for the part "
                               f'of one of them, worker="{parts[0]}"; there are: {", ".join(parts)} ({self.url}).')
         return array
+
+    def trace(self) -> Trace:
+        """Return the data trace: what each step was fed, as far as it was published; read anew at each call.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        trace = Trace(self.store, self.manifest.run_id, self._records.superseding())
+        self._heard.update(dict.fromkeys(trace.damage))
+        return trace
 
     def views(self) -> Iterator[StepView]:
         """Yield every complete step there is by now, in order, those of all attempts."""

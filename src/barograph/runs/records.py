@@ -137,6 +137,10 @@ class Records:
         counts = self._superseding().counts(attempt, optimizers, modes, table["step"].to_numpy())
         return table if counts.all() else table.filter(pa.array(counts))
 
+    def superseding(self) -> Supersession | None:
+        """Return which attempt's steps count; None where there is but one attempt."""
+        return self._superseding() if len(self._attempts()) > 1 else None
+
     def _superseding(self) -> Supersession:
         # Looking into files may bring a newer survey, so what was made of one is asked for by that one alone.
         if self._supersession is None or self._supersession[0] is not self._shelf.survey:

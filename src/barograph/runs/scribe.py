@@ -156,7 +156,9 @@ class Scribe:
         for step in delivery.steps:
             self._inbox.put(replace(step, subjects=self._subjects))
         self._inbox.add_points(delivery.points, delivery.new_series)
-        self._inbox.add_dropped(delivery.dropped_steps, delivery.dropped_points)
+        if delivery.batches:
+            self._inbox.put_batches(delivery.batches)
+        self._inbox.add_dropped(delivery.dropped_steps, delivery.dropped_points, delivery.dropped_batches)
 
     def claim(self) -> RunWriter:
         """Return the writer of this worker, as soon as the store lets us begin; until then it is asked again.

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 
@@ -20,6 +20,7 @@ from barograph.model.manifest import EndState, Heartbeat
 from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
+from barograph.model.trace import BatchFed
 from barograph.runs.claim import new_claim
 from barograph.runs.control import Done
 from barograph.runs.inbox import Inbox
@@ -44,6 +45,7 @@ class _Parcel:
     points: Points
     held_bytes: int
     steps: list[CompactStep] = field(default_factory=list)
+    batches: list[BatchFed] = field(default_factory=list)
     tries: int = 0
 
 
@@ -97,7 +99,7 @@ class ScribeLine:
         self._problems = Problems()
         self._unsent: _Parcel | None = None
         self._subjects: tuple[Subject, ...] | None = None
-        self._told_drops = (0, 0)
+        self._told_drops = (0, 0, 0)
         self._told_series = 0
         self._failed_steps = 0
         self._failed_points = 0
@@ -131,6 +133,10 @@ class ScribeLine:
             False when the queue was full, and the whole step was dropped, and counted.
         """
         return self._inbox.put_numbers(step, numbers)
+
+    def put_batches(self, batches: Sequence[BatchFed]) -> None:
+        """Take in what fed a step; never waits. When the queue is full the batches are dropped, and counted."""
+        self._inbox.put_batches(batches)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -217,11 +223,13 @@ class ScribeLine:
         """Hand over what waits; False when that was given up."""
         if self._unsent is None:
             pending, points = self._inbox.take()
+            batches = self._inbox.take_batches()
             now = time.monotonic()
-            if not (pending or len(points.points) or last or now - self._status_told_at >= _STATUS_SECS):
+            if not (pending or batches or len(points.points) or last or now - self._status_told_at >= _STATUS_SECS):
                 return True
             self._status_told_at = now
             self._unsent = self._parcel(pending, points)
+            self._unsent.batches = batches
         # Kept until it was sent, in case the scribe is gone.
         parcel = self._unsent
         parcel.tries += 1
@@ -260,7 +268,8 @@ class ScribeLine:
     def _send(self, parcel: _Parcel) -> None:
         subjects = parcel.steps[-1].subjects if parcel.steps else self._subjects
         series = parcel.points.series
-        dropped = (self._inbox.dropped_steps + self._failed_steps, self._inbox.dropped_points + self._failed_points)
+        dropped = (self._inbox.dropped_steps + self._failed_steps, self._inbox.dropped_points + self._failed_points,
+                   self._inbox.dropped_batches)
         status = self._status_now()
         self._line.send(Delivery(
             subjects=subjects if subjects is not self._subjects else None,
@@ -268,6 +277,7 @@ class ScribeLine:
             new_series=tuple(series[self._told_series :]), points=parcel.points.points,
             status=replace(status, problems=(*status.problems, *self._problems.texts)),
             dropped_steps=dropped[0] - self._told_drops[0], dropped_points=dropped[1] - self._told_drops[1],
+            batches=tuple(parcel.batches), dropped_batches=dropped[2] - self._told_drops[2],
         ))
         self._subjects, self._told_series, self._told_drops = subjects, len(series), dropped
 
@@ -295,7 +305,7 @@ class ScribeLine:
             self._on_loss(f"{why}, and {second}; what is recorded from now on is lost")
             self._inbox.shut()
             return False
-        self._subjects, self._told_series, self._told_drops = None, 0, (0, 0)
+        self._subjects, self._told_series, self._told_drops = None, 0, (0, 0, 0)
         self._reported = 0  # the one before may not have written it; writing it twice changes nothing
         self._on_loss(f"{why}, and another was started; of the last second before that some steps may be lost")
         return True

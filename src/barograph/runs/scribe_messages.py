@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from barograph.model.manifest import EndState, Heartbeat
 from barograph.model.records import Subject
+from barograph.model.trace import BatchFed
 from barograph.runs.control import Done, Request
 from barograph.runs.pending import CompactStep, Series
 
@@ -50,6 +51,8 @@ class Delivery:
         points: Numbers that were logged, an array of `POINT`.
         status: How training goes.
         dropped_steps, dropped_points: How many more could not be taken in.
+        batches: What fed the steps since.
+        dropped_batches: How many more of these could not be taken in.
     """
 
     subjects: tuple[Subject, ...] | None
@@ -59,6 +62,8 @@ class Delivery:
     status: Heartbeat
     dropped_steps: int
     dropped_points: int
+    batches: tuple[BatchFed, ...] = ()
+    dropped_batches: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from barograph.runs.layout import (
     paper_from_name,
     paper_name,
     tensors_from_name,
+    trace_from_name,
 )
 from barograph.runs.papers import ending_from_bytes, removed_through_from_bytes
 from barograph.store.base import ObjectInfo, Store
@@ -211,6 +212,8 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
             papers.add(paper)
         elif name.startswith(f"{ATTEMPTS}/") and (attempt := attempt_from_name(name)) is not None:
             attempts.append(attempt)
+        elif trace_from_name(name):
+            continue  # `trace` reads these, and `doctor` looks at them
         elif name != MANIFEST and name.partition("/")[0] not in (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES):
             foreign.append(name)
     return Survey(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from barograph.model.manifest import EndState, Heartbeat, Worker
 from barograph.model.records import StepRecords
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
+from barograph.model.trace import BatchFed
 from barograph.runs.inbox import Inbox
 from barograph.runs.pending import Pending
 from barograph.runs.problems import Problems
@@ -123,6 +124,10 @@ class RunWriter:
             False when the queue was full, and the whole step was dropped, and counted.
         """
         return self._inbox.put_numbers(step, numbers)
+
+    def put_batches(self, batches: Sequence[BatchFed]) -> None:
+        """Take in what fed a step; never waits. When the queue is full the batches are dropped, and counted."""
+        self._inbox.put_batches(batches)
 
     @property
     def dropped_steps(self) -> int:

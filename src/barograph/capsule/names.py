@@ -1,0 +1,54 @@
+"""What the samples of a held batch are called: their index in the data set, and the file or name, where known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSample:
+    """One sample of a batch.
+
+    Attributes:
+        row: Which of the batch.
+        loader: Class of the data set.
+        index: In the data set; of a stream the loader's worker and the place, as in "0:25".
+        name: What it is called; "" where that is not known.
+    """
+
+    row: int
+    loader: str
+    index: str
+    name: str
+
+    def __str__(self) -> str:
+        called = f", {self.name}" if self.name else ""
+        return f"{self.index} of {self.loader}{called}"
+
+
+def named_samples(content: Mapping[str, Any], batch: int, rows: Sequence[int]) -> list[NamedSample]:
+    """Return what some samples of a batch are called; none where the capsule does not say.
+
+    Args:
+        content: Of the capsule.
+        batch: Which batch of the step.
+        rows: Which samples of it.
+
+    Example:
+        >>> made_of = {"loader": "Images", "first": 32, "indices": [7, 9], "loader_worker": None, "names": ["a", "b"]}
+        >>> [str(item) for item in named_samples({"samples": [made_of]}, 0, [1])]
+        ['9 of Images, b']
+    """
+    known = content.get("samples") or []
+    made_of = known[batch] if batch < len(known) else None
+    if made_of is None:
+        return []
+    indices, names = made_of["indices"], made_of["names"]
+    worker, first = made_of["loader_worker"] or 0, made_of["first"]
+    return [
+        NamedSample(row, made_of["loader"], f"{worker}:{first + row}" if indices is None else str(indices[row]),
+                    names[row] if row < len(names) else "")
+        for row in rows if indices is None or row < len(indices)
+    ]

@@ -1,0 +1,51 @@
+"""What the order of a pass is perhaps drawn from, told before it is drawn, without drawing anything.
+
+It is a guess that whoever writes the trace compares with what came: only what torch's own samplers are known to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
+from torch.utils.data.distributed import DistributedSampler
+
+from barograph.model.trace import OrderHint
+
+
+def hint_for(index_sampler: Any) -> OrderHint | None:
+    """Return what the pass that begins is perhaps drawn from; None where nothing is known of this sampler.
+
+    Args:
+        index_sampler: What a loader draws from, right before the first index of a pass is drawn.
+    """
+    sampler = index_sampler.sampler if type(index_sampler) is BatchSampler else index_sampler
+    # The very classes: whoever inherits from them does so to draw otherwise.
+    if type(sampler) is SequentialSampler:
+        return OrderHint("range", len(sampler.data_source))
+    if type(sampler) is RandomSampler:
+        return _of_random(sampler)
+    if type(sampler) is DistributedSampler:
+        drawn = "permutation" if sampler.shuffle else "range"
+        size = len(sampler.dataset)  # type: ignore[arg-type]
+        return OrderHint(drawn, size, seed=int(sampler.seed + sampler.epoch),
+                         deal=(int(sampler.rank), int(sampler.num_replicas), bool(sampler.drop_last)))
+    return None
+
+
+def _of_random(sampler: RandomSampler) -> OrderHint | None:
+    drawn = "draws" if sampler.replacement else "permutation"
+    size, count = len(sampler.data_source), sampler.num_samples
+    if sampler.generator is None:
+        return OrderHint(drawn, size, seed=_seed_to_come(), count=count)
+    if sampler.generator.device.type != "cpu":
+        return None
+    return OrderHint(drawn, size, state=sampler.generator.get_state().numpy().tobytes(), count=count)
+
+
+def _seed_to_come() -> int:
+    """Return the seed that a sampler without a generator is about to draw, from a copy of torch's own."""
+    copy = torch.Generator()
+    copy.set_state(torch.get_rng_state())
+    return int(torch.empty((), dtype=torch.int64).random_(generator=copy).item())

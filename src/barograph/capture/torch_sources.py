@@ -1,0 +1,100 @@
+"""Names of samples: what the data set, or the user, calls the sample of an index. Nothing is read for it but a name."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch.utils.data import ConcatDataset, Subset
+
+Source = Callable[[int], object]
+"""Returns what a sample is called, by its index; None where that is not known."""
+
+_LISTS = ("samples", "imgs", "images", "files", "paths", "filenames", "image_files", "image_paths")
+"""Where data sets of the field keep the paths of their files, alone or as the first of a pair."""
+
+_MOST_PATH_CHARS = 512
+_MOST_ENDING_CHARS = 8
+
+
+def source_of(dataset: Any) -> Source | None:
+    """Return what names the samples of a data set; None where nothing does.
+
+    A method `source(index)` of the data set goes before lists of paths; parts and wholes are looked through.
+    """
+    # By the class: whoever hands on what it lacks to another object would answer to any name.
+    if callable(getattr(type(dataset), "source", None)):
+        own: Source = dataset.source
+        return own
+    if isinstance(dataset, Subset):
+        inner = source_of(dataset.dataset)
+        return None if inner is None else lambda index: inner(int(dataset.indices[index]))
+    if isinstance(dataset, ConcatDataset):
+        return _of_several(dataset)
+    return _of_paths(dataset)
+
+
+def names_in(batch: Any) -> list[str]:
+    """Return the names that a batch itself holds, as WebDataset gives them; none where it holds none.
+
+    `__url__` is the file of many samples, `__key__` the sample in it: `FILE#KEY`.
+
+    Example:
+        >>> names_in({"__key__": ["a", "b"], "__url__": ["1.tar", "1.tar"]})
+        ['1.tar#a', '1.tar#b']
+    """
+    if not isinstance(batch, Mapping) or "__key__" not in batch:
+        return []
+    keys, files = _texts(batch["__key__"]), _texts(batch.get("__url__", ()))
+    if len(files) != len(keys):
+        return keys
+    return [f"{file}#{key}" for file, key in zip(files, keys, strict=True)]
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return [str(item) for item in value] if isinstance(value, list | tuple) else []
+
+
+def _of_several(dataset: ConcatDataset[Any]) -> Source | None:
+    inner = [source_of(part) for part in dataset.datasets]
+    ends = list(dataset.cumulative_sizes)
+    if not any(inner):
+        return None
+
+    def name(index: int) -> object:
+        part = bisect_right(ends, index)
+        source = inner[part]
+        return None if source is None else source(index - (ends[part - 1] if part else 0))
+
+    return name
+
+
+def _of_paths(dataset: Any) -> Source | None:
+    # What the data set has as its own, not what it computes when it is asked.
+    own = getattr(dataset, "__dict__", {})
+    for name in _LISTS:
+        paths = own.get(name)
+        if isinstance(paths, list | tuple) and paths and _path_in(paths[0]):
+            return _path_source(paths, own.get("root"))
+    return None
+
+
+def _path_source(paths: Sequence[Any], root: Any) -> Source:
+    folder = f"{os.fspath(root).rstrip('/')}/" if isinstance(root, str | os.PathLike) else ""
+    return lambda index: (_path_in(paths[index]) or "").removeprefix(folder) or None
+
+
+def _path_in(item: Any) -> str:
+    """Return the path that an item of a list is, or has as its first part; "" where there is none."""
+    first = item[0] if isinstance(item, list | tuple) and item else item
+    if not isinstance(first, str | os.PathLike):
+        return ""
+    text = os.fspath(first)
+    if not isinstance(text, str) or len(text) > _MOST_PATH_CHARS or "\n" in text:
+        return ""  # a text to learn from, say
+    ending = os.path.splitext(text)[1][1:]
+    return text if ending.isalnum() and len(ending) <= _MOST_ENDING_CHARS else ""

@@ -1,0 +1,157 @@
+"""What `barograph trace` prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from barograph.cli.opening import run_at, tell_damage
+from barograph.cli.printing import Column, Printer
+from barograph.runs.reader import Run
+from barograph.runs.trace import NO_TRACE, Parting, Trace
+from barograph.runs.traced import TracedBatch, is_called
+from barograph.watch.figures import count
+from barograph.watch.wording import shown
+
+_MOST_ON_TERMINAL = 16
+"""Samples of a batch that a line on a terminal names."""
+
+_STEP, _PASS = Column("step", right=True), Column("pass", right=True, spare=2)
+_WHOSE = (Column("optimizer", spare=4), Column("worker", spare=3))
+_BATCHES = (_STEP, *_WHOSE, _PASS, Column("data", spare=1), Column("size", right=True), Column("samples", prose=True))
+_SEEN = (_STEP, *_WHOSE, _PASS, Column("data", spare=1), Column("row", right=True), Column("sample", right=True),
+         Column("name", prose=True))
+_KNOWN = (Column("data"), Column("worker"), Column("samples", right=True), Column("passes", right=True),
+          Column("batches", right=True), Column("steps", right=True), Column("named", right=True))
+_PARTED = (Column("run"), *_BATCHES)
+
+
+def print_step(place: str, step: int, before: int, *, as_json: bool) -> None:
+    """Print what a step was fed, and those before it.
+
+    Raises:
+        UnknownStep: Nothing is known of it.
+        NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
+    """
+    run, trace, printer = _opened(place)
+    batches = trace.at(step, before=before)
+    if as_json:
+        printer.json([batch.to_json() for batch in batches])
+    else:
+        printer.table(_BATCHES, [_row(printer, batch) for batch in batches])
+        fed = [batch for batch in batches if batch.step == step]
+        if any(any(batch.names) for batch in fed):
+            printer.heading(f"Step {step}")
+            printer.table(_SEEN, [row for batch in fed for row in _sample_rows(batch, range(batch.count))])
+    _end(run, trace, place)
+
+
+def print_sample(place: str, sample: str, *, as_json: bool) -> None:
+    """Print the steps that saw a sample; raises as `print_step`, but for the step."""
+    run, trace, printer = _opened(place)
+    _print_seen(printer, [(batch, batch.rows_of(sample)) for batch in trace.seeing(sample)],
+                f"No step that is known saw sample {shown(sample)}.", as_json=as_json)
+    _end(run, trace, place)
+
+
+def print_file(place: str, name: str, *, as_json: bool) -> None:
+    """Print the steps that saw samples of a name.
+
+    Raises:
+        UnknownName: No sample is called so.
+        NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
+    """
+    run, trace, printer = _opened(place)
+    seen = [(batch, [row for row, text in enumerate(batch.names) if text and is_called(text, name)])
+            for batch in trace.of_file(name)]
+    _print_seen(printer, seen, f"No step that is known saw {shown(name)}.", as_json=as_json)
+    _end(run, trace, place)
+
+
+def print_parting(place: str, other_place: str, *, as_json: bool) -> bool:
+    """Print where the data of two runs first differs; return whether it does.
+
+    Raises:
+        NotARun, NewerFormat, DamagedChunk, StoreError: One of them cannot be read.
+    """
+    run, trace, printer = _opened(place)
+    other_run, other, _ = _opened(other_place)
+    parting = trace.parting(other)
+    if as_json:
+        printer.json({"step": parting.step, "same_steps": parting.same_steps, "only": parting.only,
+                      "one": [batch.to_json() for batch in parting.one],
+                      "other": [batch.to_json() for batch in parting.other]})
+    else:
+        printer.line(_verdict(parting, place, other_place))
+        if parting.step is not None:
+            printer.table(_PARTED, [[shown(where), *_row(printer, batch)] for where, batches in (
+                (place, parting.one), (other_place, parting.other)) for batch in batches])
+    _end(run, trace, place)
+    _end(other_run, other, other_place)
+    return parting.step is not None
+
+
+def print_known(place: str, *, as_json: bool) -> None:
+    """Print what is known: data sets, passes and steps; raises as `print_parting`."""
+    run, trace, printer = _opened(place)
+    known = trace.data_sets()
+    if as_json:
+        printer.json([item._asdict() for item in known])
+    elif not known:
+        printer.line(NO_TRACE)
+    else:
+        printer.table(_KNOWN, [
+            [shown(item.loader), item.worker, "" if item.size is None else f"{item.size}", f"{item.passes}",
+             f"{item.batches}", f"{item.first_step} to {item.last_step}", f"{item.names}"] for item in known])
+        last = known[-1].last_step
+        printer.line(f"What a step was fed:  barograph trace {shown(place)} --step {last}")
+    _end(run, trace, place)
+
+
+def _opened(place: str) -> tuple[Run, Trace, Printer]:
+    run = run_at(place)
+    return run, run.trace(), Printer()
+
+
+def _end(run: Run, trace: Trace, place: str) -> None:
+    tell_damage(run, place)
+    if trace.dropped_batches:
+        print(f"barograph: {trace.dropped_batches} batches were not taken down: the store did not keep "
+              "up.", file=sys.stderr)
+
+
+def _print_seen(
+    printer: Printer, seen: Sequence[tuple[TracedBatch, Sequence[int]]], none: str, *, as_json: bool
+) -> None:
+    if as_json:
+        printer.json([{**batch.to_json(), "rows": list(rows)} for batch, rows in seen])
+    elif not seen:
+        printer.line(none)
+    else:
+        printer.table(_SEEN, [row for batch, rows in seen for row in _sample_rows(batch, rows)])
+
+
+def _whose(batch: TracedBatch) -> list[str]:
+    return [f"{batch.step}", shown(batch.optimizer), batch.worker, f"{batch.pass_number}", shown(batch.loader)]
+
+
+def _row(printer: Printer, batch: TracedBatch) -> list[str]:
+    samples = batch.samples
+    some = samples[:_MOST_ON_TERMINAL] if printer.on_terminal else samples
+    more = f", … {len(samples) - len(some)} more" if len(some) < len(samples) else ""
+    return [*_whose(batch), f"{batch.count}", ", ".join(some) + more]
+
+
+def _sample_rows(batch: TracedBatch, rows: Sequence[int]) -> list[list[str]]:
+    samples = batch.samples
+    return [[*_whose(batch), f"{row}", samples[row], shown(batch.names[row])] for row in rows]
+
+
+def _verdict(parting: Parting, place: str, other: str) -> str:
+    if parting.step is not None:
+        before = f"Before, {count(parting.same_steps, 'step')} saw the same." if parting.same_steps else ""
+        return f"The data of the two runs first differs at step {parting.step}. {before}".rstrip()
+    if not parting.same_steps:
+        return "No step of which the data is known was made by both runs."
+    longer = {"one": f" {shown(place)} made more.", "other": f" {shown(other)} made more.", "": ""}[parting.only]
+    return f"The data of the two runs is the same in all {count(parting.same_steps, 'step')} that both made.{longer}"
