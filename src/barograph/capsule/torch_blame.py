@@ -19,7 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from barograph.capsule.order import BadOperation, TensorSeen
 from barograph.capsule.torch_samples import bad_rows
 from barograph.capsule.torch_stopping import Stopping
-from barograph.capsule.torch_where import is_of_the_user, user_frame
+from barograph.capsule.torch_where import user_frame
+from barograph.capture.frames import is_of_script
 
 _WRITES_CONSTANTS = frozenset({
     "constant_pad_nd", "empty", "empty_like", "empty_permuted", "empty_strided", "fill", "full", "full_like",
@@ -189,6 +190,6 @@ def _line_in(trace: Iterable[str]) -> str:
     found = ""
     for entry in trace:
         for match in _TRACE.finditer(entry):
-            if is_of_the_user(match["file"]):
+            if is_of_script(match["file"]):
                 found = f"{match['file']}:{match['line']}"
     return found

@@ -11,12 +11,14 @@ from types import FrameType
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch.utils import _pytree
 
 from barograph.capsule.order import DEBUGGER, NOTEBOOK, StopAt
 from barograph.capsule.standalone import LEAST_LITERAL, OperationText, TensorText, notebook_of, script_of
 from barograph.capsule.torch_where import user_frame
+from barograph.capture.torch_read import raw_tensor
+from barograph.model.tensor import RawTensor
+from barograph.runs.tensors import raw_tensors_bytes
 
 Function = Callable[..., Any]
 
@@ -55,7 +57,7 @@ class Stopping:
         else:
             text = script_of(operation, tensors_file)
         if beside:
-            save_file(beside, path.with_name(tensors_file))
+            path.with_name(tensors_file).write_bytes(raw_tensors_bytes(beside))
         path.write_text(text, encoding="utf-8")
 
 
@@ -98,7 +100,7 @@ def smallest_part(
 
 def call_text(
     func: Function, args: Sequence[Any], kwargs: Mapping[str, Any], where: tuple[str, ...], *, parts: bool
-) -> tuple[OperationText, dict[str, torch.Tensor]]:
+) -> tuple[OperationText, dict[str, RawTensor]]:
     """Return a call as text, and the tensors that are too large to be written out.
 
     Args:
@@ -118,7 +120,7 @@ class _Writing:
 
     def __init__(self) -> None:
         self.tensors: list[TensorText] = []
-        self.beside: dict[str, torch.Tensor] = {}
+        self.beside: dict[str, RawTensor] = {}
 
     def text(self, value: Any) -> str:
         if isinstance(value, torch.Tensor):
@@ -139,7 +141,7 @@ class _Writing:
         if tensor.numel() <= LEAST_LITERAL:
             elements = tuple(_number(item) for item in tensor.reshape(-1).tolist())
         else:
-            self.beside[name] = tensor.clone(memory_format=torch.contiguous_format)
+            self.beside[name] = raw_tensor(tensor)
         self.tensors.append(TensorText(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), elements))
         return name
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from types import FrameType
 from typing import Any
@@ -10,23 +9,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from barograph.capture.frames import frames_of_script
 from barograph.capture.torch_names import ModelNames
 from barograph.capture.torch_values import tensors_in
 
-_OURS = re.compile(r"[/\\](?:torch|barograph|site-packages|dist-packages)[/\\]|^<")
-
-
-def is_of_the_user(file: str) -> bool:
-    """Return whether a file is the script's, or one of the user's own: neither ours, nor torch's, nor Python's."""
-    return not _OURS.search(file) and not file.startswith(sys.base_prefix)
-
-
 def user_frame() -> FrameType | None:
     """Return the innermost frame of the user's code; None where there is none."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not is_of_the_user(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame
+    return next(iter(frames_of_script(sys._getframe(1))), None)
 
 
 def _sequence_number() -> int:
