@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import finding, judging, kernel_report, logs, notice, reading, start, steps, trace, weights
+from benchmarks import capsule, finding, judging, kernel_report, logs, notice, reading, start, steps, trace, weights
 from benchmarks.environments import OWN, EnvironmentUnavailable, prepare
 from benchmarks.faults import driver as faults
 from benchmarks.models import MEASURED, WORKLOADS
@@ -97,6 +97,11 @@ def measure_trace(choice: argparse.Namespace) -> dict[str, Any]:
     return _reported(choice, "The data trace", trace, trace.measure_trace, trace.print_trace)
 
 
+def measure_capsule(choice: argparse.Namespace) -> dict[str, Any]:
+    """What it costs to write a held step down."""
+    return _reported(choice, "A capsule", capsule, capsule.measure_capsule, capsule.print_capsule)
+
+
 def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
     """What is added to the start of a script."""
     heading("The start of a script")
@@ -134,6 +139,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "follow": measure_follow,
     "faults": measure_faults,
     "trace": measure_trace,
+    "capsule": measure_capsule,
     "start": measure_start,
     "weights": measure_weights,
 }

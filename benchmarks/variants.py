@@ -40,6 +40,10 @@ def _barograph(does: str, **options: Any) -> Variant:
 VARIANTS: Mapping[str, Variant] = {
     BASE: Variant("bare", "nothing"),
     "barograph": Variant("barograph", "the default settings, with the default budget of 1 %", stretch=4.0),
+    "barograph-free": _barograph("losses and learning rates alone; no budget", preset="free"),
+    "barograph-recorder": _barograph(
+        "the same with the flight recorder: every gradient looked at, every step kept", preset="free", recorder=True
+    ),
     "barograph-moments": _barograph(
         "moments of all weights, gradients and leaf outputs, and the loss, every step; no budget", preset="moments"
     ),

@@ -20,15 +20,18 @@ def attach(
     *,
     directory: str,
     preset: str | None = None,
+    recorder: bool = False,
 ) -> Observer:
     """Return Barograph, recording by a preset.
 
     Args:
         preset: Of `capture.presets`, without a budget; None: the default settings, with their budget.
+        recorder: The flight recorder is on.
     """
     url = f"{directory}/run"
     settings: dict[str, Any] = {} if preset is None else {"preset": preset, "budget": None}
-    return _Attached(url, barograph.attach(model, optimizer, to=url, watch=False, **settings))
+    return _Attached(url, barograph.attach(model, optimizer, to=url, watch=False, recorder=recorder or None,
+                                           **settings))
 
 
 class _Attached(Silent):

@@ -11,7 +11,14 @@ from safetensors.numpy import load
 from barograph.errors import DamagedChunk, UnsupportedDtype
 from barograph.model.key import Key, Kind
 from barograph.model.tensor import RawTensor
-from barograph.runs.tensors import array_from_raw, read_tensor, tensor_entries, tensor_entry, tensors_bytes
+from barograph.runs.tensors import (
+    array_from_raw,
+    raw_tensors_parts,
+    read_tensor,
+    tensor_entries,
+    tensor_entry,
+    tensors_bytes,
+)
 
 DTYPES = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128",
           "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"]
@@ -74,3 +81,22 @@ CUT_SHORT = tensors_bytes({"a": np.ones(9)})[:-8]
 def test_what_is_no_file_of_tensors_is_damaged(data: bytes) -> None:
     with pytest.raises(DamagedChunk, match="tensors/p0"):
         read_tensor(data, "a", "tensors/p0/x.safetensors")
+
+
+@pytest.mark.parametrize("arrays", [
+    {}, {"a": np.zeros(0, np.float32)}, {"a": np.float32(1.5)},
+    {"small": np.arange(3, dtype=np.int8), "wide": np.arange(2.0), "half": np.ones((2, 1), np.float16),
+     "pairs": np.array([[1 + 2j]]), "bits": np.array([True, False, True])},
+])
+def test_parts_are_the_file_that_the_library_reads(arrays):
+    raw = {name: RawTensor(array.dtype.name, array.shape, memoryview(np.ascontiguousarray(array).reshape(-1).view(
+        np.uint8))) for name, array in arrays.items()}
+    parts = raw_tensors_parts(raw)
+    assert all(len(part) for part in parts)
+    data = b"".join(parts)
+    assert set(load(data)) == set(arrays)
+    for name, array in arrays.items():
+        back = read_tensor(data, name, "file")
+        np.testing.assert_array_equal(back, array)
+        assert back.dtype == array.dtype
+        assert back.flags.aligned

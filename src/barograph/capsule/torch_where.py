@@ -13,6 +13,7 @@ from barograph.capture.frames import frames_of_script
 from barograph.capture.torch_names import ModelNames
 from barograph.capture.torch_values import tensors_in
 
+
 def user_frame() -> FrameType | None:
     """Return the innermost frame of the user's code; None where there is none."""
     return next(iter(frames_of_script(sys._getframe(1))), None)

@@ -102,7 +102,7 @@ def devices() -> list[str]:
 
 def digest(tensor: torch.Tensor) -> str:
     """Return what tells a tensor's bits from any other's."""
-    return digest_of(raw_tensor(tensor).data)
+    return digest_of(raw_tensor(tensor, copy=False).data)
 
 
 def _models(kept: Kept, names: ModelNames, packer: Packer) -> dict[str, Any]:

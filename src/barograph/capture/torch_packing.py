@@ -48,17 +48,19 @@ class Packer:
     Args:
         keeps_apart: What is no plain data goes to `apart`; else it is refused.
         takes_shards: This worker's part of a tensor that is split over workers is taken for the tensor.
+        copies: Tensors are copied. Without: they must stay as they are until they are written.
 
     Attributes:
         tensors: By name, as they are handed to a file.
         apart: Objects that only pickle can hold.
     """
 
-    def __init__(self, *, keeps_apart: bool = False, takes_shards: bool = False) -> None:
+    def __init__(self, *, keeps_apart: bool = False, takes_shards: bool = False, copies: bool = True) -> None:
         self.tensors: dict[str, RawTensor] = {}
         self.apart: list[Any] = []
         self._keeps_apart = keeps_apart
         self._takes_shards = takes_shards
+        self._copies = copies
         self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def pack(self, value: Any, name: str) -> Any:
@@ -158,7 +160,7 @@ class Packer:
         return {"tensor": self._named(item, name), **said}
 
     def _named(self, tensor: torch.Tensor, name: str) -> str:
-        return self._put(raw_tensor(tensor.resolve_conj().resolve_neg()), name)
+        return self._put(raw_tensor(tensor.resolve_conj().resolve_neg(), copy=self._copies), name)
 
     def _put(self, data: RawTensor | bytes, name: str) -> str:
         """Put a tensor under its name, or one like it that is free; return that."""

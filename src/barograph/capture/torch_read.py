@@ -251,15 +251,20 @@ def subject_of(key: Key, layer: str, tensor: torch.Tensor) -> Subject:
     return Subject(key, layer, dtype_name(tensor.dtype), shard, tensor.numel() if shard else 0)
 
 
-def raw_tensor(tensor: torch.Tensor) -> RawTensor:
-    """Return a copy of the whole tensor (of this worker's shard) as bytes."""
+def raw_tensor(tensor: torch.Tensor, *, copy: bool = True) -> RawTensor:
+    """Return the whole tensor (of this worker's shard) as bytes.
+
+    Args:
+        tensor: Any.
+        copy: Without: of a tensor that lies in order in the main memory, its own memory is shown.
+    """
     item = local(tensor).detach()
     if item.layout != torch.strided:
         item = item.to_dense()
     item = item.to("cpu").contiguous()
     shape = tuple(item.shape)
-    data = item.reshape(-1).view(torch.uint8).numpy().tobytes() if item.numel() else b""
-    return RawTensor(dtype_name(tensor.dtype), shape, data)
+    shown = item.reshape(-1).view(torch.uint8).numpy().data if item.numel() else b""
+    return RawTensor(dtype_name(tensor.dtype), shape, bytes(shown) if copy else shown)
 
 
 def _elements(tensor: torch.Tensor, row: int, buffer: StepBuffer) -> torch.Tensor:

@@ -173,7 +173,8 @@ class TorchRecorder:
     ) -> Taken:
         """Return the step under way, whole."""
         session = self._session
-        packer = Packer(keeps_apart=True, takes_shards=True)
+        # What is written at once need not be copied: nothing moves meanwhile.
+        packer = Packer(keeps_apart=True, takes_shards=True, copies=held is Held.FINDING)
         with torch.no_grad():
             content = content_of(self.kept, self._names, self._optimizers, entry, packer, scaler=scaler,
                                  schedulers=schedulers, rank=session.rank)

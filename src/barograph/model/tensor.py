@@ -12,9 +12,9 @@ class RawTensor:
     Attributes:
         dtype: As NumPy and ml_dtypes name it: "float32", "bfloat16", "float8_e4m3fn", "int64", "bool".
         shape: Length of each axis; () for a number.
-        data: The bytes.
+        data: The bytes; or a view of memory that stays as it is for as long as this is used.
     """
 
     dtype: str
     shape: tuple[int, ...]
-    data: bytes
+    data: bytes | memoryview

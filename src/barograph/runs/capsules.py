@@ -19,7 +19,7 @@ from barograph.model.tensor import RawTensor
 from barograph.runs.layout import CAPSULES, digest_of
 from barograph.runs.papers import sealed, unsealed
 from barograph.runs.proof import proved_by_name
-from barograph.runs.tensors import raw_tensors_bytes, read_tensors
+from barograph.runs.tensors import raw_tensors_parts, read_tensors
 from barograph.store.base import Store
 
 PAPER = "capsule.json"
@@ -71,13 +71,13 @@ def write_capsule(
         StoreError: The store did not take it. What it did take is left, and is no capsule.
     """
     folder = f"{CAPSULES}/{head.name}"
-    files = {"tensors": (raw_tensors_bytes(tensors), "safetensors")}
+    files = {"tensors": (raw_tensors_parts(tensors), "safetensors")}
     if pickled is not None:
-        files["pickled"] = (pickled, "pickle")
+        files["pickled"] = ([pickled], "pickle")
     names = {}
-    for what, (data, ending) in files.items():
-        names[what] = f"{what}.{digest_of(data)}.{ending}"
-        store.put(f"{folder}/{names[what]}", data)
+    for what, (parts, ending) in files.items():
+        names[what] = f"{what}.{digest_of(*parts)}.{ending}"
+        store.put(f"{folder}/{names[what]}", parts)
     store.put(f"{folder}/{PAPER}", sealed({"head": asdict(head), "files": names, "content": dict(content)}))
     return folder
 

@@ -92,14 +92,20 @@ class TraceName:
         return f"{TRACE}/{self.worker}/{self.attempt:04d}-{self.first:08d}-{self.last:08d}.{self.digest}.parquet"
 
 
-def digest_of(data: bytes | memoryview) -> str:
+def digest_of(*parts: bytes | memoryview) -> str:
     """Return the digest that a file's name carries: the first 128 bits of its SHA-256.
 
+    Args:
+        parts: Of the file, in order.
+
     Example:
-        >>> digest_of(b"")
-        'e3b0c44298fc1c149afbf4c8996fb924'
+        >>> digest_of(b""), digest_of(b"ab") == digest_of(b"a", b"b")
+        ('e3b0c44298fc1c149afbf4c8996fb924', True)
     """
-    return hashlib.sha256(data).hexdigest()[:DIGEST_CHARS]
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(part)
+    return whole.hexdigest()[:DIGEST_CHARS]
 
 
 def chunk_from_name(name: str) -> ChunkName | None:

@@ -23,6 +23,8 @@ _TYPES: Mapping[str, Any] = {
 }
 """The names that safetensors gives to types of elements."""
 
+_NAMES: Mapping[str, str] = {np.dtype(kind).name: name for name, kind in _TYPES.items()}
+
 DTYPES: Mapping[str, Any] = {np.dtype(kind).name: np.dtype(kind) for kind in (*_TYPES.values(), np.complex128)}
 """The types of elements that can be saved, by name."""
 
@@ -89,6 +91,32 @@ def tensors_bytes(tensors: Mapping[str, NDArray[Any]], origin: TensorsOrigin | N
 def raw_tensors_bytes(tensors: Mapping[str, RawTensor]) -> bytes:
     """Return the file that holds raw tensors by name; raises as `array_from_raw`."""
     return tensors_bytes({name: array_from_raw(tensor) for name, tensor in tensors.items()})
+
+
+def raw_tensors_parts(tensors: Mapping[str, RawTensor]) -> list[bytes | memoryview]:
+    """Return the parts of the file that holds raw tensors by name, in order; none of the tensors is copied.
+
+    The library would put gigabytes together that are only written one after another.
+
+    Raises:
+        UnsupportedDtype: As `array_from_raw`.
+    """
+    # Wide elements first, so that each tensor lies at a multiple of its own.
+    ordered = sorted(tensors.items(), key=lambda item: (-array_from_raw(item[1]).dtype.itemsize, item[0]))
+    pairs = [name for name, tensor in ordered if tensor.dtype == "complex128"]
+    header: dict[str, Any] = {"__metadata__": {"format": "np", "complex128": json.dumps(pairs)}}
+    parts: list[bytes | memoryview] = []
+    at = 0
+    for name, tensor in ordered:
+        whole = memoryview(tensor.data).cast("B")
+        kind, shape = ("F64", [*tensor.shape, 2]) if name in pairs else (_NAMES[tensor.dtype], list(tensor.shape))
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [at, at + len(whole)]}
+        at += len(whole)
+        # An empty part says nothing, and not every store takes one.
+        parts += [whole] if len(whole) else []
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % _HEADER_LENGTH_BYTES)
+    return [len(text).to_bytes(_HEADER_LENGTH_BYTES, "little") + text, *parts]
 
 
 def read_tensors(data: bytes | memoryview, name: str) -> dict[str, NDArray[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 
@@ -34,8 +35,8 @@ class Store(Protocol):
         """Where it is, for people and for another process."""
         ...
 
-    def put(self, name: str, data: bytes) -> None:
-        """Put `data` under `name`, in place of what may be there.
+    def put(self, name: str, data: bytes | Sequence[bytes | memoryview]) -> None:
+        """Put `data`, or parts of it in order, under `name`, in place of what may be there.
 
         A reader sees the old bytes or the new ones, never a part. Whoever dies in the middle leaves what
         was there before.

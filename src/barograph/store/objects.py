@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,10 +37,10 @@ class ObjectsStore:
         """Where it is."""
         return self._url
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: bytes | Sequence[bytes | memoryview]) -> None:
         """See `Store.put`."""
         with self._mapped("put", name):
-            self._backend.put(name, data)
+            self._backend.put(name, iter(data) if isinstance(data, list | tuple) else data)
 
     def create(self, name: str, data: bytes) -> None:
         """See `Store.create`."""
@@ -101,7 +101,7 @@ class FileStore(ObjectsStore):
         """The directory."""
         return self._root
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: bytes | Sequence[bytes | memoryview]) -> None:
         """See `Store.put`."""
         self._enter("put", name, make=True)
         super().put(name, data)
