@@ -122,7 +122,7 @@ def test_a_name_that_leads_out_is_refused(store: Store, name: str) -> None:
     folder = write(store)
     paper = json.loads(bytes(store.get(f"{folder}/capsule.json")))
     del paper["sha256"]
-    paper["files"]["tensors"] = name
+    paper["files"]["tensors"]["name"] = name
     store.put(f"{folder}/capsule.json", sealed(paper))
     with pytest.raises(DamagedChunk, match="outside of the capsule"):
         read_capsule(store)
@@ -130,6 +130,7 @@ def test_a_name_that_leads_out_is_refused(store: Store, name: str) -> None:
 
 @pytest.mark.parametrize("change", [
     {"head": None}, {"head": {}}, {"head": []}, {"files": {}}, {"files": None}, {"files": {"tensors": 3}},
+    {"files": {"tensors": {"name": "tensors.safetensors"}}},
     {"content": 3}, {"head": {"format": "x"}}, {"head": {"format": 1, "numbers": 3}},
 ], ids=json.dumps)
 def test_a_paper_that_says_anything_else_is_damage(store: Store, change: dict[str, Any]) -> None:

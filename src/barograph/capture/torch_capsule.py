@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from barograph.capture.torch_standing import (
 from barograph.runs.layout import digest_of
 
 _MOST_SOURCE_BYTES = 4 * 2**20
+_WORTH_THREADS_BYTES = 2**22
 _ENVIRONMENT = ("CUBLAS_", "CUDA_", "KMP_", "MKL_", "NCCL_", "OMP_", "PYTHONHASHSEED", "PYTORCH_", "TORCH_")
 """What the environment may say of how numbers come out; nothing else of it is kept, since it holds secrets."""
 
@@ -138,12 +140,21 @@ def _seen(kept: Kept, entry: Entry) -> dict[str, Any]:
 def seen_of(roots: Sequence[torch.Tensor], parameters: Iterable[tuple[str, torch.Tensor]]) -> dict[str, Any]:
     """Return what tells one step from another to the last bit: the losses, and the gradients by name."""
     there = [(name, gradient) for name, parameter in parameters if (gradient := parameter.grad) is not None]
-    norms = norms_of([gradient for _, gradient in there])
+    gradients = [gradient for _, gradient in there]
+    norms, digests = norms_of(gradients), _digests(gradients)
     return {
         "losses": [loss_value(root).hex() for root in roots],
-        "gradients": {name: {"digest": digest(gradient), "norm": norm if math.isfinite(norm) else None}
-                      for (name, gradient), norm in zip(there, norms, strict=True)},
+        "gradients": {name: {"digest": said, "norm": norm if math.isfinite(norm) else None}
+                      for (name, _), said, norm in zip(there, digests, norms, strict=True)},
     }
+
+
+def _digests(tensors: Sequence[torch.Tensor]) -> list[str]:
+    shown = [raw_tensor(tensor, copy=False).data for tensor in tensors]
+    if sum(map(len, shown)) < _WORTH_THREADS_BYTES:
+        return [digest_of(data) for data in shown]
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(digest_of, shown))
 
 
 def script_now() -> dict[str, Any]:

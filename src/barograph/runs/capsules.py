@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from barograph.model.capsule import CAPSULE_FORMAT, CapsuleHead, head_from_json
 from barograph.model.tensor import RawTensor
 from barograph.runs.layout import CAPSULES, digest_of
 from barograph.runs.papers import sealed, unsealed
-from barograph.runs.proof import proved_by_name
+from barograph.runs.proof import proved
 from barograph.runs.tensors import raw_tensors_parts, read_tensors
 from barograph.store.base import Store
 
@@ -71,14 +72,17 @@ def write_capsule(
         StoreError: The store did not take it. What it did take is left, and is no capsule.
     """
     folder = f"{CAPSULES}/{head.name}"
-    files = {"tensors": (raw_tensors_parts(tensors), "safetensors")}
+    files = {"tensors": ("tensors.safetensors", raw_tensors_parts(tensors))}
     if pickled is not None:
-        files["pickled"] = ([pickled], "pickle")
-    names = {}
-    for what, (parts, ending) in files.items():
-        names[what] = f"{what}.{digest_of(*parts)}.{ending}"
-        store.put(f"{folder}/{names[what]}", parts)
-    store.put(f"{folder}/{PAPER}", sealed({"head": asdict(head), "files": names, "content": dict(content)}))
+        files["pickled"] = ("pickled.pickle", [pickled])
+    said = {}
+    # The bytes are hashed while they are written: each takes about as long as the other.
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        for what, (name, parts) in files.items():
+            digest = beside.submit(digest_of, *parts)
+            store.put(f"{folder}/{name}", parts)
+            said[what] = {"name": name, "digest": digest.result()}
+    store.put(f"{folder}/{PAPER}", sealed({"head": asdict(head), "files": said, "content": dict(content)}))
     return folder
 
 
@@ -114,13 +118,14 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
     where = f"{store.url.rstrip('/')}/{folder}".rstrip("/")
     head = _head(paper, where)
     try:
-        files, content = dict(paper["files"]), dict(paper["content"])
-        data = _proved(store, folder, str(files["tensors"]))
-        pickled = bytes(_proved(store, folder, str(files["pickled"]))) if "pickled" in files else None
-    except (KeyError, TypeError, ValueError) as error:
+        content = dict(paper["content"])
+        files = {str(what): (str(said["name"]), str(said["digest"])) for what, said in paper["files"].items()}
+        data = _proved(store, folder, *files["tensors"])
+        pickled = bytes(_proved(store, folder, *files["pickled"])) if "pickled" in files else None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedChunk(f"The paper is no capsule's: {type(error).__name__}: {error} ({where}).") from error
     return Capsule(head, content, read_tensors(data, where), pickled, where,
-                   {str(what): str(file) for what, file in files.items()})
+                   {what: name for what, (name, _) in files.items()})
 
 
 def _folder(store: Store, name: str) -> str:
@@ -156,11 +161,11 @@ def _head(paper: Mapping[str, Any], where: str) -> CapsuleHead:
         raise DamagedChunk(f"The paper is no capsule's: {type(error).__name__}: {error} ({where}).") from error
 
 
-def _proved(store: Store, folder: str, name: str) -> memoryview:
-    """Return a file of a capsule whose bytes are those that its name says."""
+def _proved(store: Store, folder: str, name: str, digest: str) -> memoryview:
+    """Return a file of a capsule whose bytes are those that its paper speaks of."""
     if "/" in name or "\\" in name or name in ("", ".", ".."):
         raise DamagedChunk(f"The paper names a file outside of the capsule: {name} ({folder}{PAPER}).")
-    return proved_by_name(store, f"{folder}{name}")
+    return proved(store, f"{folder}{name}", digest)
 
 
 def _name_of(path: str) -> str:
