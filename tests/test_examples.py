@@ -52,6 +52,20 @@ def test_the_other_faults_of_the_digits_are_named(tmp_path: Path, fault: str, co
     assert code in {finding.code for finding in barograph.open(tmp_path / "run").findings}, said
 
 
+def test_the_operation_and_the_document_that_overflow_are_named(tmp_path: Path) -> None:
+    script = str(EXAMPLES / "half_precision_gpt.py")
+    held = python("-m", "barograph", "run", "--record", "--to", "run", "--rules", "none", script, folder=tmp_path,
+                  exit_code=79)
+    assert "The update of step 55 was withheld." in held
+    told = python("-m", "barograph", "replay", "run", folder=tmp_path)
+    assert "bitwise" in told
+    assert "bmm, forward in blocks.0.attention" in told
+    assert "half_precision_gpt.py:57" in told
+    assert "float16 [32, 64, 64]" in told
+    assert "guilty     sample 1, of 8: alone it fails, and without it the step is finite" in told
+    assert "calls" in told
+
+
 def test_accumulated_batches_make_one_step(tmp_path: Path) -> None:
     run = recorded(tmp_path, str(EXAMPLES / "accumulation.py"))
     steps = run.series("output:0", "count")
