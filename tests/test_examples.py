@@ -60,7 +60,7 @@ def test_the_operation_and_the_document_that_overflow_are_named(tmp_path: Path) 
     told = python("-m", "barograph", "replay", "run", folder=tmp_path)
     assert "bitwise" in told
     assert "bmm, forward in blocks.0.attention" in told
-    assert "half_precision_gpt.py:57" in told
+    assert "half_precision_gpt.py:56" in told
     assert "float16 [32, 64, 64]" in told
     assert "guilty     sample 1, of 8: alone it fails, and without it the step is finite" in told
     assert "calls" in told
