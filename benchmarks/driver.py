@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import finding, judging, kernel_report, logs, notice, reading, start, steps, weights
+from benchmarks import finding, judging, kernel_report, logs, notice, reading, start, steps, trace, weights
 from benchmarks.environments import OWN, EnvironmentUnavailable, prepare
 from benchmarks.faults import driver as faults
 from benchmarks.models import MEASURED, WORKLOADS
@@ -92,6 +92,11 @@ def measure_faults(choice: argparse.Namespace) -> dict[str, Any]:
     return faults.report_of(scores)
 
 
+def measure_trace(choice: argparse.Namespace) -> dict[str, Any]:
+    """What the data trace costs a step, and weighs on disk."""
+    return _reported(choice, "The data trace", trace, trace.measure_trace, trace.print_trace)
+
+
 def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
     """What is added to the start of a script."""
     heading("The start of a script")
@@ -128,6 +133,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "judge": measure_judge,
     "follow": measure_follow,
     "faults": measure_faults,
+    "trace": measure_trace,
     "start": measure_start,
     "weights": measure_weights,
 }

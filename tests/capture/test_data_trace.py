@@ -348,6 +348,7 @@ def test_a_source_that_fails_is_told_and_training_goes_on(record):
     with pytest.warns(UserWarning, match="no such sample"):
         train()
     assert len(tape.steps()) == 2
+    assert samples(tape) == [[0, 1], [2, 3]]
 
 
 def test_steps_that_are_passed_over_are_traced(record):

@@ -360,9 +360,12 @@ class TorchTap:
             self._trace.note_workers(iterator)
 
     @entry_point("waiting for a batch")
-    def loader_gave(self, iterator: Any, secs: float) -> None:
-        """Note how long a batch was waited for."""
+    def loader_gave(self, iterator: Any, secs: float, *batch: Any) -> None:
+        """Note how long a batch was waited for, and what it was made of; no batch: there was none."""
         self._data.loaders.gave(iterator, secs)
+        self._made_of = None
+        if self._trace is not None and batch:
+            self._made_of = self._trace.gave(iterator, *batch)
 
     def loader_draws(self, iterator: Any) -> None:
         """Note that a loader is about to draw the samples of a batch."""
@@ -374,31 +377,24 @@ class TorchTap:
         if self._trace is not None:
             self._trace.begin_pass(iterator)
 
-    @entry_point("noting which samples were drawn")
     def loader_drew(self, iterator: Any, drawn: Any) -> None:
-        """Note the samples of a batch."""
-        if self._trace is not None:
-            self._trace.drew(iterator, drawn)
+        """Note the samples of a batch; guarded by itself, since the door takes longer than that."""
+        if self._trace is not None and not self.session.closed:
+            try:
+                self._trace.drew(iterator, drawn)
+            except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+                self.session.guard.caught(error, "noting which samples were drawn")
 
     def loader_ended(self, iterator: Any) -> None:
         """Note that a pass over the data gave its last batch."""
         if self._trace is not None:
             self._trace.ended(iterator)
 
-    def batch_came(self, iterator: Any, batch: Any) -> None:
+    def batch_came(self, batch: Any) -> None:
         """Keep what a loader gave, where steps are kept, and what it was made of."""
-        self._made_of = None
-        if self._trace is not None:
-            self._trace_batch(iterator, batch)
+        made_of, self._made_of = self._made_of, None
         if self._recorder is not None:
-            self._recorder.batch_came(batch, self._made_of)
-            self._made_of = None
-
-    @entry_point("noting which samples came")
-    def _trace_batch(self, iterator: Any, batch: Any) -> None:
-        if self._trace is not None:
-            self._made_of = self._trace.gave(iterator, batch)
-            self._trace.note_workers(iterator)
+            self._recorder.batch_came(batch, made_of)
 
     def name_samples(self, source: Source) -> None:
         """Have samples named by a function of the user's, in the data trace."""

@@ -11,7 +11,7 @@ import weakref
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
@@ -38,11 +38,9 @@ class _DataSet:
         self.size = size
         self._told = bytearray(max(0, size))
 
-    def names_of(self, indices: Iterable[int], source: Source | None) -> tuple[tuple[int, str], ...]:
+    def names_of(self, indices: Iterable[int], source: Source) -> tuple[tuple[int, str], ...]:
         """Return index and name of the samples that were not named before."""
         told = self._told
-        if source is None:
-            return ()
         found = []
         for index in indices:
             if 0 <= index < len(told) and not told[index]:
@@ -53,28 +51,32 @@ class _DataSet:
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class MadeOf:
+class MadeOf(NamedTuple):
     """What a batch was made of, as a capsule keeps it.
 
     Attributes:
-        fed: The batch; of no step yet.
+        loader: Class of the data set.
+        first, samples, indices, loader_worker, names: As of `BatchFed`.
         source: Names its samples; None: nobody does.
     """
 
-    fed: BatchFed
+    loader: str
+    first: int
+    samples: int
+    indices: array[int] | None
+    loader_worker: int
+    names: tuple[tuple[int, str], ...]
     source: Source | None
 
     def told(self) -> dict[str, Any]:
         """Return it as plain JSON data, with the names that are known."""
-        fed = self.fed
-        indices = array("q", fed.indices).tolist() if fed.indices else None
-        if indices is None:
-            names = [name for _, name in fed.names]
+        if self.indices is None:
+            names = [name for _, name in self.names]
         else:
-            names = [_name(self.source, index) for index in indices] if self.source else []
-        return {"loader": fed.loader, "first": fed.first, "indices": indices,
-                "loader_worker": None if fed.loader_worker < 0 else fed.loader_worker, "names": names}
+            names = [_name(self.source, index) for index in self.indices] if self.source else []
+        return {"loader": self.loader, "first": self.first, "names": names,
+                "indices": None if self.indices is None else self.indices.tolist(),
+                "loader_worker": None if self.loader_worker < 0 else self.loader_worker}
 
 
 @dataclass(slots=True)
@@ -137,10 +139,11 @@ class LoaderTrace:
 
     def __init__(self) -> None:
         self.source: Source | None = None
-        self._passes: weakref.WeakKeyDictionary[Any, _Pass] = weakref.WeakKeyDictionary()
+        # By the identity of the iterator, which is forgotten when that goes: much quicker than a weak dictionary.
+        self._passes: dict[int, _Pass] = {}
         self._data: dict[int, tuple[weakref.ref[Any] | None, _DataSet]] = {}
         self._labels: dict[str, int] = {}
-        self._waiting: list[tuple[_Pass, BatchFed]] = []
+        self._waiting: list[tuple[_Pass, MadeOf]] = []
         self._last = -1
         self._serial = self._feeding = 0
 
@@ -148,20 +151,23 @@ class LoaderTrace:
 
     def begins_pass(self, iterator: _BaseDataLoaderIter) -> bool:
         """Return whether the draw that comes is the first of a pass."""
-        known = self._passes.get(iterator)
+        known = self._passes.get(id(iterator))
         return known is None or known.drawer is not iterator._sampler_iter
 
     def begin_pass(self, iterator: _BaseDataLoaderIter) -> None:
         """Note that a pass begins, right before its first draw."""
         is_stream = iterator._dataset_kind == _DatasetKind.Iterable
         hint = None if is_stream else hint_for(iterator._index_sampler)
-        self._passes[iterator] = _Pass(self._serial, iterator._sampler_iter, self._data_of(iterator._dataset),
-                                       self.source or source_of(iterator._dataset), hint, weakref.ref(iterator))
+        source = self.source or source_of(iterator._dataset)
+        passes, identity = self._passes, id(iterator)
+        alive = weakref.ref(iterator, lambda _: passes.pop(identity, None))
+        passes[identity] = _Pass(self._serial, iterator._sampler_iter, self._data_of(iterator._dataset), source, hint,
+                                 alive)
         self._serial += 1
 
     def drew(self, iterator: _BaseDataLoaderIter, drawn: Any) -> None:
         """Note what a sampler gave: the indices of one batch."""
-        current = self._passes.get(iterator)
+        current = self._passes.get(id(iterator))
         if current is None:
             return
         # A loader with workers numbers what it sends to them.
@@ -175,31 +181,42 @@ class LoaderTrace:
         current.samples += batch.samples
 
     def gave(self, iterator: _BaseDataLoaderIter, batch: Any) -> MadeOf | None:
-        """Note that a batch came; return what it was made of, None where it is one of an evaluation."""
-        current = self._passes.get(iterator)
+        """Note that a batch came; return what it was made of, None where it is one of an evaluation.
+
+        Raises:
+            Exception: What names samples failed. It is not asked again in this pass, and the batch is noted all the same.
+        """
+        current = self._passes.get(id(iterator))
         if current is None:
             return None
         drawn = _take(current, iterator)
+        if iterator._num_workers:
+            _note_workers(current, iterator)
         if drawn is None or not torch.is_grad_enabled():
             return None
-        fed = self._fed_of(current, drawn, batch, together=iterator._auto_collation)
-        self._waiting.append((current, fed))
+        failure = None
+        try:
+            made_of = _made_of(current, drawn, batch, together=iterator._auto_collation)
+        except Exception as error:  # noqa: BLE001 - the user's own function may raise anything; it is raised below
+            failure, current.source = error, None
+            made_of = _made_of(current, drawn, batch, together=iterator._auto_collation)
+        self._waiting.append((current, made_of))
         self._last = current.serial
         if len(self._waiting) > _MOST_WAITING:
             del self._waiting[0]
-        return MadeOf(fed, current.source)
+        if failure is not None:
+            raise failure
+        return made_of
 
     def note_workers(self, iterator: _BaseDataLoaderIter) -> None:
-        """Note which of the loader's workers reads what was drawn: once a batch came, nobody knows any more."""
-        current, tasks = self._passes.get(iterator), getattr(iterator, "_task_info", None)
-        if current is not None and tasks:
-            for task, drawn in current.tasks.items():
-                if drawn.worker < 0 and task in tasks:
-                    drawn.worker = int(tasks[task][0])
+        """Note which of the loader's workers read what was drawn before a pass began."""
+        current = self._passes.get(id(iterator))
+        if current is not None:
+            _note_workers(current, iterator)
 
     def ended(self, iterator: _BaseDataLoaderIter) -> None:
         """Note that a pass gave its last batch."""
-        current = self._passes.get(iterator)
+        current = self._passes.get(id(iterator))
         if current is not None:
             current.ended = True
 
@@ -210,40 +227,27 @@ class LoaderTrace:
         if not self._waiting:
             return []
         batches = []
-        for one, fed in self._training():
+        for one, made in self._training():
             if one.number < 0:
                 one.number, self._feeding = self._feeding, self._feeding + 1
             hint, one.hint = one.hint, None
-            batches.append(fed._replace(tick=tick, step=step, optimizer=optimizer, pass_number=one.number, hint=hint))
+            indices = b"" if made.indices is None else made.indices.tobytes()
+            batches.append(BatchFed(
+                tick, step, optimizer, one.number, made.loader, one.data.size, made.first, made.samples, indices,
+                made.loader_worker, made.names, hint))
         self._waiting.clear()
         return batches
 
-    def _training(self) -> list[tuple[_Pass, BatchFed]]:
+    def _training(self) -> list[tuple[_Pass, MadeOf]]:
         """Return what has come since the last step, without the batches of an evaluation.
 
         A pass that ended, or that nobody goes on with, and fed no step, was none of training: unless it came last.
         """
         last = self._last
-        return [(one, fed) for one, fed in self._waiting
-                if one.serial == last or one.number >= 0 or not (one.ended or one.alive() is None)]
+        return [item for item in self._waiting
+                if item[0].serial == last or item[0].number >= 0 or not (item[0].ended or item[0].alive() is None)]
 
     # Small things
-
-    def _fed_of(self, current: _Pass, drawn: _Drawn, batch: Any, *, together: bool) -> BatchFed:
-        data, first, samples = current.data, drawn.first, drawn.samples
-        names: tuple[tuple[int, str], ...] = ()
-        if drawn.indices is not None:
-            names = data.names_of(drawn.indices, current.source)
-        elif drawn.keys:
-            names = tuple(enumerate(drawn.keys, first))
-        else:
-            told = names_in(batch)
-            samples = len(told) or (_rows(batch) if together else 1)
-            first = current.read.get(drawn.worker, 0)
-            current.read[drawn.worker] = first + samples
-            names = tuple(enumerate(told, first))
-        indices = b"" if drawn.indices is None else drawn.indices.tobytes()
-        return BatchFed(0, 0, "", 0, data.label, data.size, first, samples, indices, drawn.worker, names)
 
     def _data_of(self, dataset: Any) -> _DataSet:
         reference, known = self._data.get(id(dataset), (None, None))
@@ -269,6 +273,31 @@ def _batch(drawn: Any, first: int, *, together: bool) -> _Drawn:
         keys = tuple(str(item) for item in members) if isinstance(members, Iterable) else (str(members),)
         return _Drawn(first, len(keys), None, keys)
     return _Drawn(first, len(indices), indices)
+
+
+def _made_of(current: _Pass, drawn: _Drawn, batch: Any, *, together: bool) -> MadeOf:
+    first, samples = drawn.first, drawn.samples
+    names: tuple[tuple[int, str], ...] = ()
+    if drawn.indices is not None:
+        if current.source is not None:
+            names = current.data.names_of(drawn.indices, current.source)
+    elif drawn.keys:
+        names = tuple(enumerate(drawn.keys, first))
+    else:
+        told = names_in(batch)
+        samples = len(told) or (_rows(batch) if together else 1)
+        first = current.read.get(drawn.worker, 0)
+        current.read[drawn.worker] = first + samples
+        names = tuple(enumerate(told, first))
+    return MadeOf(current.data.label, first, samples, drawn.indices, drawn.worker, names, current.source)
+
+
+def _note_workers(current: _Pass, iterator: _BaseDataLoaderIter) -> None:
+    """Note which worker reads what was drawn: once a batch came, nobody knows any more."""
+    under_way = getattr(iterator, "_task_info", None) or {}
+    for task, drawn in current.tasks.items():
+        if drawn.worker < 0 and task in under_way:
+            drawn.worker = int(under_way[task][0])
 
 
 def _take(current: _Pass, iterator: _BaseDataLoaderIter) -> _Drawn | None:

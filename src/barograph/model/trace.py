@@ -59,4 +59,5 @@ class BatchFed(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """Memory it takes, about."""
-        return 400 + len(self.indices) + sum(100 + len(name) for _, name in self.names)
+        names = sum([100 + len(name) for _, name in self.names]) if self.names else 0
+        return 400 + len(self.indices) + names

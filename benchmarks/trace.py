@@ -1,0 +1,72 @@
+"""What the data trace costs a step, and what it weighs on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.interleave import interval_of, paired_ratios
+from benchmarks.processes import run_worker
+from benchmarks.tables import Table, note, progress, ratio_text, span_text
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured: rounds of off, on, off; steps of each process; samples in a batch."""
+
+    rounds: int = 15
+    steps: int = 5000
+    batch: int = 64
+    traced_steps: int = 2000
+
+
+QUICK = Effort(rounds=5, steps=2000)
+
+STEP_SAMPLES = 60_000
+
+ORDERS = (
+    ("in order", 60_000), ("shuffled", 60_000), ("shuffled", 1_000_000), ("with replacement", 1_000_000),
+    ("another sampler", 60_000), ("another sampler", 1_000_000), ("weighted", 1_000_000),
+)
+"""How samples are drawn, and of how many."""
+
+
+def measure_trace(effort: Effort) -> dict[str, Any]:
+    """Return seconds a step without and with the trace, side by side in fresh processes, and bytes a sample."""
+    rounds = []
+    for number in range(effort.rounds):
+        progress(f"trace, round {number + 1} of {effort.rounds}")
+        rounds.append([_step(name, effort) for name in ("off", "on", "off")])
+    sizes = []
+    for order, samples in ORDERS:
+        progress(f"trace: bytes of {samples:,} samples, {order}")
+        found = run_worker("trace_worker", {"verb": "bytes", "order": order, "samples": samples, "batch": effort.batch,
+                                            "steps": effort.traced_steps})
+        sizes.append({"order": order, "samples": samples, "bytes_per_sample": found["bytes"] / found["samples"]})
+    return {"rounds": rounds, "sizes": sizes}
+
+
+def print_trace(report: Mapping[str, Any]) -> None:
+    """Print both tables."""
+    table = Table("a step", "without", "with, to without", "more")
+    for key, name in (("mean_secs", "wall"), ("thread_secs", "its thread's CPU"), ("cpu_secs", "all CPU")):
+        without = [entry[key] for entries in report["rounds"] for entry in entries if entry["variant"] == "off"]
+        measured = [[(entry["variant"], entry[key]) for entry in entries] for entries in report["rounds"]]
+        ratios = [ratio for entries in measured for ratio in paired_ratios(entries, "off").get("on", ())]
+        more = [(on - (before + after) / 2) for (_, before), (_, on), (_, after) in measured]
+        table.add(name, span_text(interval_of(without), "ms", scale=1e3, digits=3), ratio_text(interval_of(ratios)),
+                  span_text(interval_of(more), "µs", scale=1e6))
+    table.print()
+    note("a network of two layers, batches of 64 from a shuffled data set of 60,000 in memory, nothing else recorded "
+         "but the loss")
+    sizes = Table("order", "samples", "bytes a sample on disk")
+    for entry in report["sizes"]:
+        sizes.add(entry["order"], f"{entry['samples']:,}", f"{entry['bytes_per_sample']:.3f}")
+    sizes.print()
+
+
+def _step(variant: str, effort: Effort) -> dict[str, Any]:
+    found = run_worker("trace_worker", {"verb": "steps", "samples": STEP_SAMPLES, "batch": effort.batch,
+                                        "steps": effort.steps, "trace": variant == "on"})
+    return {"variant": variant, **found}
