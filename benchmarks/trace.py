@@ -13,12 +13,14 @@ from benchmarks.tables import Table, note, progress, ratio_text, span_text
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: rounds of off, on, off; steps of each process; samples in a batch."""
+    """How much is measured: rounds of off, on, off; steps of each process; samples in a batch;
+    steps whose bytes are counted; blocks of batches by themselves."""
 
     rounds: int = 15
     steps: int = 5000
     batch: int = 64
     traced_steps: int = 2000
+    blocks: int = 100
 
 
 QUICK = Effort(rounds=5, steps=2000)
@@ -38,13 +40,15 @@ def measure_trace(effort: Effort) -> dict[str, Any]:
     for number in range(effort.rounds):
         progress(f"trace, round {number + 1} of {effort.rounds}")
         rounds.append([_step(name, effort) for name in ("off", "on", "off")])
+    progress("trace: a batch by itself")
+    batches = [{name: _batch(name, effort) for name in ("off", "on")} for _ in range(effort.rounds)]
     sizes = []
     for order, samples in ORDERS:
         progress(f"trace: bytes of {samples:,} samples, {order}")
         found = run_worker("trace_worker", {"verb": "bytes", "order": order, "samples": samples, "batch": effort.batch,
                                             "steps": effort.traced_steps})
         sizes.append({"order": order, "samples": samples, "bytes_per_sample": found["bytes"] / found["samples"]})
-    return {"rounds": rounds, "sizes": sizes}
+    return {"rounds": rounds, "batches": batches, "sizes": sizes}
 
 
 def print_trace(report: Mapping[str, Any]) -> None:
@@ -60,10 +64,19 @@ def print_trace(report: Mapping[str, Any]) -> None:
     table.print()
     note("a network of two layers, batches of 64 from a shuffled data set of 60,000 in memory, nothing else recorded "
          "but the loss")
+    more = [pair["on"] - pair["off"] for pair in report["batches"]]
+    note(f"a batch by itself, the least of many: {span_text(interval_of(more), 'µs', scale=1e6)} of the thread that "
+         "trains, up to the writer's queue")
     sizes = Table("order", "samples", "bytes a sample on disk")
     for entry in report["sizes"]:
         sizes.add(entry["order"], f"{entry['samples']:,}", f"{entry['bytes_per_sample']:.3f}")
     sizes.print()
+
+
+def _batch(variant: str, effort: Effort) -> float:
+    found = run_worker("trace_worker", {"verb": "batches", "batch": effort.batch, "blocks": effort.blocks,
+                                        "trace": variant == "on"})
+    return float(found["least_secs"])
 
 
 def _step(variant: str, effort: Effort) -> dict[str, Any]:

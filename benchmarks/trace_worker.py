@@ -11,18 +11,24 @@ from torch import nn
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset, WeightedRandomSampler
 
 import barograph
+from barograph.capture.session import Session
+from barograph.capture.torch_tap import TorchTap
+from barograph.model.settings import Settings
+from barograph.runs.inbox import Inbox
 from benchmarks.processes import Request, Result, answer_request, size_of
 
 FEATURES, HIDDEN, CLASSES = 64, 256, 10
 
 WARM_UP_STEPS = 200
 
+_BLOCK_BATCHES = 100
+
 
 def measure(request: Result) -> Request:
-    """Return what the request's `verb` asks for: what a step takes, or bytes on disk a sample."""
+    """Return what the request's `verb` asks for: what a step takes, what a batch takes by itself, or bytes on disk."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    return _steps(request) if request["verb"] == "steps" else _bytes(request)
+    return {"steps": _steps, "batches": _batches, "bytes": _bytes}[request["verb"]](request)
 
 
 def _steps(request: Result) -> Request:
@@ -44,6 +50,34 @@ def _steps(request: Result) -> Request:
             optimizer.step()
         wall, thread, cpu = (now - then for now, then in zip(_clocks(), clocks, strict=True))
     return {"mean_secs": wall / steps, "thread_secs": thread / steps, "cpu_secs": cpu / steps}
+
+
+def _batches(request: Result) -> Request:
+    """Go over a loader that gives nothing, with all that the trace does of a batch up to the writer's queue."""
+    inbox = Inbox(2**30)
+    session = Session(Settings(preset="free", budget=None, trace=request["trace"]), (), lambda *_: _Taker(inbox))
+    session.began()
+    tap = TorchTap(session)
+    tap.install()
+    batches = _endless(DataLoader(range(1_000_000), request["batch"], shuffle=True, collate_fn=len))  # type: ignore[arg-type]
+    next(batches)
+    secs = []
+    for _ in range(request["blocks"]):
+        begin = time.thread_time()
+        for _ in range(_BLOCK_BATCHES):
+            next(batches)
+            session.pass_step("")
+        secs.append((time.thread_time() - begin) / _BLOCK_BATCHES)
+        inbox.take_batches()
+    tap.remove()
+    return {"least_secs": min(secs)}
+
+
+class _Taker:
+    """Stands where the writer stands: takes in what fed a step, and nothing else."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self.put_batches = inbox.put_batches
 
 
 def _bytes(request: Result) -> Request:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 
+import barograph
 from barograph.errors import StoreUnavailable, UnknownName, UnknownStep
 from barograph.model.manifest import EndState
 from barograph.model.trace import BatchFed, OrderHint
@@ -314,3 +317,17 @@ def test_what_a_batch_says_is_plain_json(traced):
     (batch,) = traced(fed(0, [1, 2], names=[(1, "a.png")])).at(0)
     assert json.loads(json.dumps(batch.to_json()))["samples"] == ["1", "2"]
     assert batch.to_json()["names"] == ["a.png", ""]
+
+
+def test_others_read_the_rows_as_parquet(traced, workshop):
+    traced(fed(0, [1, 2]), fed(1, [3, 4], names=[(3, "a.png")]))
+    (name,) = names_of(workshop.store)
+    path = Path(workshop.store.url.removeprefix("file://")) / str(name)
+    rows = duckdb.sql(f"SELECT step, indices, names FROM read_parquet('{path}') ORDER BY step").fetchall()
+    assert rows == [(0, [1, 2], None), (1, [3, 4], ["a.png"])]
+
+
+def test_a_run_of_before_there_was_a_trace_has_none():
+    run = barograph.open(Path(__file__).parents[1] / "data" / "run-format-1")
+    assert len(run.trace()) == 0
+    assert run.trace().damage == ()

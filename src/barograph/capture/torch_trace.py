@@ -7,8 +7,8 @@ as they are.
 
 from __future__ import annotations
 
+import struct
 import weakref
-from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -63,7 +63,7 @@ class MadeOf(NamedTuple):
     loader: str
     first: int
     samples: int
-    indices: array[int] | None
+    indices: bytes | None
     loader_worker: int
     names: tuple[tuple[int, str], ...]
     source: Source | None
@@ -73,9 +73,9 @@ class MadeOf(NamedTuple):
         if self.indices is None:
             names = [name for _, name in self.names]
         else:
-            names = [_name(self.source, index) for index in self.indices] if self.source else []
+            names = [_name(self.source, index) for index in _numbers(self.indices)] if self.source else []
         return {"loader": self.loader, "first": self.first, "names": names,
-                "indices": None if self.indices is None else self.indices.tolist(),
+                "indices": None if self.indices is None else _numbers(self.indices),
                 "loader_worker": None if self.loader_worker < 0 else self.loader_worker}
 
 
@@ -93,7 +93,7 @@ class _Drawn:
 
     first: int
     samples: int
-    indices: array[int] | None
+    indices: bytes | None
     keys: tuple[str, ...] = ()
     worker: int = -1
 
@@ -184,7 +184,7 @@ class LoaderTrace:
         """Note that a batch came; return what it was made of, None where it is one of an evaluation.
 
         Raises:
-            Exception: What names samples failed. It is not asked again in this pass; the batch is noted all the same.
+            Exception: What names samples failed. It is not asked again in this pass; the batch is noted.
         """
         current = self._passes.get(id(iterator))
         if current is None:
@@ -231,10 +231,9 @@ class LoaderTrace:
             if one.number < 0:
                 one.number, self._feeding = self._feeding, self._feeding + 1
             hint, one.hint = one.hint, None
-            indices = b"" if made.indices is None else made.indices.tobytes()
             batches.append(BatchFed(
-                tick, step, optimizer, one.number, made.loader, one.data.size, made.first, made.samples, indices,
-                made.loader_worker, made.names, hint))
+                tick, step, optimizer, one.number, made.loader, one.data.size, made.first, made.samples,
+                made.indices or b"", made.loader_worker, made.names, hint))
         self._waiting.clear()
         return batches
 
@@ -268,11 +267,15 @@ def _batch(drawn: Any, first: int, *, together: bool) -> _Drawn:
     """Return a batch as it was drawn; a copy, since a sampler may use its list again."""
     members = drawn if together else [drawn]
     try:
-        indices = array("q", members)
-    except (TypeError, OverflowError):
+        indices = struct.pack(f"{len(members)}q", *members)
+    except (TypeError, struct.error):
         keys = tuple(str(item) for item in members) if isinstance(members, Iterable) else (str(members),)
         return _Drawn(first, len(keys), None, keys)
-    return _Drawn(first, len(indices), indices)
+    return _Drawn(first, len(members), indices)
+
+
+def _numbers(indices: bytes) -> list[int]:
+    return memoryview(indices).cast("q").tolist()
 
 
 def _made_of(current: _Pass, drawn: _Drawn, batch: Any, *, together: bool) -> MadeOf:
@@ -280,7 +283,7 @@ def _made_of(current: _Pass, drawn: _Drawn, batch: Any, *, together: bool) -> Ma
     names: tuple[tuple[int, str], ...] = ()
     if drawn.indices is not None:
         if current.source is not None:
-            names = current.data.names_of(drawn.indices, current.source)
+            names = current.data.names_of(_numbers(drawn.indices), current.source)
     elif drawn.keys:
         names = tuple(enumerate(drawn.keys, first))
     else:

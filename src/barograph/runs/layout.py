@@ -26,7 +26,7 @@ _DIGEST = rf"(?P<digest>[0-9a-f]{{{DIGEST_CHARS}}})"
 _WHICH = r"(?P<attempt>\d{4,})"
 _CHUNK = re.compile(rf"{RECORDS}/{_WORKER}/{_WHICH}-(?P<first>\d{{8,}})-(?P<last>\d{{8,}})\.{_DIGEST}\.parquet")
 _TENSORS = re.compile(rf"{TENSORS}/{_WORKER}/{_WHICH}-(?P<chunk>\d{{8,}})\.{_DIGEST}\.safetensors")
-_TRACE = re.compile(rf"{TRACE}/{_WORKER}/{_WHICH}-(?P<first>\d{{8,}})-(?P<last>\d{{8,}})\.{_DIGEST}\.parquet")
+_TRACE = re.compile(rf"{TRACE}/{_WORKER}/{_WHICH}-(?P<first>\d{{8,}})-(?P<last>\d{{8,}})\.{_DIGEST}\.trace")
 _PAPER = re.compile(rf"(?P<folder>{WORKERS}|{HEARTBEATS}|{ENDINGS}|{RETENTION})/{_WORKER}-{_WHICH}\.json")
 _ATTEMPT = re.compile(rf"{ATTEMPTS}/{_WHICH}\.json")
 
@@ -76,6 +76,8 @@ class TensorsName:
 class TraceName:
     """A file of the data trace: one part as it was first published, or several that were made one.
 
+    It is a Parquet file, and not called so: whoever reads `RUN/**/*.parquet` reads records.
+
     Attributes:
         worker, attempt: As of `ChunkName`.
         first, last: Sequence numbers of the parts in it; they count by themselves, not as chunks do.
@@ -89,7 +91,7 @@ class TraceName:
     digest: str
 
     def __str__(self) -> str:
-        return f"{TRACE}/{self.worker}/{self.attempt:04d}-{self.first:08d}-{self.last:08d}.{self.digest}.parquet"
+        return f"{TRACE}/{self.worker}/{self.attempt:04d}-{self.first:08d}-{self.last:08d}.{self.digest}.trace"
 
 
 def digest_of(*parts: bytes | memoryview) -> str:
