@@ -75,9 +75,10 @@ def set_locals(frame: FrameType, values: Mapping[str, Any]) -> None:
     """Let variables of a frame that runs hold other values."""
     if not values:
         return
-    frame.f_locals.update(values)
-    if frame.f_locals is not frame.f_globals and sys.version_info < (3, 13):
-        # Before PEP 667 what a function's frame shows of its variables is a copy.
+    # Asked for once: before PEP 667 what a function's frame shows of its variables is a copy, made anew each time.
+    shown = frame.f_locals
+    shown.update(values)
+    if shown is not frame.f_globals and sys.version_info < (3, 13):
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import sys
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
 import torch
+from torch.optim import lr_scheduler
 
 from barograph.capture.cadence import Cadence
 from barograph.capture.frames import frames_of_script, library_that_asks
@@ -74,6 +76,7 @@ class Checkpointer:
         self._asked_to_stop = ""
         self._steps_at_stop = self._steps_asked = 0
         self._saved: list[str] = []
+        self._beside = _Beside(optimizers)
         self._batch: Any = None
         self._carries: bool | None = None
         self._looks_at_gradients = False
@@ -170,7 +173,8 @@ class Checkpointer:
                 raise NotDone("the weights are not finite")
             who, steps = f"pid{os.getpid()}", session.steps_made
             save(store, self._names, self._optimizers, attempt=session.attempt, steps=steps, who=who,
-                 scaler=next(iter(_scalers()), None), made=session.steps_by_optimizer,
+                 scaler=next(iter(self._beside.of(torch.amp.GradScaler)), None),
+                 schedulers=self._beside.of(lr_scheduler.LRScheduler), made=session.steps_by_optimizer,
                  gradients=self._carries is not False,
                  place=place)
             name = f"{CHECKPOINTS}/{session.attempt:04d}-{steps:08d}-{who}.json"
@@ -258,5 +262,19 @@ class Checkpointer:
             place.busy = False
 
 
-def _scalers() -> list[Any]:
-    return [item for item in instances_of(torch.amp.GradScaler) if item.is_enabled()]
+class _Beside:
+    """Schedulers and scalers, found once for a set of optimizers: the walk over all objects takes long."""
+
+    def __init__(self, optimizers: OptimizerBook) -> None:
+        self._optimizers = optimizers
+        self._found_for: list[int] = []
+        self._found: list[weakref.ref[Any]] = []
+
+    def of(self, kind: type) -> list[Any]:
+        """Return those of a class, that are in use."""
+        there = [id(entry.optimizer()) for entry in self._optimizers]
+        if there != self._found_for:
+            items = [*instances_of(lr_scheduler.LRScheduler), *instances_of(torch.amp.GradScaler)]
+            self._found_for, self._found = there, [weakref.ref(item) for item in items]
+        found = [item for reference in self._found if isinstance(item := reference(), kind)]
+        return [item for item in found if not isinstance(item, torch.amp.GradScaler) or item.is_enabled()]

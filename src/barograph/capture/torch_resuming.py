@@ -166,6 +166,7 @@ class Resuming:
             self._names.add_root(module)
         if not self._names.frozen:
             self._names.freeze(self._optimizers.survey())
+            self._names.label_all()
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._optimizers.entry(optimizer).is_new = False

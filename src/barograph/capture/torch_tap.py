@@ -246,6 +246,8 @@ class TorchTap:
             return
         begin = time.perf_counter()
         self.names.freeze([] if self._only else self.optimizers.survey())
+        if self.checkpointer is not None:
+            self.names.label_all()  # as a script that is resumed will
         self.session.note_loaded(self.optimizers.steps_loaded())
         self.session.add_startup(time.perf_counter() - begin)
 
