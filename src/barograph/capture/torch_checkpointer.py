@@ -32,6 +32,7 @@ from barograph.capture.torch_values import tensors_in
 from barograph.capture.torch_variables import Variables
 from barograph.model.checkpoints import CheckpointSettings
 from barograph.runs.checkpoints import keep_newest, write_next
+from barograph.runs.control import CHECKPOINT, Request
 from barograph.runs.layout import CHECKPOINTS
 from barograph.store.base import Store
 
@@ -80,6 +81,8 @@ class Checkpointer:
         self._batch: Any = None
         self._carries: bool | None = None
         self._looks_at_gradients = False
+        self._requests: list[Request] = []
+        self._session.lend_hand(CHECKPOINT, self._hear, always=True)
         self._termination = Termination(self._asked_to_end) if settings.on_sigterm else None
 
     # What the script does
@@ -127,6 +130,7 @@ class Checkpointer:
             TrainingStopped: SIGTERM has come.
         """
         steps = self._steps()
+        self._cadence.begins(steps)
         if steps >= self._steps_asked + _UNASKED_STEPS:
             self._guarded("saving a checkpoint", lambda: self._save_within(steps))
         if self._asked_to_stop and self._steps() > self._steps_at_stop + 1:
@@ -135,6 +139,11 @@ class Checkpointer:
     def ask_for_one(self, why: str) -> None:
         """Have a checkpoint saved when the script next asks for a batch."""
         self._wanted = self._wanted or why
+
+    def _hear(self, request: Request) -> None:
+        """Save one for a finding, where the script next asks for a batch; said then."""
+        self._requests.append(request)
+        self.ask_for_one(request.reason)
 
     def close(self) -> None:
         """Hear no more signals."""
@@ -180,9 +189,11 @@ class Checkpointer:
             name = f"{CHECKPOINTS}/{session.attempt:04d}-{steps:08d}-{who}.json"
             self._saved.append(name)
             self.next_step.write_with(lambda seen: write_next(store, name, seen))
+            self._answer(f"saved a checkpoint in {name}", done=True)
             keep_newest(store, self._settings.keep, self._saved)
         except NotDone as error:
             session.guard.report(f"no checkpoint was saved: {error}")
+            self._answer(f"saved no checkpoint: {error}", done=False)
         finally:
             now = session.clock.monotonic()
             self._cadence.took(self._steps(), now, cost_secs=time.perf_counter() - begin)
@@ -190,9 +201,13 @@ class Checkpointer:
             session.price.forget_step()
             session.times.evaluation_ended(now)
 
+    def _answer(self, result: str, *, done: bool) -> None:
+        requests, self._requests = self._requests, []
+        for request in requests:
+            self._session.report(request, result, done=done)
+
     def _save_within(self, steps: int) -> None:
         """Save one within a step: better than none, though nothing can go on from it by itself."""
-        self._cadence.begins(steps)
         if self._wanted or self._cadence.due(steps, self._session.clock.monotonic()):
             self._session.guard.report(
                 "this training cannot be resumed: its loop asks no loader for its batches; let it count its steps with "
