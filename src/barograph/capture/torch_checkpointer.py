@@ -10,6 +10,7 @@ import os
 import sys
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
@@ -36,6 +37,7 @@ from barograph.runs.control import CHECKPOINT, Request
 from barograph.runs.layout import CHECKPOINTS
 from barograph.store.base import Store
 
+_RECENT = 64
 _UNASKED_STEPS = 32
 """Steps after which a script that asked no loader is one that does not."""
 
@@ -55,6 +57,7 @@ class Checkpointer:
         loaders: See above.
         passes: Where the script is in its data.
         next_step: Sees the step after a checkpoint.
+        costs_secs: What the last ones cost.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Checkpointer:
         self._settings = settings
         self._open_store = store
         self._store: Store | None = None
+        self.costs_secs: deque[float] = deque(maxlen=_RECENT)
         self._cadence = Cadence(settings, now_secs=self._session.clock.monotonic())
         self._variables: Variables | None = None
         self._wanted = ""
@@ -196,7 +200,8 @@ class Checkpointer:
             self._answer(f"saved no checkpoint: {error}", done=False)
         finally:
             now = session.clock.monotonic()
-            self._cadence.took(self._steps(), now, cost_secs=time.perf_counter() - begin)
+            self.costs_secs.append(time.perf_counter() - begin)
+            self._cadence.took(self._steps(), now, cost_secs=self.costs_secs[-1])
             # Its time is no part of a step's.
             session.price.forget_step()
             session.times.evaluation_ended(now)

@@ -42,6 +42,7 @@ from barograph.model.step import Mode, is_of_later_training
 
 if TYPE_CHECKING:
     from barograph.capture.torch_checkpointer import Checkpointer
+    from barograph.capture.torch_passes import Pass
     from barograph.capture.torch_recorder import TorchRecorder
     from barograph.capture.torch_resuming import Resuming
 
@@ -407,6 +408,14 @@ class TorchTap:
         iterator = StepsIterator(steps)
         self.checkpointer.passes.begins(iterator)
         return iterator
+
+    def pass_goes_on(self, iterator: Any, known: Pass) -> None:
+        """Note a pass that a resumed training goes on with."""
+        if self.checkpointer is not None:
+            self.checkpointer.passes.adopt(iterator, known)
+        loader = known.loader()
+        if not isinstance(iterator, StepsIterator) and loader is not None:
+            self._data.loaders.goes_on(loader, iterator, known.name.begun)
 
     def pass_ended(self, iterator: Any) -> None:
         """Note that a loader has no more."""
