@@ -11,7 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import capsule, finding, judging, kernel_report, logs, notice, reading, start, steps, trace, weights
+from benchmarks import (
+    capsule,
+    checkpoint,
+    finding,
+    judging,
+    kernel_report,
+    logs,
+    notice,
+    reading,
+    start,
+    steps,
+    trace,
+    weights,
+)
 from benchmarks.environments import OWN, EnvironmentUnavailable, prepare
 from benchmarks.faults import driver as faults
 from benchmarks.models import MEASURED, WORKLOADS
@@ -110,6 +123,13 @@ def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
+def measure_checkpoint(choice: argparse.Namespace) -> dict[str, Any]:
+    """What a checkpoint costs."""
+    return _reported(
+        choice, "What a checkpoint costs", checkpoint, checkpoint.measure_checkpoint, checkpoint.print_checkpoint,
+    )  # fmt: skip
+
+
 def measure_weights(choice: argparse.Namespace) -> dict[str, Any]:
     """Whether the bits are the same."""
     return _reported(
@@ -141,6 +161,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "trace": measure_trace,
     "capsule": measure_capsule,
     "start": measure_start,
+    "checkpoint": measure_checkpoint,
     "weights": measure_weights,
 }
 

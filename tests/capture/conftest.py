@@ -105,7 +105,8 @@ def record() -> Iterator[Callable[..., Tape]]:
     tapes: list[Tape] = []
 
     def start(
-        *, needs: tuple[Selection, ...] = (), only: bool = False, explicit_steps: bool = False, **settings: Any
+        *, needs: tuple[Selection, ...] = (), only: bool = False, explicit_steps: bool = False, installed: bool = True,
+        **settings: Any,
     ) -> Tape:
         writer = ListWriter()
 
@@ -115,7 +116,8 @@ def record() -> Iterator[Callable[..., Tape]]:
         wanted = Settings(**{"strict": True, "budget": None, "preset": "moments", **settings})
         session = Session(wanted, needs, open_writer)
         tap = TorchTap(session, only=only, explicit_steps=explicit_steps)
-        tap.install()
+        if installed:
+            tap.install()
         tapes.append(Tape(session, tap, writer))
         return tapes[-1]
 

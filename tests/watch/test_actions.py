@@ -278,3 +278,23 @@ def test_when_by_code_alone() -> None:
 
     assert not make(at_least=None).applies(finding(severity=Severity.BREAKING))
     assert make(at_least=None, codes=frozenset({"L101"})).applies(finding(severity=Severity.NOTE))
+
+
+# Checkpoints at findings
+
+
+def test_a_checkpoint_is_asked_for_and_not_again_before_it_is_saved(store: Store) -> None:
+    (saves,) = actions_from_settings(settings(checkpoints={"every_steps": 100, "at_findings": True}))
+    assert saves.act(finding(41), store) == (
+        "asked the training to save a checkpoint, because of L101 loss-not-decreasing")
+    assert saves.act(finding(42), store) == ""
+    done(store, finding(41), "checkpoint", 44)
+    assert saves.act(finding(45), store) != ""
+    assert saves.act(finding(46, severity=Severity.DOUBTFUL), store) == ""
+    assert [asked.action for asked in read_requests(store, attempt=0)] == ["checkpoint", "checkpoint"]
+    assert saves.would(FINDING) == (
+        "would have had a checkpoint saved at step 41, because of L101 loss-not-decreasing")
+
+
+def test_without_that_setting_findings_save_nothing() -> None:
+    assert actions_from_settings(settings(checkpoints="auto")) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dis
+import functools
 import gc
 import inspect
 import sys
@@ -17,6 +18,7 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _STANDARD = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 _PASSAGES = frozenset({"tqdm", "rich", "alive_progress", "progressbar"})
 """Libraries that show how far a loop is, and change nothing of it."""
+_MOST_CODES = 64
 _STORES = frozenset({"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"})
 
 
@@ -75,9 +77,10 @@ def set_locals(frame: FrameType, values: Mapping[str, Any]) -> None:
     """Let variables of a frame that runs hold other values."""
     if not values:
         return
-    frame.f_locals.update(values)
-    if frame.f_locals is not frame.f_globals and sys.version_info < (3, 13):
-        # Before PEP 667 what a function's frame shows of its variables is a copy.
+    # Asked for once: before PEP 667 what a function's frame shows of its variables is a copy, made anew each time.
+    shown = frame.f_locals
+    shown.update(values)
+    if shown is not frame.f_globals and sys.version_info < (3, 13):
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
@@ -106,12 +109,12 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _loops(code: CodeType) -> Iterator[tuple[int, int]]:
-    for item in dis.get_instructions(code):
-        if item.opname == "FOR_ITER":
-            yield item.offset, int(item.argval)
+@functools.lru_cache(_MOST_CODES)
+def _loops(code: CodeType) -> tuple[tuple[int, int], ...]:
+    return tuple((item.offset, int(item.argval)) for item in dis.get_instructions(code) if item.opname == "FOR_ITER")
 
 
+@functools.lru_cache(_MOST_CODES)
 def _targets(code: CodeType, begin: int) -> tuple[str, ...]:
     names: list[str] = []
     wanted = 1

@@ -21,7 +21,6 @@ from barograph.capture.presets import preset_named
 from barograph.capture.price import Price
 from barograph.capture.step_times import StepTimes
 from barograph.errors import SessionClosed, TrainingStopped
-from barograph.model.actions import ActionName
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.key import Kind
 from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
@@ -149,8 +148,7 @@ class Session:
         """Returns what fed the step that ends, of this tick, number and optimizer; None: nobody follows that."""
         self.stopped_by = ""
         self.orders = Orders()
-        # To save a step changes nothing that the training computes.
-        self.allowed = {str(name) for name in settings.allow} | {str(ActionName.CAPSULE)}
+        self.allowed = {str(name) for name in settings.allow}
         self._hands: dict[str, Hand] = {}
         self.attempt = 0
         self._mode: Mode | None = None
@@ -397,9 +395,11 @@ class Session:
                                     now_unix=self.clock.unix())
             raise TrainingStopped(f"{reason} Barograph {saved}." if saved else reason)
 
-    def lend_hand(self, action: ActionName, hand: Hand) -> None:
-        """Let a tap carry out what is asked, where it is allowed."""
+    def lend_hand(self, action: str, hand: Hand, *, always: bool = False) -> None:
+        """Let a tap carry out what is asked: where it is allowed; or always, since it changes nothing."""
         self._hands[str(action)] = hand
+        if always:
+            self.allowed.add(str(action))
 
     def report(self, request: Request, result: str, *, done: bool = True) -> None:
         """Say what became of a request."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from torch import nn
 from barograph.capture.orders import NotDone
 from barograph.capture.torch_capsule import devices, numeric_settings, processor
 from barograph.capture.torch_gate import norms_of
-from barograph.capture.torch_names import ModelNames, instances_of, unwrapped
+from barograph.capture.torch_names import ModelNames, unwrapped
 from barograph.capture.torch_optimizers import OptimizerBook
 from barograph.capture.torch_packing import Packer, Unpacker
 from barograph.capture.torch_random import random_states
@@ -37,7 +37,7 @@ from barograph.store.urls import store_from_url
 
 def save(
     store: Store, names: ModelNames, optimizers: OptimizerBook, *, attempt: int, steps: int, who: str,
-    scaler: Any = None, made: Mapping[str, int] | None = None, gradients: bool = False,
+    scaler: Any = None, schedulers: Sequence[Any] = (), made: Mapping[str, int] | None = None, gradients: bool = False,
     place: Callable[[Packer], Mapping[str, Any]] | None = None,
 ) -> str:
     """Write how everything stands into the run; return the name of the file.
@@ -50,6 +50,7 @@ def save(
         steps: Optimizer steps made.
         who: Tells the checkpoint of one process from another's.
         scaler: Of gradients; None where there is none.
+        schedulers: Of learning rates.
         made: Steps by optimizer.
         gradients: Those that are there belong to it, too.
         place: Packs where the script is; None: within a step, from where nothing can go on.
@@ -72,7 +73,7 @@ def save(
             "models": models,
             "optimizers": packed_optimizers(optimizers, packer),
             "scaler": packed_scaler(scaler, packer),
-            "schedulers": packed_schedulers(instances_of(torch.optim.lr_scheduler.LRScheduler), packer),
+            "schedulers": packed_schedulers(schedulers, packer),
             "random": packed_random(states, packer),
             "gradients_before": {name: packer.pack(item.grad, f"gradients_before/{name}")
                                  for name, item in named_parameters(names) if gradients and item.grad is not None},

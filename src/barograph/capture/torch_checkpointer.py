@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import sys
 import time
+import weakref
+from collections import deque
 from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
 import torch
+from torch.optim import lr_scheduler
 
 from barograph.capture.cadence import Cadence
 from barograph.capture.frames import frames_of_script, library_that_asks
@@ -30,9 +33,11 @@ from barograph.capture.torch_values import tensors_in
 from barograph.capture.torch_variables import Variables
 from barograph.model.checkpoints import CheckpointSettings
 from barograph.runs.checkpoints import keep_newest, write_next
+from barograph.runs.control import CHECKPOINT, Request
 from barograph.runs.layout import CHECKPOINTS
 from barograph.store.base import Store
 
+_RECENT = 64
 _UNASKED_STEPS = 32
 """Steps after which a script that asked no loader is one that does not."""
 
@@ -52,6 +57,7 @@ class Checkpointer:
         loaders: See above.
         passes: Where the script is in its data.
         next_step: Sees the step after a checkpoint.
+        costs_secs: What the last ones cost.
     """
 
     def __init__(
@@ -68,15 +74,19 @@ class Checkpointer:
         self._settings = settings
         self._open_store = store
         self._store: Store | None = None
+        self.costs_secs: deque[float] = deque(maxlen=_RECENT)
         self._cadence = Cadence(settings, now_secs=self._session.clock.monotonic())
         self._variables: Variables | None = None
         self._wanted = ""
         self._asked_to_stop = ""
         self._steps_at_stop = self._steps_asked = 0
         self._saved: list[str] = []
+        self._beside = _Beside(optimizers)
         self._batch: Any = None
         self._carries: bool | None = None
         self._looks_at_gradients = False
+        self._requests: list[Request] = []
+        self._session.lend_hand(CHECKPOINT, self._hear, always=True)
         self._termination = Termination(self._asked_to_end) if settings.on_sigterm else None
 
     # What the script does
@@ -124,6 +134,7 @@ class Checkpointer:
             TrainingStopped: SIGTERM has come.
         """
         steps = self._steps()
+        self._cadence.begins(steps)
         if steps >= self._steps_asked + _UNASKED_STEPS:
             self._guarded("saving a checkpoint", lambda: self._save_within(steps))
         if self._asked_to_stop and self._steps() > self._steps_at_stop + 1:
@@ -132,6 +143,11 @@ class Checkpointer:
     def ask_for_one(self, why: str) -> None:
         """Have a checkpoint saved when the script next asks for a batch."""
         self._wanted = self._wanted or why
+
+    def _hear(self, request: Request) -> None:
+        """Save one for a finding, where the script next asks for a batch; said then."""
+        self._requests.append(request)
+        self.ask_for_one(request.reason)
 
     def close(self) -> None:
         """Hear no more signals."""
@@ -170,25 +186,33 @@ class Checkpointer:
                 raise NotDone("the weights are not finite")
             who, steps = f"pid{os.getpid()}", session.steps_made
             save(store, self._names, self._optimizers, attempt=session.attempt, steps=steps, who=who,
-                 scaler=next(iter(_scalers()), None), made=session.steps_by_optimizer,
+                 scaler=next(iter(self._beside.of(torch.amp.GradScaler)), None),
+                 schedulers=self._beside.of(lr_scheduler.LRScheduler), made=session.steps_by_optimizer,
                  gradients=self._carries is not False,
                  place=place)
             name = f"{CHECKPOINTS}/{session.attempt:04d}-{steps:08d}-{who}.json"
             self._saved.append(name)
             self.next_step.write_with(lambda seen: write_next(store, name, seen))
+            self._answer(f"saved a checkpoint in {name}", done=True)
             keep_newest(store, self._settings.keep, self._saved)
         except NotDone as error:
             session.guard.report(f"no checkpoint was saved: {error}")
+            self._answer(f"saved no checkpoint: {error}", done=False)
         finally:
             now = session.clock.monotonic()
-            self._cadence.took(self._steps(), now, cost_secs=time.perf_counter() - begin)
+            self.costs_secs.append(time.perf_counter() - begin)
+            self._cadence.took(self._steps(), now, cost_secs=self.costs_secs[-1])
             # Its time is no part of a step's.
             session.price.forget_step()
             session.times.evaluation_ended(now)
 
+    def _answer(self, result: str, *, done: bool) -> None:
+        requests, self._requests = self._requests, []
+        for request in requests:
+            self._session.report(request, result, done=done)
+
     def _save_within(self, steps: int) -> None:
         """Save one within a step: better than none, though nothing can go on from it by itself."""
-        self._cadence.begins(steps)
         if self._wanted or self._cadence.due(steps, self._session.clock.monotonic()):
             self._session.guard.report(
                 "this training cannot be resumed: its loop asks no loader for its batches; let it count its steps with "
@@ -258,5 +282,19 @@ class Checkpointer:
             place.busy = False
 
 
-def _scalers() -> list[Any]:
-    return [item for item in instances_of(torch.amp.GradScaler) if item.is_enabled()]
+class _Beside:
+    """Schedulers and scalers, found once for a set of optimizers: the walk over all objects takes long."""
+
+    def __init__(self, optimizers: OptimizerBook) -> None:
+        self._optimizers = optimizers
+        self._found_for: list[int] = []
+        self._found: list[weakref.ref[Any]] = []
+
+    def of(self, kind: type) -> list[Any]:
+        """Return those of a class, that are in use."""
+        there = [id(entry.optimizer()) for entry in self._optimizers]
+        if there != self._found_for:
+            items = [*instances_of(lr_scheduler.LRScheduler), *instances_of(torch.amp.GradScaler)]
+            self._found_for, self._found = there, [weakref.ref(item) for item in items]
+        found = [item for reference in self._found if isinstance(item := reference(), kind)]
+        return [item for item in found if not isinstance(item, torch.amp.GradScaler) or item.is_enabled()]

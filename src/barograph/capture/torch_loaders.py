@@ -70,6 +70,12 @@ class LoaderTap:
         self._serial += 1
         self._wait(known, secs)
 
+    def goes_on(self, loader: DataLoader[Any], iterator: Any, passes: int) -> None:
+        """Note a pass that goes on with one of the run before, after so many passes over its loader."""
+        known = self._loaders[loader] = _Loader(weakref.ref(loader), passes=passes)
+        self._passes[iterator] = _Pass(known)
+        self._serial += 1
+
     def gave(self, iterator: Any, secs: float) -> None:
         """Note that a batch was waited for, or the end of the pass."""
         current = self._passes.get(iterator)

@@ -182,6 +182,11 @@ class ModelNames:
         if len(roots) == 1 and roots[0] is not None and not roots[0].label:
             self._unlabelled, self._plain = roots[0], _class_of(roots[0])
 
+    def label_all(self) -> None:
+        """Give each model its label now, in the order in which they were found, and not when it is first asked for."""
+        for root in self.roots:
+            self.path(root, "")
+
     def path(self, root: Root | None, inner: str) -> str:
         """Return the path of something in a model, for a Key."""
         self.freeze()

@@ -57,7 +57,7 @@ class Pass:
 
     Attributes:
         name: Of it.
-        loader: Weakly.
+        loader: Returns it. Held where its iterator does not: a script may have no other name for it.
         begin: Where generators stood right before it began.
         first: And right before its first batch, for which others may have drawn meanwhile; None: none was asked for.
         given: Batches that came out of it.
@@ -66,7 +66,7 @@ class Pass:
     """
 
     name: PassName
-    loader: weakref.ref[Any]
+    loader: Callable[[], Any]
     begin: Standing
     first: Standing | None = None
     given: int = 0
@@ -109,7 +109,7 @@ class PassBook:
     def will_begin(self, loader: Any) -> None:
         """Note how everything stands right before a pass begins."""
         if _in_main_thread():
-            self._beginning = Pass(self._names.begins(loader), weakref.ref(loader), standing_of(loader))
+            self._beginning = Pass(self._names.begins(loader), _held(loader), standing_of(loader))
 
     def begins(self, iterator: Any) -> None:
         """Note that it has begun."""
@@ -176,7 +176,7 @@ def begun_again(
             next(iterator)
     put_states(generators_of(loader), unpacker.unpack(packed["generators_now"]))
     name = PassName(packed["loader"], packed["number"], packed["begun"])
-    return iterator, Pass(name, weakref.ref(loader), begin, first, given)
+    return iterator, Pass(name, _held(loader), begin, first, given)
 
 
 def standing_of(loader: Any) -> Standing:
@@ -188,6 +188,11 @@ def put_back(loader: Any, standing: Standing) -> None:
     """Let generators stand where they stood."""
     standing.random.put_back()
     put_states(generators_of(loader), standing.own)
+
+
+def _held(loader: Any) -> Callable[[], Any]:
+    # A loader whose workers stay holds its iterator, and would never be let go of.
+    return weakref.ref(loader) if getattr(loader, "persistent_workers", False) else lambda: loader
 
 
 def _packed(standing: Standing, packer: Packer, name: str) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class TorchRecorder:
         self._ring = Ring(settings.ring)
         self._wanted: list[Request] = []
         self._saved: dict[int, str] = {}
-        self._session.lend_hand(ActionName.CAPSULE, self.asked)
+        self._session.lend_hand(ActionName.CAPSULE, self.asked, always=True)
 
     @property
     def kept(self) -> Kept:

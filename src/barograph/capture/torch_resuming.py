@@ -166,6 +166,7 @@ class Resuming:
             self._names.add_root(module)
         if not self._names.frozen:
             self._names.freeze(self._optimizers.survey())
+            self._names.label_all()
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._optimizers.entry(optimizer).is_new = False
@@ -280,7 +281,7 @@ def begin_resuming(tap: TorchTap, store: Store, order: ResumeOrder) -> Resuming:
         tap.door.place.busy = session.passes_over = False
         checkpointer.next_step.expect(read_next(store, checkpoint.name), proved)
         for iterator, item in passes:
-            checkpointer.passes.adopt(iterator, item)
+            tap.pass_goes_on(iterator, item)
         tap.install()
 
     resuming = Resuming(checkpoint, order, tap.names, tap.optimizers, checkpointer.loaders, arrived)

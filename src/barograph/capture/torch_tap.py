@@ -45,6 +45,7 @@ from barograph.runs.control import Request
 
 if TYPE_CHECKING:
     from barograph.capture.torch_checkpointer import Checkpointer
+    from barograph.capture.torch_passes import Pass
     from barograph.capture.torch_recorder import TorchRecorder
     from barograph.capture.torch_resuming import Resuming
     from barograph.capture.torch_sources import Source
@@ -111,7 +112,7 @@ class TorchTap:
     def _begin_recorder(self) -> TorchRecorder | None:
         settings = self.session.settings.recorder
         if settings is None:
-            self.session.lend_hand(ActionName.CAPSULE, _no_recorder)
+            self.session.lend_hand(ActionName.CAPSULE, _no_recorder, always=True)
             return None
         # Here alone: what it writes with would be loaded by every training.
         from barograph.capture.torch_recorder import TorchRecorder
@@ -263,6 +264,8 @@ class TorchTap:
             return
         begin = time.perf_counter()
         self.names.freeze([] if self._only else self.optimizers.survey())
+        if self.checkpointer is not None:
+            self.names.label_all()  # as a script that is resumed will
         self.session.note_loaded(self.optimizers.steps_loaded())
         self.session.add_startup(time.perf_counter() - begin)
 
@@ -458,6 +461,14 @@ class TorchTap:
         iterator = StepsIterator(steps)
         self.checkpointer.passes.begins(iterator)
         return iterator
+
+    def pass_goes_on(self, iterator: Any, known: Pass) -> None:
+        """Note a pass that a resumed training goes on with."""
+        if self.checkpointer is not None:
+            self.checkpointer.passes.adopt(iterator, known)
+        loader = known.loader()
+        if not isinstance(iterator, StepsIterator) and loader is not None:
+            self._data.loaders.goes_on(loader, iterator, known.name.begun)
 
     def loss_scaled(self, outputs: Any, scaled: Any) -> None:
         """Remember what a scaled loss was before."""

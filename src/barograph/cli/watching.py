@@ -50,7 +50,8 @@ _LOOK_SECS = 2.0
 _SPINNER_WIDTH = 3
 """Columns of the sign that turns, of its gap, and one that stays free."""
 
-_JUDGED = ("rules", "rule_settings", "on_finding", "allow", "action_settings", "rule_timeout_secs", "recorder")
+_JUDGED = ("rules", "rule_settings", "on_finding", "allow", "action_settings", "rule_timeout_secs", "recorder",
+           "checkpoints")
 """Settings that concern watching; the others are of the recording, and may be a newer Barograph's."""
 
 

@@ -19,11 +19,13 @@ from barograph.runs.papers import sealed, unsealed
 from barograph.store.base import ObjectInfo, Store
 
 STOP = "stop"
+CHECKPOINT = "checkpoint"
 
 _STOP = f"{CONTROL}/{STOP}-"
 _TOGETHER = f"{CONTROL}/together-"
 _DONE = f"{CONTROL}/done"
-_REQUEST = re.compile(rf"{CONTROL}/(?P<action>lower-lr|skip-step|capsule)-(?P<attempt>\d{{4,}})-[^/]+\.json")
+_REQUEST = re.compile(
+    rf"{CONTROL}/(?P<action>checkpoint|lower-lr|skip-step|capsule)-(?P<attempt>\d{{4,}})-[^/]+\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Done:
     """What became of a request in one worker.
 
     Attributes:
-        action: What was asked: "stop", "lower-lr", "skip-step", "capsule".
+        action: What was asked: "stop", "checkpoint", "lower-lr", "skip-step", "capsule".
         finding_id: The finding that asked; "" where a person did.
         attempt: Which life of the run.
         worker: Who did it.
@@ -75,7 +77,7 @@ class Request:
     """Somebody asks that something be done in a training that goes on.
 
     Attributes:
-        action: What: "lower-lr", "skip-step", "capsule".
+        action: What: "checkpoint", "lower-lr", "skip-step", "capsule".
         finding_id: The finding that asks.
         reason: One sentence for people.
         attempt: Which life of the run is meant.

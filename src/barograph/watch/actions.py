@@ -17,7 +17,7 @@ from barograph.model.notify import at_least
 from barograph.model.recorder import RecorderSettings
 from barograph.model.settings import Settings
 from barograph.rules.registry import actions_by_rule, codes_of
-from barograph.runs.control import Request, read_requests, read_stop, request, request_stop
+from barograph.runs.control import CHECKPOINT, Request, read_requests, read_stop, request, request_stop
 from barograph.store.base import Store
 
 
@@ -207,11 +207,39 @@ class SaveStep:
         return f"step {finding.opened_step}, or the next one, as a capsule"
 
 
+@dataclass(frozen=True)
+class SaveCheckpoint:
+    """Asks the training to save a checkpoint and go on.
+
+    One that waits to be saved is enough for all that was found meanwhile.
+
+    Attributes:
+        when: Which findings it is for.
+        clock: Tells when it was asked.
+    """
+
+    when: When = field(default_factory=When)
+    clock: Clock = field(default_factory=SystemClock)
+
+    def act(self, finding: Finding, store: Store) -> str:
+        """See `Action.act`."""
+        if not self.when.applies(finding) or any(not item.done for item in _asked(store, CHECKPOINT, finding)):
+            return ""
+        _request(store, CHECKPOINT, finding, {}, self.clock)
+        return f"asked the training to save a checkpoint, because of {_named(finding)}"
+
+    def would(self, finding: Finding) -> str:
+        """See `Action.would`."""
+        if not self.when.applies(finding):
+            return ""
+        return f"would have had a checkpoint saved at step {finding.opened_step}, because of {_named(finding)}"
+
+
 def actions_from_settings(settings: Settings) -> list[Action]:
     """Return what is to be done about which findings.
 
     `on_finding` is for findings that are costly or breaking; a rule that has `actions` of its own has these done
-    whatever its severity, and no others.
+    whatever its severity, and no others. Where checkpoints are saved at findings, that is for those of the first kind.
 
     Raises:
         UnknownName: A rule or an action does not exist.
@@ -222,8 +250,9 @@ def actions_from_settings(settings: Settings) -> list[Action]:
         asked.add(ActionName(settings.on_finding))
     if settings.recorder is not None and settings.recorder.capsule_on:
         asked.add(ActionName.CAPSULE)
-    return [_action(name, _when(name, settings, own), settings)
-            for name in sorted(asked, key=list(ActionName).index, reverse=True)]
+    saves = [SaveCheckpoint()] if settings.checkpoints is not None and settings.checkpoints.at_findings else []
+    return [*saves, *(_action(name, _when(name, settings, own), settings)
+                      for name in sorted(asked, key=list(ActionName).index, reverse=True))]
 
 
 def asked_and_not_allowed(settings: Settings) -> list[ActionName]:
@@ -257,15 +286,15 @@ def _action(name: ActionName, when: When, settings: Settings) -> Action:
             return SaveStep(when, (settings.recorder or RecorderSettings()).at_most)
 
 
-def _asked(store: Store, action: ActionName, finding: Finding) -> list[Request]:
+def _asked(store: Store, action: str, finding: Finding) -> list[Request]:
     """Return what was asked already of those whom the finding is about, by another watcher, too."""
     return [item for item in read_requests(store, attempt=finding.attempt) if item.action == action
             and item.worker == finding.worker and item.optimizer == finding.optimizer]
 
 
-def _request(store: Store, action: ActionName, finding: Finding, options: dict[str, float], clock: Clock) -> bool:
+def _request(store: Store, action: str, finding: Finding, options: dict[str, float], clock: Clock) -> bool:
     return request(store, Request(
-        action.value, finding.id, f"{finding.code} {finding.rule}: {finding.message}", finding.attempt, clock.unix(),
+        str(action), finding.id, f"{finding.code} {finding.rule}: {finding.message}", finding.attempt, clock.unix(),
         finding.worker, finding.optimizer, options,
     ))
 

@@ -1,0 +1,186 @@
+"""Checkpoints are saved when they are due, where a training can go on from, and harm nothing."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sys
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, TensorDataset
+
+from barograph.capture.orders import NotDone
+from barograph.errors import StoreUnavailable, TrainingStopped
+from barograph.model.checkpoints import CheckpointSettings
+from barograph.runs.checkpoints import checkpoint_names, last_good, read_checkpoint, read_next
+from barograph.runs.control import Request
+from barograph.store.urls import store_from_url
+
+
+class Training:
+    """A training whose checkpoints go to a store in memory."""
+
+    def __init__(self, record, strict=True, **settings):
+        self.url = f"memory://checkpointer-{secrets.token_hex(8)}"
+        self.store = store_from_url(self.url)
+        self.tape = record(to=self.url, preset="free", strict=strict,
+                           checkpoints=CheckpointSettings(**{"on_sigterm": False, **settings}))
+        torch.manual_seed(0)
+        self.model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.3), nn.Linear(8, 3))
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+        draw = torch.Generator().manual_seed(0)
+        self.data = TensorDataset(torch.randn(40, 4, generator=draw), torch.randint(0, 3, (40,), generator=draw))
+
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        cross_entropy(self.model(x), y).backward()
+        self.optimizer.step()
+
+    def run(self, before_step=lambda number: None, epochs=1):
+        for _ in range(epochs):
+            for number, (x, y) in enumerate(DataLoader(self.data, 4)):
+                before_step(number)
+                self.step(x, y)
+
+    def saved(self):
+        return [read_checkpoint(self.store, name).steps for name in checkpoint_names(self.store)]
+
+
+def test_they_are_saved_between_two_steps_and_the_oldest_go(record):
+    training = Training(record, every_steps=2, keep=2)
+    training.run()
+    assert training.saved() == [8, 10]
+    assert read_checkpoint(training.store).content["place"]["passes"][0]["given"] == 10
+
+
+def test_what_the_next_step_began_with_is_written(record):
+    training = Training(record, every_steps=4, keep=9)
+    training.run()
+    known = [bool(read_next(training.store, name).get("loss")) for name in checkpoint_names(training.store)]
+    assert known == [True, True]
+
+
+def test_one_is_saved_where_the_script_asks(record):
+    training = Training(record)
+    training.run(lambda number: training.tape.tap.checkpointer.ask_for_one("asked") if number == 2 else None)
+    assert training.saved() == [3]
+
+
+def test_one_is_saved_for_a_finding_and_that_is_said(record):
+    training = Training(record)
+    asked = Request("checkpoint", "L101-1-a", "It rose.", 0, 0.0)
+    training.run(lambda number: training.tape.session.orders.hear(asked) if number == 4 else None)
+    (done,) = training.tape.session.orders.reports()
+    assert training.saved() == [5]
+    assert done.done
+    assert done.result.startswith("saved a checkpoint in checkpoints/0000-00000005-pid")
+
+
+def test_weights_that_are_not_finite_are_not_saved(record):
+    training = Training(record, every_steps=3)
+    training.run(lambda number: training.model[0].weight.data.fill_(torch.nan) if number == 5 else None)
+    assert training.saved() == [3]
+    assert "no checkpoint was saved: the weights are not finite" in training.tape.session.guard.problems[0]
+
+
+def test_the_same_seed_with_and_without_them_gives_the_same_weights(record):
+    training = Training(record, every_steps=1)
+    training.run()
+    training.tape.close()
+    again = Training(record)
+    again.tape.close()
+    again.run()
+    assert len(training.saved()) == 3
+    for one, other in zip(training.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_store_that_fails_stops_no_training(record):
+    training = Training(record, strict=False, every_steps=2)
+    checkpointer = training.tape.tap.checkpointer
+
+    def away():
+        raise StoreUnavailable("The store is away.")
+
+    checkpointer._open_store = away
+    with pytest.warns(UserWarning, match="saving a checkpoint: StoreUnavailable: The store is away"):
+        training.run()
+    assert training.saved() == []
+
+
+def test_sigterm_has_one_saved_and_stops(record):
+    training = Training(record, on_sigterm=True)
+    with pytest.raises(TrainingStopped, match=r"SIGTERM came\. A checkpoint was saved in checkpoints/0000-00000004-"):
+        training.run(lambda number: os.kill(os.getpid(), signal.SIGTERM) if number == 3 else None)
+    assert last_good(training.store)[0].steps == 4
+    training.tape.close()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_handler_of_the_script_stays(record, monkeypatch):
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        training = Training(record, on_sigterm=True)
+        training.run(lambda number: os.kill(os.getpid(), signal.SIGTERM) if number == 3 else None)
+        training.tape.close()
+        assert heard == [signal.SIGTERM]
+        assert training.saved() == []
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_loop_that_asks_no_loader_is_named_and_nothing_goes_on_from_its_checkpoints(record):
+    training = Training(record, every_steps=10)
+    for _ in range(45):
+        training.step(*training.data[:4])
+    assert training.saved() == [32, 40]
+    assert "let it count its steps with run.steps" in training.tape.session.guard.problems[0]
+    found, told = last_good(training.store)
+    assert found is None
+    assert "does not count its steps with run.steps" in told[0]
+
+
+def test_of_several_workers_none_is_saved_and_that_is_said(record, monkeypatch):
+    training = Training(record, every_steps=2)
+    monkeypatch.setattr(type(training.tape.session), "rank", property(lambda session: (0, 2)))
+    training.run()
+    assert training.saved() == []
+    assert "of several workers none is saved by itself yet" in training.tape.session.guard.problems[0]
+
+
+def test_gradients_belong_to_it_where_the_script_carries_them(record):
+    training = Training(record, every_steps=1, keep=9)
+    cleared = [bool(read_checkpoint(training.store, name).content["gradients_before"])
+               for name in checkpoint_names(training.store)]
+    assert cleared == []
+    training.run()
+    # It zeroes them: after the first steps that is known.
+    assert not read_checkpoint(training.store).content["gradients_before"]
+
+    training.optimizer.zero_grad = lambda: None
+    training.run()
+    assert read_checkpoint(training.store).content["gradients_before"]
+
+
+def test_where_none_is_asked_for_nothing_of_it_is_loaded(record):
+    for name in [name for name in sys.modules if name.startswith("barograph.capture.torch_checkpointer")]:
+        del sys.modules[name]
+    tape = record()
+    assert tape.tap.checkpointer is None
+    assert "barograph.capture.torch_checkpointer" not in sys.modules
+
+
+def test_what_cannot_be_saved_is_said(record, monkeypatch):
+    training = Training(record, every_steps=2)
+
+    def split(*args, **kwargs):
+        raise NotDone("a model is split over workers")
+
+    monkeypatch.setattr("barograph.capture.torch_checkpointer.save", split)
+    training.run()
+    assert training.tape.session.guard.problems[0].startswith("no checkpoint was saved: a model is split over workers")

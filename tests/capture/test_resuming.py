@@ -1,0 +1,403 @@
+"""A script that is started anew comes to where it was, and goes on as if nothing had been."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import itertools
+import random
+import secrets
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+from barograph.capture.steps import Steps
+from barograph.capture.torch_resuming import begin_resuming
+from barograph.errors import ResumeFailed
+from barograph.model.checkpoints import CheckpointSettings
+from barograph.model.resume import ResumeOrder
+from barograph.runs.checkpoints import checkpoint_names, last_good
+from barograph.store.urls import store_from_url
+
+
+class Killed(Exception):
+    """Stands for the death of a process."""
+
+
+class Killer:
+    """Ends the script after some steps; it counts where nobody sees it, so that it is not put back."""
+
+    def __init__(self, after=None):
+        self.left = iter(range(1, after)) if after is not None else itertools.count()
+
+    def __call__(self):
+        if next(self.left, None) is None:
+            raise Killed
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_objects():
+    """What the process holds already is nothing that a walk over all objects is to find: that takes long."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+class Fates:
+    """One script: undisturbed; recorded and killed; recorded and resumed."""
+
+    def __init__(self, record, script, **settings):
+        self.url = f"memory://resume-{secrets.token_hex(8)}"
+        self.store = store_from_url(self.url)
+        self.record, self.script = record, script
+        self.settings = {"to": self.url, "preset": "free",
+                         "checkpoints": CheckpointSettings(**{"every_steps": 3, "on_sigterm": False, **settings})}
+
+    def whole(self):
+        return self.script(Killer(), None)
+
+    def lives(self, *, killed_after=None, attempt=0, goes_on=False, inexact=False, result=""):
+        """Run the script, recorded, from the start or from the last checkpoint: by one way, as one command would."""
+        tape = self.record(installed=not goes_on, **self.settings)
+        tape.session.attempt = attempt
+        if goes_on:
+            resuming = begin_resuming(tape.tap, self.store, ResumeOrder(last_good(self.store)[0].name, result, inexact))
+        try:
+            return self.script(Killer(killed_after), tape.tap)
+        except Killed:
+            return None
+        finally:
+            if goes_on:
+                resuming.ends()
+            self.problems = tape.session.guard.problems
+            self.steps = tape.numbers()
+            tape.close()
+            gc.collect()
+
+
+def net(outputs=3):
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, outputs))
+
+
+def data(samples=24):
+    draw = torch.Generator().manual_seed(0)
+    return TensorDataset(torch.randn(samples, 4, generator=draw), torch.randint(0, 3, (samples,), generator=draw))
+
+
+def step(model, optimizer, x, y):
+    optimizer.zero_grad()
+    loss = cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+def state(*models):
+    return [tensor.clone() for model in models for tensor in model.state_dict().values()]
+
+
+def epochs(tick, tap):
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    loader = DataLoader(data(), 4, shuffle=True)
+    for _ in range(3):
+        for x, y in loader:
+            step(model, optimizer, x, y)
+            tick()
+        scheduler.step()
+    return state(model)
+
+
+class Trainer:
+    """Counts, remembers and averages by itself."""
+
+    def __init__(self):
+        self.model = net()
+        self.average = copy.deepcopy(self.model)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1, momentum=0.9)
+        self.made, self.losses, self.best = 0, [], {"loss": 1e9}
+        self.draw = np.random.default_rng(5)
+
+    def train(self, x, y):
+        self.optimizer.param_groups[0]["lr"] = 0.1 / (1 + self.made)
+        loss = step(self.model, self.optimizer, x + self.draw.normal() + random.random(), y)
+        self.made += 1
+        self.losses.append(loss.item())
+        self.best["loss"] = min(self.best["loss"], loss.item())
+        with torch.no_grad():
+            for one, other in zip(self.average.parameters(), self.model.parameters(), strict=True):
+                one.mul_(0.9).add_(other, alpha=0.1)
+
+
+def own_counters(tick, tap):
+    random.seed(1)
+    trainer = Trainer()
+    loader = DataLoader(data(), 4, shuffle=True, generator=torch.Generator().manual_seed(7))
+    while trainer.made < 15:
+        for x, y in loader:
+            trainer.train(x, y)
+            tick()
+    return [*state(trainer.model, trainer.average), torch.tensor([*trainer.losses, trainer.best["loss"], trainer.made])]
+
+
+def accumulation(tick, tap):
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+    for _ in range(3):
+        for number, (x, y) in enumerate(DataLoader(data(40), 4, shuffle=True)):
+            (cross_entropy(model(x), y) / 2).backward()
+            if number % 2:
+                optimizer.step()
+                optimizer.zero_grad()
+                tick()
+    return state(model)
+
+
+def two_loaders(tick, tap):
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        pairs = zip(DataLoader(data(), 4, shuffle=True), DataLoader(data(30), 3, shuffle=True), strict=False)
+        for (x, y), (u, v) in pairs:
+            step(model, optimizer, torch.cat([x, u]), torch.cat([y, v]))
+            tick()
+    return state(model)
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        yield from data()
+
+
+def stream(tick, tap):
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+    for _ in range(4):
+        total = 0.0
+        for x, y in DataLoader(Stream(), 4):
+            total += step(model, optimizer, x, y).item()
+            tick()
+        plateau.step(total)
+    return [*state(model), torch.tensor(optimizer.param_groups[0]["lr"])]
+
+
+class Noisy(Dataset):
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, index):
+        x, y = data()[index]
+        return x + torch.randn(4), y
+
+
+def augmented_and_evaluated(tick, tap):
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    loader, others = DataLoader(Noisy(), 4, shuffle=True), DataLoader(data(9), 3)
+    made, seen = 0, []
+    for _ in range(3):
+        for x, y in loader:
+            step(model, optimizer, x, y)
+            made += 1
+            if made % 4 == 0:
+                model.eval()
+                seen.append(sum(cross_entropy(model(u), v).item() for u, v in others))
+                model.train()
+            tick()
+    return [*state(model), torch.tensor(seen)]
+
+
+def adversaries(tick, tap):
+    maker, judge = nn.Sequential(nn.Linear(2, 4)), nn.Sequential(nn.Linear(4, 1))
+    torch.manual_seed(0)
+    for parameter in (*maker.parameters(), *judge.parameters()):
+        nn.init.normal_(parameter)
+    ours, theirs = torch.optim.Adam(maker.parameters()), torch.optim.Adam(judge.parameters())
+    for _ in range(2):
+        for x, _ in DataLoader(data(), 4, shuffle=True):
+            made = maker(torch.randn(4, 2))
+            theirs.zero_grad()
+            (judge(made.detach()) - judge(x)).mean().backward()
+            theirs.step()
+            ours.zero_grad()
+            (-judge(made)).mean().backward()
+            ours.step()
+            tick()
+    return state(maker, judge)
+
+
+def counted_steps(tick, tap):
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    draw = torch.Generator().manual_seed(1)
+    x, y = data().tensors
+    for number in range(12) if tap is None else Steps(12, tap):
+        rows = torch.randint(0, 24, (4,), generator=draw)
+        step(model, optimizer, x[rows] * number, y[rows])
+        tick()
+    return state(model)
+
+
+@pytest.mark.parametrize("script", [epochs, own_counters, accumulation, two_loaders, stream, augmented_and_evaluated,
+                                    adversaries, counted_steps])
+def test_a_killed_training_goes_on_to_the_last_bit(record, script):
+    fates = Fates(record, script)
+    fates.lives(killed_after=11)
+    resumed = fates.lives(goes_on=True)
+    whole = fates.whole()
+
+    assert fates.problems[-1].endswith("of the first step after it are the same to the last bit.")
+    assert len(whole) == len(resumed)
+    for one, other in zip(whole, resumed, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_training_that_was_resumed_can_be_resumed_again(record):
+    fates = Fates(record, epochs)
+    fates.lives(killed_after=5)
+    fates.lives(killed_after=13, goes_on=True, attempt=1)
+    # One batch of the first pass was passed over, two were made again.
+    assert last_good(fates.store)[0].name.startswith("checkpoints/0001-00000012-")
+
+    resumed = fates.lives(goes_on=True)
+    for one, other in zip(fates.whole(), resumed, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_steps_are_counted_on(record):
+    fates = Fates(record, epochs)
+    fates.lives(killed_after=8)
+    fates.lives(goes_on=True)
+    assert fates.steps == list(range(6, 18))
+
+
+class Loud:
+    """A script that prints, and saves by itself."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __call__(self, tick, tap):
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        print("begun")
+        for epoch in range(3):
+            for x, y in DataLoader(data(), 4):
+                step(model, optimizer, x, y)
+                tick()
+            print("epoch", epoch)
+            torch.save(epoch, self.folder / f"{epoch}.pt")
+
+
+def test_what_was_printed_and_saved_before_is_not_again(record, tmp_path, capsys):
+    fates = Fates(record, Loud(tmp_path))
+    fates.lives(killed_after=17)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    capsys.readouterr()
+    fates.lives(goes_on=True)
+    assert capsys.readouterr().out == "begun\nepoch 2\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["2.pt"]
+
+
+def endless_iterator(tick, tap):
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    loader = DataLoader(data(), 4, shuffle=True)
+    batches = iter(loader)
+    for _number in range(12):
+        try:
+            x, y = next(batches)
+        except StopIteration:
+            batches = iter(loader)
+            x, y = next(batches)
+        step(model, optimizer, x, y)
+        tick()
+    return state(model)
+
+
+def test_a_loop_that_cannot_be_put_forward_is_named_and_nothing_goes_on(record, tmp_path):
+    fates = Fates(record, endless_iterator)
+    fates.lives(killed_after=8)
+    with pytest.raises(SystemExit):
+        fates.lives(goes_on=True, result=str(tmp_path / "result"))
+    said = (tmp_path / "result").read_text()
+    assert "counts with _number, which stood at 6 and stands at 1: it cannot be put forward." in said
+
+
+def test_another_function_is_named(record, tmp_path):
+    fates = Fates(record, epochs)
+    fates.lives(killed_after=8)
+    fates.script = lambda tick, tap: epochs(tick, tap)
+    with pytest.raises(SystemExit):
+        fates.lives(goes_on=True, result=str(tmp_path / "result"))
+    assert "The script stands elsewhere" in (tmp_path / "result").read_text()
+
+
+def test_another_batch_is_told(record):
+    fates = Fates(record, shifted)
+    fates.lives(killed_after=8)
+    SHIFT.append(1.0)
+    try:
+        fates.lives(goes_on=True, inexact=True)
+    finally:
+        SHIFT.clear()
+    assert "this training does not go on as it was: the batch" in fates.problems[0]
+
+
+SHIFT: list[float] = []
+
+
+class Shifted(Dataset):
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, index):
+        x, y = data()[index]
+        return x + len(SHIFT), y
+
+
+def shifted(tick, tap):
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        for x, y in DataLoader(Shifted(), 4):
+            step(model, optimizer, x, y)
+            tick()
+    return []
+
+
+def test_a_script_that_ends_before_is_said(record, tmp_path):
+    fates = Fates(record, epochs)
+    fates.lives(killed_after=8)
+    fates.script = lambda tick, tap: []
+    fates.lives(goes_on=True, result=str(tmp_path / "result"))
+    assert "The script ended before it came to where the checkpoint was saved." in (tmp_path / "result").read_text()
+
+
+def test_another_model_is_refused_by_name(record, tmp_path):
+    fates = Fates(record, epochs)
+    fates.lives(killed_after=8)
+    monkey, globals()["net"] = net, lambda: monkey(5)
+    try:
+        with pytest.raises(SystemExit):
+            fates.lives(goes_on=True, result=str(tmp_path / "result"))
+    finally:
+        globals()["net"] = monkey
+    assert "is another than the checkpoint's: 4.weight is (5, 8), and was (3, 8)" in (tmp_path / "result").read_text()
+
+
+def test_nothing_goes_on_from_a_checkpoint_that_is_not_there(record):
+    fates = Fates(record, epochs)
+    tape = record(installed=False, **fates.settings)
+    with pytest.raises(ResumeFailed, match="there is none"):
+        begin_resuming(tape.tap, fates.store, ResumeOrder("", ""))
+    assert checkpoint_names(fates.store) == []
