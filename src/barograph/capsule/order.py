@@ -234,7 +234,7 @@ def _relative(item: GradientSeen) -> float:
 def _happened(
     held: str, bound: float | None, norms: Sequence[float], losses: tuple[tuple[float, float], ...]
 ) -> bool:
-    if held == "not finite":
+    if held in ("not finite", "scale"):
         return not all(map(math.isfinite, norms)) or not all(math.isfinite(now) for _, now in losses)
     if bound is not None and held == "norm":
         return not math.hypot(*norms) <= bound

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules import module as module_hooks
@@ -30,6 +31,7 @@ from barograph.capsule.torch_samples import part_of, rows_of
 from barograph.capsule.torch_trial import TorchTrial
 from barograph.capsule.torch_where import Where
 from barograph.capture.torch_capsule import digest, seen_of
+from barograph.capture.torch_closure import closure_of, with_closure
 from barograph.capture.torch_door import in_backward
 from barograph.capture.torch_graph import given_tensors
 from barograph.capture.torch_kept import loss_value
@@ -37,6 +39,7 @@ from barograph.capture.torch_names import ModelNames, unwrapped
 from barograph.capture.torch_optimizers import OptimizerBook
 from barograph.capture.torch_packing import Unpacker
 from barograph.capture.torch_values import tensors_in
+from barograph.capture.torch_variables import put_variables
 from barograph.capture.torch_wrappers import LOSS_FUNCTIONS
 from barograph.errors import BarographError
 from barograph.runs.capsules import Capsule, read_capsule
@@ -66,11 +69,10 @@ class Replayer:
         self._book = OptimizerBook(self._names)
         self._putting = PuttingBack(self._content, self._unpacker, self._names, self._book)
         self._notes: list[str] = []
-        self._begun = self._random_is_back = False
+        self._begun = self._random_is_back = self._stepped = False
         self._waits_for = self._content["after"]
         self._inside: nn.Module | None = None
         self._where = Where(self._names)
-        self._batches = self._sizes()
         self._blame = Blame(self._where.now, self._where.of_node, self._where.handed_in, self._samples_now)
         self._trial = TorchTrial(remedy_from(order.remedy), order.steps) if order.remedy else None
         self._result: ReplayResult | None = None
@@ -85,10 +87,13 @@ class Replayer:
         opened: Sequence[Any] = pickle.loads(self._capsule.pickled)
         return opened
 
-    def _sizes(self) -> list[int]:
+    @functools.cached_property
+    def _batches(self) -> list[int]:
         """Return how many samples each batch of the step holds: what the loader gave, else what the model got."""
         packed = self._content["batches"] or [call["args"] for call in self._content["calls"]]
-        return [rows_of(self._unpacker.unpack(item)) for item in packed]
+        # Not before the script has loaded the classes of its batches.
+        with aside():
+            return [rows_of(self._unpacker.unpack(item)) for item in packed]
 
     def _batch_of(self, number: int, of: int) -> int:
         """Return which batch a call is about, one of so many calls of the step."""
@@ -109,9 +114,10 @@ class Replayer:
         self._notes += put_settings(self._content)
         module_hooks.register_module_forward_pre_hook(self._forward_begins)
         module_hooks.register_module_forward_hook(self._forward_ends, always_call=True)
-        optimizer_hooks.register_optimizer_step_pre_hook(self._before_update)
+        optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins)
         optimizer_hooks.register_optimizer_step_post_hook(self._after_update)
         _replace(torch.autograd, "backward", self._backward)
+        _replace(torch.amp.GradScaler, "step", self._scaler_step)
         _replace(_BaseDataLoaderIter, "__next__", self._next_batch)
         for name in LOSS_FUNCTIONS:
             _replace(torch.nn.functional, name, functools.partial(self._loss, name))
@@ -141,6 +147,8 @@ class Replayer:
         if not self._random_is_back:
             self._random_is_back = True
             self._put_random_back()
+            with aside():
+                self._put_variables()
         call = self._next_call(module)
         if call is None:
             return None
@@ -181,10 +189,39 @@ class Replayer:
     def _backward(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         tensors = args[0] if args else kwargs.get("tensors")
         if self._begun and not in_backward():
-            self._roots += [root.detach() for root in given_tensors(tensors)]
+            roots = [root.detach() for root in given_tensors(tensors)]
+            self._roots += roots
+            with aside():
+                self._blame.loss(roots)
         return original(*args, **kwargs)
 
-    def _before_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        closure = closure_of(args, kwargs)
+        if closure is None:
+            self._before_update(optimizer)
+            return None
+        if self._waits_for is None and self._book.entry(optimizer).label == self._capsule.head.optimizer:
+            # Before the optimizer takes its state in hand.
+            self._begin()
+
+        def watched() -> Any:
+            result = closure()
+            if len(self._roots) >= len(self._content["seen"]["losses"]):
+                self._before_update(optimizer, updates=False)
+            return result
+
+        return with_closure(args, kwargs, watched)
+
+    def _scaler_step(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if self._result is None and not self._stepped:
+            # The scaler has skipped the step, and no hook of the optimizer was called.
+            self._before_update(args[1] if len(args) > 1 else kwargs["optimizer"], updates=False)
+        self._stepped = False
+        return result
+
+    def _before_update(self, optimizer: Any, *, updates: bool = True) -> None:
+        self._stepped = updates
         if not self._begun:
             return
         entry = self._book.entry(optimizer)
@@ -197,7 +234,7 @@ class Replayer:
             result = replace(result, bad_operation=None if result.finite else self._blame.verdict(),
                              batches=tuple(self._batches))
             self._result = self._result or result
-            if self._trial is None:
+            if self._trial is None or not updates:
                 self._end(result)
                 return
             loss = loss_value(self._roots[-1]) if self._roots else math.nan
@@ -241,6 +278,17 @@ class Replayer:
         except (BarographError, RuntimeError, KeyError, TypeError, ValueError) as error:
             self._fail(error)
 
+    def _put_variables(self) -> None:
+        # Of a function that calls itself those of the innermost call, which stands first.
+        wanted = {item["where"]: {name: self._variable(packed) for name, packed in item["values"].items()}
+                  for item in reversed(self._content.get("variables", ()))}
+        put_variables(wanted, _differ)
+
+    def _variable(self, packed: Any) -> Any:
+        if isinstance(packed, dict) and "slice" in packed:
+            return slice(*packed["slice"])
+        return self._part(self._unpacker.unpack(packed), self._order.batch)
+
     def _next_call(self, module: nn.Module) -> Mapping[str, Any] | None:
         name = self._names.module(module) or self._names.module(unwrapped(module))
         calls = self._content["calls"]
@@ -277,6 +325,17 @@ def _replace(holder: Any, name: str, around: Callable[[Callable[..., Any], Any, 
         return around(original, args, kwargs)
 
     setattr(holder, name, replaced)
+
+
+def _differ(now: Any, then: Any) -> bool:
+    """Return whether a variable holds something else than it held."""
+    if isinstance(then, torch.Tensor):
+        return not isinstance(now, torch.Tensor) or (
+            now.grad_fn is None and not now.requires_grad and not _same(now, then))
+    if isinstance(then, np.ndarray):
+        return not isinstance(now, np.ndarray) or now.dtype != then.dtype or now.shape != then.shape or (
+            now.tobytes() != then.tobytes())
+    return type(now) is not type(then) or now != then
 
 
 def _same(now: Any, then: Any) -> bool:

@@ -20,6 +20,7 @@ from barograph.capture.torch_optimizers import Entry, OptimizerBook
 from barograph.capture.torch_packing import Packer, class_name
 from barograph.capture.torch_random import RandomStates
 from barograph.capture.torch_read import raw_tensor
+from barograph.capture.torch_variables import Variables
 from barograph.runs.layout import digest_of
 
 _MOST_SOURCE_BYTES = 4 * 2**20
@@ -61,6 +62,8 @@ def content_of(
         "batches": [packer.pack(batch, f"batches/{number}") for number, batch in enumerate(kept.batches)],
         "calls": [_call(call, packer, f"calls/{number}") for number, call in enumerate(kept.calls)],
         "losses": [_call(call, packer, f"losses/{number}") for number, call in enumerate(kept.losses)],
+        "variables": [{"where": item.where, "values": _variables(item, packer, f"variables/{number}")}
+                      for number, item in enumerate(kept.variables)],
         "complete": kept.complete,
         "seen": _seen(kept, entry),
         "settings": numeric_settings(),
@@ -104,7 +107,7 @@ def digest(tensor: torch.Tensor) -> str:
 
 
 def _models(kept: Kept, names: ModelNames, packer: Packer) -> dict[str, Any]:
-    """Return each model that was called: weights as they are, which have not moved, and buffers as they were."""
+    """Return each model that was called: weights, which have not moved or were copied, and buffers as they were."""
     found = {}
     for identity, root in kept.models.items():
         module = root.module()
@@ -113,7 +116,7 @@ def _models(kept: Kept, names: ModelNames, packer: Packer) -> dict[str, Any]:
         inner = unwrapped(module)
         label = names.path(root, "")
         before = kept.buffers.get(identity, {})
-        state = {name: before.get(name, value) for name, value in inner.state_dict(keep_vars=True).items()}
+        state = {name: before.get(name, kept.weights.get(id(value), value)) for name, value in inner.state_dict(keep_vars=True).items()}
         # Buffers that a state dict leaves out decide the step as well.
         more = {name: value for name, value in before.items() if name not in state}
         found[label] = {
@@ -149,6 +152,12 @@ def _call(call: Call, packer: Packer, name: str) -> dict[str, Any]:
 def made_by_graph(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Return whether a tensor among the arguments of a call was made by operations that a gradient goes through."""
     return any(isinstance(item, torch.Tensor) and item.grad_fn is not None for item in (*args, *kwargs.values()))
+
+
+def _variables(of: Variables, packer: Packer, name: str) -> dict[str, Any]:
+    """Return what variables held, packed; a slice as "slice" and what it is made of."""
+    return {key: {"slice": [value.start, value.stop, value.step]} if isinstance(value, slice) else
+            packer.pack(value, f"{name}/{key}") for key, value in of.values.items()}
 
 
 def _seen(kept: Kept, entry: Entry) -> dict[str, Any]:

@@ -43,12 +43,13 @@ class Gate:
     def __init__(self, settings: RecorderSettings) -> None:
         self._settings = settings
 
-    def looks(self, slots: Sequence[Slot], losses: Sequence[float]) -> Verdict | None:
+    def looks(self, slots: Sequence[Slot], losses: Sequence[float], *, clipped: float = 0.0) -> Verdict | None:
         """Return why a step is to be held; None where it may pass.
 
         Args:
             slots: The parameters of the optimizer that is about to step.
             losses: What backward passes of this step started from, as far as it lies in memory.
+            clipped: Norm that clipping has measured before; 0: nothing was clipped.
         """
         known = [(slot, gradient) for slot in slots if (gradient := slot.parameter.grad) is not None]
         norms = norms_of([gradient for _, gradient in known])
@@ -64,7 +65,8 @@ class Gate:
         bad_losses = [loss for loss in losses if not math.isfinite(loss)]
         if bad_losses:
             return Verdict(Held.NOT_FINITE, f"The loss is {bad_losses[0]}, and the gradients are finite.", numbers)
-        bound = self._settings.norm_above
+        bound, whole = self._settings.norm_above, max(whole, clipped)
+        numbers["norm"] = whole
         if bound is not None and whole > bound:
             return Verdict(Held.NORM, f"The norm of all gradients is {whole:.4g}, beyond the bound of {bound:.4g}.",
                            {**numbers, "bound": bound})

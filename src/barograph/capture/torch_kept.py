@@ -5,7 +5,7 @@ Forward and backward passes move no weights, so those need no copy: they are wri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from barograph.capture.torch_graph import given_tensors
 from barograph.capture.torch_names import ModelNames, Root, unwrapped
 from barograph.capture.torch_random import RandomStates, random_states
 from barograph.capture.torch_values import tensors_in
+from barograph.capture.torch_variables import Variables, VariableWatch
 
 _MOST_BATCHES = 256
 """Batches and calls of one step that are kept: a script with more of them does not make steps as others do."""
@@ -57,6 +58,8 @@ class Kept:
         calls: Of models, in training.
         losses: Calls of loss functions of torch.
         roots: What backward passes started from, as plain numbers where they lie in memory.
+        variables: What those of the script held right before the first forward pass.
+        weights: As they were before the step, by identity, where its optimizer moves them between passes.
         complete: Nothing had to be left out.
     """
 
@@ -68,6 +71,8 @@ class Kept:
     calls: list[Call] = field(default_factory=list)
     losses: list[Call] = field(default_factory=list)
     roots: list[torch.Tensor] = field(default_factory=list)
+    variables: list[Variables] = field(default_factory=list)
+    weights: dict[int, torch.Tensor] = field(default_factory=dict)
     complete: bool = True
 
 
@@ -83,6 +88,7 @@ class Keeper:
         self.kept = Kept()
         self._backward_seen = False
         self._over = False
+        self._variables = VariableWatch()
 
     def batch_came(self, batch: Any) -> None:
         """Keep what a loader gave: perhaps it feeds this step."""
@@ -95,6 +101,7 @@ class Keeper:
         kept = self.kept
         if kept.random is None:
             kept.random = random_states()
+            kept.variables = self._variables.now()
         whole = root.module()
         if whole is not None and id(whole) not in kept.models:
             kept.models[id(whole)] = root
@@ -123,6 +130,11 @@ class Keeper:
                 self.kept.gradients = {id(item): item.grad.clone() for item, norm in kept
                                        if item.grad is not None and bool(norm != 0)}
         self.kept.roots += [root.detach() for root in given_tensors(tensors)]
+
+    def closure_begins(self, weights: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """Keep copies of the weights that an optimizer is about to move between passes."""
+        self._begin()
+        self.kept.weights = {id(parameter): before for parameter, before in weights}
 
     def step_ended(self) -> None:
         """Let go of the step when the next one begins: until then another optimizer may use the same gradients."""

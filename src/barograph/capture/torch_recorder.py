@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import pickle
 from collections.abc import Iterable
 from typing import Any
@@ -10,14 +12,18 @@ import torch
 from torch import nn
 
 from barograph.capture.torch_capsule import content_of
+from barograph.capture.torch_closure import ClosureStep, closure_of, with_closure
 from barograph.capture.torch_door import Door, entry_point, in_backward, in_transform
 from barograph.capture.torch_gate import Gate, Verdict
 from barograph.capture.torch_kept import Keeper, Kept, loss_value
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.capture.torch_optimizers import Entry, OptimizerBook
 from barograph.capture.torch_packing import Packer
-from barograph.model.capsule import CapsuleHead
+from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.recorder import STOP, RecorderSettings
+
+_LEAST_SCALE = 1.0
+"""Gradients that are not finite at this scale or below are so by themselves."""
 
 
 class TorchRecorder:
@@ -46,6 +52,8 @@ class TorchRecorder:
         self._gate = Gate(settings)
         self._held = 0
         self._keeper = Keeper(names)
+        self._closure: ClosureStep | None = None
+        self._clipped: list[torch.Tensor] = []
 
     @property
     def kept(self) -> Kept:
@@ -97,15 +105,73 @@ class TorchRecorder:
             schedulers: Those that have stepped.
         """
         if closure:
-            self._session.guard.note("The flight recorder cannot look at gradients that are computed within the "
-                                     "optimizer's step (a closure) before they are used.")
+            self._closure = ClosureStep(entry, optimizer, scaler, list(schedulers))
+            self._closure.copy()
+            self._keeper.closure_begins(self._closure.weights)
             return
         if self._scaler_skips(optimizer):
+            self.scaler_skipped(entry, scaler, schedulers)
             return
-        losses = [loss_value(root) for root in self.kept.roots if root.device.type == "cpu"]
-        verdict = self._gate.looks(entry.slots, losses)
-        if verdict is None:
+        verdict = self._gate.looks(entry.slots, self._losses_from(0), clipped=self._norm_before_clip())
+        if verdict is not None:
+            self._hold(verdict, entry, scaler, schedulers)
+            self.holds = True
+
+    def around_closure(self, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Return the arguments of the step that begins, with a closure that is looked at; None: it has none."""
+        closure = closure_of(args, kwargs) if self._closure is not None else None
+        if closure is None:
+            return None
+
+        def watched() -> Any:
+            result = closure()
+            self._closure_called()
+            return result
+
+        return with_closure(args, kwargs, functools.wraps(closure)(watched))
+
+    @entry_point("looking at what a closure has computed")
+    def _closure_called(self) -> None:
+        """Look at gradients of a step with a closure; save it the first time that they are not fit."""
+        step = self._closure
+        if step is None or step.held:
             return
+        verdict = self._gate.looks(step.entry.slots, self._losses_from(step.looked_at),
+                                   clipped=self._norm_before_clip())
+        step.looked_at = len(self.kept.roots)
+        if verdict is not None:
+            step.held = True
+            with step.as_before():
+                self._hold(verdict, step.entry, step.scaler, step.schedulers)
+
+    def undo_closure(self) -> bool:
+        """Put back what a held step with a closure has moved; return whether there was one."""
+        step, self._closure = self._closure, None
+        if step is None or not step.held:
+            return False
+        step.undo()
+        return True
+
+    def clipped(self, total_norm: torch.Tensor) -> None:
+        """Keep the norm that clipping has measured: what is clipped has none beyond its bound."""
+        if self._settings.norm_above is not None:
+            self._clipped.append(total_norm.detach())
+
+    def scaler_skipped(self, entry: Entry, scaler: Any, schedulers: Iterable[Any]) -> None:
+        """Save a step that a gradient scaler has skipped, where its scale can be no reason any more."""
+        scale = float(scaler.get_scale()) if scaler is not None else math.inf
+        if scale <= _LEAST_SCALE:
+            self._hold(Verdict(Held.SCALE, f"The gradient scaler has lowered its scale to {scale:.4g}, and the "
+                               "gradients are not finite all the same.", {"scale": scale}), entry, scaler, schedulers)
+
+    def _losses_from(self, first: int) -> list[float]:
+        return [loss_value(root) for root in self.kept.roots[first:] if root.device.type == "cpu"]
+
+    def _norm_before_clip(self) -> float:
+        return max(map(float, self._clipped), default=0.0)
+
+    def _hold(self, verdict: Verdict, entry: Entry, scaler: Any, schedulers: Iterable[Any]) -> None:
+        """Save a step, and stop the training or say so."""
         place = self._save(verdict, entry, scaler, schedulers)
         self._held += 1
         text = f"{verdict.text} The update of step {self._session.made(entry.label)} was withheld{place}"
@@ -113,10 +179,10 @@ class TorchRecorder:
             self._session.request_stop(text)
         else:
             self._session.guard.report(text.removesuffix("."))
-        self.holds = True
 
     def step_ended(self) -> None:
         """Let go of the step."""
+        self._clipped.clear()
         self._keeper.step_ended()
 
     @staticmethod

@@ -60,7 +60,7 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
         changed = _changed(held.content)
         if not as_json:
             _print(printer, held.head, result, changed)
-        batch = _failing_batch(result)
+        batch = failing_batch(result)
         guilty = None
         wanted = samples or any(remedy.name == "without-sample" and not remedy.value for remedy in remedies)
         if wanted and batch is not None:
@@ -97,7 +97,7 @@ def _made_again(words: Sequence[str], order: ReplayOrder, *, quiet: bool = False
     return result_from_text(file.read_text(encoding="utf-8"))
 
 
-def _failing_batch(result: ReplayResult) -> int | None:
+def failing_batch(result: ReplayResult) -> int | None:
     """Return which batch of the step makes it fail; None where nothing is not finite, or no batch is known."""
     if result.finite or not any(result.batches):
         return None
