@@ -16,6 +16,7 @@ from benchmarks.environments import OWN, EnvironmentUnavailable, prepare
 from benchmarks.faults import driver as faults
 from benchmarks.models import MEASURED, WORKLOADS
 from benchmarks.processes import WorkerFailed
+from benchmarks.replay import driver as replay
 from benchmarks.tables import heading, note, progress
 from benchmarks.variants import VARIANTS
 
@@ -92,6 +93,14 @@ def measure_faults(choice: argparse.Namespace) -> dict[str, Any]:
     return faults.report_of(scores)
 
 
+def measure_replay(choice: argparse.Namespace) -> dict[str, Any]:
+    """How exactly held steps are made again, and what is blamed for them."""
+    heading("Steps that are held, and made again")
+    scores = replay.measure_replays(replay.chosen_programs(None), forked=choice.quick)
+    replay.print_replays(scores)
+    return replay.report_of(scores)
+
+
 def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
     """What is added to the start of a script."""
     heading("The start of a script")
@@ -128,6 +137,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "judge": measure_judge,
     "follow": measure_follow,
     "faults": measure_faults,
+    "replay": measure_replay,
     "start": measure_start,
     "weights": measure_weights,
 }

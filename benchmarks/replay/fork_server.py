@@ -83,7 +83,7 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - whatever ends the script ends its fork alone
         traceback.print_exc()
     finally:
         with suppress(Exception):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from barograph.capsule.guilty import guilty_among
+from barograph.capsule.guilty import filled, guilty_among
 from barograph.capsule.order import ReplayOrder, ReplayResult, result_from_text
 from barograph.cli.replay_page import failing_batch
 from barograph.runs.capsules import capsule_names, read_head
@@ -68,7 +68,8 @@ class CommandLine:
             folder = _desk(program, Path(scratch))
             words = [program.path.name]
             if program.workers > 1:
-                words = ["torchrun", "--standalone", "--nproc-per-node", str(program.workers), *words]
+                words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+                         str(program.workers), *words]
             recorder = "".join(f"{name} = {value}\n" for name, value in program.recorder.items())
             (folder / "barograph.toml").write_text(f"[recorder]\n{recorder}", encoding="utf-8")
             started = time.perf_counter()
@@ -77,7 +78,6 @@ class CommandLine:
             name, held = _held(str(folder / "run"), program, recorded.stderr)
             started = time.perf_counter()
             samples = "--no-samples" if program.guilty is None else "--samples"
-            # With its command, so that a launcher is used again where one was.
             done = _run(["replay", "--json", samples, f"run/capsules/{name}", program.path.name], folder)
             replay_secs = time.perf_counter() - started
         if '{"capsule"' not in done.stdout.replace("\n", "").replace(" ", ""):
@@ -122,14 +122,17 @@ class Forks:
             replay_secs = time.perf_counter() - started
             batch, guilty = failing_batch(result), None
             if batch is not None and program.guilty is not None:
+                samples = result.batches[batch]
+
                 def fails(rows: tuple[int, ...]) -> bool:
+                    part = replace(order, batch=batch, rows=filled(rows, samples))
                     try:
-                        return not self._made_again(folder, script, replace(order, batch=batch, rows=rows)).finite
+                        return not self._made_again(folder, script, part).finite
                     except TrialFailed:
                         return False
 
                 suspects = result.bad_operation.rows if result.bad_operation else ()
-                guilty = guilty_among(result.batches[batch], fails, suspects=suspects)
+                guilty = guilty_among(samples, fails, suspects=suspects)
         blamed = json.loads(result.to_text())["bad_operation"] or {}
         return Trial(held, result.grade.value, blamed, guilty.rows if guilty else None, result.notes, record_secs,
                      replay_secs, guilty.tries if guilty else 0)

@@ -30,6 +30,16 @@ class Guilty:
     tries: int
 
 
+def filled(rows: Sequence[int], samples: int) -> tuple[int, ...]:
+    """Return rows over and over again until they fill a batch: a script may count on its size.
+
+    Example:
+        >>> filled((3, 5), 5)
+        (3, 5, 3, 5, 3)
+    """
+    return tuple(rows[number % len(rows)] for number in range(max(samples, len(rows))))
+
+
 def guilty_among(rows: int, fails: Fails, *, suspects: Sequence[int] = ()) -> Guilty:
     """Return the samples that alone make a step fail.
 

@@ -28,6 +28,7 @@ class ReplayOrder:
         rows: Rows of it that are fed alone; none: the whole batch is.
         remedy: What is tried, as it was typed; "": nothing, and the script is ended before the update.
         steps: How many steps are made after the held one, where something is tried.
+        alone: Of several workers, this one is made again without the others.
     """
 
     place: str
@@ -38,6 +39,7 @@ class ReplayOrder:
     rows: tuple[int, ...] = ()
     remedy: str = ""
     steps: int = 0
+    alone: bool = False
 
     def to_text(self) -> str:
         """Return it as one line of JSON."""

@@ -69,6 +69,10 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._look(func, inputs, before, seen, result)
         return result
 
+    def forget(self) -> None:
+        """Forget what was found: it was of another step."""
+        self.found = self._first_infinity = None
+
     def verdict(self) -> BadOperation | None:
         """Return the operation that is to blame: where NaN was born, else where the first infinity was."""
         return self.found or self._first_infinity

@@ -25,7 +25,9 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from barograph.capsule.order import Grade, ReplayOrder, ReplayResult, graded
 from barograph.capsule.remedies import remedy_from
+from barograph.capsule.torch_alone import stand_alone
 from barograph.capsule.torch_blame import Blame
+from barograph.capsule.torch_phases import Phases
 from barograph.capsule.torch_putting_back import PuttingBack, put_settings
 from barograph.capsule.torch_samples import part_of, rows_of
 from barograph.capsule.torch_trial import TorchTrial
@@ -69,14 +71,13 @@ class Replayer:
         self._book = OptimizerBook(self._names)
         self._putting = PuttingBack(self._content, self._unpacker, self._names, self._book)
         self._notes: list[str] = []
-        self._begun = self._random_is_back = self._stepped = False
-        self._waits_for = self._content["after"]
+        self._begun = self._stepped = False
+        self._phases = Phases(self._content, self._capsule.head.optimizer)
         self._inside: nn.Module | None = None
         self._where = Where(self._names)
         self._blame = Blame(self._where.now, self._where.of_node, self._where.handed_in, self._samples_now)
         self._trial = TorchTrial(remedy_from(order.remedy), order.steps) if order.remedy else None
         self._result: ReplayResult | None = None
-        self._fed = self._called = self._lost = 0
         self._roots: list[torch.Tensor] = []
 
     def _opened(self) -> Sequence[Any] | None:
@@ -90,7 +91,9 @@ class Replayer:
     @functools.cached_property
     def _batches(self) -> list[int]:
         """Return how many samples each batch of the step holds: what the loader gave, else what the model got."""
-        packed = self._content["batches"] or [call["args"] for call in self._content["calls"]]
+        steps = (self._content, *reversed(self._content["before"]))
+        packed = next((step["batches"] for step in steps if step["batches"]), None) or [
+            call["args"] for call in self._content["calls"]]
         # Not before the script has loaded the classes of its batches.
         with aside():
             return [rows_of(self._unpacker.unpack(item)) for item in packed]
@@ -100,7 +103,8 @@ class Replayer:
         return number * len(self._batches) // max(1, of)
 
     def _samples_now(self) -> int:
-        batch = self._batch_of(max(0, self._called - 1), len(self._content["calls"]))
+        now = self._phases.now or self._content
+        batch = self._batch_of(max(0, self._phases.called - 1), len(now["calls"]))
         return self._batches[batch] if batch < len(self._batches) and not self._order.rows else 0
 
     def _part(self, value: Any, batch: int) -> Any:
@@ -112,6 +116,10 @@ class Replayer:
     def install(self) -> None:
         """Listen to the script from now on."""
         self._notes += put_settings(self._content)
+        if self._order.alone:
+            machine = self._content["machine"]
+            stand_alone(machine["rank"], machine["world_size"])
+            self._note(f"The other workers were not there, of {machine['world_size']}: the gradients are its own.")
         module_hooks.register_module_forward_pre_hook(self._forward_begins)
         module_hooks.register_module_forward_hook(self._forward_ends, always_call=True)
         optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins)
@@ -125,35 +133,38 @@ class Replayer:
     # What the script does
 
     def _next_batch(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        batches = self._content["batches"]
-        if not torch.is_grad_enabled() or self._fed >= len(batches) or self._waits_for is not None:
+        phase = self._phases
+        if phase.now is None or not torch.is_grad_enabled() or phase.fed >= len(phase.now["batches"]):
             return original(*args, **kwargs)
         self._begin()
-        self._fed += 1
+        number, of = phase.fed, len(phase.now["batches"])
+        phase.fed += 1
         with aside():
-            batch = self._part(self._unpacker.unpack(batches[self._fed - 1]), self._fed - 1)
-        self._where.fed(batch, f"batch {self._fed - 1}" if len(batches) > 1 else "batch")
+            batch = self._part(self._unpacker.unpack(phase.now["batches"][number]), number)
+        self._where.fed(batch, f"batch {number}" if of > 1 else "batch")
         return batch
 
     def _forward_begins(self, module: nn.Module, args: Any) -> Any:
         if self._begun:
             self._where.entered(module)
-        if self._inside is not None or not torch.is_grad_enabled() or self._waits_for is not None:
+        phase = self._phases
+        if self._inside is not None or not torch.is_grad_enabled() or phase.now is None:
             return None
         self._inside = module
         if not self._begun:
             self._begin()
             self._where.entered(module)
-        if not self._random_is_back:
-            self._random_is_back = True
-            self._put_random_back()
+        self._begin()
+        if not phase.random_is_back:
+            phase.random_is_back = True
+            self._put_random_back(phase.now)
             with aside():
-                self._put_variables()
-        call = self._next_call(module)
+                self._put_variables(phase.now)
+        call = self._next_call(module, phase.now["calls"])
         if call is None:
             return None
         with aside():
-            number = self._batch_of(self._called - 1, len(self._content["calls"]))
+            number = self._batch_of(phase.called - 1, len(phase.now["calls"]))
             wanted = self._part(self._unpacker.unpack(call["args"]), number)
             if call["made"] or _same(args, wanted):
                 return None
@@ -168,13 +179,15 @@ class Replayer:
             self._inside = None
 
     def _loss(self, name: str, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        calls = self._content["losses"]
-        if self._begun and torch.is_grad_enabled() and self._lost < len(calls) and calls[self._lost]["what"] == name:
+        phase = self._phases
+        calls = phase.now["losses"] if phase.now is not None else ()
+        if (phase.is_back and torch.is_grad_enabled() and phase.lost < len(calls)
+                and calls[phase.lost]["what"] == name):
             with aside():
-                wanted = self._part(self._unpacker.unpack(calls[self._lost]["args"]),
-                                    self._batch_of(self._lost, len(calls)))
+                wanted = self._part(self._unpacker.unpack(calls[phase.lost]["args"]),
+                                    self._batch_of(phase.lost, len(calls)))
                 targets = tuple(self._target(now, then) for now, then in zip(args, wanted, strict=False))
-            self._lost += 1
+            phase.lost += 1
             args = targets + args[len(wanted):]
         return original(*args, **kwargs)
 
@@ -196,11 +209,12 @@ class Replayer:
         return original(*args, **kwargs)
 
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        self._names.freeze(() if self._names.frozen else self._book.survey())
         closure = closure_of(args, kwargs)
         if closure is None:
             self._before_update(optimizer)
             return None
-        if self._waits_for is None and self._book.entry(optimizer).label == self._capsule.head.optimizer:
+        if self._phases.is_last and self._book.entry(optimizer).label == self._capsule.head.optimizer:
             # Before the optimizer takes its state in hand.
             self._begin()
 
@@ -222,7 +236,7 @@ class Replayer:
 
     def _before_update(self, optimizer: Any, *, updates: bool = True) -> None:
         self._stepped = updates
-        if not self._begun:
+        if not self._phases.is_back or not (self._phases.is_last or self._result is not None):
             return
         entry = self._book.entry(optimizer)
         if entry.label == self._capsule.head.optimizer:
@@ -244,8 +258,9 @@ class Replayer:
 
     def _after_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         label = self._book.entry(optimizer).label
-        if self._waits_for is not None and label == self._waits_for:
-            self._waits_for = None
+        if self._result is None:
+            self._phases.stepped(label)
+            self._roots.clear()
         if self._result is not None and self._trial is not None and label == self._capsule.head.optimizer:
             with aside():
                 trial = self._trial.after_update(optimizer)
@@ -255,14 +270,21 @@ class Replayer:
     # What is done to it
 
     def _begin(self) -> None:
+        """Put everything back, at the beginning of each phase."""
+        phase = self._phases
+        if phase.is_back or phase.now is None:
+            return
+        phase.is_back = True
+        try:
+            with aside():
+                self._names.freeze(() if self._names.frozen else self._book.survey())
+                self._putting.everything(phase.now)
+        except (BarographError, KeyError, TypeError, ValueError) as error:
+            self._fail(error)
+        self._blame.forget()
         if self._begun:
             return
         self._begun = True
-        try:
-            self._names.freeze(self._book.survey())
-            self._putting.everything()
-        except (BarographError, KeyError, TypeError, ValueError) as error:
-            self._fail(error)
         if self._trial is not None:
             self._trial.begin()
         # The numbers stay the same: it looks at them, and notes with each node of the graph which line made it.
@@ -271,17 +293,17 @@ class Replayer:
         self._notes += [f"{device} is not here: what lay on it was computed on the CPU."
                         for device in sorted(self._unpacker.moved)]
 
-    def _put_random_back(self) -> None:
+    def _put_random_back(self, phase: Mapping[str, Any]) -> None:
         try:
             with aside():
-                self._putting.random()
+                self._putting.random(phase)
         except (BarographError, RuntimeError, KeyError, TypeError, ValueError) as error:
             self._fail(error)
 
-    def _put_variables(self) -> None:
+    def _put_variables(self, phase: Mapping[str, Any]) -> None:
         # Of a function that calls itself those of the innermost call, which stands first.
         wanted = {item["where"]: {name: self._variable(packed) for name, packed in item["values"].items()}
-                  for item in reversed(self._content.get("variables", ()))}
+                  for item in reversed(phase["variables"])}
         put_variables(wanted, _differ)
 
     def _variable(self, packed: Any) -> Any:
@@ -289,16 +311,13 @@ class Replayer:
             return slice(*packed["slice"])
         return self._part(self._unpacker.unpack(packed), self._order.batch)
 
-    def _next_call(self, module: nn.Module) -> Mapping[str, Any] | None:
+    def _next_call(self, module: nn.Module, calls: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
         name = self._names.module(module) or self._names.module(unwrapped(module))
-        calls = self._content["calls"]
-        if name is None or self._called >= len(calls):
+        number = self._phases.called
+        if name is None or number >= len(calls) or calls[number]["what"] != self._names.path(name.root, name.path):
             return None
-        call: Mapping[str, Any] = calls[self._called]
-        if call["what"] != self._names.path(name.root, name.path):
-            return None
-        self._called += 1
-        return call
+        self._phases.called += 1
+        return calls[number]
 
     def _note(self, text: str) -> None:
         if text not in self._notes:

@@ -29,13 +29,14 @@ _ENVIRONMENT = ("CUBLAS_", "CUDA_", "KMP_", "MKL_", "NCCL_", "OMP_", "PYTHONHASH
 
 
 def content_of(
-    kept: Kept, names: ModelNames, optimizers: OptimizerBook, entry: Entry, packer: Packer, *,
-    scaler: Any, schedulers: Sequence[Any], rank: tuple[int | None, int],
+    kept: Kept, others: Sequence[tuple[str, Kept]], names: ModelNames, optimizers: OptimizerBook, entry: Entry,
+    packer: Packer, *, scaler: Any, schedulers: Sequence[Any], rank: tuple[int | None, int],
 ) -> dict[str, Any]:
     """Return everything that the step under way was made of, packed.
 
     Args:
         kept: What was kept of it.
+        others: Steps that other optimizers made since the last one of this, and what was kept of them.
         names: The models.
         optimizers: All of the script.
         entry: The one whose update is withheld.
@@ -44,32 +45,56 @@ def content_of(
         schedulers: Those that have stepped.
         rank: This process's, and how many there are.
     """
+    before = _used(kept, others)
     return {
-        "models": _models(kept, names, packer),
+        "models": _models([kept, *(step for _, step in reversed(before))], names, packer),
         "optimizers": {
             other.label: {"class": _class(item), "state": packer.pack(item.state_dict(), f"optimizers/{other.label}")}
             for other in optimizers if (item := other.optimizer()) is not None
         },
-        "after": optimizers.stepped_before(entry),
+        "others": len(others) if before else 0,
+        "before": [_before(label, step, names, packer, f"before/{number}")
+                   for number, (label, step) in enumerate(before)],
         "scaler": None if scaler is None else packer.pack(scaler.state_dict(), "scaler"),
         "schedulers": [{"class": _class(item), "state": packer.pack(_plain_state(item), f"schedulers/{number}")}
                        for number, item in enumerate(schedulers)],
-        "random": _random(kept.random, packer),
+        **_pass(kept, packer),
         "gradients_before": {
             name: packer.pack(kept.gradients[id(parameter)], f"gradients_before/{name}")
             for name, parameter in _parameters(names) if id(parameter) in kept.gradients
         },
-        "batches": [packer.pack(batch, f"batches/{number}") for number, batch in enumerate(kept.batches)],
-        "calls": [_call(call, packer, f"calls/{number}") for number, call in enumerate(kept.calls)],
-        "losses": [_call(call, packer, f"losses/{number}") for number, call in enumerate(kept.losses)],
-        "variables": [{"where": item.where, "values": _variables(item, packer, f"variables/{number}")}
-                      for number, item in enumerate(kept.variables)],
         "complete": kept.complete,
         "seen": _seen(kept, entry),
         "settings": numeric_settings(),
         "machine": {"rank": rank[0], "world_size": rank[1], "processor": processor(), "devices": devices()},
         "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
         "script": _script(),
+    }
+
+
+def _used(kept: Kept, others: Sequence[tuple[str, Kept]]) -> Sequence[tuple[str, Kept]]:
+    """Return the steps of others that this one may rest on: back to the one that a loader gave a batch for."""
+    if kept.batches or not others:
+        return ()
+    fed = [number for number, (_, step) in enumerate(others) if step.batches]
+    return others[fed[-1]:] if fed else others[-1:]
+
+
+def _before(label: str, step: Kept, names: ModelNames, packer: Packer, name: str) -> dict[str, Any]:
+    models = {names.path(root, ""): step.buffers.get(identity, {}) for identity, root in step.models.items()}
+    buffers = {model: packer.pack(found, f"{name}/buffers/{model}") for model, found in models.items()}
+    return {"optimizer": label, "buffers": buffers, **_pass(step, packer, f"{name}/")}
+
+
+def _pass(kept: Kept, packer: Packer, name: str = "") -> dict[str, Any]:
+    """Return what the passes of one optimizer's step were made of."""
+    return {
+        "random": _random(kept.random, packer, f"{name}random"),
+        "batches": [packer.pack(batch, f"{name}batches/{number}") for number, batch in enumerate(kept.batches)],
+        "calls": [_call(call, packer, f"{name}calls/{number}") for number, call in enumerate(kept.calls)],
+        "losses": [_call(call, packer, f"{name}losses/{number}") for number, call in enumerate(kept.losses)],
+        "variables": [{"where": item.where, "values": _variables(item, packer, f"{name}variables/{number}")}
+                      for number, item in enumerate(kept.variables)],
     }
 
 
@@ -106,17 +131,24 @@ def digest(tensor: torch.Tensor) -> str:
     return digest_of(raw_tensor(tensor).data)
 
 
-def _models(kept: Kept, names: ModelNames, packer: Packer) -> dict[str, Any]:
-    """Return each model that was called: weights, which have not moved or were copied, and buffers as they were."""
+def _models(steps: Sequence[Kept], names: ModelNames, packer: Packer) -> dict[str, Any]:
+    """Return each model that was called: weights, which have not moved or were copied, and buffers as they were.
+
+    Args:
+        steps: The held one first, and those of others before it: what only they called has not moved since.
+    """
     found = {}
-    for identity, root in kept.models.items():
+    kept = steps[0]
+    roots = {identity: root for step in reversed(steps) for identity, root in step.models.items()}
+    for identity, root in roots.items():
         module = root.module()
         if module is None:
             continue
         inner = unwrapped(module)
         label = names.path(root, "")
-        before = kept.buffers.get(identity, {})
-        state = {name: before.get(name, kept.weights.get(id(value), value)) for name, value in inner.state_dict(keep_vars=True).items()}
+        before = kept.buffers.get(identity, {}) or dict(inner.named_buffers())
+        state = {name: before.get(name, kept.weights.get(id(value), value))
+                 for name, value in inner.state_dict(keep_vars=True).items()}
         # Buffers that a state dict leaves out decide the step as well.
         more = {name: value for name, value in before.items() if name not in state}
         found[label] = {
@@ -133,11 +165,11 @@ def _parameters(names: ModelNames) -> Iterable[tuple[str, torch.Tensor]]:
         yield names.path(name.root, name.path), parameter
 
 
-def _random(states: RandomStates | None, packer: Packer) -> Any:
+def _random(states: RandomStates | None, packer: Packer, name: str) -> Any:
     if states is None:
         return None
     return packer.pack({"python": states.python, "numpy": states.numpy, "torch": states.cpu,
-                        "cuda": list(states.cuda)}, "random")
+                        "cuda": list(states.cuda)}, name)
 
 
 def _call(call: Call, packer: Packer, name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import torch
 
 from barograph.capture.torch_optimizers import Slot
 from barograph.capture.torch_read import local
+from barograph.capture.torch_sharing import Share
 from barograph.model.capsule import Held
 from barograph.model.recorder import RecorderSettings
 
@@ -43,33 +44,50 @@ class Gate:
     def __init__(self, settings: RecorderSettings) -> None:
         self._settings = settings
 
-    def looks(self, slots: Sequence[Slot], losses: Sequence[float], *, clipped: float = 0.0) -> Verdict | None:
+    def looks(
+        self, slots: Sequence[Slot], losses: Sequence[float], *, clipped: float = 0.0, share: Share | None = None
+    ) -> Verdict | None:
         """Return why a step is to be held; None where it may pass.
 
         Args:
             slots: The parameters of the optimizer that is about to step.
             losses: What backward passes of this step started from, as far as it lies in memory.
             clipped: Norm that clipping has measured before; 0: nothing was clipped.
+            share: Tells the other workers of a training, which hold the step together; None: there are none.
         """
         known = [(slot, gradient) for slot in slots if (gradient := slot.parameter.grad) is not None]
         norms = norms_of([gradient for _, gradient in known])
         whole = math.hypot(*norms) if norms else 0.0
         numbers = {"norm": whole, **({"loss": losses[-1]} if losses else {})}
-        if not math.isfinite(whole):
-            bad = [slot.path for (slot, gradient), norm in zip(known, norms, strict=True)
-                   if not math.isfinite(norm) and not _is_finite(gradient)]
-            if bad:
-                numbers["parameters"] = float(len(bad))
-                return Verdict(Held.NOT_FINITE, f"The gradient of {_listed(bad)} is not finite.", numbers)
-            # Squares of finite numbers went beyond the range: a norm like that is beyond every bound.
-        bad_losses = [loss for loss in losses if not math.isfinite(loss)]
-        if bad_losses:
-            return Verdict(Held.NOT_FINITE, f"The loss is {bad_losses[0]}, and the gradients are finite.", numbers)
-        bound, whole = self._settings.norm_above, max(whole, clipped)
+        verdict = self._not_finite(known, norms, losses, numbers)
+        whole = max(whole, clipped)
+        if share is not None:
+            elsewhere, whole = share(verdict is not None, whole)
+            if elsewhere and verdict is None:
+                return Verdict(Held.NOT_FINITE, "Another worker's gradients, or its loss, are not finite.", numbers)
+        if verdict is not None:
+            return verdict
         numbers["norm"] = whole
+        bound = self._settings.norm_above
         if bound is not None and whole > bound:
             return Verdict(Held.NORM, f"The norm of all gradients is {whole:.4g}, beyond the bound of {bound:.4g}.",
                            {**numbers, "bound": bound})
+        return None
+
+    @staticmethod
+    def _not_finite(
+        known: Sequence[tuple[Slot, torch.Tensor]], norms: Sequence[float], losses: Sequence[float],
+        numbers: dict[str, float],
+    ) -> Verdict | None:
+        # Squares of finite numbers may go beyond the range: a norm like that is beyond every bound, and no NaN.
+        bad = [slot.path for (slot, gradient), norm in zip(known, norms, strict=True)
+               if not math.isfinite(norm) and not _is_finite(gradient)]
+        if bad:
+            return Verdict(Held.NOT_FINITE, f"The gradient of {_listed(bad)} is not finite.",
+                           {**numbers, "parameters": float(len(bad))})
+        bad_losses = [loss for loss in losses if not math.isfinite(loss)]
+        if bad_losses:
+            return Verdict(Held.NOT_FINITE, f"The loss is {bad_losses[0]}, and the gradients are finite.", numbers)
         return None
 
 

@@ -21,6 +21,9 @@ from barograph.capture.torch_variables import Variables, VariableWatch
 _MOST_BATCHES = 256
 """Batches and calls of one step that are kept: a script with more of them does not make steps as others do."""
 
+_MOST_STEPS = 16
+"""Steps of several optimizers that are kept."""
+
 
 @dataclass(slots=True)
 class Call:
@@ -89,6 +92,7 @@ class Keeper:
         self._backward_seen = False
         self._over = False
         self._variables = VariableWatch()
+        self._steps: list[tuple[str, Kept]] = []
 
     def batch_came(self, batch: Any) -> None:
         """Keep what a loader gave: perhaps it feeds this step."""
@@ -136,9 +140,20 @@ class Keeper:
         self._begin()
         self.kept.weights = {id(parameter): before for parameter, before in weights}
 
-    def step_ended(self) -> None:
-        """Let go of the step when the next one begins: until then another optimizer may use the same gradients."""
+    def step_ended(self, optimizer: str, *, alone: bool) -> None:
+        """Let go of the step when the next one begins: until then another optimizer may use the same gradients.
+
+        Args:
+            optimizer: Whose step it was.
+            alone: There is no other optimizer, which could use what was computed for this one.
+        """
         self._over = True
+        self._steps = [] if alone else [*self.others_since(optimizer), (optimizer, self.kept)][-_MOST_STEPS:]
+
+    def others_since(self, optimizer: str) -> list[tuple[str, Kept]]:
+        """Return the steps that others have made since this optimizer made its last."""
+        own = [number for number, (label, _) in enumerate(self._steps) if label == optimizer]
+        return self._steps[own[-1] + 1:] if own else list(self._steps)
 
     def _begin(self) -> None:
         if self._over:

@@ -19,6 +19,7 @@ from barograph.capture.torch_kept import Keeper, Kept, loss_value
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.capture.torch_optimizers import Entry, OptimizerBook
 from barograph.capture.torch_packing import Packer
+from barograph.capture.torch_sharing import Share, sharing
 from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.recorder import STOP, RecorderSettings
 
@@ -112,7 +113,8 @@ class TorchRecorder:
         if self._scaler_skips(optimizer):
             self.scaler_skipped(entry, scaler, schedulers)
             return
-        verdict = self._gate.looks(entry.slots, self._losses_from(0), clipped=self._norm_before_clip())
+        verdict = self._gate.looks(entry.slots, self._losses_from(0), clipped=self._norm_before_clip(),
+                                   share=self._sharing(entry))
         if verdict is not None:
             self._hold(verdict, entry, scaler, schedulers)
             self.holds = True
@@ -137,7 +139,7 @@ class TorchRecorder:
         if step is None or step.held:
             return
         verdict = self._gate.looks(step.entry.slots, self._losses_from(step.looked_at),
-                                   clipped=self._norm_before_clip())
+                                   clipped=self._norm_before_clip(), share=self._sharing(step.entry))
         step.looked_at = len(self.kept.roots)
         if verdict is not None:
             step.held = True
@@ -164,6 +166,10 @@ class TorchRecorder:
             self._hold(Verdict(Held.SCALE, f"The gradient scaler has lowered its scale to {scale:.4g}, and the "
                                "gradients are not finite all the same.", {"scale": scale}), entry, scaler, schedulers)
 
+    def _sharing(self, entry: Entry) -> Share | None:
+        modules = [root.module() for root in self.kept.models.values()]
+        return sharing(modules, [slot.parameter for slot in entry.slots])
+
     def _losses_from(self, first: int) -> list[float]:
         return [loss_value(root) for root in self.kept.roots[first:] if root.device.type == "cpu"]
 
@@ -180,10 +186,12 @@ class TorchRecorder:
         else:
             self._session.guard.report(text.removesuffix("."))
 
-    def step_ended(self) -> None:
-        """Let go of the step."""
+    @entry_point("letting go of a step")
+    def step_ended(self, optimizer: Any) -> None:
+        """Let go of the step of an optimizer."""
         self._clipped.clear()
-        self._keeper.step_ended()
+        label = self._optimizers.entry(optimizer, refresh=False).label
+        self._keeper.step_ended(label, alone=self._optimizers.alone() is not None)
 
     @staticmethod
     def _scaler_skips(optimizer: Any) -> bool:
@@ -199,7 +207,8 @@ class TorchRecorder:
         packer = Packer(keeps_apart=True, takes_shards=True)
         try:
             with torch.no_grad():
-                content = content_of(self.kept, self._names, self._optimizers, entry, packer, scaler=scaler,
+                others = self._keeper.others_since(entry.label)
+                content = content_of(self.kept, others, self._names, self._optimizers, entry, packer, scaler=scaler,
                                      schedulers=list(schedulers), rank=session.rank)
             pickled = pickle.dumps(packer.apart) if packer.apart and self._settings.pickle else None
             head = CapsuleHead(

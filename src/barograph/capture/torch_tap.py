@@ -388,7 +388,7 @@ class TorchTap:
                 self._look_at_skipped(scaler, optimizer)
             self._scaler_skipped(optimizer)
             if self._recorder is not None:
-                self._recorder.step_ended()
+                self._recorder.step_ended(optimizer)
             self.session.raise_if_stopped()
 
     @entry_point("looking at a skipped step")
@@ -514,7 +514,7 @@ class TorchTap:
             self._times.optimizer.ended()
             self._after_step(optimizer, args, kwargs)
         if self._recorder is not None:
-            self._recorder.step_ended()
+            self._recorder.step_ended(optimizer)
         self.session.raise_if_stopped()
 
     @entry_point("putting weights back")
