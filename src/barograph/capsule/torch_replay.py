@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules import module as module_hooks
@@ -27,12 +26,14 @@ from barograph.capsule.order import Grade, ReplayOrder, ReplayResult, graded
 from barograph.capsule.remedies import remedy_from
 from barograph.capsule.torch_alone import stand_alone
 from barograph.capsule.torch_blame import Blame
+from barograph.capsule.torch_parts import Parts
 from barograph.capsule.torch_phases import Phases
 from barograph.capsule.torch_putting_back import PuttingBack, put_settings
-from barograph.capsule.torch_samples import part_of, rows_of
+from barograph.capsule.torch_sameness import differs, same
 from barograph.capsule.torch_trial import TorchTrial
 from barograph.capsule.torch_where import Where
-from barograph.capture.torch_capsule import digest, seen_of
+from barograph.capsule.torch_wrapping import wrap
+from barograph.capture.torch_capsule import seen_of
 from barograph.capture.torch_closure import closure_of, with_closure
 from barograph.capture.torch_door import in_backward
 from barograph.capture.torch_graph import given_tensors
@@ -40,7 +41,6 @@ from barograph.capture.torch_kept import loss_value
 from barograph.capture.torch_names import ModelNames, unwrapped
 from barograph.capture.torch_optimizers import OptimizerBook
 from barograph.capture.torch_packing import Unpacker
-from barograph.capture.torch_values import tensors_in
 from barograph.capture.torch_variables import put_variables
 from barograph.capture.torch_wrappers import LOSS_FUNCTIONS
 from barograph.errors import BarographError
@@ -75,6 +75,7 @@ class Replayer:
         self._phases = Phases(self._content, self._capsule.head.optimizer)
         self._inside: nn.Module | None = None
         self._where = Where(self._names)
+        self._parts = Parts(self._content, self._unpacker, order)
         self._blame = Blame(self._where.now, self._where.of_node, self._where.handed_in, self._samples_now)
         self._trial = TorchTrial(remedy_from(order.remedy), order.steps) if order.remedy else None
         self._result: ReplayResult | None = None
@@ -88,30 +89,9 @@ class Replayer:
         opened: Sequence[Any] = pickle.loads(self._capsule.pickled)
         return opened
 
-    @functools.cached_property
-    def _batches(self) -> list[int]:
-        """Return how many samples each batch of the step holds: what the loader gave, else what the model got."""
-        steps = (self._content, *reversed(self._content["before"]))
-        packed = next((step["batches"] for step in steps if step["batches"]), None) or [
-            call["args"] for call in self._content["calls"]]
-        # Not before the script has loaded the classes of its batches.
-        with aside():
-            return [rows_of(self._unpacker.unpack(item)) for item in packed]
-
-    def _batch_of(self, number: int, of: int) -> int:
-        """Return which batch a call is about, one of so many calls of the step."""
-        return number * len(self._batches) // max(1, of)
-
     def _samples_now(self) -> int:
-        now = self._phases.now or self._content
-        batch = self._batch_of(max(0, self._phases.called - 1), len(now["calls"]))
-        return self._batches[batch] if batch < len(self._batches) and not self._order.rows else 0
-
-    def _part(self, value: Any, batch: int) -> Any:
-        """Return a value with the rows alone that are asked for, where it is of the batch that is fed in part."""
-        if not self._order.rows or batch != self._order.batch or batch >= len(self._batches):
-            return value
-        return part_of(value, self._batches[batch], self._order.rows)
+        calls = (self._phases.now or self._content)["calls"]
+        return self._parts.samples_of(self._parts.batch_of(max(0, self._phases.called - 1), len(calls)))
 
     def install(self) -> None:
         """Listen to the script from now on."""
@@ -124,11 +104,11 @@ class Replayer:
         module_hooks.register_module_forward_hook(self._forward_ends, always_call=True)
         optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins)
         optimizer_hooks.register_optimizer_step_post_hook(self._after_update)
-        _replace(torch.autograd, "backward", self._backward)
-        _replace(torch.amp.GradScaler, "step", self._scaler_step)
-        _replace(_BaseDataLoaderIter, "__next__", self._next_batch)
+        wrap(torch.autograd, "backward", self._backward)
+        wrap(torch.amp.GradScaler, "step", self._scaler_step)
+        wrap(_BaseDataLoaderIter, "__next__", self._next_batch)
         for name in LOSS_FUNCTIONS:
-            _replace(torch.nn.functional, name, functools.partial(self._loss, name))
+            wrap(torch.nn.functional, name, functools.partial(self._loss, name))
 
     # What the script does
 
@@ -139,8 +119,7 @@ class Replayer:
         self._begin()
         number, of = phase.fed, len(phase.now["batches"])
         phase.fed += 1
-        with aside():
-            batch = self._part(self._unpacker.unpack(phase.now["batches"][number]), number)
+        batch = self._parts.unpacked(phase.now["batches"][number], number)
         self._where.fed(batch, f"batch {number}" if of > 1 else "batch")
         return batch
 
@@ -159,14 +138,13 @@ class Replayer:
             phase.random_is_back = True
             self._put_random_back(phase.now)
             with aside():
-                self._put_variables(phase.now)
+                put_variables(self._parts.variables_of(phase.now), differs)
         call = self._next_call(module, phase.now["calls"])
         if call is None:
             return None
         with aside():
-            number = self._batch_of(phase.called - 1, len(phase.now["calls"]))
-            wanted = self._part(self._unpacker.unpack(call["args"]), number)
-            if call["made"] or _same(args, wanted):
+            wanted = self._parts.unpacked(call["args"], self._parts.batch_of(phase.called - 1, len(phase.now["calls"])))
+            if call["made"] or same(args, wanted):
                 return None
         self._note("What the model was called with had to be put in: the script's own preparation gave something else.")
         self._where.fed(wanted, "input of the model")
@@ -184,8 +162,7 @@ class Replayer:
         if (phase.is_back and torch.is_grad_enabled() and phase.lost < len(calls)
                 and calls[phase.lost]["what"] == name):
             with aside():
-                wanted = self._part(self._unpacker.unpack(calls[phase.lost]["args"]),
-                                    self._batch_of(phase.lost, len(calls)))
+                wanted = self._parts.unpacked(calls[phase.lost]["args"], self._parts.batch_of(phase.lost, len(calls)))
                 targets = tuple(self._target(now, then) for now, then in zip(args, wanted, strict=False))
             phase.lost += 1
             args = targets + args[len(wanted):]
@@ -194,7 +171,7 @@ class Replayer:
     def _target(self, now: Any, then: Any) -> Any:
         """Return what a loss function gets: its own input, made by the model; the targets as they were."""
         made_here = isinstance(now, torch.Tensor) and (now.grad_fn is not None or now.requires_grad)
-        if made_here or _same(now, then):
+        if made_here or same(now, then):
             return now
         self._note("What a loss function was called with had to be put in: the script gave it something else.")
         return then.to(now.device) if isinstance(now, torch.Tensor) and isinstance(then, torch.Tensor) else then
@@ -246,7 +223,7 @@ class Replayer:
             result = graded(self._content["seen"], now, held=head.held.value, bound=head.numbers.get("bound"),
                             notes=(*self._notes, *self._putting.notes))
             result = replace(result, bad_operation=None if result.finite else self._blame.verdict(),
-                             batches=tuple(self._batches))
+                             batches=tuple(self._parts.sizes))
             self._result = self._result or result
             if self._trial is None or not updates:
                 self._end(result)
@@ -300,17 +277,6 @@ class Replayer:
         except (BarographError, RuntimeError, KeyError, TypeError, ValueError) as error:
             self._fail(error)
 
-    def _put_variables(self, phase: Mapping[str, Any]) -> None:
-        # Of a function that calls itself those of the innermost call, which stands first.
-        wanted = {item["where"]: {name: self._variable(packed) for name, packed in item["values"].items()}
-                  for item in reversed(phase["variables"])}
-        put_variables(wanted, _differ)
-
-    def _variable(self, packed: Any) -> Any:
-        if isinstance(packed, dict) and "slice" in packed:
-            return slice(*packed["slice"])
-        return self._part(self._unpacker.unpack(packed), self._order.batch)
-
     def _next_call(self, module: nn.Module, calls: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
         name = self._names.module(module) or self._names.module(unwrapped(module))
         number = self._phases.called
@@ -332,36 +298,3 @@ class Replayer:
             self._blame.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         Path(self._order.result).write_text(result.to_text(), encoding="utf-8")
         raise ReplayEnded(0)
-
-
-def _replace(holder: Any, name: str, around: Callable[[Callable[..., Any], Any, Any], Any]) -> None:
-    original = getattr(holder, name, None)
-    if original is None:
-        return
-
-    @functools.wraps(original)
-    def replaced(*args: Any, **kwargs: Any) -> Any:
-        return around(original, args, kwargs)
-
-    setattr(holder, name, replaced)
-
-
-def _differ(now: Any, then: Any) -> bool:
-    """Return whether a variable holds something else than it held."""
-    if isinstance(then, torch.Tensor):
-        return not isinstance(now, torch.Tensor) or (
-            now.grad_fn is None and not now.requires_grad and not _same(now, then))
-    if isinstance(then, np.ndarray):
-        return not isinstance(now, np.ndarray) or now.dtype != then.dtype or now.shape != then.shape or (
-            now.tobytes() != then.tobytes())
-    return type(now) is not type(then) or now != then
-
-
-def _same(now: Any, then: Any) -> bool:
-    """Return whether two arguments hold the same tensors, to the last bit."""
-    ours, theirs = [tensor for _, tensor in tensors_in(now)], [tensor for _, tensor in tensors_in(then)]
-    return len(ours) == len(theirs) and all(
-        one.shape == other.shape and one.dtype == other.dtype and digest(one) == digest(other)
-        for one, other in zip(ours, theirs, strict=True)
-    )
-

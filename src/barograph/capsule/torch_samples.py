@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,29 +23,30 @@ def rows_of(value: Any) -> int:
     """
     if next(tensors_in(value), None) is None:
         return 0
-    votes: Counter[int] = Counter()
-    _vote(value, votes)
+    votes: dict[int, float] = {}
+    _vote(value, votes, 1.0)
     # The first of those that as many speak for.
     return max(votes, key=lambda size: votes[size], default=0)
 
 
-def _vote(value: Any, votes: Counter[int]) -> None:
+def _vote(value: Any, votes: dict[int, float], weight: float) -> None:
     if isinstance(value, torch.Tensor | np.ndarray):
         if value.ndim:
-            votes[value.shape[0]] += 2
+            votes[value.shape[0]] = votes.get(value.shape[0], 0.0) + weight
     elif isinstance(value, Mapping):
         for item in value.values():
-            _vote(item, votes)
+            _vote(item, votes, weight)
     elif _is_dataclass(value):
         for field in dataclasses.fields(value):
-            _vote(getattr(value, field.name, None), votes)
+            _vote(getattr(value, field.name, None), votes, weight)
     elif isinstance(value, list | tuple):
         if _is_list_of_samples(value, len(value)):
-            # Two ragged tensors in a list may be two columns as well.
-            votes[len(value)] += 1 if any(isinstance(item, torch.Tensor) for item in value) else 2
-        else:
-            for item in value:
-                _vote(item, votes)
+            # Tensors of different lengths: one for each sample, or columns of which most have a row for each.
+            ragged = any(isinstance(item, torch.Tensor) for item in value)
+            votes[len(value)] = votes.get(len(value), 0.0) + (weight / 2 if ragged else weight)
+            weight /= len(value)
+        for item in value:
+            _vote(item, votes, weight)
 
 
 def part_of(value: Any, samples: int, rows: Sequence[int]) -> Any:

@@ -101,10 +101,10 @@ def _made_again(
     with ExitStack() as beside:
         for number, worker in enumerate(workers[1:], 1):
             other = ReplayOrder(worker.place, "", f"{order.result}.{number}", order.opens_pickle)
-            told = {REPLAY_VARIABLE: other.to_text(), **worker.variables}
-            beside.callback(beside.enter_context(Child(words, told, quiet=True)).end)
-        told = workers[0].variables if workers else {}
-        with Child(words, {REPLAY_VARIABLE: order.to_text(), **told}, quiet=quiet) as child:
+            variables = {REPLAY_VARIABLE: other.to_text(), **worker.variables}
+            beside.callback(beside.enter_context(Child(words, variables, quiet=True)).end)
+        variables = {REPLAY_VARIABLE: order.to_text(), **(workers[0].variables if workers else {})}
+        with Child(words, variables, quiet=quiet) as child:
             child.wait()
     if not file.is_file():
         raise ReplayFailed(f"The script ended with exit code {child.exit_code} before its training began a step.")
