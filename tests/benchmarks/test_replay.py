@@ -1,4 +1,4 @@
-"""The replay bench: its programs are what their table says, its scores what they should be, and some of them are run."""
+"""The replay bench: its programs are what their table says, its scores are right, and some programs are run."""
 
 from __future__ import annotations
 
