@@ -29,6 +29,7 @@ from benchmarks.environments import OWN, EnvironmentUnavailable, prepare
 from benchmarks.faults import driver as faults
 from benchmarks.models import MEASURED, WORKLOADS
 from benchmarks.processes import WorkerFailed
+from benchmarks.replay import driver as replay
 from benchmarks.tables import heading, note, progress
 from benchmarks.variants import VARIANTS
 
@@ -115,6 +116,14 @@ def measure_capsule(choice: argparse.Namespace) -> dict[str, Any]:
     return _reported(choice, "A capsule", capsule, capsule.measure_capsule, capsule.print_capsule)
 
 
+def measure_replay(choice: argparse.Namespace) -> dict[str, Any]:
+    """How exactly held steps are made again, and what is blamed for them."""
+    heading("Steps that are held, and made again")
+    scores = replay.measure_replays(replay.chosen_programs(None), forked=choice.quick)
+    replay.print_replays(scores)
+    return replay.report_of(scores)
+
+
 def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
     """What is added to the start of a script."""
     heading("The start of a script")
@@ -160,6 +169,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "faults": measure_faults,
     "trace": measure_trace,
     "capsule": measure_capsule,
+    "replay": measure_replay,
     "start": measure_start,
     "checkpoint": measure_checkpoint,
     "weights": measure_weights,

@@ -129,3 +129,45 @@ def test_a_weight_that_is_spoilt_in_place_is_an_operation_of_the_script():
 def test_what_stays_finite_has_nobody_to_blame():
     layer = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.GELU(), nn.Dropout(0.5), nn.Linear(8, 2))
     assert blame(lambda x: F.cross_entropy(layer(x), torch.tensor([0, 1])), torch.randn(2, 4)) is None
+
+
+def test_memory_that_nobody_has_written_to_is_no_fault():
+    # NaN from the start, as memory may be that is used again.
+    assert blame(lambda x: torch.full_like(x, math.nan).fill_(1.0) * x, leaf(*ZEROS)) is None
+
+
+def test_an_infinity_that_has_come_to_the_loss_is_blamed_before_what_it_spoils_backward():
+    x = leaf(1e21, 1e21, shape=(1, 2))
+    weight = leaf(1e19, -1e19, shape=(2, 1))
+    watching = Blame(lambda: "here", lambda _: "there", lambda _: "")
+    with torch.autograd.set_detect_anomaly(True, check_nan=False), watching:
+        error = x + 0 * weight.sum()
+        loss = (error * error).mean()
+        watching.loss([loss])
+        loss.backward()
+    assert (watching.verdict().name, watching.verdict().phase) == ("mul", "forward")
+
+
+def test_within_a_function_of_ones_own_its_line_is_named():
+    class Halves(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, upstream):
+            (x,) = ctx.saved_tensors
+            return upstream / x
+
+    found = blame(Halves.apply, leaf(*ZEROS))
+    assert (found.name, found.phase) == ("div", "backward")
+    assert found.line == f"{__file__}:{Halves.backward.__code__.co_firstlineno + 3}"
+
+
+def test_what_was_found_in_another_step_is_forgotten():
+    watching = Blame(lambda: "", lambda _: "", lambda _: "")
+    with watching:
+        torch.log(torch.zeros(2) - 1)
+        watching.forget()
+    assert watching.verdict() is None

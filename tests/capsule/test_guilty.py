@@ -42,8 +42,13 @@ def test_where_all_together_fail_and_none_alone_nobody_is_named():
     assert (found.rows, found.without_them) == ((), None)
 
 
-def test_where_all_are_guilty_so_many_are_named():
+def test_where_any_sample_fails_it_is_not_the_samples():
     found = guilty_among(100, lambda rows: True)
+    assert (found.rows, found.without_them, found.tries) == ((), None, 5)
+
+
+def test_where_many_are_guilty_so_many_are_named():
+    found = guilty_among(100, lambda rows: any(30 < row < 80 for row in rows))
     assert len(found.rows) == MOST_GUILTY
     assert found.without_them is False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -33,3 +34,31 @@ def test_the_rows_of_what_is_not_finite_are_told():
     assert bad_rows(tensor, 3) == ()
     assert bad_rows(torch.tensor(math.nan), 4) == ()
     assert rows_of(["no tensor"]) == 0
+
+
+@dataclass(frozen=True)
+class Batch:
+    series: torch.Tensor
+    names: list
+    scale: float = 1.0
+
+
+def test_a_dataclass_is_cut_and_its_own_stays_whole():
+    whole = Batch(torch.arange(6).reshape(3, 2), ["a", "b", "c"])
+    part = part_of({"batch": whole}, 3, [2])["batch"]
+    assert (part.series.tolist(), part.names, part.scale) == ([[4, 5]], ["c"], 1.0)
+    assert whole.names == ["a", "b", "c"]
+    assert rows_of(whole) == 3
+
+
+def test_ragged_samples_are_a_list_of_tensors_of_different_lengths():
+    clouds = [torch.zeros(2, 2), torch.zeros(0, 2), torch.zeros(5, 2)]
+    batch = [tuple(clouds), ("a", "b", "c"), (1.0, 2.0, 3.0)]
+    assert rows_of(batch) == 3
+    points, names, sizes = part_of(batch, 3, [1, 1])
+    assert ([len(item) for item in points], names, sizes) == ([0, 0], ("b", "b"), (2.0, 2.0))
+    assert rows_of([torch.zeros(3, 2), torch.zeros(3)]) == 3
+
+
+def test_what_most_agree_on_is_the_number_of_samples():
+    assert rows_of((torch.zeros(57), torch.zeros(10), torch.zeros(10))) == 10

@@ -330,3 +330,118 @@ def test_without_a_recorder_it_is_said(record):
     step(model, optimizer, *batch())
     ((_, done, text),) = answers(tape)
     assert (done, text) == (False, "did nothing: the flight recorder is not on; begin the training with --record")
+def quadratic(optimizer, model, x, bad_at=()):
+    """Return a closure that is not finite where it is called for the so-manieth time."""
+    calls = []
+
+    def closure():
+        calls.append(1)
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean() * (math.nan if len(calls) in bad_at else 1.0)
+        loss.backward()
+        return loss
+
+    return closure
+
+
+def test_a_step_with_a_closure_is_undone(hold):
+    tape, model = hold(), nn.Linear(4, 1)
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)
+    x = torch.randn(8, 4)
+    optimizer.step(quadratic(optimizer, model, x))
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    state = copy.deepcopy(optimizer.state_dict()["state"])
+    with pytest.raises(TrainingStopped, match="The update of step 1 was withheld"):
+        optimizer.step(quadratic(optimizer, model, x, bad_at=(2, 3, 4)))
+    assert all(map(torch.equal, model.parameters(), before))
+    assert optimizer.state_dict()["state"][0]["n_iter"] == state[0]["n_iter"]
+    assert optimizer.state_dict()["state"][0]["d"].equal(state[0]["d"])
+    saved = tape.saved
+    assert saved.value("models", "", "state")["weight"].equal(before[0])
+    assert saved.value("optimizers", "", "state")["state"][0]["n_iter"] == state[0]["n_iter"]
+    assert len(saved[0][1]["seen"]["losses"]) == len(saved[0][1]["calls"]) == 2
+    assert tape.steps()[-1].step.skipped
+
+
+def test_a_step_with_a_closure_that_is_well_returns_what_it_returned(hold):
+    def train():
+        torch.manual_seed(3)
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1)
+        x = torch.randn(8, 4)
+        losses = [optimizer.step(closure=quadratic(optimizer, model, x)).item() for _ in range(3)]
+        return losses, [parameter.detach().clone() for parameter in model.parameters()]
+
+    losses, weights = train()
+    tape = hold()
+    again, weights_again = train()
+    assert losses == again
+    assert all(map(torch.equal, weights, weights_again))
+    assert tape.saved == []
+
+
+def test_a_norm_is_looked_at_before_it_is_clipped(hold):
+    tape, model = hold(norm_above=1.0), nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    (1000 * F.cross_entropy(model(torch.randn(4, 4)), torch.tensor([0, 1, 2, 0]))).backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    with pytest.raises(TrainingStopped, match="beyond the bound of 1"):
+        optimizer.step()
+    assert tape.saved[0][0].numbers["norm"] > 1
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_scale_that_collapses_is_held(hold, fused):
+    tape, model = hold(), nn.Linear(4, 3)
+    optimizer = torch.optim.Adam(model.parameters(), 0.1, fused=fused)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+
+    def overflow():
+        optimizer.zero_grad()
+        x, y = batch(bad=True)
+        scaler.scale(F.cross_entropy(model(x), y)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    overflow()
+    overflow()
+    with pytest.raises(TrainingStopped, match="has lowered its scale to 1, and the gradients are not finite all the"):
+        overflow()
+    head = tape.saved[0][0]
+    assert (head.held, head.step, head.numbers["scale"]) == (Held.SCALE, 2, 1.0)
+    assert len(tape.saved) == 1
+
+
+def test_of_two_optimizers_what_the_second_rests_on_is_saved(hold):
+    tape = hold()
+    maker, critic = nn.Linear(2, 2), nn.Linear(2, 1)
+    for_maker, for_critic = torch.optim.SGD(maker.parameters(), 0.1), torch.optim.Adam(critic.parameters(), 0.1)
+    data = DataLoader(TensorDataset(torch.randn(12, 2)), batch_size=4)
+
+    def play():
+        for number, (real,) in enumerate(data):
+            fake = maker(torch.randn(4, 2))
+            for_critic.zero_grad()
+            (critic(fake.detach()).mean() - critic(real).mean()).backward()
+            for_critic.step()
+            for_maker.zero_grad()
+            (critic(fake).mean() * (math.nan if number == 1 else -1)).backward()
+            for_maker.step()
+
+    with pytest.raises(TrainingStopped, match="The update of step 1 was withheld"):
+        play()
+    head, content, _, _ = tape.saved[0]
+    assert (head.optimizer, content["others"]) == ("Linear", 1)
+    assert [(step["optimizer"], len(step["batches"]), len(step["calls"])) for step in content["before"]] == [
+        ("Linear#2", 1, 3)]
+    assert set(content["models"]) == {"Linear", "Linear#2"}
+    assert content["batches"] == []
+    assert tape.saved.value("before", 0, "batches", 0)[0].equal(data.dataset.tensors[0][4:8])
+
+
+def test_of_one_optimizer_no_other_step_is_kept(hold):
+    tape, model = hold(), nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        step(model, optimizer, *batch())
+    assert tape.tap._recorder._keeper.others_since("another") == []

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 MOST_GUILTY = 8
 """Most samples that are looked for."""
 
+_SPREAD = 4
+"""Samples that are tried each alone, to learn whether any would fail."""
+
 Fails = Callable[[tuple[int, ...]], bool]
 """Makes the step with these rows of the batch alone, and returns whether it fails."""
 
@@ -17,7 +20,7 @@ class Guilty:
     """Who is to blame among the samples of a batch.
 
     Attributes:
-        rows: Those that fail each by itself.
+        rows: Those that fail each by itself; none where any sample would.
         without_them: The step is finite without them; None: that was not tried, as none were found or all were.
         tries: How often the step was made.
     """
@@ -25,6 +28,16 @@ class Guilty:
     rows: tuple[int, ...]
     without_them: bool | None
     tries: int
+
+
+def filled(rows: Sequence[int], samples: int) -> tuple[int, ...]:
+    """Return rows over and over again until they fill a batch: a script may count on its size.
+
+    Example:
+        >>> filled((3, 5), 5)
+        (3, 5, 3, 5, 3)
+    """
+    return tuple(rows[number % len(rows)] for number in range(max(samples, len(rows))))
 
 
 def guilty_among(rows: int, fails: Fails, *, suspects: Sequence[int] = ()) -> Guilty:
@@ -42,6 +55,9 @@ def guilty_among(rows: int, fails: Fails, *, suspects: Sequence[int] = ()) -> Gu
     asking = _Asking(fails)
     found = [row for row in list(dict.fromkeys(suspects))[:MOST_GUILTY] if asking.alone(row)]
     rest = tuple(row for row in range(rows) if row not in found)
+    if len(rest) >= _SPREAD and asking(rest) and _each_fails(rest, asking):
+        # Each fails by itself, whatever is in it: the fault lies elsewhere.
+        return Guilty((), None, asking.tries)
     while rest and len(found) < MOST_GUILTY and asking(rest):
         row = _one_of(rest, asking)
         if row is None:
@@ -51,6 +67,11 @@ def guilty_among(rows: int, fails: Fails, *, suspects: Sequence[int] = ()) -> Gu
         rest = tuple(item for item in rest if item != row)
     clean = None if not found or not rest else not asking(rest)
     return Guilty(tuple(sorted(found)), clean, asking.tries)
+
+
+def _each_fails(rows: tuple[int, ...], asking: _Asking) -> bool:
+    """Return whether samples from all over a batch fail each by itself; the first that does not settles it."""
+    return all(asking.alone(rows[at * (len(rows) - 1) // (_SPREAD - 1)]) for at in range(_SPREAD))
 
 
 def _one_of(rows: tuple[int, ...], asking: _Asking) -> int | None:

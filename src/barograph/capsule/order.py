@@ -53,6 +53,7 @@ class ReplayOrder:
         remedy: What is tried, as it was typed; "": nothing, and the script is ended before the update.
         steps: How many steps are made after the held one, where something is tried.
         stop: The operation at which something is to be done; None: at none.
+        alone: Of several workers, this one is made again without the others.
     """
 
     place: str
@@ -64,6 +65,7 @@ class ReplayOrder:
     remedy: str = ""
     steps: int = 0
     stop: StopAt | None = None
+    alone: bool = False
 
     def to_text(self) -> str:
         """Return it as one line of JSON."""
@@ -264,7 +266,7 @@ def _relative(item: GradientSeen) -> float:
 def _happened(
     held: str, bound: float | None, norms: Sequence[float], losses: tuple[tuple[float, float], ...]
 ) -> bool:
-    if held == "not finite":
+    if held in ("not finite", "scale"):
         return not all(map(math.isfinite, norms)) or not all(math.isfinite(now) for _, now in losses)
     if bound is not None and held == "norm":
         return not math.hypot(*norms) <= bound

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
+from torch.autograd.function import BackwardCFunction
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -74,9 +75,23 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._look(func, inputs, before, seen, result)
         return result
 
+    def forget(self) -> None:
+        """Forget what was found: it was of another step."""
+        self.found = self._first_infinity = None
+
     def verdict(self) -> BadOperation | None:
         """Return the operation that is to blame: where NaN was born, else where the first infinity was."""
         return self.found or self._first_infinity
+
+    def loss(self, roots: Iterable[torch.Tensor]) -> None:
+        """Note what a backward pass starts from: whoever made an infinity that has come to the loss is to blame.
+
+        One that has not, as of an exponential below the line of a fraction, did no harm.
+        """
+        for root in roots:
+            maker = self._infinite.get(_place(root), (None, None))[1]
+            if self.found is None and maker is not None and not bool(torch.isfinite(root).all()):
+                self.found = maker
 
     def _look(
         self, func: Any, inputs: list[torch.Tensor], before: list[int], seen: list[TensorSeen], result: Any
@@ -90,7 +105,9 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         if after == _FINE:
             return
-        if max(before, default=_FINE) == _FINE and name not in _WRITES_CONSTANTS:
+        if max(before, default=_FINE) == _FINE and name in _WRITES_CONSTANTS:
+            self._hold(outputs, None)
+        elif max(before, default=_FINE) == _FINE:
             # Born here, of finite numbers.
             made = self._bad(name, [_seen(tensor) for tensor in inputs], outputs)
             if after == _NAN:
@@ -134,7 +151,9 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if node is None:
             return BadOperation(name, "forward", self._module_now(), _user_line(), tuple(inputs), made, rows=rows,
                                 number=self._number)
-        line = _line_in(node.metadata.get("traceback_", ()))
+        # Within a function of the script's own, what runs now is its line; else the one that the node was made for.
+        own = isinstance(node, BackwardCFunction)
+        line = _user_line() if own else _line_in(node.metadata.get("traceback_", ()))
         of = node.name().removesuffix("0").removesuffix("Backward")
         return BadOperation(name, "backward", self._module_of(node._sequence_nr()), line, tuple(inputs), made, of=of,
                             rows=rows, number=self._number)

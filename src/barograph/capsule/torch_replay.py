@@ -24,12 +24,17 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from barograph.capsule.order import Grade, ReplayOrder, ReplayResult, graded
 from barograph.capsule.remedies import remedy_from
+from barograph.capsule.torch_alone import stand_alone
 from barograph.capsule.torch_blame import Blame
-from barograph.capsule.torch_samples import part_of, rows_of
+from barograph.capsule.torch_parts import Parts
+from barograph.capsule.torch_phases import Phases
+from barograph.capsule.torch_sameness import differs, same
 from barograph.capsule.torch_stopping import Stopping
 from barograph.capsule.torch_trial import TorchTrial
 from barograph.capsule.torch_where import Where
-from barograph.capture.torch_capsule import digest, seen_of
+from barograph.capsule.torch_wrapping import wrap
+from barograph.capture.torch_capsule import seen_of
+from barograph.capture.torch_closure import closure_of, with_closure
 from barograph.capture.torch_door import in_backward
 from barograph.capture.torch_graph import given_tensors
 from barograph.capture.torch_kept import loss_value
@@ -37,7 +42,7 @@ from barograph.capture.torch_names import ModelNames, unwrapped
 from barograph.capture.torch_optimizers import OptimizerBook
 from barograph.capture.torch_packing import Unpacker
 from barograph.capture.torch_putting_back import PuttingBack, put_settings
-from barograph.capture.torch_values import tensors_in
+from barograph.capture.torch_step_variables import put_variables
 from barograph.capture.torch_wrappers import LOSS_FUNCTIONS
 from barograph.errors import BarographError
 from barograph.runs.capsules import Capsule, read_capsule
@@ -67,16 +72,15 @@ class Replayer:
         self._book = OptimizerBook(self._names)
         self._putting = PuttingBack(self._content, self._unpacker, self._names, self._book)
         self._notes: list[str] = []
-        self._begun = self._random_is_back = False
-        self._waits_for = self._content["after"]
+        self._begun = self._stepped = False
+        self._phases = Phases(self._content, self._capsule.head.optimizer)
         self._inside: nn.Module | None = None
         self._where = Where(self._names)
-        self._batches = self._sizes()
+        self._parts = Parts(self._content, self._unpacker, order)
         self._blame = Blame(self._where.now, self._where.of_node, self._where.handed_in, self._samples_now,
                             stopping=Stopping(order.stop) if order.stop is not None else None)
         self._trial = TorchTrial(remedy_from(order.remedy), order.steps) if order.remedy else None
         self._result: ReplayResult | None = None
-        self._fed = self._called = self._lost = 0
         self._roots: list[torch.Tensor] = []
 
     def _opened(self) -> Sequence[Any] | None:
@@ -87,69 +91,62 @@ class Replayer:
         opened: Sequence[Any] = pickle.loads(self._capsule.pickled)
         return opened
 
-    def _sizes(self) -> list[int]:
-        """Return how many samples each batch of the step holds: what the loader gave, else what the model got."""
-        packed = self._content["batches"] or [call["args"] for call in self._content["calls"]]
-        return [rows_of(self._unpacker.unpack(item)) for item in packed]
-
-    def _batch_of(self, number: int, of: int) -> int:
-        """Return which batch a call is about, one of so many calls of the step."""
-        return number * len(self._batches) // max(1, of)
-
     def _samples_now(self) -> int:
-        batch = self._batch_of(max(0, self._called - 1), len(self._content["calls"]))
-        return self._batches[batch] if batch < len(self._batches) and not self._order.rows else 0
-
-    def _part(self, value: Any, batch: int) -> Any:
-        """Return a value with the rows alone that are asked for, where it is of the batch that is fed in part."""
-        if not self._order.rows or batch != self._order.batch or batch >= len(self._batches):
-            return value
-        return part_of(value, self._batches[batch], self._order.rows)
+        calls = (self._phases.now or self._content)["calls"]
+        return self._parts.samples_of(self._parts.batch_of(max(0, self._phases.called - 1), len(calls)))
 
     def install(self) -> None:
         """Listen to the script from now on."""
         self._notes += put_settings(self._content)
+        if self._order.alone:
+            machine = self._content["machine"]
+            stand_alone(machine["rank"], machine["world_size"])
+            self._note(f"The other workers were not there, of {machine['world_size']}: the gradients are its own.")
         module_hooks.register_module_forward_pre_hook(self._forward_begins)
         module_hooks.register_module_forward_hook(self._forward_ends, always_call=True)
-        optimizer_hooks.register_optimizer_step_pre_hook(self._before_update)
+        optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins)
         optimizer_hooks.register_optimizer_step_post_hook(self._after_update)
-        _replace(torch.autograd, "backward", self._backward)
-        _replace(_BaseDataLoaderIter, "__next__", self._next_batch)
+        wrap(torch.autograd, "backward", self._backward)
+        wrap(torch.amp.GradScaler, "step", self._scaler_step)
+        wrap(_BaseDataLoaderIter, "__next__", self._next_batch)
         for name in LOSS_FUNCTIONS:
-            _replace(torch.nn.functional, name, functools.partial(self._loss, name))
+            wrap(torch.nn.functional, name, functools.partial(self._loss, name))
 
     # What the script does
 
     def _next_batch(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        batches = self._content["batches"]
-        if not torch.is_grad_enabled() or self._fed >= len(batches) or self._waits_for is not None:
+        phase = self._phases
+        if phase.now is None or not torch.is_grad_enabled() or phase.fed >= len(phase.now["batches"]):
             return original(*args, **kwargs)
         self._begin()
-        self._fed += 1
-        with aside():
-            batch = self._part(self._unpacker.unpack(batches[self._fed - 1]), self._fed - 1)
-        self._where.fed(batch, f"batch {self._fed - 1}" if len(batches) > 1 else "batch")
+        number, of = phase.fed, len(phase.now["batches"])
+        phase.fed += 1
+        batch = self._parts.unpacked(phase.now["batches"][number], number)
+        self._where.fed(batch, f"batch {number}" if of > 1 else "batch")
         return batch
 
     def _forward_begins(self, module: nn.Module, args: Any) -> Any:
         if self._begun:
             self._where.entered(module)
-        if self._inside is not None or not torch.is_grad_enabled() or self._waits_for is not None:
+        phase = self._phases
+        if self._inside is not None or not torch.is_grad_enabled() or phase.now is None:
             return None
         self._inside = module
         if not self._begun:
             self._begin()
             self._where.entered(module)
-        if not self._random_is_back:
-            self._random_is_back = True
-            self._put_random_back()
-        call = self._next_call(module)
+        self._begin()
+        if not phase.random_is_back:
+            phase.random_is_back = True
+            self._put_random_back(phase.now)
+            with aside():
+                put_variables(self._parts.variables_of(phase.now), differs)
+        call = self._next_call(module, phase.now["calls"])
         if call is None:
             return None
         with aside():
-            number = self._batch_of(self._called - 1, len(self._content["calls"]))
-            wanted = self._part(self._unpacker.unpack(call["args"]), number)
-            if call["made"] or _same(args, wanted):
+            wanted = self._parts.unpacked(call["args"], self._parts.batch_of(phase.called - 1, len(phase.now["calls"])))
+            if call["made"] or same(args, wanted):
                 return None
         self._note("What the model was called with had to be put in: the script's own preparation gave something else.")
         self._where.fed(wanted, "input of the model")
@@ -162,20 +159,21 @@ class Replayer:
             self._inside = None
 
     def _loss(self, name: str, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        calls = self._content["losses"]
-        if self._begun and torch.is_grad_enabled() and self._lost < len(calls) and calls[self._lost]["what"] == name:
+        phase = self._phases
+        calls = phase.now["losses"] if phase.now is not None else ()
+        if (phase.is_back and torch.is_grad_enabled() and phase.lost < len(calls)
+                and calls[phase.lost]["what"] == name):
             with aside():
-                wanted = self._part(self._unpacker.unpack(calls[self._lost]["args"]),
-                                    self._batch_of(self._lost, len(calls)))
+                wanted = self._parts.unpacked(calls[phase.lost]["args"], self._parts.batch_of(phase.lost, len(calls)))
                 targets = tuple(self._target(now, then) for now, then in zip(args, wanted, strict=False))
-            self._lost += 1
+            phase.lost += 1
             args = targets + args[len(wanted):]
         return original(*args, **kwargs)
 
     def _target(self, now: Any, then: Any) -> Any:
         """Return what a loss function gets: its own input, made by the model; the targets as they were."""
         made_here = isinstance(now, torch.Tensor) and (now.grad_fn is not None or now.requires_grad)
-        if made_here or _same(now, then):
+        if made_here or same(now, then):
             return now
         self._note("What a loss function was called with had to be put in: the script gave it something else.")
         return then.to(now.device) if isinstance(now, torch.Tensor) and isinstance(then, torch.Tensor) else then
@@ -183,11 +181,41 @@ class Replayer:
     def _backward(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         tensors = args[0] if args else kwargs.get("tensors")
         if self._begun and not in_backward():
-            self._roots += [root.detach() for root in given_tensors(tensors)]
+            roots = [root.detach() for root in given_tensors(tensors)]
+            self._roots += roots
+            with aside():
+                self._blame.loss(roots)
         return original(*args, **kwargs)
 
-    def _before_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not self._begun:
+    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        self._names.freeze(() if self._names.frozen else self._book.survey())
+        closure = closure_of(args, kwargs)
+        if closure is None:
+            self._before_update(optimizer)
+            return None
+        if self._phases.is_last and self._book.entry(optimizer).label == self._capsule.head.optimizer:
+            # Before the optimizer takes its state in hand.
+            self._begin()
+
+        def watched() -> Any:
+            result = closure()
+            if len(self._roots) >= len(self._content["seen"]["losses"]):
+                self._before_update(optimizer, updates=False)
+            return result
+
+        return with_closure(args, kwargs, watched)
+
+    def _scaler_step(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if self._result is None and not self._stepped:
+            # The scaler has skipped the step, and no hook of the optimizer was called.
+            self._before_update(args[1] if len(args) > 1 else kwargs["optimizer"], updates=False)
+        self._stepped = False
+        return result
+
+    def _before_update(self, optimizer: Any, *, updates: bool = True) -> None:
+        self._stepped = updates
+        if not self._phases.is_back or not (self._phases.is_last or self._result is not None):
             return
         entry = self._book.entry(optimizer)
         if entry.label == self._capsule.head.optimizer:
@@ -197,9 +225,9 @@ class Replayer:
             result = graded(self._content["seen"], now, held=head.held.value, bound=head.numbers.get("bound"),
                             notes=(*self._notes, *self._putting.notes))
             result = replace(result, bad_operation=None if result.finite else self._blame.verdict(),
-                             batches=tuple(self._batches))
+                             batches=tuple(self._parts.sizes))
             self._result = self._result or result
-            if self._trial is None:
+            if self._trial is None or not updates:
                 self._end(result)
                 return
             loss = loss_value(self._roots[-1]) if self._roots else math.nan
@@ -209,8 +237,9 @@ class Replayer:
 
     def _after_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         label = self._book.entry(optimizer).label
-        if self._waits_for is not None and label == self._waits_for:
-            self._waits_for = None
+        if self._result is None:
+            self._phases.stepped(label)
+            self._roots.clear()
         if self._result is not None and self._trial is not None and label == self._capsule.head.optimizer:
             with aside():
                 trial = self._trial.after_update(optimizer)
@@ -220,14 +249,21 @@ class Replayer:
     # What is done to it
 
     def _begin(self) -> None:
+        """Put everything back, at the beginning of each phase."""
+        phase = self._phases
+        if phase.is_back or phase.now is None:
+            return
+        phase.is_back = True
+        try:
+            with aside():
+                self._names.freeze(() if self._names.frozen else self._book.survey())
+                self._putting.everything(phase.now)
+        except (BarographError, KeyError, TypeError, ValueError) as error:
+            self._fail(error)
+        self._blame.forget()
         if self._begun:
             return
         self._begun = True
-        try:
-            self._names.freeze(self._book.survey())
-            self._putting.everything()
-        except (BarographError, KeyError, TypeError, ValueError) as error:
-            self._fail(error)
         if self._trial is not None:
             self._trial.begin()
         # The numbers stay the same: it looks at them, and notes with each node of the graph which line made it.
@@ -236,23 +272,20 @@ class Replayer:
         self._notes += [f"{device} is not here: what lay on it was computed on the CPU."
                         for device in sorted(self._unpacker.moved)]
 
-    def _put_random_back(self) -> None:
+    def _put_random_back(self, phase: Mapping[str, Any]) -> None:
         try:
             with aside():
-                self._putting.random()
+                self._putting.random(phase)
         except (BarographError, RuntimeError, KeyError, TypeError, ValueError) as error:
             self._fail(error)
 
-    def _next_call(self, module: nn.Module) -> Mapping[str, Any] | None:
+    def _next_call(self, module: nn.Module, calls: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
         name = self._names.module(module) or self._names.module(unwrapped(module))
-        calls = self._content["calls"]
-        if name is None or self._called >= len(calls):
+        number = self._phases.called
+        if name is None or number >= len(calls) or calls[number]["what"] != self._names.path(name.root, name.path):
             return None
-        call: Mapping[str, Any] = calls[self._called]
-        if call["what"] != self._names.path(name.root, name.path):
-            return None
-        self._called += 1
-        return call
+        self._phases.called += 1
+        return calls[number]
 
     def _note(self, text: str) -> None:
         if text not in self._notes:
@@ -267,25 +300,3 @@ class Replayer:
             self._blame.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         Path(self._order.result).write_text(result.to_text(), encoding="utf-8")
         raise ReplayEnded(0)
-
-
-def _replace(holder: Any, name: str, around: Callable[[Callable[..., Any], Any, Any], Any]) -> None:
-    original = getattr(holder, name, None)
-    if original is None:
-        return
-
-    @functools.wraps(original)
-    def replaced(*args: Any, **kwargs: Any) -> Any:
-        return around(original, args, kwargs)
-
-    setattr(holder, name, replaced)
-
-
-def _same(now: Any, then: Any) -> bool:
-    """Return whether two arguments hold the same tensors, to the last bit."""
-    ours, theirs = [tensor for _, tensor in tensors_in(now)], [tensor for _, tensor in tensors_in(then)]
-    return len(ours) == len(theirs) and all(
-        one.shape == other.shape and one.dtype == other.dtype and digest(one) == digest(other)
-        for one, other in zip(ours, theirs, strict=True)
-    )
-

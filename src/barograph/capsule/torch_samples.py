@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,38 @@ from barograph.capture.torch_values import tensors_in
 
 
 def rows_of(value: Any) -> int:
-    """Return how many samples a batch holds: the length of the first axis of its first tensor; 0 where it has none."""
-    return next((tensor.shape[0] for _, tensor in tensors_in(value) if tensor.dim()), 0)
+    """Return how many samples a batch holds: what most of its tensors and lists agree on; 0 where it has none.
+
+    Example:
+        >>> rows_of({"words": torch.zeros(57), "starts": torch.zeros(10), "names": ["a"] * 10})
+        10
+    """
+    if next(tensors_in(value), None) is None:
+        return 0
+    votes: dict[int, float] = {}
+    _vote(value, votes, 1.0)
+    # The first of those that as many speak for.
+    return max(votes, key=lambda size: votes[size], default=0)
+
+
+def _vote(value: Any, votes: dict[int, float], weight: float) -> None:
+    if isinstance(value, torch.Tensor | np.ndarray):
+        if value.ndim:
+            votes[value.shape[0]] = votes.get(value.shape[0], 0.0) + weight
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            _vote(item, votes, weight)
+    elif _is_dataclass(value):
+        for field in dataclasses.fields(value):
+            _vote(getattr(value, field.name, None), votes, weight)
+    elif isinstance(value, list | tuple):
+        if _is_list_of_samples(value, len(value)):
+            # Tensors of different lengths: one for each sample, or columns of which most have a row for each.
+            ragged = any(isinstance(item, torch.Tensor) for item in value)
+            votes[len(value)] = votes.get(len(value), 0.0) + (weight / 2 if ragged else weight)
+            weight /= len(value)
+        for item in value:
+            _vote(item, votes, weight)
 
 
 def part_of(value: Any, samples: int, rows: Sequence[int]) -> Any:
@@ -35,10 +67,16 @@ def part_of(value: Any, samples: int, rows: Sequence[int]) -> Any:
         if isinstance(item, np.ndarray):
             return item[list(rows)] if item.ndim and item.shape[0] == samples else item
         if _is_list_of_samples(item, samples):
-            return [item[row] for row in rows]
+            return type(item)(item[row] for row in rows)
+        if _is_dataclass(item):
+            made = copy.copy(item)
+            for field in dataclasses.fields(item):
+                # One that is frozen, too.
+                object.__setattr__(made, field.name, part_of(getattr(item, field.name), samples, rows))
+            return made
         return item
 
-    return _pytree.tree_map(cut, value, is_leaf=lambda item: _is_list_of_samples(item, samples))
+    return _pytree.tree_map(cut, value, is_leaf=lambda item: _is_list_of_samples(item, samples) or _is_dataclass(item))
 
 
 def bad_rows(tensor: torch.Tensor, samples: int) -> tuple[int, ...]:
@@ -49,5 +87,16 @@ def bad_rows(tensor: torch.Tensor, samples: int) -> tuple[int, ...]:
     return tuple(torch.nonzero(found).flatten().tolist())
 
 
+def _is_dataclass(item: Any) -> bool:
+    return dataclasses.is_dataclass(item) and not isinstance(item, type)
+
+
 def _is_list_of_samples(item: Any, samples: int) -> bool:
-    return type(item) is list and len(item) == samples and not any(isinstance(part, torch.Tensor) for part in item)
+    """Return whether a list has one entry for each sample: plain ones, or tensors of different lengths."""
+    if type(item) not in (list, tuple) or len(item) != samples or not samples:
+        return False
+    tensors = [part for part in item if isinstance(part, torch.Tensor)]
+    if not tensors:
+        return not any(isinstance(part, list | tuple | Mapping | np.ndarray) or _is_dataclass(part) for part in item)
+    lengths = {part.shape[0] if part.dim() else -1 for part in tensors}
+    return len(tensors) == samples and len(lengths) > 1 and samples not in lengths

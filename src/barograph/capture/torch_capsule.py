@@ -27,6 +27,7 @@ from barograph.capture.torch_standing import (
     packed_scaler,
     packed_schedulers,
 )
+from barograph.capture.torch_step_variables import Variables
 from barograph.runs.layout import digest_of
 
 _MOST_SOURCE_BYTES = 4 * 2**20
@@ -36,13 +37,14 @@ _ENVIRONMENT = ("CUBLAS_", "CUDA_", "KMP_", "MKL_", "NCCL_", "OMP_", "PYTHONHASH
 
 
 def content_of(
-    kept: Kept, names: ModelNames, optimizers: OptimizerBook, entry: Entry, packer: Packer, *,
-    scaler: Any, schedulers: Sequence[Any], rank: tuple[int | None, int],
+    kept: Kept, others: Sequence[tuple[str, Kept]], names: ModelNames, optimizers: OptimizerBook, entry: Entry,
+    packer: Packer, *, scaler: Any, schedulers: Sequence[Any], rank: tuple[int | None, int],
 ) -> dict[str, Any]:
     """Return everything that the step under way was made of, packed; the script is added where it is written.
 
     Args:
         kept: What was kept of it.
+        others: Steps that other optimizers made since the last one of this, and what was kept of them.
         names: The models.
         optimizers: All of the script.
         entry: The one whose update is withheld.
@@ -51,26 +53,52 @@ def content_of(
         schedulers: Those that have stepped.
         rank: This process's, and how many there are.
     """
+    before = _used(kept, others)
     return {
-        "models": _models(kept, names, packer),
+        "models": _models([kept, *(step for _, step in reversed(before))], names, packer),
         "optimizers": packed_optimizers(optimizers, packer),
-        "after": optimizers.stepped_before(entry),
+        "others": len(others) if before else 0,
+        "before": [_before(label, step, names, packer, f"before/{number}")
+                   for number, (label, step) in enumerate(before)],
         "scaler": packed_scaler(scaler, packer),
         "schedulers": packed_schedulers(schedulers, packer),
-        "random": packed_random(kept.random, packer),
+        **_pass(kept, packer),
         "gradients_before": {
             name: packer.pack(kept.gradients[id(parameter)], f"gradients_before/{name}")
             for name, parameter in named_parameters(names) if id(parameter) in kept.gradients
         },
-        "batches": [packer.pack(batch, f"batches/{number}") for number, batch in enumerate(kept.batches)],
-        "samples": [None if item is None else item.told() for item in kept.made_of],
-        "calls": [_call(call, packer, f"calls/{number}") for number, call in enumerate(kept.calls)],
-        "losses": [_call(call, packer, f"losses/{number}") for number, call in enumerate(kept.losses)],
         "complete": kept.complete,
         "seen": _seen(kept, entry),
         "settings": numeric_settings(),
         "machine": {"rank": rank[0], "world_size": rank[1], "processor": processor(), "devices": devices()},
         "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
+    }
+
+
+def _used(kept: Kept, others: Sequence[tuple[str, Kept]]) -> Sequence[tuple[str, Kept]]:
+    """Return the steps of others that this one may rest on: back to the one that a loader gave a batch for."""
+    if kept.batches or not others:
+        return ()
+    fed = [number for number, (_, step) in enumerate(others) if step.batches]
+    return others[fed[-1]:] if fed else others[-1:]
+
+
+def _before(label: str, step: Kept, names: ModelNames, packer: Packer, name: str) -> dict[str, Any]:
+    models = {names.path(root, ""): step.buffers.get(identity, {}) for identity, root in step.models.items()}
+    buffers = {model: packer.pack(found, f"{name}/buffers/{model}") for model, found in models.items()}
+    return {"optimizer": label, "buffers": buffers, **_pass(step, packer, f"{name}/")}
+
+
+def _pass(kept: Kept, packer: Packer, name: str = "") -> dict[str, Any]:
+    """Return what the passes of one optimizer's step were made of."""
+    return {
+        "random": packed_random(kept.random, packer, f"{name}random"),
+        "batches": [packer.pack(batch, f"{name}batches/{number}") for number, batch in enumerate(kept.batches)],
+        "samples": [None if item is None else item.told() for item in kept.made_of],
+        "calls": [_call(call, packer, f"{name}calls/{number}") for number, call in enumerate(kept.calls)],
+        "losses": [_call(call, packer, f"{name}losses/{number}") for number, call in enumerate(kept.losses)],
+        "variables": [{"where": item.where, "values": _variables(item, packer, f"{name}variables/{number}")}
+                      for number, item in enumerate(kept.variables)],
     }
 
 
@@ -107,15 +135,22 @@ def digest(tensor: torch.Tensor) -> str:
     return digest_of(raw_tensor(tensor, copy=False).data)
 
 
-def _models(kept: Kept, names: ModelNames, packer: Packer) -> dict[str, Any]:
-    """Return each model that was called: weights as they are, which have not moved, and buffers as they were."""
+def _models(steps: Sequence[Kept], names: ModelNames, packer: Packer) -> dict[str, Any]:
+    """Return each model that was called: weights, which have not moved or were copied, and buffers as they were.
+
+    Args:
+        steps: The held one first, and those of others before it: what only they called has not moved since.
+    """
     found = {}
-    for identity, root in kept.models.items():
+    kept = steps[0]
+    roots = {identity: root for step in reversed(steps) for identity, root in step.models.items()}
+    for identity, root in roots.items():
         module = root.module()
         if module is None:
             continue
         label = names.path(root, "")
-        found[label] = packed_model(unwrapped(module), label, packer, buffers=kept.buffers.get(identity, {}))
+        module_before = kept.buffers.get(identity, {}) or dict(unwrapped(module).named_buffers())
+        found[label] = packed_model(unwrapped(module), label, packer, buffers=module_before, weights=kept.weights)
     return found
 
 
@@ -131,6 +166,12 @@ def _call(call: Call, packer: Packer, name: str) -> dict[str, Any]:
 def made_by_graph(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Return whether a tensor among the arguments of a call was made by operations that a gradient goes through."""
     return any(isinstance(item, torch.Tensor) and item.grad_fn is not None for item in (*args, *kwargs.values()))
+
+
+def _variables(of: Variables, packer: Packer, name: str) -> dict[str, Any]:
+    """Return what variables held, packed; a slice as "slice" and what it is made of."""
+    return {key: {"slice": [value.start, value.stop, value.step]} if isinstance(value, slice) else
+            packer.pack(value, f"{name}/{key}") for key, value in of.values.items()}
 
 
 def _seen(kept: Kept, entry: Entry) -> dict[str, Any]:

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
-from barograph.capture.loss_level import LossLevel
 from barograph.capture.torch_optimizers import Slot
 from barograph.capture.torch_read import local
-from barograph.errors import SettingsError
+from barograph.capture.torch_sharing import Share
+from barograph.capture.verdict import AskedFor, Verdict
 from barograph.model.capsule import Held
-from barograph.model.recorder import HoldsWhen, RecorderSettings, UpdateSeen, function_name
+from barograph.model.recorder import RecorderSettings, UpdateSeen
 
 _NAMED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Why a step is held.
-
-    Attributes:
-        held: The kind of reason.
-        text: In one sentence.
-        numbers: What was measured.
-    """
-
-    held: Held
-    text: str
-    numbers: dict[str, float] = field(default_factory=dict)
+_GRAVE = 1024.0
+"""What a worker tells the others of a step that is not finite; of one that it holds otherwise, 1."""
 
 
 class Gate:
@@ -46,11 +30,11 @@ class Gate:
 
     def __init__(self, settings: RecorderSettings) -> None:
         self._settings = settings
-        self._levels: dict[str, LossLevel] = {}
-        self._when: HoldsWhen | None = None
+        self._asked_for = AskedFor(settings)
 
     def looks(
-        self, slots: Sequence[Slot], losses: Sequence[float], *, step: int = 0, optimizer: str = ""
+        self, slots: Sequence[Slot], losses: Sequence[float], *, step: int = 0, optimizer: str = "",
+        clipped: float = 0.0, share: Share | None = None,
     ) -> Verdict | None:
         """Return why a step is to be held; None where it may pass.
 
@@ -59,6 +43,8 @@ class Gate:
             losses: What backward passes of this step started from, as far as it lies in memory.
             step: As the user counts.
             optimizer: Its label.
+            clipped: Norm that clipping has measured before; 0: nothing was clipped.
+            share: Tells the other workers of a training, which hold the step together; None: there are none.
 
         Raises:
             SettingsError: The user's own function is not where the settings say.
@@ -68,66 +54,42 @@ class Gate:
         norms = norms_of([gradient for _, gradient in known])
         whole = math.hypot(*norms) if norms else 0.0
         numbers = {"norm": whole, **({"loss": losses[-1]} if losses else {})}
-        if not math.isfinite(whole):
-            bad = [slot.path for (slot, gradient), norm in zip(known, norms, strict=True)
-                   if not math.isfinite(norm) and not _is_finite(gradient)]
-            if bad:
-                numbers["parameters"] = float(len(bad))
-                return Verdict(Held.NOT_FINITE, f"The gradient of {_listed(bad)} is not finite.", numbers)
-            # Squares of finite numbers went beyond the range: a norm like that is beyond every bound.
-        bad_losses = [loss for loss in losses if not math.isfinite(loss)]
-        if bad_losses:
-            return Verdict(Held.NOT_FINITE, f"The loss is {bad_losses[0]}, and the gradients are finite.", numbers)
+        verdict = self._not_finite(known, norms, losses, numbers)
+        asked = None
+        if verdict is None:
+            by_path = {slot.path: norm for (slot, _), norm in zip(known, norms, strict=True)}
+            asked = self._asked_for.verdict(UpdateSeen(step, optimizer, tuple(losses), whole, by_path), numbers)
+        whole = max(whole, clipped)
+        if share is not None:
+            elsewhere, whole = share(_GRAVE if verdict is not None else float(asked is not None), whole)
+            if elsewhere >= _GRAVE and verdict is None:
+                return Verdict(Held.NOT_FINITE, "Another worker's gradients, or its loss, are not finite.", numbers)
+            if elsewhere and asked is None:
+                asked = Verdict(Held.OWN, "Another worker holds this step.", dict(numbers))
+        if verdict is not None:
+            return verdict
+        numbers["norm"] = whole
         bound = self._settings.norm_above
         if bound is not None and whole > bound:
             return Verdict(Held.NORM, f"The norm of all gradients is {whole:.4g}, beyond the bound of {bound:.4g}.",
                            {**numbers, "bound": bound})
-        if self._settings.loss_above is not None and losses:
-            verdict = self._leaps(sum(losses), optimizer, self._settings.loss_above, numbers)
-            if verdict is not None:
-                return verdict
-        if self._settings.when is not None:
-            by_path = {slot.path: norm for (slot, _), norm in zip(known, norms, strict=True)}
-            return self._own(UpdateSeen(step, optimizer, tuple(losses), whole, by_path), self._settings.when, numbers)
+        return asked
+
+    @staticmethod
+    def _not_finite(
+        known: Sequence[tuple[Slot, torch.Tensor]], norms: Sequence[float], losses: Sequence[float],
+        numbers: dict[str, float],
+    ) -> Verdict | None:
+        # Squares of finite numbers may go beyond the range: a norm like that is beyond every bound, and no NaN.
+        bad = [slot.path for (slot, gradient), norm in zip(known, norms, strict=True)
+               if not math.isfinite(norm) and not _is_finite(gradient)]
+        if bad:
+            return Verdict(Held.NOT_FINITE, f"The gradient of {_listed(bad)} is not finite.",
+                           {**numbers, "parameters": float(len(bad))})
+        bad_losses = [loss for loss in losses if not math.isfinite(loss)]
+        if bad_losses:
+            return Verdict(Held.NOT_FINITE, f"The loss is {bad_losses[0]}, and the gradients are finite.", numbers)
         return None
-
-    def _leaps(self, loss: float, optimizer: str, spreads: float, numbers: Mapping[str, float]) -> Verdict | None:
-        """Return the verdict on a loss far above its level; one that is held does not move the level."""
-        level = self._levels.setdefault(optimizer, LossLevel())
-        bound = level.bound(spreads)
-        if loss > bound:
-            return Verdict(Held.LOSS, f"The loss is {loss:.4g}, more than {spreads:g} spreads above its level "
-                                      f"({bound:.4g}).", {**numbers, "loss": loss, "bound": bound})
-        level.take_in(loss)
-        return None
-
-    def _own(self, seen: UpdateSeen, when: HoldsWhen | str, numbers: Mapping[str, float]) -> Verdict | None:
-        if self._when is None:
-            self._when = _function_at(when) if isinstance(when, str) else when
-        said = self._when(seen)
-        if not said:
-            return None
-        text = said.strip().rstrip(".") if isinstance(said, str) else f"The function {function_name(when)} holds it"
-        return Verdict(Held.OWN, f"{text}.", dict(numbers))
-
-
-def _function_at(place: str) -> HoldsWhen:
-    """Return the function that "module:function" names; the script's own module is `__main__`.
-
-    Raises:
-        SettingsError: There is none.
-    """
-    module, _, name = place.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise SettingsError(f'recorder.when is "{place}", and that cannot be found: {error}.') from error
-    if not callable(found):
-        raise SettingsError(f'recorder.when is "{place}", and that is no function.')
-    function: HoldsWhen = found
-    return function
 
 
 def norms_of(gradients: Sequence[torch.Tensor]) -> list[float]:

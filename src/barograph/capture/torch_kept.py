@@ -5,7 +5,7 @@ Forward and backward passes move no weights, so those need no copy: they are wri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from torch import nn
 from barograph.capture.torch_graph import given_tensors
 from barograph.capture.torch_names import ModelNames, Root, unwrapped
 from barograph.capture.torch_random import RandomStates, random_states
+from barograph.capture.torch_step_variables import Variables, VariableWatch
 from barograph.capture.torch_values import tensors_in
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 _MOST_BATCHES = 256
 """Batches and calls of one step that are kept: a script with more of them does not make steps as others do."""
+
+_MOST_STEPS = 16
+"""Steps of several optimizers that are kept."""
 
 
 @dataclass(slots=True)
@@ -61,6 +65,8 @@ class Kept:
         calls: Of models, in training.
         losses: Calls of loss functions of torch.
         roots: What backward passes started from, as plain numbers where they lie in memory.
+        variables: What those of the script held right before the first forward pass.
+        weights: As they were before the step, by identity, where its optimizer moves them between passes.
         complete: Nothing had to be left out.
     """
 
@@ -73,6 +79,8 @@ class Kept:
     calls: list[Call] = field(default_factory=list)
     losses: list[Call] = field(default_factory=list)
     roots: list[torch.Tensor] = field(default_factory=list)
+    variables: list[Variables] = field(default_factory=list)
+    weights: dict[int, torch.Tensor] = field(default_factory=dict)
     complete: bool = True
 
 
@@ -88,6 +96,8 @@ class Keeper:
         self.kept = Kept()
         self._backward_seen = False
         self._over = False
+        self._variables = VariableWatch()
+        self._steps: list[tuple[str, Kept]] = []
 
     def batch_came(self, batch: Any, made_of: MadeOf | None = None) -> None:
         """Keep what a loader gave: perhaps it feeds this step."""
@@ -101,6 +111,7 @@ class Keeper:
         kept = self.kept
         if kept.random is None:
             kept.random = random_states()
+            kept.variables = self._variables.now()
         whole = root.module()
         if whole is not None and id(whole) not in kept.models:
             kept.models[id(whole)] = root
@@ -130,9 +141,25 @@ class Keeper:
                                        if item.grad is not None and bool(norm != 0)}
         self.kept.roots += [root.detach() for root in given_tensors(tensors)]
 
-    def step_ended(self) -> None:
-        """Let go of the step when the next one begins: until then another optimizer may use the same gradients."""
+    def closure_begins(self, weights: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """Keep copies of the weights that an optimizer is about to move between passes."""
+        self._begin()
+        self.kept.weights = {id(parameter): before for parameter, before in weights}
+
+    def step_ended(self, optimizer: str, *, alone: bool) -> None:
+        """Let go of the step when the next one begins: until then another optimizer may use the same gradients.
+
+        Args:
+            optimizer: Whose step it was.
+            alone: There is no other optimizer, which could use what was computed for this one.
+        """
         self._over = True
+        self._steps = [] if alone else [*self.others_since(optimizer), (optimizer, self.kept)][-_MOST_STEPS:]
+
+    def others_since(self, optimizer: str) -> list[tuple[str, Kept]]:
+        """Return the steps that others have made since this optimizer made its last."""
+        own = [number for number, (label, _) in enumerate(self._steps) if label == optimizer]
+        return self._steps[own[-1] + 1:] if own else list(self._steps)
 
     def _begin(self) -> None:
         if self._over:

@@ -154,10 +154,6 @@ class OptimizerBook:
         self._last_label = entry.label
         return entry.next_label
 
-    def stepped_before(self, entry: Entry) -> str | None:
-        """Return which other optimizer steps before this one does; None where it steps alone, or first."""
-        return self._last_label if self._last_label != entry.label and self._steps_in_turn else None
-
     def _predecessor(self, optimizer: torch.optim.Optimizer) -> Entry | None:
         """Return the entry of the last optimizer before this one that held any of its parameters."""
         sharing = [known for known in self._entries.values() if known.holds_any(parameters_of(optimizer))]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from barograph.capture.torch_capsule import devices, processor
+from barograph.capture.torch_capsule import devices, digest, processor
 from barograph.capture.torch_names import ModelNames, instances_of, unwrapped
 from barograph.capture.torch_optimizers import OptimizerBook
 from barograph.capture.torch_packing import Unpacker
@@ -46,34 +46,55 @@ class PuttingBack:
         self._names = names
         self._optimizers = optimizers
 
-    def everything(self) -> None:
-        """Put back all but the random states.
+    def everything(self, phase: Mapping[str, Any] | None = None) -> None:
+        """Put back all but the random states. What is as it was is not written to: a graph may rest on it.
+
+        Args:
+            phase: One of another optimizer before the step, with buffers of its own; None: the step itself.
 
         Raises:
             BarographError: The script's models or optimizers are others: of the class that was asked for.
             DamagedChunk, NotPlain: The values cannot be read.
         """
+        self._label_models()
         there = {self._names.path(root, ""): module for root in self._names.roots
                  if (module := root.module()) is not None}
+        before = phase["buffers"] if phase is not None and phase is not self._content else {}
         for label, saved in self._content["models"].items():
             if label not in there:
                 raise self._failure(f"The script has no model {label or 'that trains'} by the time of its first step; "
                                     f"it has {', '.join(map(repr, there)) or 'none'}.")
-            self._model(label, unwrapped(there[label]), saved)
+            self._model(label, unwrapped(there[label]), saved, before.get(label))
         self._gradients()
         self._put_optimizers()
         self._scaler()
         self._schedulers()
 
-    def random(self) -> None:
-        """Let all generators stand where they stood before the first forward pass."""
-        packed = self._content["random"]
+    def random(self, phase: Mapping[str, Any] | None = None) -> None:
+        """Let all generators stand where they stood before the first forward pass of a phase; None: of the step."""
+        packed = (self._content if phase is None else phase)["random"]
         if packed is not None:
             unpacked_random(packed, self._unpacker).put_back()
 
-    def _model(self, label: str, module: nn.Module, saved: Mapping[str, Any]) -> None:
+    def _label_models(self) -> None:
+        """Call each of several models what it was called: by what it holds, since they may be met in another order."""
+        free = [(root, module) for root in self._names.roots
+                if not root.label and (module := root.module()) is not None]
+        for label, saved in self._content["models"].items():
+            if label and "." not in label and all(root.label != label for root in self._names.roots):
+                state = self._unpacker.unpack(saved["state"])
+                fitting = next(((root, module) for root, module in free if not list(
+                    _differences(unwrapped(module).state_dict(keep_vars=True), state))), None)
+                if fitting is not None:
+                    fitting[0].label = label
+                    free.remove(fitting)
+
+    def _model(
+        self, label: str, module: nn.Module, saved: Mapping[str, Any], before: Mapping[str, Any] | None
+    ) -> None:
         wanted = dict(self._unpacker.unpack(saved["state"]))
         wanted.update(self._unpacker.unpack(saved["buffers"]))
+        wanted.update(self._unpacker.unpack(before) if before is not None else {})
         found = {**module.state_dict(keep_vars=True), **dict(module.named_buffers())}
         differ = list(_differences(found, wanted))
         if differ:
@@ -82,7 +103,7 @@ class PuttingBack:
                                 f"{self._held_by}'s: {'; '.join(differ[:_NAMED])}{more}.")
         with torch.no_grad():
             for name, value in wanted.items():
-                if isinstance(value, torch.Tensor):
+                if isinstance(value, torch.Tensor) and digest(value) != digest(found[name]):
                     found[name].copy_(value)
         training, frozen = set(saved["training"]), set(saved["frozen"])
         for path, part in module.named_modules():

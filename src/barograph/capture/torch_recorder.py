@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,13 +14,16 @@ from torch import nn
 
 from barograph.capture.orders import NotDone
 from barograph.capture.torch_capsule import content_of, script_now
+from barograph.capture.torch_closure import ClosureStep, closure_of, with_closure
 from barograph.capture.torch_door import Door, entry_point, in_backward, in_transform
-from barograph.capture.torch_gate import Gate, Verdict
+from barograph.capture.torch_gate import Gate
 from barograph.capture.torch_kept import Keeper, Kept, loss_value
 from barograph.capture.torch_names import ModelNames, Root
 from barograph.capture.torch_optimizers import Entry, OptimizerBook
 from barograph.capture.torch_packing import Packer
 from barograph.capture.torch_ring import Ring, Taken
+from barograph.capture.torch_sharing import Share, sharing
+from barograph.capture.verdict import Verdict
 from barograph.model.actions import ActionName
 from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.recorder import STOP, RecorderSettings
@@ -28,6 +33,9 @@ _Take = Callable[[Held, str, Mapping[str, float]], Taken]
 
 if TYPE_CHECKING:
     from barograph.capture.torch_trace import MadeOf
+
+_LEAST_SCALE = 1.0
+"""Gradients that are not finite at this scale or below are so by themselves."""
 
 
 class TorchRecorder:
@@ -60,6 +68,8 @@ class TorchRecorder:
         self._wanted: list[Request] = []
         self._saved: dict[int, str] = {}
         self._session.lend_hand(ActionName.CAPSULE, self.asked, always=True)
+        self._closure: ClosureStep | None = None
+        self._clipped: list[torch.Tensor] = []
 
     @property
     def kept(self) -> Kept:
@@ -111,21 +121,83 @@ class TorchRecorder:
             schedulers: Those that have stepped.
         """
         if closure:
-            self._session.guard.note("The flight recorder cannot look at gradients that are computed within the "
-                                     "optimizer's step (a closure) before they are used.")
+            self._closure = ClosureStep(entry, optimizer, scaler, list(schedulers))
+            self._closure.copy()
+            self._keeper.closure_begins(self._closure.weights)
             return
         if self._scaler_skips(optimizer):
+            self.scaler_skipped(entry, scaler, schedulers)
             return
-        losses = [loss_value(root) for root in self.kept.roots if root.device.type == "cpu"]
-        verdict = self._gate.looks(entry.slots, losses, step=self._session.made(entry.label), optimizer=entry.label)
-
-        def take(held: Held, text: str, numbers: Mapping[str, float]) -> Taken:
-            return self._take(entry, scaler, list(schedulers), held, text, numbers)
-
+        verdict = self._looks(entry, 0)
+        take = functools.partial(self._take, entry, scaler, list(schedulers))
         if verdict is not None:
             self._hold(verdict, entry.label, take)
+            self.holds = True
         elif self._wanted or self._ring:
-            self._pass(entry.label, losses, take)
+            self._pass(entry.label, take)
+
+    def around_closure(self, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Return the arguments of the step that begins, with a closure that is looked at; None: it has none."""
+        closure = closure_of(args, kwargs) if self._closure is not None else None
+        if closure is None:
+            return None
+
+        def watched() -> Any:
+            result = closure()
+            self._closure_called()
+            return result
+
+        return with_closure(args, kwargs, functools.wraps(closure)(watched))
+
+    @entry_point("looking at what a closure has computed")
+    def _closure_called(self) -> None:
+        """Look at gradients of a step with a closure; save it the first time that they are not fit."""
+        step = self._closure
+        if step is None or step.held:
+            return
+        verdict = self._looks(step.entry, step.looked_at)
+        step.looked_at = len(self.kept.roots)
+        if verdict is not None:
+            step.held = True
+            with step.as_before():
+                self._hold(verdict, step.entry.label,
+                           functools.partial(self._take, step.entry, step.scaler, step.schedulers))
+
+    def undo_closure(self) -> bool:
+        """Put back what a held step with a closure has moved; return whether there was one."""
+        step, self._closure = self._closure, None
+        if step is None or not step.held:
+            return False
+        step.undo()
+        return True
+
+    def clipped(self, total_norm: torch.Tensor) -> None:
+        """Keep the norm that clipping has measured: what is clipped has none beyond its bound."""
+        if self._settings.norm_above is not None:
+            self._clipped.append(total_norm.detach())
+
+    def scaler_skipped(self, entry: Entry, scaler: Any, schedulers: Iterable[Any]) -> None:
+        """Save a step that a gradient scaler has skipped, where its scale can be no reason any more."""
+        scale = float(scaler.get_scale()) if scaler is not None else math.inf
+        if scale <= _LEAST_SCALE:
+            self._hold(Verdict(Held.SCALE, f"The gradient scaler has lowered its scale to {scale:.4g}, and the "
+                               "gradients are not finite all the same.", {"scale": scale}), entry.label,
+                       functools.partial(self._take, entry, scaler, list(schedulers)))
+
+    def _looks(self, entry: Entry, first_root: int) -> Verdict | None:
+        return self._gate.looks(
+            entry.slots, self._losses_from(first_root), step=self._session.made(entry.label), optimizer=entry.label,
+            clipped=self._norm_before_clip(), share=self._sharing(entry))
+
+    def _sharing(self, entry: Entry) -> Share | None:
+        modules = [root.module() for root in self.kept.models.values()]
+        return sharing(modules, [slot.parameter for slot in entry.slots])
+
+    def _losses_from(self, first: int) -> list[float]:
+        return [loss_value(root) for root in self.kept.roots[first:] if root.device.type == "cpu"]
+
+    def _norm_before_clip(self) -> float:
+        return max(map(float, self._clipped), default=0.0)
 
     def asked(self, request: Request) -> str | None:
         """Save the step of a finding from the ring, or the next one of its optimizer, where that is said later.
@@ -155,12 +227,12 @@ class TorchRecorder:
             self._session.request_stop(text)
         else:
             self._session.guard.report(text.removesuffix("."))
-        self.holds = True
 
-    def _pass(self, label: str, losses: Sequence[float], take: _Take) -> None:
+    def _pass(self, label: str, take: _Take) -> None:
         """Keep a step that passes, and save it where a finding asked for the next one."""
         due = [request for request in self._wanted if request.optimizer in ("", label)]
         text = due[0].reason if due else ""
+        losses = self._losses_from(0)
         taken = take(Held.FINDING, text, {"loss": losses[-1]} if losses else {})
         if self._ring:
             self._ring.keep(taken)
@@ -176,7 +248,8 @@ class TorchRecorder:
         # What is written at once need not be copied: nothing moves meanwhile.
         packer = Packer(keeps_apart=True, takes_shards=True, copies=held is Held.FINDING)
         with torch.no_grad():
-            content = content_of(self.kept, self._names, self._optimizers, entry, packer, scaler=scaler,
+            others = self._keeper.others_since(entry.label)
+            content = content_of(self.kept, others, self._names, self._optimizers, entry, packer, scaler=scaler,
                                  schedulers=schedulers, rank=session.rank)
         head = CapsuleHead(
             session.attempt, "", session.tick, session.made(entry.label), entry.label, held, text,
@@ -199,9 +272,12 @@ class TorchRecorder:
                                             pickle.dumps(apart) if apart else None)
         return f". All that it was made of is in {place}."
 
-    def step_ended(self) -> None:
-        """Let go of the step."""
-        self._keeper.step_ended()
+    @entry_point("letting go of a step")
+    def step_ended(self, optimizer: Any) -> None:
+        """Let go of the step of an optimizer."""
+        self._clipped.clear()
+        label = self._optimizers.entry(optimizer, refresh=False).label
+        self._keeper.step_ended(label, alone=self._optimizers.alone() is not None)
 
     @staticmethod
     def _scaler_skips(optimizer: Any) -> bool:

@@ -6,6 +6,7 @@ What a capsule and a checkpoint have in common; `torch_putting_back` is the way 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -18,7 +19,8 @@ from barograph.capture.torch_random import RandomStates
 
 
 def packed_model(
-    module: nn.Module, label: str, packer: Packer, *, buffers: Mapping[str, torch.Tensor]
+    module: nn.Module, label: str, packer: Packer, *, buffers: Mapping[str, torch.Tensor],
+    weights: Mapping[int, torch.Tensor] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return a model as it stands.
 
@@ -27,11 +29,13 @@ def packed_model(
         label: Of it.
         packer: Packs.
         buffers: By name; they stand for those that the model holds now.
+        weights: Likewise, by identity.
 
     Raises:
         NotPlain: Its state holds what is no plain data.
     """
-    state = {name: buffers.get(name, value) for name, value in module.state_dict(keep_vars=True).items()}
+    state = {name: buffers.get(name, weights.get(id(value), value))
+             for name, value in module.state_dict(keep_vars=True).items()}
     # Buffers that a state dict leaves out decide what comes out as well.
     more = {name: value for name, value in buffers.items() if name not in state}
     return {

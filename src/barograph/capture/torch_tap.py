@@ -487,6 +487,8 @@ class TorchTap:
     @entry_point("reading the clipped norm")
     def after_clip(self, total_norm: Any) -> None:
         """Record the norm that clipping measured, where that makes nobody wait for a device."""
+        if self._recorder is not None and isinstance(total_norm, torch.Tensor):
+            self._recorder.clipped(total_norm)
         if not self._allowance.dormant and isinstance(total_norm, torch.Tensor) and total_norm.device.type == "cpu":
             self._phase.train.scalars[Key(Kind.SCALAR, "gradient_norm_before_clip")] = float(total_norm)
 
@@ -498,10 +500,18 @@ class TorchTap:
     def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None:
         """Record a step that the scaler skipped: no hook of the optimizer fired."""
         if self._stepping.scaler_skipped(optimizer) and scaler.is_enabled() and not self.explicit_steps:
+            if self._recorder is not None:
+                self._look_at_skipped(scaler, optimizer)
             self._scaler_skipped(optimizer)
             if self._recorder is not None:
-                self._recorder.step_ended()
+                self._recorder.step_ended(optimizer)
             self.session.raise_if_stopped()
+
+    @entry_point("looking at a skipped step")
+    def _look_at_skipped(self, scaler: Any, optimizer: Any) -> None:
+        if self._recorder is not None and (not self._only or self._is_watched(optimizer)):
+            self._settle_names()
+            self._recorder.scaler_skipped(self.optimizers.entry(optimizer), scaler, self._facts.schedulers)
 
     @entry_point("recording a skipped step")
     def _scaler_skipped(self, optimizer: Any) -> None:
@@ -529,9 +539,9 @@ class TorchTap:
 
     # The step
 
-    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         if torch.compiler.is_compiling() or not self._stepping.begins(optimizer):
-            return
+            return None
         if self._hands.withholds:
             self._allowance.wake()
         if self._recorder is not None and not self.explicit_steps:
@@ -541,9 +551,12 @@ class TorchTap:
             self._times.optimizer.begins()
         if self._hands.withholds:
             self._withhold(optimizer, args, kwargs)
-        if self._recorder is not None and self._recorder.take_held():
+        if self._recorder is None:
+            return None
+        if self._recorder.take_held():
             # Only now: what was recorded of the step before is what it held.
             self._withholding.hide(optimizer)
+        return self._recorder.around_closure(args, kwargs)
 
     @entry_point("looking at a step before its update")
     def _look_before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -603,6 +616,8 @@ class TorchTap:
         self._withheld = False
         if self._withholding.hides:
             self._give_back(optimizer)
+        if self._recorder is not None:
+            self._undo_closure()
         if self.explicit_steps:
             return
         # Who listened to an evaluation has to stop listening, before steps are passed over again.
@@ -615,10 +630,16 @@ class TorchTap:
             self._times.optimizer.ended()
             self._after_step(optimizer, args, kwargs)
         if self._recorder is not None:
-            self._recorder.step_ended()
+            self._recorder.step_ended(optimizer)
         if self.checkpointer is not None:
             self.checkpointer.step_ended()
         self.session.raise_if_stopped()
+
+    @entry_point("putting weights back")
+    def _undo_closure(self) -> None:
+        if self._recorder is not None and self._recorder.undo_closure():
+            self._withheld = True
+            self._allowance.wake()
 
     @entry_point("giving gradients back")
     def _give_back(self, optimizer: Any) -> None:

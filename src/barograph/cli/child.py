@@ -100,6 +100,11 @@ class Child:
         """Take signals for ourselves again. A command that still runs then (we failed) goes on by itself."""
         self._give_back_signals()
 
+    def end(self) -> None:
+        """End it; what it still does is of no use."""
+        self._send(signal.SIGTERM)
+        self._started.wait()
+
     def wait(self) -> None:
         """Return when it has ended."""
         self._started.wait()

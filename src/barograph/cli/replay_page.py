@@ -6,12 +6,14 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from barograph.capsule.guilty import Guilty, guilty_among
+from barograph.capsule.guilty import Guilty, filled, guilty_among
 from barograph.capsule.names import named_samples
 from barograph.capsule.order import (
     DEBUGGER,
@@ -28,12 +30,14 @@ from barograph.cli.child import Child, check_command
 from barograph.cli.opening import store_at
 from barograph.cli.printing import Column, Printer
 from barograph.cli.replay_stops import Afterwards, do
+from barograph.cli.replay_workers import Worker, are_alone, workers_of
 from barograph.errors import ReplayFailed, SettingsError
 from barograph.model.capsule import CapsuleHead
 from barograph.runs.capsules import Capsule, read_capsule
 from barograph.watch.figures import count, figure
 from barograph.watch.wording import shown
 
+_MadeAgain = Callable[..., ReplayResult]
 _MOST_GRADIENTS = 12
 _TRIALS = (Column("tried"), Column("then"), Column("gradient norm", right=True), Column("update / weights", right=True),
            Column("losses from this step on"))
@@ -57,25 +61,27 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
     check_command(words)
     printer = Printer()
     with tempfile.TemporaryDirectory(prefix="barograph-replay-") as folder:
-        order = ReplayOrder(store.url, "", str(Path(folder, "result.json")), opens_pickle)
-        result = _made_again(words, order)
+        workers = workers_of(held)
+        order = ReplayOrder(store.url, "", str(Path(folder, "result.json")), opens_pickle, alone=are_alone(workers))
+        made_again = partial(_made_again, words, workers=workers)
+        result = made_again(order)
         if result.failure:
             raise ReplayFailed(result.failure)
         changed = _changed(held.content)
         if not as_json:
             _print(printer, held.head, result, changed)
-        batch = _failing_batch(result)
+        batch = failing_batch(result)
         guilty = None
         wanted = samples or any(remedy.name == "without-sample" and not remedy.value for remedy in remedies)
         if wanted and batch is not None:
             if not as_json:
                 printer.line("Looking for the samples that alone make it fail …")
-            guilty = _guilty(words, order, result, batch)
-        trials = [(remedy, _tried(words, order, remedy, steps, result, batch or 0, guilty)) for remedy in remedies]
+            guilty = _guilty(made_again, order, result, batch)
+        trials = [(remedy, _tried(made_again, order, remedy, steps, result, batch or 0, guilty)) for remedy in remedies]
         if not as_json:
             _print_more(printer, held, result, batch, guilty, trials)
-        written = do(afterwards, result, held, lambda stop: _made_again(words, replace(order, stop=stop),
-                                                                        quiet=stop.what != DEBUGGER))
+        written = do(afterwards, result, held, lambda stop: made_again(replace(order, stop=stop),
+                                                                       quiet=stop.what != DEBUGGER))
     if as_json:
         said = None if guilty is None else {
             "batch": batch, **asdict(guilty),
@@ -101,22 +107,30 @@ def _print_more(
         printer.table(_TRIALS, [_trial_row(remedy, trial) for remedy, trial in trials])
 
 
-def _made_again(words: Sequence[str], order: ReplayOrder, *, quiet: bool = False) -> ReplayResult:
-    """Return what came of a replay.
+def _made_again(
+    words: Sequence[str], order: ReplayOrder, *, workers: Sequence[Worker] = (), quiet: bool = False
+) -> ReplayResult:
+    """Return what came of a replay; of several workers, of the first.
 
     Raises:
         ReplayFailed: The script ended before it began a step.
     """
     file = Path(order.result)
     file.unlink(missing_ok=True)
-    with Child(words, {REPLAY_VARIABLE: order.to_text()}, quiet=quiet) as child:
-        child.wait()
+    with ExitStack() as beside:
+        for number, worker in enumerate(workers[1:], 1):
+            other = ReplayOrder(worker.place, "", f"{order.result}.{number}", order.opens_pickle)
+            variables = {REPLAY_VARIABLE: other.to_text(), **worker.variables}
+            beside.callback(beside.enter_context(Child(words, variables, quiet=True)).end)
+        variables = {REPLAY_VARIABLE: order.to_text(), **(workers[0].variables if workers else {})}
+        with Child(words, variables, quiet=quiet) as child:
+            child.wait()
     if not file.is_file():
         raise ReplayFailed(f"The script ended with exit code {child.exit_code} before its training began a step.")
     return result_from_text(file.read_text(encoding="utf-8"))
 
 
-def _failing_batch(result: ReplayResult) -> int | None:
+def failing_batch(result: ReplayResult) -> int | None:
     """Return which batch of the step makes it fail; None where nothing is not finite, or no batch is known."""
     if result.finite or not any(result.batches):
         return None
@@ -124,20 +138,21 @@ def _failing_batch(result: ReplayResult) -> int | None:
     return bad * len(result.batches) // max(1, len(result.losses))
 
 
-def _guilty(words: Sequence[str], order: ReplayOrder, result: ReplayResult, batch: int) -> Guilty:
+def _guilty(made_again: _MadeAgain, order: ReplayOrder, result: ReplayResult, batch: int) -> Guilty:
     def fails(rows: tuple[int, ...]) -> bool:
         try:
-            again = _made_again(words, replace(order, batch=batch, rows=rows), quiet=True)
+            again = made_again(replace(order, batch=batch, rows=filled(rows, samples)), quiet=True)
         except ReplayFailed:
             return False  # with so few samples the script itself fails, which is another matter
         return not again.failure and not again.finite
 
+    samples = result.batches[batch]
     suspects = result.bad_operation.rows if result.bad_operation else ()
-    return guilty_among(result.batches[batch], fails, suspects=suspects)
+    return guilty_among(samples, fails, suspects=suspects)
 
 
 def _tried(
-    words: Sequence[str], order: ReplayOrder, remedy: Remedy, steps: int, result: ReplayResult, batch: int,
+    made_again: _MadeAgain, order: ReplayOrder, remedy: Remedy, steps: int, result: ReplayResult, batch: int,
     guilty: Guilty | None,
 ) -> Trial | str:
     """Return what came of a remedy, or why it could not be tried."""
@@ -150,7 +165,7 @@ def _tried(
         if not rows:
             return "no sample would be left"
     try:
-        again = _made_again(words, replace(order, batch=batch, rows=rows, remedy=str(remedy), steps=steps), quiet=True)
+        again = made_again(replace(order, batch=batch, rows=rows, remedy=str(remedy), steps=steps), quiet=True)
     except ReplayFailed as error:
         return str(error)
     return again.trial or again.failure or "the script ended before the last step"

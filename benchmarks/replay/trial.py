@@ -1,0 +1,198 @@
+"""One program, once: recorded until a step is held, that step made again, and what was said of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from barograph.capsule.guilty import filled, guilty_among
+from barograph.capsule.order import ReplayOrder, ReplayResult, result_from_text
+from barograph.cli.replay_page import failing_batch
+from barograph.runs.capsules import capsule_names, read_head
+from barograph.store.urls import store_from_url
+from benchmarks.processes import clean_environment
+from benchmarks.replay.programs import Program
+
+LIMIT_SECS = 300.0
+
+
+class TrialFailed(Exception):
+    """A program gave no result; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of a program.
+
+    Attributes:
+        held: "why@step", with the optimizer's label in front where it has one.
+        grade: How far the replay was the same.
+        blamed: The operation, or what was handed in, as `barograph replay --json` says it; none: nothing was.
+        guilty: Rows of the batch that alone fail; None: that was not asked.
+        notes: What was not as it had been.
+        record_secs, replay_secs: How long it took to be held, and to be made again.
+        tries: How often the step was made for the samples.
+    """
+
+    held: str
+    grade: str
+    blamed: Mapping[str, Any]
+    guilty: tuple[int, ...] | None
+    notes: tuple[str, ...]
+    record_secs: float
+    replay_secs: float
+    tries: int = 0
+
+
+class CommandLine:
+    """Runs programs as people do: `barograph run --record`, `barograph replay --json`."""
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+    def trial(self, program: Program) -> Trial:
+        """Return what came of a program.
+
+        Raises:
+            TrialFailed: It left no capsule, or the step could not be made again.
+        """
+        with tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as scratch:
+            folder = _desk(program, Path(scratch))
+            words = [program.path.name]
+            if program.workers > 1:
+                words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+                         str(program.workers), *words]
+            recorder = "".join(f"{name} = {value}\n" for name, value in program.recorder.items())
+            (folder / "barograph.toml").write_text(f"[recorder]\n{recorder}", encoding="utf-8")
+            started = time.perf_counter()
+            recorded = _run(["run", "--record", "--no-live", "--rules", "none", "--to", "run", *words], folder)
+            record_secs = time.perf_counter() - started
+            name, held = _held(str(folder / "run"), program, recorded.stderr)
+            started = time.perf_counter()
+            samples = "--no-samples" if program.guilty is None else "--samples"
+            done = _run(["replay", "--json", samples, f"run/capsules/{name}", program.path.name], folder)
+            replay_secs = time.perf_counter() - started
+        if '{"capsule"' not in done.stdout.replace("\n", "").replace(" ", ""):
+            raise TrialFailed(f"exit code {done.returncode}: {_last_words(done.stderr)}")
+        said = json.loads(done.stdout[done.stdout.index("{\n"):])
+        guilty = said["guilty"]
+        return Trial(
+            held, said["grade"], said["bad_operation"] or {}, tuple(guilty["rows"]) if guilty else None,
+            tuple(said["notes"]), record_secs, replay_secs, guilty["tries"] if guilty else 0,
+        )
+
+
+class Forks:
+    """Runs programs in forks of one process, without the command line; those of one worker alone."""
+
+    def __init__(self) -> None:
+        self._home = tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True)
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.replay.fork_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, env=clean_environment(Path(self._home.name)),
+        )
+
+    def close(self) -> None:
+        """End the process."""
+        self._server.communicate()
+        self._home.cleanup()
+
+    def trial(self, program: Program) -> Trial:
+        """Return what came of a program; raises as `CommandLine.trial`."""
+        if program.workers > 1:
+            raise TrialFailed("several workers need the command line")
+        with tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as scratch:
+            folder = _desk(program, Path(scratch))
+            script, run = folder / program.path.name, str(folder / "run")
+            started = time.perf_counter()
+            said = self._ask(folder, what="record", script=script, run=run, recorder=program.recorder or True)
+            record_secs = time.perf_counter() - started
+            name, held = _held(run, program, said)
+            order = ReplayOrder(run, name, str(folder / "result.json"))
+            started = time.perf_counter()
+            result = self._made_again(folder, script, order)
+            replay_secs = time.perf_counter() - started
+            batch, guilty = failing_batch(result), None
+            if batch is not None and program.guilty is not None:
+                samples = result.batches[batch]
+
+                def fails(rows: tuple[int, ...]) -> bool:
+                    part = replace(order, batch=batch, rows=filled(rows, samples))
+                    try:
+                        return not self._made_again(folder, script, part).finite
+                    except TrialFailed:
+                        return False
+
+                suspects = result.bad_operation.rows if result.bad_operation else ()
+                guilty = guilty_among(samples, fails, suspects=suspects)
+        blamed = json.loads(result.to_text())["bad_operation"] or {}
+        return Trial(held, result.grade.value, blamed, guilty.rows if guilty else None, result.notes, record_secs,
+                     replay_secs, guilty.tries if guilty else 0)
+
+    def _made_again(self, folder: Path, script: Path, order: ReplayOrder) -> ReplayResult:
+        Path(order.result).unlink(missing_ok=True)
+        said = self._ask(folder, what="replay", script=script, order=order.to_text())
+        if not Path(order.result).is_file():
+            raise TrialFailed(f"no result: {_last_words(said)}")
+        result = result_from_text(Path(order.result).read_text(encoding="utf-8"))
+        if result.failure:
+            raise TrialFailed(result.failure)
+        return result
+
+    def _ask(self, folder: Path, **request: Any) -> str:
+        """Return what a fork printed that did this."""
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        said = folder / "said.txt"
+        request |= {"folder": str(folder), "said": str(said)}
+        self._server.stdin.write(json.dumps(request, default=str) + "\n")
+        self._server.stdin.flush()
+        if not self._server.stdout.readline():
+            raise TrialFailed("the process that forks has ended")
+        return said.read_text(encoding="utf-8", errors="replace")
+
+
+def _desk(program: Program, scratch: Path) -> Path:
+    """Return a folder with the script alone in it."""
+    folder = scratch / "desk"
+    folder.mkdir()
+    shutil.copy(program.path, folder)
+    return folder
+
+
+def _held(run: str, program: Program, said: str) -> tuple[str, str]:
+    """Return the name of the capsule, and what it says was held.
+
+    Raises:
+        TrialFailed: There is none, or more than there are workers.
+    """
+    store = store_from_url(run)
+    names = capsule_names(store)
+    if len(names) != program.workers:
+        raise TrialFailed(f"{len(names)} capsules: {_last_words(said)}")
+    head = read_head(store, names[-1])
+    return names[-1], f"{head.optimizer}{' ' if head.optimizer else ''}{head.held}@{head.step}"
+
+
+def _run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    home = folder.parent / "home"
+    home.mkdir(exist_ok=True)
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "barograph", *words], cwd=folder, env=clean_environment(home), text=True,
+            capture_output=True, errors="replace", timeout=LIMIT_SECS, check=False, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        raise TrialFailed(f"not done within {LIMIT_SECS:.0f} s") from None
+
+
+def _last_words(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return " | ".join(lines[-3:])

@@ -1,0 +1,113 @@
+"""What the script's own variables held when a step began: a step's number, labels that it picked by hand.
+
+A loss may be made of more than what a loader gave and a model was called with. What is kept is plain: numbers, texts,
+and tensors and arrays that were given anew since the step before, by reference.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+_NOT_THE_SCRIPT = re.compile(r"[/\\](?:torch|barograph|site-packages|dist-packages)[/\\]|^<")
+_MOST_FRAMES = 64
+_MOST_TEXT = 1000
+_MOST_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """Those of one function that runs, or of one object that it is a method of.
+
+    Attributes:
+        where: File and name of the function, "train.py:fit"; "train.py:<module>" for those of the script itself; with
+            ".self": of the object.
+        values: By name.
+    """
+
+    where: str
+    values: Mapping[str, Any]
+
+
+class VariableWatch:
+    """Remembers which tensors there were, to tell those that are new."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[str, str], weakref.ref[Any]] | None = None
+
+    def now(self) -> list[Variables]:
+        """Return what the variables of the script hold that may have changed since this was asked last."""
+        seen: dict[tuple[str, str], weakref.ref[Any]] = {}
+        found = []
+        for where, holder in _holders():
+            values = {}
+            for name, value in list(holder.items()):
+                if not isinstance(name, str) or name.startswith("__"):
+                    continue
+                if _is_plain(value):
+                    values[name] = value
+                elif _is_data(value):
+                    known = None if self._before is None else self._before.get((where, name))
+                    seen[where, name] = weakref.ref(value)
+                    # At the first step all are new, and the script makes them again by itself.
+                    if self._before is not None and (known is None or known() is not value):
+                        values[name] = value
+            found.append(Variables(where, values))
+        self._before = seen
+        return found
+
+
+def put_variables(wanted: Mapping[str, Mapping[str, Any]], differs: Callable[[Any, Any], bool]) -> None:
+    """Let variables of the script hold what they held; those that hold it already are left alone.
+
+    Args:
+        wanted: By `Variables.where`, and by name.
+        differs: Of what there is, and of what there was.
+    """
+    for where, holder in _holders(writes=True):
+        for name, value in wanted.get(where, {}).items():
+            if name in holder and differs(holder[name], value):
+                holder[name] = value
+
+
+def _holders(*, writes: bool = False) -> Iterator[tuple[str, MutableMapping[str, Any]]]:
+    """Yield the variables of each function of the script that runs, the innermost first, and of its object."""
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            return
+        file = frame.f_code.co_filename
+        if not _NOT_THE_SCRIPT.search(file) and not file.startswith(sys.base_prefix):
+            where, holder = f"{os.path.basename(file)}:{frame.f_code.co_qualname}", frame.f_locals
+            owner = holder.get("self")
+            yield where, holder
+            if writes and holder is not frame.f_globals and sys.version_info < (3, 13):
+                # Until Python 3.13 what is written there reaches the function only so.
+                ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+            if owner is not None and not isinstance(owner, nn.Module) and hasattr(owner, "__dict__"):
+                yield f"{where}.self", vars(owner)
+        frame = frame.f_back
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) is slice:
+        return all(part is None or type(part) is int for part in (value.start, value.stop, value.step))
+    return type(value) in (bool, int, float) or (type(value) is str and len(value) < _MOST_TEXT)
+
+
+def _is_data(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return (not isinstance(value, nn.Parameter) and value.grad_fn is None and not value.requires_grad
+                and value.layout is torch.strided and value.numel() * value.element_size() <= _MOST_BYTES)
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray) and value.nbytes <= _MOST_BYTES

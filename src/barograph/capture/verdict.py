@@ -1,0 +1,98 @@
+"""Why a step is held, and what the user has asked to hold beside what is not finite."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from barograph.capture.loss_level import LossLevel
+from barograph.errors import SettingsError
+from barograph.model.capsule import Held
+from barograph.model.recorder import HoldsWhen, RecorderSettings, UpdateSeen, function_name
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a step is held.
+
+    Attributes:
+        held: The kind of reason.
+        text: In one sentence.
+        numbers: What was measured.
+    """
+
+    held: Held
+    text: str
+    numbers: dict[str, float] = field(default_factory=dict)
+
+
+class AskedFor:
+    """Holds what the user has asked for: a loss that leaps, and whatever a function of the user's own says.
+
+    Args:
+        settings: How far a loss may leap; the function.
+    """
+
+    def __init__(self, settings: RecorderSettings) -> None:
+        self._settings = settings
+        self._levels: dict[str, LossLevel] = {}
+        self._function: HoldsWhen | None = None
+
+    def verdict(self, seen: UpdateSeen, numbers: Mapping[str, float]) -> Verdict | None:
+        """Return why a step is to be held; None where it may pass.
+
+        Args:
+            seen: What is known of it.
+            numbers: What was measured.
+
+        Raises:
+            SettingsError: The function is not where the settings say.
+            Exception: Whatever it raises.
+        """
+        verdict = self._leaps(seen, numbers)
+        if verdict is not None or self._settings.when is None:
+            return verdict
+        if self._function is None:
+            self._function = _function_at(self._settings.when)
+        said = self._function(seen)
+        if not said:
+            return None
+        name = function_name(self._settings.when)
+        text = said.strip().rstrip(".") if isinstance(said, str) else f"The function {name} holds it"
+        return Verdict(Held.OWN, f"{text}.", dict(numbers))
+
+    def _leaps(self, seen: UpdateSeen, numbers: Mapping[str, float]) -> Verdict | None:
+        """Return the verdict on a loss far above its level; one that is held does not move the level."""
+        spreads = self._settings.loss_above
+        if spreads is None or not seen.losses:
+            return None
+        loss, level = sum(seen.losses), self._levels.setdefault(seen.optimizer, LossLevel())
+        bound = level.bound(spreads)
+        if loss > bound:
+            return Verdict(Held.LOSS, f"The loss is {loss:.4g}, more than {spreads:g} spreads above its level "
+                                      f"({bound:.4g}).", {**numbers, "loss": loss, "bound": bound})
+        level.take_in(loss)
+        return None
+
+
+def _function_at(place: HoldsWhen | str) -> HoldsWhen:
+    """Return the function that "module:function" names; the script's own module is `__main__`.
+
+    Raises:
+        SettingsError: There is none.
+    """
+    if not isinstance(place, str):
+        return place
+    module, _, name = place.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise SettingsError(f'recorder.when is "{place}", and that cannot be found: {error}.') from error
+    if not callable(found):
+        raise SettingsError(f'recorder.when is "{place}", and that is no function.')
+    function: HoldsWhen = found
+    return function
