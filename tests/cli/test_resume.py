@@ -22,7 +22,8 @@ from barograph.store.urls import store_from_url
     ("run", ["python"], ResumeFailed, "holds no checkpoint that a training can go on from"),
 ])
 def test_what_cannot_be_resumed_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, command: list[str], error: type[BarographError], says: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, command: list[str], error: type[BarographError],
+    says: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     store = store_from_url("run")
