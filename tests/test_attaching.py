@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
+
 import pytest
 import torch
 
 import barograph
 from barograph.errors import SessionClosed, SettingsError
+from barograph.runs.checkpoints import checkpoint_names
+from barograph.store.urls import store_from_url
 
 
 @pytest.mark.parametrize(
@@ -37,3 +41,25 @@ def test_labels_and_answers_that_the_script_names_are_in_the_run():
     read = barograph.open("memory://attaching/named")
     assert [str(key) for key in read.keys(kind="label")] == ["label:churn[0]", "label:churn[1]"]
     assert read.series("confusion:churn[1,0]").values.tolist() == [1]
+
+
+def test_a_loop_that_counts_its_steps_has_checkpoints_saved_where_it_asks():
+    url = f"memory://attach-{secrets.token_hex(8)}"
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with barograph.attach(model, optimizer, to=url, watch=False, preset="free") as run:
+        numbers = []
+        for number in run.steps(4):
+            numbers.append(number)
+            if number == 1:
+                run.checkpoint()
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+    assert numbers == [0, 1, 2, 3]
+    (name,) = checkpoint_names(store_from_url(url))
+    assert name.startswith("checkpoints/0000-00000002-")
+    with pytest.raises(SessionClosed):
+        run.steps(4)
+    with pytest.raises(SessionClosed):
+        run.checkpoint()

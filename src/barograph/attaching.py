@@ -231,7 +231,8 @@ class AttachedRun:
     def checkpoint(self) -> None:
         """Have a checkpoint saved where the script asks for its next batch, or `steps` for its next step.
 
-        That is where a training can go on from (`barograph resume`): all that belongs to the step is done.
+        That is where a training can go on from (`barograph resume`): all that belongs to the step is done. Of a loader
+        it must be known how its pass began: where `attach` was not told of `checkpoints`, that is so from the next on.
 
         Raises:
             SessionClosed: The run has been closed.

@@ -78,3 +78,15 @@ def test_a_killed_training_goes_on_to_the_last_bit(killed: Any) -> None:
     steps = killed.open().series("loss:total").steps
     assert steps.tolist() == list(range(48))
     assert json.loads((killed.folder / "run" / "attempts" / "0001.json").read_text())["attempt"] == 1
+
+
+def test_a_training_that_was_asked_to_end_saves_and_goes_on(killed: Any) -> None:
+    ended = killed.run("--rules", "none", "--checkpoint", "1h", "train.py", "21", "SIGTERM", to="asked")
+    assert ended.code == 79, ended.err
+    assert "SIGTERM came. A checkpoint was saved in checkpoints/0000-00000021-" in ended.err
+
+    ended = killed.end(killed.start("barograph", "resume", "asked", "train.py", "0", "SIGKILL"))
+
+    assert ended.code == 0, ended.err
+    for name, tensor in weights(killed).items():
+        assert torch.equal(tensor, killed.whole[name]), name

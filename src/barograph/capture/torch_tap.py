@@ -455,11 +455,10 @@ class TorchTap:
         """Return what counts the steps of a loop."""
         if self.resuming is not None and not self.resuming.over:
             return self.resuming.begins(steps)
-        if self.checkpointer is None:
-            return StepsIterator(steps)
-        self.checkpointer.will_begin(steps)
+        checkpointer = self.begin_checkpointer()
+        checkpointer.will_begin(steps)
         iterator = StepsIterator(steps)
-        self.checkpointer.passes.begins(iterator)
+        checkpointer.passes.begins(iterator)
         return iterator
 
     def pass_goes_on(self, iterator: Any, known: Pass) -> None:
