@@ -7,6 +7,7 @@ import gc
 import itertools
 import random
 import secrets
+from collections import deque
 
 import numpy as np
 import pytest
@@ -122,7 +123,7 @@ class Trainer:
         self.model = net()
         self.average = copy.deepcopy(self.model)
         self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1, momentum=0.9)
-        self.made, self.losses, self.best = 0, [], {"loss": 1e9}
+        self.made, self.losses, self.best, self.last = 0, [], {"loss": 1e9}, deque(maxlen=20)
         self.draw = np.random.default_rng(5)
 
     def train(self, x, y):
@@ -130,6 +131,7 @@ class Trainer:
         loss = step(self.model, self.optimizer, x + self.draw.normal() + random.random(), y)
         self.made += 1
         self.losses.append(loss.item())
+        self.last.append(loss.item())
         self.best["loss"] = min(self.best["loss"], loss.item())
         with torch.no_grad():
             for one, other in zip(self.average.parameters(), self.model.parameters(), strict=True):
@@ -144,7 +146,8 @@ def own_counters(tick, tap):
         for x, y in loader:
             trainer.train(x, y)
             tick()
-    return [*state(trainer.model, trainer.average), torch.tensor([*trainer.losses, trainer.best["loss"], trainer.made])]
+    remembered = torch.tensor([*trainer.losses, *trainer.last, trainer.best["loss"]])
+    return [*state(trainer.model, trainer.average), remembered]
 
 
 def accumulation(tick, tap):

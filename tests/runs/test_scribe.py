@@ -15,8 +15,10 @@ from barograph.model.manifest import EndState, Heartbeat
 from barograph.model.records import StepRecords
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
+from barograph.runs.claim import workers_of
 from barograph.runs.control import request_stop
 from barograph.runs.pending import POINT, Series, compact, without_subjects
+from barograph.runs.process import Process
 from barograph.runs.scribe import Scribe
 from barograph.runs.scribe_messages import Assignment, Delivery, End, StopAsked, Trouble
 
@@ -171,3 +173,10 @@ def test_a_training_that_was_asked_to_stop_and_went_on_was_not_stopped_when_it_i
     scribe.receive(delivery(status=Heartbeat(0, 0.0, step=steps_made)))
     scribe.finish(None)
     assert workshop.names("endings") == endings
+
+
+def test_the_worker_is_the_process_that_was_named_whoever_is_the_parent_by_then(workshop: Any) -> None:
+    scribe, _ = scribe_for(workshop, process=Process(4711, "host", "boot", 9))
+    scribe.claim()
+    (worker,) = workers_of(workshop.store, 0)
+    assert (worker.pid, worker.host, worker.started_ticks) == (4711, "host", 9)

@@ -168,6 +168,10 @@ def _in_place(now: Any, then: Any) -> bool:
     if isinstance(now, GENERATORS):
         put_state(now, then)
         return True
+    if isinstance(now, deque):
+        now.clear()
+        now.extend(then)
+        return True
     if type(now) is not type(then):
         return False
     if isinstance(now, list):
@@ -187,7 +191,7 @@ def _packed(item: Variable, packer: Packer) -> dict[str, Any]:
     elif isinstance(value, GENERATORS):
         value = state_of(value)
     elif isinstance(value, deque):
-        raise NotPlain("a deque")
+        value = list(value)
     before = dict(packer.tensors)
     try:
         return {"value": packer.pack(value, f"variables/{item.path}")}

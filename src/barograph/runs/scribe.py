@@ -199,7 +199,7 @@ class Scribe:
         order = self._assignment
         worker = claim_worker(
             self._store, attempt=order.attempt, rank=order.rank, world_size=order.world_size, clock=self._clock,
-            versions=order.versions, process=parent_process(), claim=order.claim,
+            versions=order.versions, process=order.process or parent_process(), claim=order.claim,
         )
         return worker, next_chunk_of(self._store, worker) if order.again else 0
 

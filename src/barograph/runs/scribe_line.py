@@ -26,6 +26,7 @@ from barograph.runs.control import Done
 from barograph.runs.inbox import Inbox
 from barograph.runs.pending import CompactStep, Pending, Points, compact, without_subjects
 from barograph.runs.problems import Problems
+from barograph.runs.process import this_process
 from barograph.runs.scribe_messages import Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
 from barograph.runs.writer import Closing
 
@@ -114,7 +115,8 @@ class ScribeLine:
         # The hot path of `run.log`, so without a call in between.
         self.log: Callable[[str, float, int, Mode, float], None] = self._inbox.log
         self._assignment = Assignment(
-            url, attempt, rank, world_size, dict(versions), settings.to_json(), claim or new_claim()
+            url, attempt, rank, world_size, dict(versions), settings.to_json(), claim or new_claim(),
+            process=this_process(),
         )
         self._start = start or _start
         self._process, self._line = self._start()

@@ -13,6 +13,7 @@ from barograph.model.records import Subject
 from barograph.model.trace import BatchFed
 from barograph.runs.control import Done, Request
 from barograph.runs.pending import CompactStep, Series
+from barograph.runs.process import Process
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Assignment:
         settings: As `Settings.to_json` gives them.
         claim: Tells this worker from every other one, see `claim.new_claim`.
         again: A scribe of this worker was there before and is gone: go on where it was.
+        process: The training process. Its scribe could not tell once that was killed: its parent is another then.
     """
 
     url: str
@@ -38,6 +40,7 @@ class Assignment:
     settings: dict[str, Any]
     claim: str
     again: bool = False
+    process: Process | None = None
 
 
 @dataclass(frozen=True, slots=True)
