@@ -207,6 +207,16 @@ def test_an_evaluation_feeds_no_step(training):
     assert samples(tape) == [[0, 1], [2, 3]] * 2
 
 
+def test_what_comes_while_gradients_are_turned_off_feeds_no_step(training):
+    tape, step = training
+    beside = iter(DataLoader(Numbers(9), batch_size=1))
+    for batch in DataLoader(Numbers(4), batch_size=2):
+        with torch.no_grad():
+            next(beside)
+        step(batch)
+    assert samples(tape) == [[0, 1], [2, 3]]
+
+
 def test_a_pass_that_ends_within_a_step_feeds_it(training):
     tape, step = training
     data = Numbers(3)
