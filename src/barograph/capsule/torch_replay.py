@@ -99,9 +99,8 @@ class Replayer:
         """Listen to the script from now on."""
         self._notes += put_settings(self._content)
         if self._order.alone:
-            machine = self._content["machine"]
-            stand_alone(machine["rank"], machine["world_size"])
-            self._note(f"The other workers were not there, of {machine['world_size']}: the gradients are its own.")
+            stand_alone()
+            self._note("The capsules of the other workers are not beside this one: the gradients are its own alone.")
         module_hooks.register_module_forward_pre_hook(self._forward_begins)
         module_hooks.register_module_forward_hook(self._forward_ends, always_call=True)
         optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins)
