@@ -85,7 +85,7 @@ class GPT(nn.Module):
 
 
 def main():
-    torch.manual_seed(58)
+    torch.manual_seed(21)
     chunks = Chunks(DOCUMENTS)
     model = GPT(chunks.weights)
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)

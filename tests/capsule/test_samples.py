@@ -32,6 +32,8 @@ def test_the_rows_of_what_is_not_finite_are_told():
     tensor[1, 2], tensor[3, 0] = math.nan, math.inf
     assert bad_rows(tensor, 4) == (1, 3)
     assert bad_rows(tensor, 3) == ()
+    assert bad_rows(tensor, 2) == (0, 1)
+    assert bad_rows(torch.zeros(0, 3), 4) == ()
     assert bad_rows(torch.tensor(math.nan), 4) == ()
     assert rows_of(["no tensor"]) == 0
 

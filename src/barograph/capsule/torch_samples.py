@@ -80,8 +80,12 @@ def part_of(value: Any, samples: int, rows: Sequence[int]) -> Any:
 
 
 def bad_rows(tensor: torch.Tensor, samples: int) -> tuple[int, ...]:
-    """Return the rows of a tensor in which something is not finite; none where it has no row for each sample."""
-    if not samples or not tensor.dim() or tensor.shape[0] != samples or not tensor.is_floating_point():
+    """Return the samples at whose rows a tensor is not finite; none where it has not as many rows for each.
+
+    Heads of attention and places of a text are often laid out as rows, those of one sample after another.
+    """
+    if not samples or not tensor.dim() or not tensor.numel() or tensor.shape[0] % samples or not (
+            tensor.is_floating_point()):
         return ()
     found = ~torch.isfinite(tensor.detach()).reshape(samples, -1).all(1)
     return tuple(torch.nonzero(found).flatten().tolist())
