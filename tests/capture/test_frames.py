@@ -60,7 +60,7 @@ def test_a_frame_is_found_by_file_and_function():
 
 
 @pytest.mark.parametrize(("filename", "expected"), [
-    ("/home/me/train.py", True), ("<stdin>", False), ("<frozen runpy>", False),
+    ("/srv/models/train.py", True), ("<stdin>", False), ("<frozen runpy>", False),
     ("/usr/lib/python3/dist-packages/x.py", False), ("/env/lib/python3.11/site-packages/torch/x.py", False),
     (is_of_script.__code__.co_filename, False), (sys.modules["json"].__file__, False),
 ])
