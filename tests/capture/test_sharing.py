@@ -25,23 +25,41 @@ def slots(*gradient):
 class Others:
     """Stands where the other workers stand."""
 
-    def __init__(self, bad=False, norm=0.0):
+    def __init__(self, grave=0.0, norm=0.0):
         self.told = []
-        self._bad, self._norm = bad, norm
+        self._grave, self._norm = grave, norm
 
-    def __call__(self, bad, norm):
-        self.told.append((bad, norm))
-        return bad or self._bad, max(norm, self._norm)
+    def __call__(self, grave, norm):
+        self.told.append((grave, norm))
+        return max(grave, self._grave), max(norm, self._norm)
 
 
 def test_a_step_that_fails_elsewhere_is_held_here():
-    verdict = Gate(RecorderSettings()).looks(slots(3.0, 4.0), [1.0], share=Others(bad=True))
+    verdict = Gate(RecorderSettings()).looks(slots(3.0, 4.0), [1.0], share=Others(grave=1024.0))
     assert verdict.held is Held.NOT_FINITE
     assert verdict.text == "Another worker's gradients, or its loss, are not finite."
 
 
+def test_a_step_that_another_workers_function_holds_is_held_here():
+    verdict = Gate(RecorderSettings()).looks(slots(3.0, 4.0), [1.0], share=Others(grave=1.0))
+    assert (verdict.held, verdict.text) == (Held.OWN, "Another worker holds this step.")
+
+
+def test_the_others_are_told_of_what_the_users_function_holds_and_do_not_wait_where_it_raises():
+    others = Others()
+    verdict = Gate(RecorderSettings(when=lambda _: "no")).looks(slots(3.0, 4.0), [1.0], share=others)
+    assert (verdict.text, others.told) == ("no.", [(1.0, 5.0)])
+
+    def fails(_):
+        raise KeyError("of the user's")
+
+    with pytest.raises(KeyError, match="of the user's"):
+        Gate(RecorderSettings(when=fails)).looks(slots(3.0, 4.0), [1.0], share=others)
+    assert others.told[1:] == [(0.0, 5.0)]
+
+
 def test_the_others_are_told_once_whether_this_worker_fails_or_not():
-    for gradient, told in (((3.0, 4.0), (False, 5.0)), ((math.inf, 0.0), (True, math.inf))):
+    for gradient, told in (((3.0, 4.0), (0.0, 5.0)), ((math.inf, 0.0), (1024.0, math.inf))):
         others = Others()
         Gate(RecorderSettings()).looks(slots(*gradient), [], share=others)
         assert others.told == [told]
@@ -81,8 +99,8 @@ def two_workers(monkeypatch):
 @pytest.mark.parametrize(("model", "whole"), [(DistributedDataParallel, 4.0), (FullyShardedDataParallel, 5.0)])
 def test_replicas_take_the_greatest_norm_and_parts_add_theirs_up(two_workers, model, whole):
     share = sharing([model()], [torch.zeros(2)])
-    assert share(False, 3.0) == (False, whole)
-    assert share(True, math.nan)[0] is True
+    assert share(0.0, 3.0) == (0.0, whole)
+    assert share(1024.0, math.nan)[0] == 1024.0
     assert len(two_workers) == 2
     assert two_workers[0][2] == "the group"
 

@@ -8,7 +8,7 @@ import torch
 from barograph.capsule.torch_sameness import differs
 from barograph.capture.torch_step_variables import VariableWatch, put_variables
 
-HERE = "test_variables.py"
+HERE = "test_step_variables.py"
 
 
 class Trainer:

@@ -55,10 +55,13 @@ class Gate:
         whole = math.hypot(*norms) if norms else 0.0
         numbers = {"norm": whole, **({"loss": losses[-1]} if losses else {})}
         verdict = self._not_finite(known, norms, losses, numbers)
-        asked = None
+        asked, error = None, None
         if verdict is None:
             by_path = {slot.path: norm for (slot, _), norm in zip(known, norms, strict=True)}
-            asked = self._asked_for.verdict(UpdateSeen(step, optimizer, tuple(losses), whole, by_path), numbers)
+            try:
+                asked = self._asked_for.verdict(UpdateSeen(step, optimizer, tuple(losses), whole, by_path), numbers)
+            except Exception as raised:  # noqa: BLE001 - raised below: the other workers wait for what this one says
+                error = raised
         whole = max(whole, clipped)
         if share is not None:
             elsewhere, whole = share(_GRAVE if verdict is not None else float(asked is not None), whole)
@@ -66,6 +69,8 @@ class Gate:
                 return Verdict(Held.NOT_FINITE, "Another worker's gradients, or its loss, are not finite.", numbers)
             if elsewhere and asked is None:
                 asked = Verdict(Held.OWN, "Another worker holds this step.", dict(numbers))
+        if error is not None:
+            raise error
         if verdict is not None:
             return verdict
         numbers["norm"] = whole
