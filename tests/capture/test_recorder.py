@@ -323,6 +323,26 @@ def test_no_more_steps_are_saved_than_may_be(hold):
     assert "2 steps were saved because of findings already" in answers(tape)[-1][2]
 
 
+def test_of_an_optimizer_with_a_closure_no_step_is_saved_and_that_is_said(hold):
+    tape, model = hold(), nn.Linear(4, 3)
+    optimizer = torch.optim.LBFGS(model.parameters(), 0.1, max_iter=2)
+    x, y = batch()
+
+    def closure():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    for number in range(3):
+        if number == 1:
+            tape.session.orders.hear(asked(0))
+        optimizer.step(closure)
+    assert tape.saved == []
+    ((_, done, text),) = answers(tape)
+    assert (done, text.startswith("did nothing: the optimizer computes its gradients within its step")) == (False, True)
+
+
 def test_without_a_recorder_it_is_said(record):
     tape, model = record(), net()
     optimizer = torch.optim.Adam(model.parameters(), 0.1)

@@ -124,6 +124,9 @@ class TorchRecorder:
             self._closure = ClosureStep(entry, optimizer, scaler, list(schedulers))
             self._closure.copy()
             self._keeper.closure_begins(self._closure.weights)
+            for request in self._due(entry.label):
+                self._session.report(request, "did nothing: the optimizer computes its gradients within its step (a "
+                                              "closure)", done=False)
             return
         if self._scaler_skips(optimizer):
             self.scaler_skipped(entry, scaler, schedulers)
@@ -230,15 +233,20 @@ class TorchRecorder:
 
     def _pass(self, label: str, take: _Take) -> None:
         """Keep a step that passes, and save it where a finding asked for the next one."""
-        due = [request for request in self._wanted if request.optimizer in ("", label)]
+        due = self._due(label)
         text = due[0].reason if due else ""
         losses = self._losses_from(0)
         taken = take(Held.FINDING, text, {"loss": losses[-1]} if losses else {})
         if self._ring:
             self._ring.keep(taken)
-        self._wanted = [request for request in self._wanted if request not in due]
         for request in due:
             self._session.report(request, f"saved step {taken.head.step}{self._write_once(taken)}")
+
+    def _due(self, label: str) -> list[Request]:
+        """Return the requests that the next step of an optimizer answers, each once."""
+        due = [request for request in self._wanted if request.optimizer in ("", label)]
+        self._wanted = [request for request in self._wanted if request not in due]
+        return due
 
     def _take(
         self, entry: Entry, scaler: Any, schedulers: Sequence[Any], held: Held, text: str, numbers: Mapping[str, float]
