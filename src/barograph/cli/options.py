@@ -6,12 +6,20 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from barograph.errors import SettingsError
 from barograph.model.actions import INTERVENTIONS
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
+
+Live = Annotated[bool, typer.Option("--live/--no-live", help="Show the state in the terminal's last line.")]
+SummaryAsJson = Annotated[
+    bool, typer.Option("--json", help="Print the closing summary as JSON, on standard error, and nothing else of ours "
+                                     "there.")
+]
 
 DEFAULT_CONFIG = "barograph.toml"
 """Read where it stands in the working directory and no other is named."""

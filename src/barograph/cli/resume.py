@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from barograph.cli.options import Live, SummaryAsJson
+
 CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
 
@@ -23,13 +25,8 @@ def command(
         bool, typer.Option("--own", help="Only start the script again: it goes on by its own means, from a checkpoint "
                                          "of its own.")
     ] = False,
-    live: Annotated[
-        bool, typer.Option("--live/--no-live", help="Show the state in the terminal's last line.")
-    ] = True,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the closing summary as JSON, on standard error, and nothing else of "
-                                         "ours there.")
-    ] = False,
+    live: Live = True,
+    as_json: SummaryAsJson = False,
 ) -> None:
     """Start a training again that was ended or killed, and have it go on from its last good checkpoint.
 

@@ -12,7 +12,15 @@ import typer
 from barograph.capture.presets import preset_named
 from barograph.cli.child import check_command, end_like
 from barograph.cli.launching import recorded
-from barograph.cli.options import listed, replaced, settings_from_options, tables_set, whole_path
+from barograph.cli.options import (
+    Live,
+    SummaryAsJson,
+    listed,
+    replaced,
+    settings_from_options,
+    tables_set,
+    whole_path,
+)
 from barograph.errors import SettingsError
 from barograph.model.checkpoints import with_cadence
 from barograph.model.clock import SystemClock
@@ -105,13 +113,8 @@ def command(
     strict: Annotated[
         bool | None, typer.Option("--strict", help="Raise Barograph's own errors in the script, for debugging.")
     ] = None,
-    live: Annotated[
-        bool, typer.Option("--live/--no-live", help="Show the state in the terminal's last line.")
-    ] = True,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the closing summary as JSON, on standard error, and nothing else of "
-                                         "ours there.")
-    ] = False,
+    live: Live = True,
+    as_json: SummaryAsJson = False,
 ) -> None:
     """Run a training script unchanged, record it, watch it, and say what goes wrong.
 
