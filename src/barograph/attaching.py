@@ -131,7 +131,7 @@ def attach(
 
 def _name_samples(recorded: Recording, source: Callable[[int], object] | None) -> None:
     if source is not None:
-        recorded.tap.name_samples(source)
+        recorded.tap.feeding.name_samples(source)
 
 
 class AttachedRun:
@@ -238,7 +238,7 @@ class AttachedRun:
             SessionClosed: The run has been closed.
         """
         self._check_open()
-        self._recording.tap.begin_checkpointer().ask_for_one("the script asked")
+        self._recording.tap.feeding.begin_checkpointer().ask_for_one("the script asked")
 
     def steps(self, count: int) -> Steps:
         """Return the numbers 0 to `count` - 1, for a loop that counts its own steps: `for step in run.steps(1000):`.
@@ -252,7 +252,7 @@ class AttachedRun:
             SessionClosed: The run has been closed.
         """
         self._check_open()
-        return Steps(count, self._recording.tap)
+        return Steps(count, self._recording.tap.feeding)
 
     def close(self) -> None:
         """End the recording: every hook is taken out, everything is published. Later calls do nothing."""

@@ -66,7 +66,7 @@ def test_what_the_next_step_began_with_is_written(record):
 
 def test_one_is_saved_where_the_script_asks(record):
     training = Training(record)
-    training.run(lambda number: training.tape.tap.checkpointer.ask_for_one("asked") if number == 2 else None)
+    training.run(lambda number: training.tape.tap.feeding.checkpointer.ask_for_one("asked") if number == 2 else None)
     assert training.saved() == [3]
 
 
@@ -101,7 +101,7 @@ def test_the_same_seed_with_and_without_them_gives_the_same_weights(record):
 
 def test_a_store_that_fails_stops_no_training(record):
     training = Training(record, strict=False, every_steps=2)
-    checkpointer = training.tape.tap.checkpointer
+    checkpointer = training.tape.tap.feeding.checkpointer
 
     def away():
         raise StoreUnavailable("The store is away.")
@@ -171,7 +171,7 @@ def test_where_none_is_asked_for_nothing_of_it_is_loaded(record):
     for name in [name for name in sys.modules if name.startswith("barograph.capture.torch_checkpointer")]:
         del sys.modules[name]
     tape = record()
-    assert tape.tap.checkpointer is None
+    assert tape.tap.feeding.checkpointer is None
     assert "barograph.capture.torch_checkpointer" not in sys.modules
 
 

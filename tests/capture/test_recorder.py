@@ -153,7 +153,7 @@ def test_which_samples_a_batch_was_made_of_is_saved_with_their_names(hold):
 
 def test_a_sample_that_cannot_be_named_does_not_keep_a_step_from_being_saved(hold):
     tape = hold(strict=False)
-    tape.tap.name_samples(lambda index: 1 // 0)
+    tape.tap.feeding.name_samples(lambda index: 1 // 0)
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     x, y = batch(bad=True)

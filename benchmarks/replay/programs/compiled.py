@@ -6,7 +6,7 @@ from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(17)
 X = torch.randn(256, 10)
 y = X.mean(1)
-X[190] = 1e21
+X[190] = 1e22
 net = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 1))
 model = torch.compile(net, backend="eager")
 optimizer = torch.optim.SGD(net.parameters(), lr=0.05)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +36,7 @@ from barograph.capsule.torch_where import Where
 from barograph.capsule.torch_wrapping import wrap
 from barograph.capture.torch_capsule import seen_of
 from barograph.capture.torch_closure import closure_of, with_closure
-from barograph.capture.torch_door import in_backward
+from barograph.capture.torch_door import HOOKS_WARNING, in_backward
 from barograph.capture.torch_graph import given_tensors
 from barograph.capture.torch_kept import loss_value
 from barograph.capture.torch_names import ModelNames, unwrapped
@@ -101,6 +102,7 @@ class Replayer:
         if self._order.alone:
             stand_alone()
             self._note("The capsules of the other workers are not beside this one: the gradients are its own alone.")
+        warnings.filterwarnings("ignore", message=HOOKS_WARNING)
         module_hooks.register_module_forward_pre_hook(self._forward_begins)
         module_hooks.register_module_forward_hook(self._forward_ends, always_call=True)
         optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from barograph.capture.torch_tap import TorchTap
+    from barograph.capture.torch_feeding import Feeding
 
 
 class Steps:
@@ -14,15 +14,15 @@ class Steps:
 
     Args:
         count: Of the steps.
-        tap: Hears of each.
+        feeding: Hears of each.
     """
 
-    def __init__(self, count: int, tap: TorchTap) -> None:
+    def __init__(self, count: int, feeding: Feeding) -> None:
         self.count = count
-        self.tap = tap
+        self.feeding = feeding
 
     def __iter__(self) -> Iterator[int]:
-        begun: Iterator[int] = self.tap.steps_begin(self)
+        begun: Iterator[int] = self.feeding.steps_begin(self)
         return begun
 
     def __len__(self) -> int:
@@ -47,11 +47,11 @@ class StepsIterator:
         return self
 
     def __next__(self) -> int:
-        tap: Any = self._steps.tap
-        tap.loader_asked(self)
+        feeding = self._steps.feeding
+        feeding.loader_asked(self)
         if self.made >= self._steps.count:
-            tap.loader_ended(self)
+            feeding.loader_ended(self)
             raise StopIteration
         number, self.made = self.made, self.made + 1
-        tap.batch_came(self, number)
+        feeding.batch_came(self, number)
         return number

@@ -16,6 +16,9 @@ from barograph.model.step import Mode
 
 _P = ParamSpec("_P")
 
+HOOKS_WARNING = r"Using `torch\.compile\(module\)` when there are global hooks"
+"""How torch begins to warn whoever compiles a model that global hooks fire once more for it: ours mind that."""
+
 GRAPH_REASON = "what runs inside a CUDA graph was not seen: a replay calls no hook"
 
 

@@ -267,7 +267,7 @@ def begin_resuming(tap: TorchTap, store: Store, order: ResumeOrder) -> Resuming:
     if checkpoint is None or checkpoint.why_not:
         why = checkpoint.why_not if checkpoint is not None else "there is none"
         raise ResumeFailed(f"A training cannot go on from {order.checkpoint}: {why}.")
-    session, checkpointer = tap.session, tap.begin_checkpointer()
+    session, checkpointer = tap.session, tap.feeding.begin_checkpointer()
 
     def proved(text: str, same: bool) -> None:
         resuming.say(proof=text)
@@ -281,11 +281,11 @@ def begin_resuming(tap: TorchTap, store: Store, order: ResumeOrder) -> Resuming:
         tap.door.place.busy = session.passes_over = False
         checkpointer.next_step.expect(read_next(store, checkpoint.name), proved)
         for iterator, item in passes:
-            tap.pass_goes_on(iterator, item)
+            tap.feeding.pass_goes_on(iterator, item)
         tap.install()
 
     resuming = Resuming(checkpoint, order, tap.names, tap.optimizers, checkpointer.loaders, arrived)
-    tap.resuming = resuming
+    tap.feeding.resuming = resuming
     # Nothing is recorded on the way, whatever the script hands over.
     tap.door.place.busy = session.passes_over = True
     resuming.install()

@@ -20,10 +20,10 @@ from torch.optim import optimizer as optimizer_hooks
 from barograph.capture.allowance import Allowance
 from barograph.capture.orders import NotDone
 from barograph.capture.session import Session
-from barograph.capture.steps import Steps, StepsIterator
 from barograph.capture.torch_data import DataTap
-from barograph.capture.torch_door import Door, entry_point, in_backward, in_transform
+from barograph.capture.torch_door import HOOKS_WARNING, Door, entry_point, in_backward, in_transform
 from barograph.capture.torch_facts import FactTap
+from barograph.capture.torch_feeding import Feeding
 from barograph.capture.torch_hands import TorchHands
 from barograph.capture.torch_losses import TOTAL, LossTap
 from barograph.capture.torch_names import ModelNames, Root
@@ -37,19 +37,13 @@ from barograph.capture.torch_withholding import Withholding
 from barograph.capture.torch_wrappers import Wrappers
 from barograph.measures import native
 from barograph.model.actions import ActionName
-from barograph.model.checkpoints import CheckpointSettings
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
 from barograph.model.step import Mode, is_of_later_training
 from barograph.runs.control import Request
 
 if TYPE_CHECKING:
-    from barograph.capture.torch_checkpointer import Checkpointer
-    from barograph.capture.torch_passes import Pass
     from barograph.capture.torch_recorder import TorchRecorder
-    from barograph.capture.torch_resuming import Resuming
-    from barograph.capture.torch_sources import Source
-    from barograph.capture.torch_trace import LoaderTrace, MadeOf
 
 
 class TorchTap:
@@ -78,9 +72,6 @@ class TorchTap:
         self._losses = LossTap(session, self._phase)
         self._facts = FactTap(session, self.names, self.optimizers, self._phase)
         self._data = DataTap(session, self.names, reader)
-        self._trace = self._begin_trace()
-        self._made_of: MadeOf | None = None
-        self._wrappers = Wrappers(self, traces=self._trace is not None)
         self._module_handles: list[Any] = []
         self._optimizer_handles: list[Any] = []
         self._place = self.door.place
@@ -88,10 +79,8 @@ class TorchTap:
         self._withholding = Withholding()
         self._hands = TorchHands(session, self.optimizers, self._withholding)
         self._recorder = self._begin_recorder()
-        self.checkpointer: Checkpointer | None = None
-        self.resuming: Resuming | None = None
-        if session.settings.checkpoints is not None:
-            self.begin_checkpointer()
+        self.feeding = Feeding(self.door, self.names, self.optimizers, self._data.loaders, self._recorder)
+        self._wrappers = Wrappers(self, self.feeding)
         self._forward_seen = False
         self._times = session.times
         self._hears_evaluation = False
@@ -99,15 +88,6 @@ class TorchTap:
         self._withheld = False
         self._filter: Any = None
         session.before_close(self._flush)
-
-    def _begin_trace(self) -> LoaderTrace | None:
-        if not self.session.settings.trace:
-            return None
-        from barograph.capture.torch_trace import LoaderTrace
-
-        trace = LoaderTrace()
-        self.session.fed_by = trace.end_step
-        return trace
 
     def _begin_recorder(self) -> TorchRecorder | None:
         settings = self.session.settings.recorder
@@ -119,26 +99,11 @@ class TorchTap:
 
         return TorchRecorder(self.door, self.names, self.optimizers, settings)
 
-    def begin_checkpointer(self) -> Checkpointer:
-        """Return what saves checkpoints, begun where that was not; without settings it saves none that is not asked."""
-        if self.checkpointer is not None:
-            return self.checkpointer
-        # Here alone, for the same reason.
-        from barograph.capture.torch_checkpointer import Checkpointer
-        from barograph.capture.torch_passes import LoaderNames
-        from barograph.store.urls import store_from_url
-
-        settings = self.session.settings.checkpoints or CheckpointSettings(on_sigterm=False)
-        self.checkpointer = Checkpointer(self.door, self.names, self.optimizers, settings, loaders=LoaderNames(),
-                                         store=lambda: store_from_url(self.session.settings.to))
-        return self.checkpointer
-
     # Coming and going
 
     def install(self) -> None:
         """Put in the global hooks and the wrappers."""
-        # torch warns whoever compiles a model that global hooks fire once more for it: ours mind that.
-        warnings.filterwarnings("ignore", message=r"Using `torch\.compile\(module\)` when there are global hooks")
+        warnings.filterwarnings("ignore", message=HOOKS_WARNING)
         self._filter = warnings.filters[0]
         self._optimizer_handles = [
             optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins),
@@ -156,8 +121,8 @@ class TorchTap:
         for handle in self._optimizer_handles:
             handle.remove()
         self._wrappers.undo()
-        if self.checkpointer is not None:
-            self.checkpointer.close()
+        if self.feeding.checkpointer is not None:
+            self.feeding.checkpointer.close()
         if self._filter is not None and self._filter in warnings.filters:
             cast("list[Any]", warnings.filters).remove(self._filter)
 
@@ -264,7 +229,7 @@ class TorchTap:
             return
         begin = time.perf_counter()
         self.names.freeze([] if self._only else self.optimizers.survey())
-        if self.checkpointer is not None:
+        if self.feeding.checkpointer is not None:
             self.names.label_all()  # as a script that is resumed will
         self.session.note_loaded(self.optimizers.steps_loaded())
         self.session.add_startup(time.perf_counter() - begin)
@@ -310,8 +275,8 @@ class TorchTap:
 
     def backward_begins(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""
-        if self.checkpointer is not None:
-            self.checkpointer.backward_begins(tensors)
+        if self.feeding.checkpointer is not None:
+            self.feeding.checkpointer.backward_begins(tensors)
         if self._recorder is not None:
             self._recorder.backward_begins(tensors)
         if self._allowance.dormant and self._losses.is_calm(tensors):
@@ -385,89 +350,6 @@ class TorchTap:
         if self._data.asked_in_evaluations:
             self._hears_evaluation = self._data.asked(self._phase.evaluation_mask_for(mode), training=False)
             self._listen(self._hears_evaluation)
-
-    @entry_point("at the start of a pass over the data")
-    def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None:
-        """Note that a data loader begins a pass."""
-        if self.checkpointer is not None:
-            self.checkpointer.passes.begins(iterator)
-        self._data.loaders.begins(loader, iterator, secs)
-        if self._trace is not None:
-            self._trace.note_workers(iterator)
-
-    @entry_point("waiting for a batch")
-    def loader_gave(self, iterator: Any, secs: float, *batch: Any) -> None:
-        """Note how long a batch was waited for, and what it was made of; no batch: there was none."""
-        self._data.loaders.gave(iterator, secs)
-        self._made_of = None
-        if self._trace is not None and batch:
-            self._made_of = self._trace.gave(iterator, *batch)
-
-    def loader_draws(self, iterator: Any) -> None:
-        """Note that a loader is about to draw the samples of a batch."""
-        if self._trace is not None and self._trace.begins_pass(iterator):
-            self._begin_pass(iterator)
-
-    @entry_point("at the first draw of a pass over the data")
-    def _begin_pass(self, iterator: Any) -> None:
-        if self._trace is not None:
-            self._trace.begin_pass(iterator)
-
-    def loader_drew(self, iterator: Any, drawn: Any) -> None:
-        """Note the samples of a batch; guarded by itself, since the door takes longer than that."""
-        if self._trace is not None and not self.session.closed:
-            try:
-                self._trace.drew(iterator, drawn)
-            except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
-                self.session.guard.caught(error, "noting which samples were drawn")
-
-    def loader_ended(self, iterator: Any) -> None:
-        """Note that a pass over the data gave its last batch."""
-        if self.checkpointer is not None:
-            self.checkpointer.gave(iterator, None, ended=True)
-        if self._trace is not None:
-            self._trace.ended(iterator)
-
-    def loader_will_begin(self, loader: Any) -> None:
-        """Note how everything stands before a pass, where checkpoints are saved."""
-        if self.checkpointer is not None:
-            self.checkpointer.will_begin(loader)
-
-    def loader_asked(self, iterator: Any) -> None:
-        """Save a checkpoint where one is due: the script has done all that belongs to the step."""
-        if self.checkpointer is not None:
-            self.checkpointer.asked(iterator)
-
-    def batch_came(self, iterator: Any, batch: Any) -> None:
-        """Keep what a loader gave, where steps are kept, and what it was made of."""
-        made_of, self._made_of = self._made_of, None
-        if self.checkpointer is not None:
-            self.checkpointer.gave(iterator, batch, ended=False)
-        if self._recorder is not None:
-            self._recorder.batch_came(batch, made_of)
-
-    def name_samples(self, source: Source) -> None:
-        """Have samples named by a function of the user's, in the data trace."""
-        if self._trace is not None:
-            self._trace.source = source
-
-    def steps_begin(self, steps: Steps) -> Any:
-        """Return what counts the steps of a loop."""
-        if self.resuming is not None and not self.resuming.over:
-            return self.resuming.begins(steps)
-        checkpointer = self.begin_checkpointer()
-        checkpointer.will_begin(steps)
-        iterator = StepsIterator(steps)
-        checkpointer.passes.begins(iterator)
-        return iterator
-
-    def pass_goes_on(self, iterator: Any, known: Pass) -> None:
-        """Note a pass that a resumed training goes on with."""
-        if self.checkpointer is not None:
-            self.checkpointer.passes.adopt(iterator, known)
-        loader = known.loader()
-        if not isinstance(iterator, StepsIterator) and loader is not None:
-            self._data.loaders.goes_on(loader, iterator, known.name.begun)
 
     def loss_scaled(self, outputs: Any, scaled: Any) -> None:
         """Remember what a scaled loss was before."""
@@ -630,8 +512,8 @@ class TorchTap:
             self._after_step(optimizer, args, kwargs)
         if self._recorder is not None:
             self._recorder.step_ended(optimizer)
-        if self.checkpointer is not None:
-            self.checkpointer.step_ended()
+        if self.feeding.checkpointer is not None:
+            self.feeding.checkpointer.step_ended()
         self.session.raise_if_stopped()
 
     @entry_point("putting weights back")

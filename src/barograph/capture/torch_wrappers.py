@@ -70,6 +70,14 @@ class Listener(Protocol):
     def loss_returned(self, name: str, loss: Any, args: Any, kwargs: Any) -> None: ...
     def loss_raised(self, name: str, args: Any, kwargs: Any) -> None: ...
     def mode_set(self, training: bool) -> None: ...
+    def gradients_turned_off(self) -> None: ...
+
+
+class Feeder(Protocol):
+    """Who is told of loaders; likewise."""
+
+    @property
+    def traces(self) -> bool: ...
     def loader_will_begin(self, loader: Any) -> None: ...
     def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None: ...
     def loader_asked(self, iterator: Any) -> None: ...
@@ -78,7 +86,6 @@ class Listener(Protocol):
     def loader_drew(self, iterator: Any, drawn: Any) -> None: ...
     def loader_ended(self, iterator: Any) -> None: ...
     def batch_came(self, iterator: Any, batch: Any) -> None: ...
-    def gradients_turned_off(self) -> None: ...
 
 
 class Wrappers:
@@ -86,12 +93,12 @@ class Wrappers:
 
     Args:
         listener: Who is told.
-        traces: Also of what loaders draw.
+        feeder: Who is told of loaders.
     """
 
-    def __init__(self, listener: Listener, *, traces: bool = False) -> None:
+    def __init__(self, listener: Listener, feeder: Feeder) -> None:
         self._listener: Listener | None = listener
-        self._traces = traces
+        self._feeder = feeder
         self._undo: list[Callable[[], None]] = []
         self._in_scheduler = False
 
@@ -109,7 +116,7 @@ class Wrappers:
         self._wrap(torch.nn.Module, "train", self._train)
         self._wrap(DataLoader, "__iter__", self._loader_iter)
         self._wrap(_BaseDataLoaderIter, "__next__", self._loader_next)
-        if self._traces:
+        if self._feeder.traces:
             self._wrap(_BaseDataLoaderIter, "_next_index", self._next_index)
         self._wrap(torch.no_grad, "__enter__", self._turn_off)
         self._wrap(torch.inference_mode, "__enter__", self._turn_off)
@@ -204,34 +211,31 @@ class Wrappers:
         listener.mode_set(bool(args[1] if len(args) > 1 else kwargs.get("mode", True)))
         return original(*args, **kwargs)
 
-    @staticmethod
-    def _loader_iter(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
-        listener.loader_will_begin(args[0])
+    def _loader_iter(self, original: Any, _: Listener, args: Any, kwargs: Any) -> Any:
+        self._feeder.loader_will_begin(args[0])
         begin = time.perf_counter()
         iterator = original(*args, **kwargs)
-        listener.loader_begins(args[0], iterator, time.perf_counter() - begin)
+        self._feeder.loader_begins(args[0], iterator, time.perf_counter() - begin)
         return iterator
 
-    @staticmethod
-    def _loader_next(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
-        listener.loader_asked(args[0])
+    def _loader_next(self, original: Any, _: Listener, args: Any, kwargs: Any) -> Any:
+        self._feeder.loader_asked(args[0])
         begin = time.perf_counter()
         try:
             batch = original(*args, **kwargs)
         except BaseException as error:
-            listener.loader_gave(args[0], time.perf_counter() - begin)
+            self._feeder.loader_gave(args[0], time.perf_counter() - begin)
             if isinstance(error, StopIteration):
-                listener.loader_ended(args[0])
+                self._feeder.loader_ended(args[0])
             raise
-        listener.loader_gave(args[0], time.perf_counter() - begin, batch)
-        listener.batch_came(args[0], batch)
+        self._feeder.loader_gave(args[0], time.perf_counter() - begin, batch)
+        self._feeder.batch_came(args[0], batch)
         return batch
 
-    @staticmethod
-    def _next_index(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
-        listener.loader_draws(args[0])
+    def _next_index(self, original: Any, _: Listener, args: Any, kwargs: Any) -> Any:
+        self._feeder.loader_draws(args[0])
         drawn = original(*args, **kwargs)
-        listener.loader_drew(args[0], drawn)
+        self._feeder.loader_drew(args[0], drawn)
         return drawn
 
     @staticmethod
