@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import math
+import sys
 import warnings
 
 import pytest
@@ -12,6 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from barograph.capture.torch_capsule import sources
 from barograph.capture.torch_packing import Unpacker
 from barograph.errors import TrainingStopped
 from barograph.model.capsule import Held
@@ -465,3 +468,18 @@ def test_of_one_optimizer_no_other_step_is_kept(hold):
     for _ in range(3):
         step(model, optimizer, *batch())
     assert tape.tap._recorder._keeper.others_since("another") == []
+
+
+def test_the_sources_of_a_capsule_are_the_scripts_own(tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "mine_and_linked.py").write_text("WORD = 'mine'\n")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "somewhere_else.py").write_text("WORD = 'not mine'\n")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.chdir(tmp_path / "link")
+    for folder, name in ((tmp_path / "link", "mine_and_linked"), (tmp_path / "outside", "somewhere_else")):
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        importlib.import_module(name)
+
+    assert sources() == {"mine_and_linked.py": "WORD = 'mine'\n"}

@@ -7,7 +7,6 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +27,9 @@ from barograph.capture.torch_standing import (
     packed_schedulers,
 )
 from barograph.capture.torch_step_variables import Variables
-from barograph.runs.layout import digest_of
+from barograph.runs.proof import checksum_of
 
 _MOST_SOURCE_BYTES = 4 * 2**20
-_WORTH_THREADS_BYTES = 2**22
 _ENVIRONMENT = ("CUBLAS_", "CUDA_", "KMP_", "MKL_", "NCCL_", "OMP_", "PYTHONHASHSEED", "PYTORCH_", "TORCH_")
 """What the environment may say of how numbers come out; nothing else of it is kept, since it holds secrets."""
 
@@ -132,7 +130,7 @@ def devices() -> list[str]:
 
 def digest(tensor: torch.Tensor) -> str:
     """Return what tells a tensor's bits from any other's."""
-    return digest_of(raw_tensor(tensor, copy=False).data)
+    return checksum_of(raw_tensor(tensor, copy=False).data)
 
 
 def _models(steps: Sequence[Kept], names: ModelNames, packer: Packer) -> dict[str, Any]:
@@ -182,20 +180,12 @@ def seen_of(roots: Sequence[torch.Tensor], parameters: Iterable[tuple[str, torch
     """Return what tells one step from another to the last bit: the losses, and the gradients by name."""
     there = [(name, gradient) for name, parameter in parameters if (gradient := parameter.grad) is not None]
     gradients = [gradient for _, gradient in there]
-    norms, digests = norms_of(gradients), _digests(gradients)
+    norms, digests = norms_of(gradients), [digest(gradient) for gradient in gradients]
     return {
         "losses": [loss_value(root).hex() for root in roots],
         "gradients": {name: {"digest": said, "norm": norm if math.isfinite(norm) else None}
                       for (name, _), said, norm in zip(there, digests, norms, strict=True)},
     }
-
-
-def _digests(tensors: Sequence[torch.Tensor]) -> list[str]:
-    shown = [raw_tensor(tensor, copy=False).data for tensor in tensors]
-    if sum(map(len, shown)) < _WORTH_THREADS_BYTES:
-        return [digest_of(data) for data in shown]
-    with ThreadPoolExecutor() as pool:
-        return list(pool.map(digest_of, shown))
 
 
 def script_now() -> dict[str, Any]:
@@ -211,12 +201,20 @@ def sources() -> dict[str, str]:
     """Return the text of the script and of the modules beside it or below, by path from the working directory."""
     found: dict[str, str] = {}
     room = _MOST_SOURCE_BYTES
-    here = Path.cwd()
-    for module in list(sys.modules.values()):
+    here = Path.cwd().resolve()
+    inside: dict[str, bool] = {}
+    for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if not isinstance(file, str) or not file.endswith(".py") or "site-packages" in file:
+        if (not isinstance(file, str) or not file.endswith(".py") or "site-packages" in file
+                or name.partition(".")[0] == "barograph"):
             continue
-        path = Path(file).resolve()
+        # Of thousands of modules few are the script's own, and they lie in few folders.
+        folder, base = os.path.split(os.path.abspath(file))
+        if folder not in inside:
+            inside[folder] = Path(folder).resolve().is_relative_to(here)
+        if not inside[folder]:
+            continue
+        path = Path(folder, base).resolve()
         if not path.is_relative_to(here) or not path.is_file() or path.stat().st_size > room:
             continue
         found[path.relative_to(here).as_posix()] = path.read_text(encoding="utf-8", errors="replace")

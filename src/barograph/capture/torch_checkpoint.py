@@ -38,7 +38,7 @@ from barograph.store.urls import store_from_url
 def save(
     store: Store, names: ModelNames, optimizers: OptimizerBook, *, attempt: int, steps: int, who: str,
     scaler: Any = None, schedulers: Sequence[Any] = (), made: Mapping[str, int] | None = None, gradients: bool = False,
-    place: Callable[[Packer], Mapping[str, Any]] | None = None,
+    place: Callable[[Packer], Mapping[str, Any]] | None = None, finite: bool | None = None,
 ) -> str:
     """Write how everything stands into the run; return the name of the file.
 
@@ -54,6 +54,7 @@ def save(
         made: Steps by optimizer.
         gradients: Those that are there belong to it, too.
         place: Packs where the script is; None: within a step, from where nothing can go on.
+        finite: Whether all weights are; None: that is looked at.
 
     Raises:
         NotDone: There is no model, one is split over workers, or a state holds what is no plain data.
@@ -62,7 +63,8 @@ def save(
     roots = [(root, module) for root in names.roots if root.trained and (module := root.module()) is not None]
     if not roots:
         raise NotDone("no model that is trained here is known")
-    packer = Packer()
+    # Written before anything moves again, so nothing need be copied.
+    packer = Packer(copies=False)
     states = random_states()
     try:
         models = {}
@@ -86,7 +88,7 @@ def save(
     except NotPlain as error:
         raise NotDone(f"{error}: hand attach a function that saves it, checkpoint=…") from error
     return write_checkpoint(store, attempt=attempt, steps=steps, who=who, content=content, tensors=packer.tensors,
-                            finite=are_finite(names))
+                            finite=are_finite(names) if finite is None else finite)
 
 
 def are_finite(names: ModelNames) -> bool:

@@ -189,7 +189,7 @@ class Checkpointer:
                  scaler=next(iter(self._beside.of(torch.amp.GradScaler)), None),
                  schedulers=self._beside.of(lr_scheduler.LRScheduler), made=session.steps_by_optimizer,
                  gradients=self._carries is not False,
-                 place=place)
+                 place=place, finite=True)
             name = f"{CHECKPOINTS}/{session.attempt:04d}-{steps:08d}-{who}.json"
             self._saved.append(name)
             self.next_step.write_with(lambda seen: write_next(store, name, seen))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,9 +16,9 @@ from numpy.typing import NDArray
 from barograph.errors import BarographError, DamagedChunk, NewerFormat, UnknownName, nearest
 from barograph.model.capsule import CAPSULE_FORMAT, CapsuleHead, head_from_json
 from barograph.model.tensor import RawTensor
-from barograph.runs.layout import CAPSULES, digest_of
+from barograph.runs.layout import CAPSULES
 from barograph.runs.papers import sealed, unsealed
-from barograph.runs.proof import proved
+from barograph.runs.proof import checksum_of, proved_by_checksum
 from barograph.runs.tensors import raw_tensors_parts, read_tensors
 from barograph.store.base import Store
 
@@ -76,12 +75,9 @@ def write_capsule(
     if pickled is not None:
         files["pickled"] = ("pickled.pickle", [pickled])
     said = {}
-    # The bytes are hashed while they are written: each takes about as long as the other.
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        for what, (name, parts) in files.items():
-            digest = beside.submit(digest_of, *parts)
-            store.put(f"{folder}/{name}", parts)
-            said[what] = {"name": name, "digest": digest.result()}
+    for what, (name, parts) in files.items():
+        store.put(f"{folder}/{name}", parts)
+        said[what] = {"name": name, "checksum": checksum_of(*parts)}
     store.put(f"{folder}/{PAPER}", sealed({"head": asdict(head), "files": said, "content": dict(content)}))
     return folder
 
@@ -119,7 +115,7 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
     head = _head(paper, where)
     try:
         content = dict(paper["content"])
-        files = {str(what): (str(said["name"]), str(said["digest"])) for what, said in paper["files"].items()}
+        files = {str(what): (str(said["name"]), str(said["checksum"])) for what, said in paper["files"].items()}
         data = _proved(store, folder, *files["tensors"])
         pickled = bytes(_proved(store, folder, *files["pickled"])) if "pickled" in files else None
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -161,11 +157,11 @@ def _head(paper: Mapping[str, Any], where: str) -> CapsuleHead:
         raise DamagedChunk(f"The paper is no capsule's: {type(error).__name__}: {error} ({where}).") from error
 
 
-def _proved(store: Store, folder: str, name: str, digest: str) -> memoryview:
+def _proved(store: Store, folder: str, name: str, checksum: str) -> memoryview:
     """Return a file of a capsule whose bytes are those that its paper speaks of."""
     if "/" in name or "\\" in name or name in ("", ".", ".."):
         raise DamagedChunk(f"The paper names a file outside of the capsule: {name} ({folder}{PAPER}).")
-    return proved(store, f"{folder}{name}", digest)
+    return proved_by_checksum(store, f"{folder}{name}", checksum)
 
 
 def _name_of(path: str) -> str:

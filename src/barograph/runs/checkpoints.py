@@ -1,6 +1,6 @@
 """Checkpoints in a run: tensors as safetensors, all else as JSON, nothing that can run code.
 
-Two objects: `checkpoints/NAME.DIGEST.safetensors` first, then `checkpoints/NAME.json`, which names it: a checkpoint
+Two objects: `checkpoints/NAME.CHECKSUM.safetensors` first, then `checkpoints/NAME.json`, which names it: a checkpoint
 without its paper is none. Once the step after it was made, `checkpoints/NAME.next.json` says what that began with.
 """
 
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.model.tensor import RawTensor
-from barograph.runs.layout import CHECKPOINTS, digest_of
+from barograph.runs.layout import CHECKPOINTS
 from barograph.runs.papers import sealed, unsealed
-from barograph.runs.proof import proved_by_name
-from barograph.runs.tensors import raw_tensors_bytes, read_tensors
+from barograph.runs.proof import checksum_of, proved_by_checksum
+from barograph.runs.tensors import raw_tensors_parts, read_tensors
 from barograph.store.base import Store
 
 _PAPER = re.compile(rf"{CHECKPOINTS}/(?P<attempt>\d{{4,}})-(?P<steps>\d{{8,}})-(?P<who>\w+)\.json")
@@ -74,10 +74,10 @@ def write_checkpoint(
         UnsupportedDtype: A tensor has a type that safetensors cannot hold.
         StoreError: The store did not take it.
     """
-    data = raw_tensors_bytes(tensors)
+    parts = raw_tensors_parts(tensors)
     stem = f"{CHECKPOINTS}/{attempt:04d}-{steps:08d}-{who}"
-    file = f"{stem}.{digest_of(data)}.safetensors"
-    store.put(file, data)
+    file = f"{stem}.{checksum_of(*parts)}.safetensors"
+    store.put(file, parts)
     store.put(f"{stem}.json", sealed({"attempt": attempt, "steps": steps, "file": file, "finite": finite,
                                       "content": dict(content)}))
     return file
@@ -102,8 +102,13 @@ def read_checkpoint(store: Store, name: str = "") -> Checkpoint | None:
         file, attempt, steps, content = paper["file"], int(paper["attempt"]), int(paper["steps"]), paper["content"]
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedChunk(f"The paper is no checkpoint's: {error} ({names[-1]}).") from error
-    return Checkpoint(names[-1], attempt, steps, content, read_tensors(proved_by_name(store, file), file),
+    return Checkpoint(names[-1], attempt, steps, content, read_tensors(_proved(store, file), file),
                       bool(paper.get("finite", True)))
+
+
+def _proved(store: Store, file: str) -> memoryview:
+    """Return the bytes of a file whose name carries their checksum between dots."""
+    return proved_by_checksum(store, file, file.rpartition(".safetensors")[0].rpartition(".")[2])
 
 
 def last_good(store: Store) -> tuple[Checkpoint | None, list[str]]:
