@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from barograph.capture.torch_tap import TorchTap
+    from barograph.capture.tap import ScriptTap
 
 
 class Steps:
@@ -17,7 +17,7 @@ class Steps:
         tap: Hears of each.
     """
 
-    def __init__(self, count: int, tap: TorchTap) -> None:
+    def __init__(self, count: int, tap: ScriptTap) -> None:
         self.count = count
         self.tap = tap
 

@@ -66,6 +66,7 @@ class TorchTap:
         self.door = Door(session)
         self.names = ModelNames()
         self.optimizers = OptimizerBook(self.names)
+        self.optimizers.label_of_first = session.label_of_first_training
         self.explicit_steps = explicit_steps
         self._only = only
         self._allowance = Allowance(session)
@@ -83,6 +84,7 @@ class TorchTap:
         self._wrappers = Wrappers(self, traces=self._trace is not None)
         self._module_handles: list[Any] = []
         self._optimizer_handles: list[Any] = []
+        self._is_aside = False
         self._place = self.door.place
         self._stepping = Stepping()
         self._withholding = Withholding()
@@ -140,11 +142,7 @@ class TorchTap:
         # torch warns whoever compiles a model that global hooks fire once more for it: ours mind that.
         warnings.filterwarnings("ignore", message=r"Using `torch\.compile\(module\)` when there are global hooks")
         self._filter = warnings.filters[0]
-        self._optimizer_handles = [
-            optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins),
-            optimizer_hooks.register_optimizer_step_post_hook(self._step_ended),
-        ]
-        self._listen(True)
+        self.take_part()
         self._wrappers.install()
         if not native.available():
             self.session.guard.note("The native statistics loop is not built here (no C compiler when Barograph was "
@@ -152,18 +150,35 @@ class TorchTap:
 
     def remove(self) -> None:
         """Take out every hook and wrapper; nothing of Barograph is left in torch."""
-        self._listen(False)
-        for handle in self._optimizer_handles:
-            handle.remove()
+        self.stand_aside()
         self._wrappers.undo()
         if self.checkpointer is not None:
             self.checkpointer.close()
         if self._filter is not None and self._filter in warnings.filters:
             cast("list[Any]", warnings.filters).remove(self._filter)
 
+    def stand_aside(self) -> None:
+        """Hear nothing of what goes on until `take_part`: another tap records it."""
+        self._listen(False)
+        self._is_aside = True
+        for handle in self._optimizer_handles:
+            handle.remove()
+        self._optimizer_handles = []
+        self._wrappers.tell(None)
+
+    def take_part(self) -> None:
+        """Listen, or listen again after `stand_aside`."""
+        self._is_aside = False
+        self._optimizer_handles = [
+            optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins),
+            optimizer_hooks.register_optimizer_step_post_hook(self._step_ended),
+        ]
+        self._listen(True)
+        self._wrappers.tell(self)
+
     def _listen(self, wanted: bool) -> None:
         """Hear of forward passes, or not: a hook costs each module some microseconds, also where it does nothing."""
-        if wanted and not self._module_handles:
+        if wanted and not (self._module_handles or self._is_aside):
             self._module_handles = [
                 module_hooks.register_module_forward_pre_hook(self._forward_begins),
                 module_hooks.register_module_forward_hook(self._forward_ended, with_kwargs=True),
