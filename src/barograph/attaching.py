@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from barograph.capture import recording
 from barograph.capture.presets import preset_named
@@ -27,6 +27,9 @@ from barograph.rules.registry import codes_of, needs_of, rules_from_settings
 from barograph.runs.claim import claim_run
 from barograph.runs.places import new_manifest, new_place
 from barograph.store.urls import store_from_url
+
+if TYPE_CHECKING:
+    from barograph.capture.array_tap import ArrayTap
 
 
 def attach(
@@ -103,10 +106,10 @@ def attach(
     under_run = recording.launched()
     if under_run is not None:
         _hand_over(under_run, model, optimizer)
-        under_run.tap.explicit_steps = under_run.tap.explicit_steps or explicit_steps
+        under_run.let_script_end_steps(explicit_steps)
         under_run.session.first_step = first_step
-        _name_samples(under_run, source)
-        under_run.tap.ask_for(wanted.collections)
+        under_run.name_samples(source)
+        under_run.ask_for(wanted.collections)
         _lend(under_run, wanted.allow, checkpoint)
         unused = [*settings, *(name for name, given in (("notify", notify), ("to", to), ("config", config is not None))
                                if given)]
@@ -121,17 +124,12 @@ def attach(
     _check_watching(wanted)
     started = recording.start(_launch(wanted), only=model is not None, explicit_steps=explicit_steps)
     started.session.first_step = first_step
-    _name_samples(started, source)
+    started.name_samples(source)
     _hand_over(started, model, optimizer)
     _lend(started, wanted.allow, checkpoint)
     # A run in memory can be watched in this process alone; of several workers, one starts the watcher.
     watched = watch and _rank() in (None, 0) and not started.url.startswith("memory:")
     return AttachedRun(started, owned=True, watcher=_start_watcher(started) if watched else None)
-
-
-def _name_samples(recorded: Recording, source: Callable[[int], object] | None) -> None:
-    if source is not None:
-        recorded.tap.feeding.name_samples(source)
 
 
 class AttachedRun:
@@ -207,17 +205,17 @@ class AttachedRun:
         """
         self._check_open()
         wanted, before = _mode(mode), self._recording.session.mode
-        self._recording.tap.set_mode(wanted)
+        self._recording.set_mode(wanted)
         return _ModeSet(self, before)
 
     def step(self, loss: Any = None) -> None:
-        """End a step here; for scripts that move weights without an optimizer of torch.
+        """End a step here; for scripts that move weights without an optimizer that Barograph knows.
 
         Args:
             loss: The step's loss, where no `backward` shows it.
 
         Raises:
-            SettingsError: `attach` was not told `explicit_steps=True`.
+            SettingsError: The process has imported torch, and `attach` was not told `explicit_steps=True`.
             SessionClosed: The run has been closed.
             TrainingStopped: A finding asked for it.
         """
@@ -227,6 +225,18 @@ class AttachedRun:
         self._check_open()
         tap.end_explicit_step(loss)
         self._recording.session.raise_if_stopped()
+
+    def tap(self, name: str = "") -> ArrayTap:
+        """Return what takes arrays and numbers of a training whose framework Barograph does not know.
+
+        Args:
+            name: Of the series of steps, where a training has several; the same name gives the same tap.
+
+        Raises:
+            SessionClosed: The run has been closed.
+        """
+        self._check_open()
+        return self._recording.array_tap(name)
 
     def checkpoint(self) -> None:
         """Have a checkpoint saved where the script asks for its next batch, or `steps` for its next step.
@@ -238,12 +248,12 @@ class AttachedRun:
             SessionClosed: The run has been closed.
         """
         self._check_open()
-        self._recording.tap.feeding.begin_checkpointer().ask_for_one("the script asked")
+        self._recording.ask_for_checkpoint()
 
     def steps(self, count: int) -> Steps:
         """Return the numbers 0 to `count` - 1, for a loop that counts its own steps: `for step in run.steps(1000):`.
 
-        Checkpoints are saved between two of them, and a resumed training goes on with the next.
+        Of a PyTorch training, checkpoints are saved between two of them, and a resumed one goes on with the next.
 
         Args:
             count: Of the steps, in all.
@@ -252,7 +262,7 @@ class AttachedRun:
             SessionClosed: The run has been closed.
         """
         self._check_open()
-        return Steps(count, self._recording.tap.feeding)
+        return Steps(count, self._recording.tap)
 
     def close(self) -> None:
         """End the recording: every hook is taken out, everything is published. Later calls do nothing."""
@@ -343,10 +353,12 @@ def _launch(settings: Settings) -> Launch:
 
 
 def _hand_over(recorded: Recording, model: Any, optimizer: Any) -> None:
-    for label, item in _labelled(model):
-        recorded.tap.watch_model(item, label)
-    for label, item in _labelled(optimizer):
-        recorded.tap.watch_optimizer(item, label)
+    tap = recorded.torch
+    if tap is not None:
+        for label, item in _labelled(model):
+            tap.watch_model(item, label)
+        for label, item in _labelled(optimizer):
+            tap.watch_optimizer(item, label)
 
 
 def _lend(recorded: Recording, allowed: Iterable[str], checkpoint: Callable[[], object] | None) -> None:

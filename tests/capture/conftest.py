@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,37 +16,9 @@ from barograph.model.manifest import Coverage, EndState, Heartbeat
 from barograph.model.records import StepRecords, UnitSummaries
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
-from barograph.model.step import Mode, Step
+from barograph.model.step import Mode
 from barograph.model.summary import Summary
-from barograph.model.trace import BatchFed
-from barograph.runs.writer import Closing
-
-
-class ListWriter:
-    """Stands where the writer stands, and keeps what it is given."""
-
-    def __init__(self) -> None:
-        self.steps: list[StepRecords] = []
-        self.logged: list[tuple[str, float, int, Mode]] = []
-        self.batches: list[BatchFed] = []
-
-    def put(self, pending: Any) -> bool:
-        self.steps.append(pending.resolve())
-        return True
-
-    def put_numbers(self, step: Step, numbers: Mapping[Key, float]) -> bool:
-        self.steps.append(StepRecords(step, scalars=numbers))
-        return True
-
-    def put_batches(self, batches: Sequence[BatchFed]) -> None:
-        self.batches += batches
-
-    def log(self, name: str, value: float, step: int, mode: Mode, time_unix: float) -> None:
-        self.logged.append((name, value, step, mode))
-
-    def close(self, state: EndState, reason: str) -> Closing:
-        self.ended = (state, reason)
-        return Closing(True, 0, 0, 0, 0, ())
+from capture_writer import ListWriter
 
 
 class Tape:

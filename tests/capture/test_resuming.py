@@ -242,7 +242,7 @@ def counted_steps(tick, tap):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     draw = torch.Generator().manual_seed(1)
     x, y = data().tensors
-    for number in range(12) if tap is None else Steps(12, tap.feeding):
+    for number in range(12) if tap is None else Steps(12, tap):
         rows = torch.randint(0, 24, (4,), generator=draw)
         step(model, optimizer, x[rows] * number, y[rows])
         tick()

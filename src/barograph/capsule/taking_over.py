@@ -10,7 +10,7 @@ from barograph.capture import autostart
 
 def arm() -> None:
     """Wait for the import of torch."""
-    autostart.arm(take_over)
+    autostart.arm(take_over, ("torch",))
 
 
 def take_over() -> None:

@@ -2,58 +2,49 @@
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from types import ModuleType
 
+from barograph.capture.doors import modules_waited_for
+from barograph.capture.imports import after_import, forget
 from barograph.model.launch import LAUNCH_VARIABLE
 
 
-def arm(begin: Callable[[], None] | None = None) -> None:
-    """Wait for the import of torch; costs a few microseconds an import until then.
+def arm(begin: Callable[[], None] | None = None, modules: Sequence[str] | None = None) -> None:
+    """Wait for the import of a framework; costs a few microseconds an import until then.
 
     Args:
         begin: What to do then; None: begin to record.
+        modules: Those that are waited for, any of them; None: those of every framework that is recorded.
     """
-    sys.meta_path.insert(0, _AfterTorch(begin or _begin))
+    armed = _Armed(begin or _begin)
+    _armed.append(armed)
+    for name in modules_waited_for() if modules is None else modules:
+        after_import(name, armed.fire)
 
 
 def begin_if_armed() -> None:
-    """Begin now rather than at the import of torch, if that was still waited for."""
-    waiting = [finder for finder in sys.meta_path if isinstance(finder, _AfterTorch)]
-    for finder in waiting:
-        sys.meta_path.remove(finder)
-        finder.begin()
+    """Begin now rather than at the import of a framework, if that was still waited for."""
+    for armed in list(_armed):
+        armed.fire()
 
 
-class _AfterTorch(importlib.abc.MetaPathFinder):
-    """Finds torch as everybody does, and acts when it has been loaded."""
+class _Armed:
+    """Something that is done once: at the first import of those that are waited for."""
 
     def __init__(self, begin: Callable[[], None]) -> None:
-        self.begin = begin
+        self._begin = begin
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("torch")
-        if spec is None or spec.loader is None:
-            return spec
-        load = spec.loader.exec_module
+    def fire(self) -> None:
+        if self in _armed:
+            _armed.remove(self)
+            forget(self.fire)
+            self._begin()
 
-        def exec_module(module: ModuleType) -> None:
-            load(module)
-            self.begin()
 
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+_armed: list[_Armed] = []
 
 
 def _begin() -> None:

@@ -1,22 +1,25 @@
-"""The one recording of this process: how it begins, and how every way a process can end ends it."""
+"""The one recording of this process: how it begins, what listens, and how every way a process can end ends it."""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from barograph.capture.autostart import begin_if_armed
+from barograph.capture.doors import DOORS, open_door, versions
+from barograph.capture.imports import after_import, forget
 from barograph.capture.session import Rank, Session
 from barograph.capture.trace import leave_out_our_frames
-from barograph.errors import EXIT_STOPPED, AlreadyAttached, TrainingStopped
+from barograph.errors import EXIT_STOPPED, AlreadyAttached, TrainingStopped, UnsupportedCapture
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
 from barograph.model.manifest import CAUGHT, EndState, Heartbeat
@@ -25,23 +28,26 @@ from barograph.runs.claim import new_claim
 from barograph.runs.scribe_line import ScribeLine
 
 if TYPE_CHECKING:
+    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.tap import ScriptTap, Tap
     from barograph.capture.torch_resuming import Resuming
+    from barograph.capture.torch_sources import Source
     from barograph.capture.torch_tap import TorchTap
     from barograph.model.capsule import CapsuleHead
-    from barograph.model.resume import ResumeOrder
+    from barograph.model.selection import Selection
+    from barograph.model.step import Mode
     from barograph.model.tensor import RawTensor
     from barograph.runs.scribe_messages import Asked, StopAsked
     from barograph.runs.writer import RunWriter
     from barograph.store.base import Store
 
-_CHECKPOINT_SECS = 120.0
-_CHECKPOINT_LOOK_SECS = 0.2
-
 _current: Recording | None = None
 
 
 class Recording:
-    """A session together with the tap that feeds it, for the life of this process or of a `with` block.
+    """A session together with the taps that feed it, for the life of this process or of a `with` block.
+
+    Each framework that the process has imported, or imports later, is listened to by its own tap.
 
     Args:
         launch: The run, and how to record it.
@@ -50,34 +56,134 @@ class Recording:
     """
 
     def __init__(self, launch: Launch, *, only: bool = False, explicit_steps: bool = False) -> None:
-        from barograph.capture.torch_tap import TorchTap
-
         self.url = launch.settings.to
-        self._launch = launch
+        self.launch = launch
+        self.only = only
+        self.explicit_steps = explicit_steps
         self.session = Session(launch.settings, launch.needs, self._open_writer, rank=_rank)
-        self.tap: TorchTap = TorchTap(self.session, only=only, explicit_steps=explicit_steps)
         self.session.attempt = launch.attempt
-        self.session.save_checkpoint = self._save_checkpoint
         self.session.write_capsule = self._write_capsule
+        self.torch: TorchTap | None = None
+        self.source: Source | None = None
+        self.resuming: Resuming | None = None
+        self._taps: list[Tap] = []
+        self._arrays: dict[str, ArrayTap] = {}
+        self._aside: dict[str, int] = {}
         self._claim = new_claim()
         self._write_answers: Callable[[], None] = lambda: None
         self._failure: tuple[EndState, str] | None = None
         self._afterwards: Callable[[], None] = lambda: None
-        self._resuming: Resuming | None = None
-        if launch.resume is None:
-            self.tap.install()
-        else:
-            self._resuming = self._begin_resuming(launch.resume)
+        self._waiting: list[Callable[[], None]] = []
+        self._listen()
 
-    def _begin_resuming(self, order: ResumeOrder) -> Resuming:
-        """Take the script to its checkpoint first; nothing is recorded until it is there."""
-        from barograph.capture.torch_resuming import begin_resuming
-        from barograph.store.urls import store_from_url
+    # What listens
 
-        return begin_resuming(self.tap, store_from_url(self.url), order)
+    def _listen(self) -> None:
+        """Open the door of each framework that is there, and that of any other once it has been imported."""
+        for door in DOORS.values():
+            if door.listener:
+                enter = _once(functools.partial(open_door, door, self))
+                self._waiting.append(enter)
+                for name in door.begins:
+                    after_import(name, enter)
+
+    def add_tap(self, tap: Tap) -> None:
+        """Let a tap belong to this recording: it is taken out when this closes."""
+        self._taps.append(tap)
+
+    def array_tap(self, name: str = "") -> ArrayTap:
+        """Return the tap for arrays of that name, a new one where there is none."""
+        if name not in self._arrays:
+            from barograph.capture.array_tap import ArrayTap
+
+            self._arrays[name] = ArrayTap(self.session, name or None)
+            self._add_array_tap(self._arrays[name])
+        return self._arrays[name]
+
+    def new_array_tap(self) -> ArrayTap:
+        """Return another tap for arrays, whose steps are those of a training of its own."""
+        from barograph.capture.array_tap import ArrayTap
+
+        tap = ArrayTap(self.session)
+        self._add_array_tap(tap)
+        return tap
+
+    def _add_array_tap(self, tap: ArrayTap) -> None:
+        self.add_tap(tap)
+        settings = self.session.settings
+        for name, wanted in (("the flight recorder", settings.recorder), ("checkpoints", settings.checkpoints)):
+            if wanted is not None and self.torch is None:
+                self.session.seen.reasons[name] = f"{name}: of a PyTorch training alone"
+
+    @contextlib.contextmanager
+    def aside(self, framework: str) -> Iterator[None]:
+        """Have the tap of a framework stand aside within a `with` block: another records what goes on there."""
+        self._aside[framework] = self._aside.get(framework, 0) + 1
+        tap = self.torch if framework == "torch" else None
+        if tap is not None and self._aside[framework] == 1:
+            tap.stand_aside()
+        try:
+            yield
+        finally:
+            self._aside[framework] -= 1
+            tap = self.torch if framework == "torch" else None
+            if tap is not None and not self._aside[framework] and not self.session.closed:
+                tap.take_part()
+
+    def is_aside(self, framework: str) -> bool:
+        """Return whether the tap of a framework is to stand aside now."""
+        return self._aside.get(framework, 0) > 0
+
+    # What the script hands over
+
+    @property
+    def tap(self) -> ScriptTap:
+        """What takes what the script hands over: torch's tap where torch is used, else one for arrays.
+
+        What goes with steps that the script itself tells goes to the tap that it tells them to.
+        """
+        arrays = self._arrays.get("")
+        if self.torch is None or (arrays is not None and arrays.has_begun):
+            return self.array_tap()
+        return self.torch
+
+    def let_script_end_steps(self, wanted: bool) -> None:
+        """Let steps end where the script says so, if it wants that, and not where an optimizer steps."""
+        self.explicit_steps = self.explicit_steps or wanted
+        if self.torch is not None:
+            self.torch.explicit_steps = self.explicit_steps
+
+    def name_samples(self, source: Source | None) -> None:
+        """Have samples named by a function of the user's, in the data trace."""
+        self.source = source if source is not None else self.source
+        if self.torch is not None and self.source is not None:
+            self.torch.feeding.name_samples(self.source)
+
+    def ask_for(self, selections: Iterable[Selection]) -> None:
+        """Record more from now on."""
+        self.session.plan.add(selections)
+        for tap in self._taps:
+            tap.ask_for(())
+
+    def set_mode(self, mode: Mode | None) -> None:
+        """Let the script say what it does from now on."""
+        before = self.session.mode
+        for tap in self._taps or [self.tap]:
+            # Each ends its own evaluation where the mode changes.
+            self.session.set_mode(before)
+            tap.set_mode(mode)
+
+    def ask_for_checkpoint(self) -> None:
+        """Have a checkpoint saved where the script asks for its next batch, or `steps` for its next step."""
+        if self.torch is not None:
+            self.torch.feeding.begin_checkpointer().ask_for_one("the script asked")
+            return
+        missing = UnsupportedCapture("Checkpoints are saved of PyTorch trainings alone; save one with the framework's "
+                                     "own means, and tell attach of the first step when the training goes on from it.")
+        self.session.guard.caught(missing, "saving a checkpoint")
 
     def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RunWriter | ScribeLine:
-        settings, attempt = self._launch.settings, self._launch.attempt
+        settings, attempt = self.launch.settings, self.launch.attempt
         if not self.url.startswith("memory:"):
             return ScribeLine(
                 self.url, claim=self._claim, attempt=attempt, rank=rank.index, world_size=rank.world_size,
@@ -96,22 +202,6 @@ class Recording:
     def _hear(self, asked: Asked) -> None:
         self.session.orders.hear(asked.request, asked.after_steps)
 
-    def _save_checkpoint(self) -> str:
-        """Save what is known of this training into its run; return where."""
-        from barograph.capture.torch_checkpoint import save
-        from barograph.store.urls import store_from_url
-
-        rank = _rank()
-        store = store_from_url(self.url)
-        if rank.index:
-            # Replicas are the same, and one is saved by the first; it must not be ended meanwhile.
-            wait_for_checkpoint(store, self._launch.attempt, self.session.steps_made)
-            return ""
-        who = "r0" if rank.index is not None else f"pid{os.getpid()}"
-        name = save(store, self.tap.names, self.tap.optimizers, attempt=self._launch.attempt,
-                    steps=self.session.steps_made, who=who)
-        return f"{self.url.rstrip('/')}/{name}"
-
     def _write_capsule(
         self, head: CapsuleHead, content: Mapping[str, Any], tensors: Mapping[str, RawTensor], pickled: bytes | None
     ) -> str:
@@ -122,7 +212,7 @@ class Recording:
 
         rank, store = _rank(), store_from_url(self.url)
         # The writer may have claimed the place already, or not come to it yet: it is one place either way.
-        worker = claim_worker(store, attempt=self._launch.attempt, rank=rank.index, world_size=rank.world_size,
+        worker = claim_worker(store, attempt=self.launch.attempt, rank=rank.index, world_size=rank.world_size,
                               clock=SystemClock(), versions=_versions(), claim=self._claim)
         mine = replace(head, attempt=worker.attempt, worker=worker.name, run_id=worker.run_id)
         folder = write_capsule(store, mine, content, tensors, pickled)
@@ -131,7 +221,7 @@ class Recording:
     @property
     def is_resuming(self) -> bool:
         """Whether the script is being taken to its checkpoint: what it forks meanwhile is no training."""
-        return self._resuming is not None and not self._resuming.over
+        return self.resuming is not None and not self.resuming.over
 
     def failed(self, kind: type[BaseException], error: BaseException | None) -> None:
         """Note with what exception the script ends."""
@@ -154,12 +244,15 @@ class Recording:
         if self._failure is None and self.session.stopped_by:
             state, reason = EndState.STOPPED, self.session.stopped_by + CAUGHT
         try:
-            if self._resuming is not None:
-                self._resuming.ends()
+            if self.resuming is not None:
+                self.resuming.ends()
             self.session.close(state, reason)
             self._write_answers()
         finally:
-            self.tap.remove()
+            for enter in self._waiting:
+                forget(enter)
+            for tap in self._taps:
+                tap.remove()
             if _current is self:
                 _current = None
                 if not self.session.stopped_by:
@@ -207,26 +300,6 @@ def _writer_in_this_process(
         store, worker, settings=settings, status=status, on_control=look_for_requests, sampler=sampler
     )
     return writer, write_answers
-
-
-def wait_for_checkpoint(store: Store, attempt: int, steps: int, timeout_secs: float = _CHECKPOINT_SECS) -> None:
-    """Return once the first worker has saved its checkpoint of these steps.
-
-    Raises:
-        NotDone: It has not in that time.
-    """
-    from barograph.capture.orders import NotDone
-    from barograph.runs.control import STOP, read_answers
-    from barograph.runs.layout import CHECKPOINTS
-
-    deadline = time.monotonic() + timeout_secs
-    while time.monotonic() < deadline:
-        if any(item.name == f"{CHECKPOINTS}/{attempt:04d}-{steps:08d}-r0.json" for item in store.list(CHECKPOINTS)):
-            return
-        if any(done.action == STOP and done.worker == "r0" for done in read_answers(store, attempt=attempt).values()):
-            raise NotDone("the first worker saved none")
-        time.sleep(_CHECKPOINT_LOOK_SECS)
-    raise NotDone(f"the first worker saved none within {timeout_secs:g} s")
 
 
 def current() -> Recording | None:
@@ -380,8 +453,16 @@ def _rank() -> Rank:
 def _versions() -> dict[str, str]:
     from barograph.version import __version__
 
-    torch = sys.modules.get("torch")
     found = {"barograph": __version__, "python": sys.version.split()[0], "host": socket.gethostname()}
-    if torch is not None:
-        found["torch"] = str(torch.__version__)
-    return found
+    return {**found, **versions()}
+
+
+def _once(action: Callable[[], None]) -> Callable[[], None]:
+    """Return a function that calls `action` the first time that it is called."""
+    waiting = [action]
+
+    def call() -> None:
+        if waiting:
+            waiting.pop()()
+
+    return call

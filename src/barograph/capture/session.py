@@ -26,7 +26,7 @@ from barograph.model.key import Kind
 from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
-from barograph.model.step import Mode, Step
+from barograph.model.step import ANOTHER_TRAINING, Mode, Step
 from barograph.runs.control import Request
 from barograph.runs.scribe_line import ScribeLine
 
@@ -68,6 +68,8 @@ class Seen:
         loss: A loss was recorded.
         evaluations: Evaluations that ended.
         reasons: Cause to one sentence that names it.
+        things: What is recorded of a step whose turn it is, for people.
+        no_loss: Why no loss was seen, where none was.
     """
 
     parameters: int = 0
@@ -78,6 +80,17 @@ class Seen:
     loss: bool = False
     evaluations: int = 0
     reasons: dict[str, str] = field(default_factory=dict)
+    things: str = "tensors"
+    no_loss: str = "none went through `backward` or a loss function of torch"
+
+    def note(self, kind: Kind, path: str) -> None:
+        """Note that something of this kind was recorded."""
+        if kind is Kind.WEIGHT:
+            self.weights.add(path)
+        elif kind is Kind.GRADIENT:
+            self.gradients.add(path)
+        elif kind is Kind.OUTPUT:
+            self.outputs.add(path)
 
 
 class Session:
@@ -123,6 +136,7 @@ class Session:
         self._steps: dict[str, int] = {}
         self._stepped_last = ""
         self._training = ""
+        self._taken: set[str] = set()
         self.first_step = 0
         self._loaded_steps = 0
         self._recorded_steps: dict[str, int] = {}
@@ -152,7 +166,7 @@ class Session:
         self._hands: dict[str, Hand] = {}
         self.attempt = 0
         self._mode: Mode | None = None
-        self._final_steps: Callable[[], None] = lambda: None
+        self._final_steps: list[Callable[[], None]] = []
 
     # What taps ask before a step
 
@@ -206,6 +220,17 @@ class Session:
     def resume_at(self, steps: Mapping[str, int]) -> None:
         """Let each optimizer begin with the step after those that it had made in the run before."""
         self._steps.update(steps)
+
+    def take_label(self) -> str:
+        """Return what the one optimizer of a training is called that begins now: "", and after others "#2", "#3"."""
+        label = _free_label({*self._taken, *self._steps})
+        self._taken.add(label)
+        return label
+
+    def label_of_first_training(self) -> str:
+        """Return what the one optimizer of the first training of a tap is called that names its later ones itself."""
+        # Not from the steps: those of a run that is resumed are there before its optimizer.
+        return _free_label(self._taken)
 
     def note_loaded(self, number: int) -> None:
         """Note that a checkpoint brought so many steps, for what is told before any optimizer steps."""
@@ -438,15 +463,16 @@ class Session:
         return f"saved a checkpoint in {place}" if place else "saved a checkpoint"
 
     def before_close(self, action: Callable[[], None]) -> None:
-        """Have `action` called before the end is written: the tap flushes what is pending."""
-        self._final_steps = action
+        """Have `action` called before the end is written: a tap flushes what is pending."""
+        self._final_steps.append(action)
 
     def close(self, state: EndState, reason: str = "") -> None:
         """Publish what is left and write how it ended; later calls do nothing."""
         if self.closed:
             return
         try:
-            self._final_steps()
+            for action in self._final_steps:
+                action()
         finally:
             self.closed = True
             if self._writer is not None:
@@ -514,10 +540,10 @@ class Session:
         if seen.loss and self._numbers_passed:
             reasons.append(f"the loss was recorded at {steps - self._numbers_passed} of {steps} steps (the budget)")
         if steps and not seen.loss:
-            reasons.append("no loss was seen: none went through `backward` or a loss function of torch")
+            reasons.append(f"no loss was seen: {seen.no_loss}")
         if recorded < steps:
             why = "the budget" if self.settings.budget is not None else "the schedule"
-            reasons.append(f"tensors were recorded at {recorded} of {steps} steps ({why})")
+            reasons.append(f"{seen.things} were recorded at {recorded} of {steps} steps ({why})")
         return Coverage(
             parameters=seen.parameters, parameters_seen=len(seen.weights), gradients_seen=len(seen.gradients),
             modules=seen.modules, modules_seen=len(seen.outputs), loss_seen=seen.loss, steps=steps,
@@ -528,3 +554,10 @@ class Session:
         """Return whether any Selection, at any step, asks for this kind."""
         return any(kind in selection.kinds for selection in self.plan.selections)
 
+
+def _free_label(taken: set[str]) -> str:
+    number, label = 1, ""
+    while label in taken:
+        number += 1
+        label = f"{ANOTHER_TRAINING}{number}"
+    return label

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from barograph.capture.tap import ScriptTap
     from barograph.capture.torch_feeding import Feeding
 
 
@@ -14,15 +15,19 @@ class Steps:
 
     Args:
         count: Of the steps.
-        feeding: Hears of each.
+        tap: Begins the loop.
+
+    Attributes:
+        feeding: Hears of each step; None: nobody does.
     """
 
-    def __init__(self, count: int, feeding: Feeding) -> None:
+    def __init__(self, count: int, tap: ScriptTap) -> None:
         self.count = count
-        self.feeding = feeding
+        self.tap = tap
+        self.feeding: Feeding | None = None
 
     def __iter__(self) -> Iterator[int]:
-        begun: Iterator[int] = self.feeding.steps_begin(self)
+        begun: Iterator[int] = self.tap.steps_begin(self)
         return begun
 
     def __len__(self) -> int:
@@ -48,10 +53,13 @@ class StepsIterator:
 
     def __next__(self) -> int:
         feeding = self._steps.feeding
-        feeding.loader_asked(self)
+        if feeding is not None:
+            feeding.loader_asked(self)
         if self.made >= self._steps.count:
-            feeding.loader_ended(self)
+            if feeding is not None:
+                feeding.loader_ended(self)
             raise StopIteration
         number, self.made = self.made, self.made + 1
-        feeding.batch_came(self, number)
+        if feeding is not None:
+            feeding.batch_came(self, number)
         return number

@@ -95,6 +95,8 @@ class OptimizerBook:
         self._collected = 0
         self._taken: set[str] = set()
         self._trainings = 1
+        self.label_of_first: Callable[[], str] = lambda: ""
+        """Returns what the only optimizer of the script is called: other frameworks may have trained before."""
 
     def label(self, optimizer: torch.optim.Optimizer, label: str) -> None:
         """Let the user say what an optimizer is called."""
@@ -194,7 +196,9 @@ class OptimizerBook:
                 known.signature = known.held = ()
                 return known.label
         if not self._entries and self._alone:
-            return ""
+            first = self.label_of_first()
+            self._trainings = int(first.removeprefix(ANOTHER_TRAINING)) if first else 1
+            return first
         if self._entries and self._begins_anew():
             self._trainings += 1
             return f"{ANOTHER_TRAINING}{self._trainings}"

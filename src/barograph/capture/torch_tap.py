@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -20,6 +20,7 @@ from torch.optim import optimizer as optimizer_hooks
 from barograph.capture.allowance import Allowance
 from barograph.capture.orders import NotDone
 from barograph.capture.session import Session
+from barograph.capture.steps import Steps
 from barograph.capture.torch_data import DataTap
 from barograph.capture.torch_door import HOOKS_WARNING, Door, entry_point, in_backward, in_transform
 from barograph.capture.torch_facts import FactTap
@@ -60,6 +61,7 @@ class TorchTap:
         self.door = Door(session)
         self.names = ModelNames()
         self.optimizers = OptimizerBook(self.names)
+        self.optimizers.label_of_first = session.label_of_first_training
         self.explicit_steps = explicit_steps
         self._only = only
         self._allowance = Allowance(session)
@@ -74,6 +76,7 @@ class TorchTap:
         self._data = DataTap(session, self.names, reader)
         self._module_handles: list[Any] = []
         self._optimizer_handles: list[Any] = []
+        self._is_aside = False
         self._place = self.door.place
         self._stepping = Stepping()
         self._withholding = Withholding()
@@ -105,11 +108,7 @@ class TorchTap:
         """Put in the global hooks and the wrappers."""
         warnings.filterwarnings("ignore", message=HOOKS_WARNING)
         self._filter = warnings.filters[0]
-        self._optimizer_handles = [
-            optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins),
-            optimizer_hooks.register_optimizer_step_post_hook(self._step_ended),
-        ]
-        self._listen(True)
+        self.take_part()
         self._wrappers.install()
         if not native.available():
             self.session.guard.note("The native statistics loop is not built here (no C compiler when Barograph was "
@@ -117,18 +116,35 @@ class TorchTap:
 
     def remove(self) -> None:
         """Take out every hook and wrapper; nothing of Barograph is left in torch."""
-        self._listen(False)
-        for handle in self._optimizer_handles:
-            handle.remove()
+        self.stand_aside()
         self._wrappers.undo()
         if self.feeding.checkpointer is not None:
             self.feeding.checkpointer.close()
         if self._filter is not None and self._filter in warnings.filters:
             cast("list[Any]", warnings.filters).remove(self._filter)
 
+    def stand_aside(self) -> None:
+        """Hear nothing of what goes on until `take_part`: another tap records it."""
+        self._listen(False)
+        self._is_aside = True
+        for handle in self._optimizer_handles:
+            handle.remove()
+        self._optimizer_handles = []
+        self._wrappers.tell(None)
+
+    def take_part(self) -> None:
+        """Listen, or listen again after `stand_aside`."""
+        self._is_aside = False
+        self._optimizer_handles = [
+            optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins),
+            optimizer_hooks.register_optimizer_step_post_hook(self._step_ended),
+        ]
+        self._listen(True)
+        self._wrappers.tell(self)
+
     def _listen(self, wanted: bool) -> None:
         """Hear of forward passes, or not: a hook costs each module some microseconds, also where it does nothing."""
-        if wanted and not self._module_handles:
+        if wanted and not (self._module_handles or self._is_aside):
             self._module_handles = [
                 module_hooks.register_module_forward_pre_hook(self._forward_begins),
                 module_hooks.register_module_forward_hook(self._forward_ended, with_kwargs=True),
@@ -350,6 +366,11 @@ class TorchTap:
         if self._data.asked_in_evaluations:
             self._hears_evaluation = self._data.asked(self._phase.evaluation_mask_for(mode), training=False)
             self._listen(self._hears_evaluation)
+
+    def steps_begin(self, steps: Steps) -> Iterator[int]:
+        """Return what counts the steps of a loop."""
+        begun: Iterator[int] = self.feeding.steps_begin(steps)
+        return begun
 
     def loss_scaled(self, outputs: Any, scaled: Any) -> None:
         """Remember what a scaled loss was before."""

@@ -125,6 +125,10 @@ class Wrappers:
             if isinstance(function, FunctionType):
                 self._listen_in(function, name)
 
+    def tell(self, listener: Listener | None) -> None:
+        """Tell this one from now on; None: nobody, and the wrappers are plain passages."""
+        self._listener = listener
+
     def undo(self) -> None:
         """Put the originals back; what was built on top of ours keeps working."""
         self._listener = None

@@ -15,6 +15,9 @@ _ARMED_BY = {
 }
 """What stands in the environment, to the module whose `arm` waits for the framework, and what is done then."""
 
+_FRAMEWORKS = ("torch", "tensorflow", "jax", "xgboost", "lightgbm")
+"""A Python with none of these trains nothing that would be missed."""
+
 
 def _arm() -> None:
     for variable, (module, done) in _ARMED_BY.items():
@@ -23,7 +26,7 @@ def _arm() -> None:
         try:
             arming = importlib.import_module(module)
         except ImportError as error:
-            if importlib.util.find_spec("torch") is not None:
+            if any(importlib.util.find_spec(name) is not None for name in _FRAMEWORKS):
                 print(f"Barograph: {sys.executable} cannot import barograph ({error}); what it trains is not {done}.",
                       file=sys.stderr)
             continue

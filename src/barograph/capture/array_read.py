@@ -1,0 +1,267 @@
+"""How arrays in host memory are read: where their elements lie, and into which row their statistics go."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from barograph.capture.plan import Taking
+from barograph.errors import UnsupportedCapture
+from barograph.measures import native
+from barograph.measures.summary import merge_rows
+from barograph.model.activations import bound_of
+from barograph.model.key import Key, Kind, canonical_path
+from barograph.model.records import Subject
+from barograph.model.tensor import RawTensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from barograph.capture.buffer import StepBuffer
+    from barograph.capture.session import Session
+
+_WITH_UNITS = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET})
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """How an array was read the last time.
+
+    Attributes:
+        key: Of its record.
+        taking: What is taken of it; None: nothing.
+        dtype: Of its elements, then.
+        code: Their number in calls by address.
+        row: Where its statistics go.
+    """
+
+    key: Key
+    taking: Taking | None
+    dtype: np.dtype[Any] | None = None
+    code: int = 0
+    row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An array of which something is taken, under the path that it was handed over with."""
+
+    path: str
+    array: NDArray[Any]
+    recipe: _Recipe
+    taking: Taking
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is known of arrays beside their elements.
+
+    Attributes:
+        layers: Path to the class of the layer an array belongs to.
+        wholes: Path to the elements of the whole tensor, where the array is this process's part of it.
+        unit_axis: The axis whose index tells the units of a layer's output apart.
+    """
+
+    layers: Mapping[str, str]
+    wholes: Mapping[str, int]
+    unit_axis: int = -1
+
+
+class ArrayReader:
+    """Reads arrays into a `StepBuffer`: one native call for all that come together."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._recipes: dict[tuple[Kind, int], dict[str, _Recipe]] = {}
+
+    def plan_changed(self) -> None:
+        """Look anew what is asked for."""
+        self._recipes.clear()
+
+    def read(self, kind: Kind, arrays: Mapping[str, Any], about: About, mask: int, buffer: StepBuffer) -> bool:
+        """Merge the statistics of those arrays that the mask takes into their rows.
+
+        Args:
+            kind: What they are.
+            arrays: Path to an array, or to a function that returns it; None: there is none.
+            about: What is known of them.
+            mask: What is taken.
+            buffer: Of the step or the evaluation.
+
+        Returns:
+            Whether any was taken.
+        """
+        found = list(self._asked(kind, arrays, about, mask))
+        if not found:
+            return False
+        histograms = [item.taking.histogram for item in found]
+        rows = [item.recipe.row for item in found]
+        buffer.reserve(max(rows) + 1, histogram=any(histograms))
+        native.summarize_many(
+            np.array([_address(item.array) for item in found], np.int64),
+            np.array([item.array.size for item in found], np.int64),
+            np.array([item.recipe.code for item in found], np.int32),
+            np.array(rows, np.int64),
+            buffer.moments,
+            buffer.exponents,
+            np.array(histograms, np.uint8),
+        )
+        for item in found:
+            self._read_more(kind, item, about, buffer)
+        return True
+
+    def read_difference(
+        self, after: Mapping[str, Any], before: Mapping[str, NDArray[Any]], about: About, mask: int, buffer: StepBuffer
+    ) -> None:
+        """Merge the statistics of after − before, where both are there and of one kind."""
+        both = {path: after[path] for path in before if path in after}
+        for item in self._asked(Kind.UPDATE, both, about, mask):
+            earlier, now = np.ascontiguousarray(before[item.path]), np.ascontiguousarray(item.array)
+            if earlier.shape != now.shape or earlier.dtype != now.dtype:
+                continue
+            row = item.recipe.row
+            buffer.reserve(row + 1, histogram=bool(item.taking.histogram))
+            native.difference_into(_address(now), _address(earlier), now.size, item.recipe.code, buffer.moments, row,
+                                   buffer.exponents, int(item.taking.histogram))
+            if item.taking.raw:
+                buffer.tensors[item.recipe.key] = raw_array(now - earlier)
+
+    def keep(self, key: Key, array: Any, buffer: StepBuffer) -> None:
+        """Record one array whole and summarised, whatever the plan says.
+
+        Raises:
+            UnsupportedCapture: There are no statistics of elements of its type.
+        """
+        value = dense(np.asarray(array))
+        row = self._session.table.row(Subject(key, "", value.dtype.name))
+        buffer.reserve(row + 1, histogram=False)
+        native.summarize_into(_address(value), value.size, _code(value), buffer.moments, row)
+        buffer.tensors[key] = raw_array(value)
+
+    def row(self, key: Key, layer: str, dtype: str, whole: int = 0) -> int:
+        """Return the row of a tensor of which statistics are merged."""
+        return self._session.table.row(Subject(key, layer, dtype, whole > 0, whole))
+
+    def _asked(self, kind: Kind, arrays: Mapping[str, Any], about: About, mask: int) -> Iterator[_Asked]:
+        """Yield each array that is taken, with its elements side by side, and how it is read."""
+        recipes = self._recipes.setdefault((kind, mask), {})
+        for path, given in arrays.items():
+            if given is None:
+                continue
+            recipe = recipes.get(path)
+            if recipe is None:
+                recipe = recipes[path] = self._first_recipe(kind, path, about, mask)
+            if recipe.taking is None:
+                continue
+            try:
+                array = dense(np.asarray(given() if callable(given) else given))
+            except UnsupportedCapture as error:
+                self._session.seen.reasons[f"{kind} {error}"] = f"{kind.value} of {path}: {error}"
+                continue
+            if recipe.dtype is None or recipe.dtype != array.dtype:
+                recipe = recipes[path] = self._recipe(recipe, array, path, about)
+            yield _Asked(path, array, recipe, recipe.taking or Taking())
+
+    def _first_recipe(self, kind: Kind, path: str, about: About, mask: int) -> _Recipe:
+        key = Key(kind, canonical_path(path))
+        return _Recipe(key, self._session.plan.taking(mask, key, about.layers.get(path, "")))
+
+    def _recipe(self, before: _Recipe, array: NDArray[Any], path: str, about: About) -> _Recipe:
+        row = self.row(before.key, about.layers.get(path, ""), array.dtype.name, about.wholes.get(path, 0))
+        return _Recipe(before.key, before.taking, array.dtype, _code(array), row)
+
+    def _read_more(self, kind: Kind, item: _Asked, about: About, buffer: StepBuffer) -> None:
+        """Note that an array was seen, and take its units and its elements where they are asked for."""
+        self._session.seen.note(kind, item.recipe.key.path)
+        array = item.array
+        if item.taking.units and kind in _WITH_UNITS and array.ndim > 1 and array.size:
+            bound = bound_of(about.layers.get(item.path, ""))
+            read_units(array, item.recipe.row, about.unit_axis, math.nan if bound is None else bound, buffer)
+        if item.taking.raw:
+            buffer.tensors[item.recipe.key] = raw_array(array)
+
+
+def read_units(array: NDArray[Any], row: int, axis: int, bound: float, buffer: StepBuffer) -> None:
+    """Merge per-unit statistics into the units of row `row`.
+
+    Args:
+        array: At least one axis, not empty.
+        row: Row of the buffer.
+        axis: The axis whose index tells the units apart; may be negative.
+        bound: Elements with |x| >= bound count as beyond; NaN: none do.
+        buffer: Where to.
+    """
+    axis %= array.ndim
+    lying = np.ascontiguousarray(array)
+    outer, units, inner = math.prod(lying.shape[:axis]), lying.shape[axis], math.prod(lying.shape[axis + 1 :])
+    columns = buffer.unit_columns(row, units, outer * inner, bound)
+    native.units_into(_address(lying), outer, units, inner, _code(lying), bound, columns)
+
+
+def merge_reduced(
+    rows: NDArray[np.int64], moments: NDArray[np.float64], exponents: NDArray[np.int64] | None, buffer: StepBuffer
+) -> None:
+    """Merge statistics that were reduced elsewhere, on a device, into rows of a buffer; no row is named twice.
+
+    Args:
+        rows: Shape (n,).
+        moments: Shape (n, 10), columns as in `MOMENT_FIELDS`.
+        exponents: Shape (n, 512); None where no histogram was taken.
+        buffer: Where to.
+
+    Raises:
+        ShapeMismatch: The shapes do not fit.
+    """
+    if not len(rows):
+        return
+    buffer.reserve(int(rows.max()) + 1, histogram=exponents is not None)
+    merged = buffer.moments[rows]
+    merge_rows(merged, np.asarray(moments, np.float64))
+    buffer.moments[rows] = merged
+    if exponents is not None and buffer.exponents is not None:
+        buffer.exponents[rows] += np.asarray(exponents, np.int64)
+
+
+def dense(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array whose elements lie side by side in memory in the machine's own byte order.
+
+    In any order of the axes, which does not matter to statistics: one that lies in columns is read as it lies.
+
+    Raises:
+        UnsupportedCapture: Its elements are no numbers that statistics are defined for.
+    """
+    dtype = array.dtype
+    if dtype.name not in native.DTYPE_CODES:
+        array = _as_known(array)
+    elif not dtype.isnative:
+        array = array.astype(dtype.newbyteorder("="))
+    flags = array.flags
+    return array if flags.c_contiguous or flags.f_contiguous else np.ascontiguousarray(array)
+
+
+def raw_array(array: NDArray[Any]) -> RawTensor:
+    """Return the whole array as bytes."""
+    return RawTensor(array.dtype.name, array.shape, array.tobytes())
+
+
+_SMALL = ("float8_", "float6_", "float4_", "int4", "uint4", "int2", "uint2")
+"""Beginnings of the names of ml_dtypes' narrow types: float32 holds every value of them."""
+
+
+def _as_known(array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype.name.startswith(_SMALL):
+        return array.astype(np.float32)
+    raise UnsupportedCapture(f"elements of type {array.dtype} cannot be summarised")
+
+
+def _code(array: NDArray[Any]) -> int:
+    return native.dtype_code(array.dtype.name)
+
+
+def _address(array: NDArray[Any]) -> int:
+    return cast("int", array.__array_interface__["data"][0])
+

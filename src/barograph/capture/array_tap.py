@@ -1,0 +1,490 @@
+"""Takes what a training hands over as arrays in host memory: what any framework without hooks of torch's kind needs.
+
+Before something is computed for the record, `due` says whether it is wanted in the step under way, so the budget,
+the schedule and the collections hold here as everywhere. One step: what is due is handed over with `take`,
+`loss` and their like, in any order, and `end_step` ends it. Between `begin_evaluation` and `end_evaluation`
+the same belongs to an evaluation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from barograph.capture.allowance import Allowance
+from barograph.capture.array_labels import gather_labels
+from barograph.capture.array_read import About, ArrayReader, dense, merge_reduced
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.entrance import Entrance, Passage, entry_point
+from barograph.capture.plan import Taking
+from barograph.capture.session import Session
+from barograph.model.facts import Fact, fact
+from barograph.model.key import Key, Kind, canonical_path
+from barograph.model.selection import Selection
+from barograph.model.step import Mode, is_of_later_training
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from barograph.capture.steps import Steps
+
+TOTAL = "total"
+"""Path of the loss that is minimised."""
+
+Number = float | Callable[[], float]
+Reduced = tuple[Any, Any]
+_NOTHING: Mapping[str, Any] = {}
+
+
+class ArrayTap:
+    """One series of steps, told in arrays and numbers.
+
+    Every method is a way into the training: an error of ours in it becomes one warning, and what it takes is part of
+    the price. Only `end_step` raises where a finding has asked for the training to be stopped.
+
+    Attributes:
+        session: Who is told.
+        explicit_steps: Steps end where `end_step` is called.
+
+    Args:
+        session: Who is told.
+        label: What the optimizer is called, where a training has several; None: it is the only one of its training.
+    """
+
+    def __init__(self, session: Session, label: str | None = None) -> None:
+        self.session = session
+        self.entrance = Entrance(session)
+        self.explicit_steps = True
+        self._label = label
+        self._first_step: int | None = None
+        self._allowance = Allowance(session)
+        self._reader = ArrayReader(session)
+        self._train = StepBuffer()
+        self._evaluation = StepBuffer()
+        self._evaluates: Mode | None = None
+        self._evaluation_mask: int | None = None
+        self._before: dict[str, NDArray[Any]] = {}
+        self._rates: dict[int, float] = {}
+        self._took = self._evaluation_took = False
+        self._has_begun = False
+        session.before_close(self._flush)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was handed over."""
+        return self._has_begun
+
+    # What is due
+
+    def due(self, *kinds: Kind) -> bool:
+        """Return whether anything of these kinds is taken of the step, or the evaluation, under way.
+
+        Once a loss was handed over that is not finite, everything there is, as long as that can be afforded.
+
+        Args:
+            kinds: Any of them; none: anything at all.
+        """
+        mask = self.mask()
+        return bool(self.session.plan.kinds(mask) & set(kinds)) if kinds else mask != 0
+
+    def taking(self, kind: Kind, path: str, layer: str = "") -> Taking | None:
+        """Return what is taken of one tensor of the step, or the evaluation, under way; None: nothing."""
+        mask = self.mask()
+        return self.session.plan.taking(mask, Key(kind, canonical_path(path)), layer) if mask else None
+
+    def asks_ever(self, *kinds: Kind) -> bool:
+        """Return whether anything of these kinds is recorded at any step, for what must be prepared before."""
+        return any(self.session.plan_asks(kind) for kind in kinds)
+
+    def mask(self) -> int:
+        """Return the mask of the plan that is taken of the step, or the evaluation, under way."""
+        if self.session.closed:
+            return 0
+        with self.entrance.guarded("asking what is due"):
+            self._begin()
+            return self._mask()
+        return 0
+
+    @property
+    def step(self) -> int:
+        """Number of the step under way."""
+        return self.session.made(self._label or "") if self._has_begun else self.session.first_step
+
+    def guarded(self, doing: str) -> Passage:
+        """Return what a block of a tap's own code runs in: its errors become one warning, its time is in the price.
+
+        Args:
+            doing: What the block does, for people, should it fail: "reading the layers".
+        """
+        return self.entrance.guarded(doing)
+
+    # What belongs to a step or an evaluation
+
+    @entry_point("reading arrays")
+    def take(
+        self,
+        kind: Kind,
+        arrays: Mapping[str, Any],
+        *,
+        layers: Mapping[str, str] = _NOTHING,
+        wholes: Mapping[str, int] = _NOTHING,
+        unit_axis: int = -1,
+    ) -> None:
+        """Record those arrays that are due; read now, so they may change afterwards.
+
+        Outputs, inputs and batches that come several times within one step are merged, as those of micro-batches; a
+        gradient is handed over once, when it is whole.
+
+        Args:
+            kind: What they are.
+            arrays: Path to an array, or to a function that returns it, called where it is due; None: there is none.
+            layers: Path to the class of the layer it belongs to, by which rules know what they look at.
+            wholes: Path to the elements of the whole tensor, where each worker hands over its part of it.
+            unit_axis: The axis whose index tells channels, or features, apart.
+        """
+        self._begin()
+        mask, buffer = self._mask(), self._buffer()
+        if kind in self.session.plan.kinds(mask):
+            self._note_took(self._reader.read(kind, arrays, About(layers, wholes, unit_axis), mask, buffer))
+
+    @entry_point("merging statistics")
+    def merge(
+        self,
+        kind: Kind,
+        paths: Sequence[str],
+        reduced: Reduced | Callable[[], Reduced],
+        *,
+        dtypes: Sequence[str],
+        layers: Sequence[str] = (),
+    ) -> None:
+        """Record statistics that were reduced on a device, of tensors that are due (see `taking`).
+
+        Args:
+            kind: What they are of.
+            paths: Of the tensors; no path twice.
+            reduced: Moments, shape (n, 10), columns as in `MOMENT_FIELDS`, and exponent histograms, shape (n, 512), or
+                None; or a function that returns both, called when the step is published, in another thread: so
+                training need not wait for the device.
+            dtypes: Element type of each.
+            layers: Class of the layer of each; none: "".
+        """
+        self._begin()
+        buffer, rows = self._buffer(), []
+        for number, path in enumerate(paths):
+            key = Key(kind, canonical_path(path))
+            rows.append(self._reader.row(key, layers[number] if layers else "", dtypes[number]))
+            self.session.seen.note(kind, key.path)
+        places = np.array(rows, np.int64)
+        self._note_took(bool(rows))
+        if callable(reduced):
+            buffer.defer(lambda late: merge_reduced(places, *reduced(), late))
+        else:
+            merge_reduced(places, *reduced, buffer)
+
+    @entry_point("recording a loss")
+    def loss(self, value: Number, name: str = TOTAL) -> None:
+        """Record a loss; of several in one step, or one evaluation, the mean.
+
+        Args:
+            value: The number, or a function that returns it once its device has it.
+            name: Of the loss; "total" is the one that is minimised.
+        """
+        self._begin()
+        if not self.session.plan_asks(Kind.LOSS):
+            return
+        training, buffer = self._mode() is Mode.TRAIN, self._buffer()
+        if not callable(value):
+            self._note_loss(name, float(value), buffer, training=training)
+        elif not (training and self._allowance.dormant):
+            buffer.defer(lambda late: self._note_loss(name, float(value()), late, training=training))
+
+    def _note_loss(self, name: str, number: float, buffer: StepBuffer, *, training: bool) -> None:
+        if training and self._allowance.dormant:
+            if not self.session.level.jumps(number):
+                return
+            self._allowance.wake()
+        total, count = buffer.losses.get(name, (0.0, 0))
+        buffer.losses[name] = (total + number, count + 1)
+        if name == TOTAL or not self.session.seen.loss:
+            self.session.saw_loss(number)
+        if training and not math.isfinite(number):
+            self._allowance.alarm()
+
+    @entry_point("recording numbers")
+    def numbers(self, values: Mapping[Key, Number]) -> None:
+        """Record plain numbers of the step under way, those that are due; whatever their kind."""
+        self._begin()
+        mask, buffer = self._mask(), self._buffer()
+        for key, value in values.items():
+            if self.session.plan.taking(mask, key) is not None:
+                buffer.scalars[key] = float(value() if callable(value) else value)
+                self._note_took(True)
+
+    @entry_point("recording metrics")
+    def metrics(self, values: Mapping[str, Number]) -> None:
+        """Record metrics as scalars, at every step that is published."""
+        self._begin()
+        if self.session.plan_asks(Kind.SCALAR) and not (self._allowance.dormant and self._mode() is Mode.TRAIN):
+            for name, value in values.items():
+                self._buffer().scalars[Key(Kind.SCALAR, name)] = float(value() if callable(value) else value)
+
+    def fact(self, name: Fact, value: Number, about: str | int = "") -> None:
+        """Record what is known of the loop, the loss or the data beside tensors, where it is due.
+
+        Args:
+            name: Which fact.
+            value: The number.
+            about: What it is about: a parameter's path, a group.
+        """
+        self.numbers({fact(name, about): value})
+
+    @entry_point("recording a learning rate")
+    def learning_rate(self, rate: float, group: int = 0) -> None:
+        """Record the learning rate of a group of parameters, where it has changed or weights are recorded."""
+        self._begin()
+        mask, plan = self._mask(), self.session.plan
+        if self._allowance.dormant or not self.session.plan_asks(Kind.LEARNING_RATE):
+            return
+        if self._rates.get(group) != rate or Kind.WEIGHT in plan.kinds(mask):
+            self._rates[group] = rate
+            self._train.scalars[Key(Kind.LEARNING_RATE, f"group{group}")] = float(rate)
+
+    @entry_point("reading weights before their update")
+    def before_update(self, weights: Mapping[str, Any], *, layers: Mapping[str, str] = _NOTHING,
+                      copy: bool = True) -> None:
+        """Keep weights whose update is due, until `after_update`.
+
+        Args:
+            weights: Path to array, or to a function that returns it.
+            layers: As in `take`.
+            copy: Without: the arrays are never changed, as those of JAX, and need not be copied.
+        """
+        self._begin()
+        mask, self._before = self._mask(), {}
+        if Kind.UPDATE not in self.session.plan.kinds(mask):
+            return
+        for path, given in weights.items():
+            if self.session.plan.taking(mask, Key(Kind.UPDATE, canonical_path(path)), layers.get(path, "")) is None:
+                continue
+            array = dense(np.asarray(given() if callable(given) else given))
+            self._before[path] = array.copy(order="K") if copy else array
+
+    @entry_point("reading weights after their update")
+    def after_update(self, weights: Mapping[str, Any], *, layers: Mapping[str, str] = _NOTHING) -> None:
+        """Record weights, and how they differ from those that `before_update` kept."""
+        self._begin()
+        mask, before, self._before = self._mask(), self._before, {}
+        about = About(layers, _NOTHING)
+        self._note_took(self._reader.read(Kind.WEIGHT, weights, about, mask, self._train))
+        if before:
+            self._reader.read_difference(weights, before, about, mask, self._train)
+
+    @entry_point("counting labels and answers")
+    def predictions(self, targets: Any, predictions: Any, name: str = "predictions") -> None:
+        """Count labels and answers, with the step or the evaluation under way, where they are due.
+
+        Args:
+            targets: Class numbers, or one-hot rows.
+            predictions: Class numbers, or one row of scores each; of two classes one probability each will do.
+            name: Under which they are recorded, as in `label:NAME[3]` and `confusion:NAME[3,5]`.
+        """
+        self._begin()
+        if self.session.plan.kinds(self._mask()) & {Kind.LABEL, Kind.CONFUSION}:
+            gather_labels(name, targets, predictions, self._buffer())
+            self._note_took(True)
+
+    @entry_point("having something recorded later")
+    def defer(self, merge_in: Callable[[StepBuffer], None]) -> None:
+        """Have something merged in when the step, or the evaluation, is published, in another thread.
+
+        Args:
+            merge_in: Called once, with where it is gathered.
+        """
+        self._begin()
+        self._note_took(True)
+        self._buffer().defer(merge_in)
+
+    @entry_point("counting what there is")
+    def declare(self, *, parameters: Iterable[str] = (), modules: Iterable[str] = (), things: str = "") -> None:
+        """Say what there is to be seen, for the coverage.
+
+        Args:
+            parameters: Paths of the trainable parameters.
+            modules: Paths of the layers whose output there is.
+            things: What is recorded of a step whose turn it is, for people; "": tensors.
+        """
+        seen = self.session.seen
+        seen.parameters = max(seen.parameters, len(set(map(canonical_path, parameters))))
+        seen.modules = max(seen.modules, len(set(map(canonical_path, modules))))
+        seen.things = things or seen.things
+
+    # Steps and evaluations
+
+    def end_step(self, loss: Number | None = None, *, skipped: bool = False) -> None:
+        """End a step.
+
+        Args:
+            loss: The loss, where `loss` was not called in this step.
+            skipped: No update was made, since the gradients were not finite.
+
+        Raises:
+            TrainingStopped: A finding asked for it.
+        """
+        if loss is not None:
+            self._take_loss_of_step(loss)
+        self._end_step(skipped)
+        self.session.raise_if_stopped()
+
+    @entry_point("reading the loss of a step")
+    def _take_loss_of_step(self, loss: Any) -> None:
+        self._end_evaluation()
+        if not self._train.losses.get(TOTAL):
+            self.loss(loss if callable(loss) else float(np.mean(np.asarray(loss))))
+
+    @entry_point("ending a step")
+    def _end_step(self, skipped: bool) -> None:
+        self._begin()
+        self._end_evaluation()
+        label = self._label or ""
+        if self._allowance.dormant:
+            self._train = StepBuffer()
+            self.session.pass_step(label)
+        else:
+            mask = self._allowance.close_step()
+            buffer, self._train = self._train, StepBuffer()
+            buffer.settle(training=True)
+            self.session.end_step(buffer, optimizer=label, mask=mask if self._took else 0, skipped=skipped)
+        self._took, self._before = False, {}
+        self._allowance.prepare(label)
+
+    @entry_point("beginning an evaluation")
+    def begin_evaluation(self, mode: Mode = Mode.EVAL) -> None:
+        """Let what comes belong to an evaluation, until `end_evaluation` or the end of a step."""
+        self._begin()
+        self._end_evaluation()
+        self._evaluates = mode
+
+    @entry_point("ending an evaluation")
+    def end_evaluation(self) -> None:
+        """Publish the evaluation under way; without one, do nothing."""
+        self._end_evaluation()
+
+    def begin_training(self, first_step: int | None = None) -> None:
+        """Begin another training with this tap: what follows is a series of its own.
+
+        Args:
+            first_step: Number of its first step; None: as `attach` was told, else 0.
+        """
+        with self.guarded("beginning a training"):
+            if self._has_begun and self.session.made(self._label or ""):
+                self._end_evaluation()
+                self._label, self._has_begun, self._rates = None, False, {}
+                self._train, self._allowance = StepBuffer(), Allowance(self.session)
+            self._first_step = first_step
+
+    def _begin(self) -> None:
+        """Settle, with the first of all that is handed over, whose steps these are."""
+        self.session.began()
+        if self._has_begun:
+            return
+        self._has_begun = True
+        seen, session = self.session.seen, self.session
+        if not session.steps_by_optimizer:
+            seen.no_loss = "none was handed over"
+        if self._label is None:
+            self._label = session.take_label()
+        session.start_at(self._label, self._first_step or 0)
+        if is_of_later_training(self._label):
+            session.begin_training(self._label)
+            session.look_closely(self._label)
+        self._allowance.label = self._label
+
+    def _mode(self) -> Mode:
+        return self._evaluates or self.session.mode or Mode.TRAIN
+
+    def _mask(self) -> int:
+        mode = self._mode()
+        if mode is Mode.TRAIN:
+            return self._allowance.for_step_of(self._label or "")
+        if self._evaluation_mask is None:
+            self._evaluation_mask = self.session.choose(self.session.made(self._label or ""), mode)
+        elif not self.session.evaluation_goes_on(self._evaluation_mask):
+            # What is a sum over the whole evaluation must not be told of a part of it.
+            self._evaluation_mask = 0
+            self._evaluation.gathered.clear()
+        return self._evaluation_mask
+
+    def _buffer(self) -> StepBuffer:
+        return self._train if self._mode() is Mode.TRAIN else self._evaluation
+
+    def _note_took(self, took: bool) -> None:
+        if self._mode() is Mode.TRAIN:
+            self._took |= took
+        else:
+            self._evaluation_took |= took
+
+    def _end_evaluation(self) -> None:
+        mode = self._mode()
+        buffer, self._evaluation = self._evaluation, StepBuffer()
+        mask, self._evaluation_mask, self._evaluates = self._evaluation_mask or 0, None, None
+        took, self._evaluation_took = self._evaluation_took, False
+        if mode is Mode.TRAIN and buffer.empty:
+            return
+        buffer.settle(training=False)
+        if not buffer.empty:
+            self.session.end_evaluation(buffer, mode if mode is not Mode.TRAIN else Mode.EVAL, mask if took else 0)
+        # What it cost is no part of a step's price, nor is its time part of a step's.
+        self.session.price.forget_step()
+        self.session.times.evaluation_ended(self.session.clock.monotonic())
+
+    # What the script itself hands over
+
+    def ask_for(self, selections: Iterable[Selection]) -> None:
+        """Note that more was added to the plan."""
+        self._reader.plan_changed()
+
+    def set_mode(self, mode: Mode | None) -> None:
+        """Let the script say what it does from now on."""
+        if mode is not self.session.mode:
+            self.end_evaluation()
+            self.session.set_mode(mode)
+
+    @entry_point("saving an array")
+    def save(self, name: str, tensor: Any) -> None:
+        """Record an array of the script's own, whole, with the step that is under way."""
+        self._begin()
+        self._allowance.wake()
+        self._reader.keep(Key(Kind.CUSTOM, name), tensor, self._train)
+
+    @entry_point("saving predictions")
+    def save_predictions(self, targets: Any, predictions: Any, name: str) -> None:
+        """Count labels and answers that the script names, with the step or the evaluation that is under way."""
+        self._begin()
+        if self._mode() is Mode.TRAIN:
+            self._allowance.wake()
+        else:
+            self._mask()
+        gather_labels(name, targets, predictions, self._buffer())
+
+    def end_explicit_step(self, loss: Any = None) -> None:
+        """End a step where the script says so; whether it is to stop there, the script's own call asks."""
+        if loss is not None:
+            self._take_loss_of_step(loss)
+        self._end_step(False)
+
+    def steps_begin(self, steps: Steps) -> Iterator[int]:
+        """Return what counts the steps of a loop."""
+        return iter(range(steps.count))
+
+    def remove(self) -> None:
+        """Take out nothing: it has put nothing in."""
+
+    @entry_point("publishing what was pending")
+    def _flush(self) -> None:
+        self._end_evaluation()
+        if self._train.tensors:
+            self.session.end_evaluation(self._train, Mode.TRAIN)
+

@@ -1,0 +1,156 @@
+"""The frameworks that are recorded: which import begins each, and which module of ours then listens.
+
+A listener is a module with one function, `listen(recording)`. It is called once, when the framework has been
+imported; it puts its hooks in, and tells the recording how to take them out again: `recording.add_tap`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.session import Session
+    from barograph.capture.tap import Tap
+    from barograph.model.launch import Launch
+
+
+class Listening(Protocol):
+    """What a listener is given: the recording of this process."""
+
+    session: Session
+    launch: Launch
+    only: bool
+    explicit_steps: bool
+
+    def add_tap(self, tap: Tap) -> None:
+        """Let a tap belong to the recording: it is taken out when that closes."""
+
+    def array_tap(self, name: str = "") -> ArrayTap:
+        """Return the tap for arrays of that name, a new one where there is none."""
+
+    def new_array_tap(self) -> ArrayTap:
+        """Return another tap for arrays, whose steps are those of a training of its own."""
+
+    def aside(self, framework: str) -> AbstractContextManager[None]:
+        """Have the tap of a framework stand aside within a `with` block: another records what goes on there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """How one framework comes in.
+
+    Attributes:
+        framework: As people call it, and as versions are told.
+        begins: Modules whose import begins it, any of them.
+        listener: Our module that then listens; "": none does yet, and its scripts use a tap of their own.
+    """
+
+    framework: str
+    begins: tuple[str, ...]
+    listener: str = ""
+
+
+_DOORS = (
+    Door(
+        framework="torch",
+        begins=("torch",),
+        listener="barograph.capture.torch_listener",
+    ),
+    Door(
+        framework="keras",
+        begins=("keras",),
+        listener="",
+    ),
+    Door(
+        framework="tensorflow",
+        begins=("tensorflow",),
+        listener="",
+    ),
+    Door(
+        framework="jax",
+        begins=("jax",),
+        listener="",
+    ),
+    Door(
+        framework="xgboost",
+        begins=("xgboost",),
+        listener="",
+    ),
+    Door(
+        framework="lightgbm",
+        begins=("lightgbm",),
+        listener="",
+    ),
+    Door(
+        framework="sklearn",
+        begins=("sklearn",),
+        listener="",
+    ),
+)
+
+DOORS: Mapping[str, Door] = {door.framework: door for door in _DOORS}
+
+
+def modules_waited_for() -> tuple[str, ...]:
+    """Return the modules whose import begins a recording under `barograph run`.
+
+    Example:
+        >>> "torch" in modules_waited_for()
+        True
+    """
+    return tuple(name for door in _DOORS if door.listener for name in door.begins)
+
+
+def open_door(door: Door, recording: Listening) -> None:
+    """Have the framework listened to; what goes wrong is told once, and the training goes on."""
+    if recording.session.closed:
+        return  # as in a process that was forked
+    try:
+        importlib.import_module(door.listener).listen(recording)
+    except Exception as error:  # noqa: BLE001 - the guard decides; a framework's import must not fail for us
+        recording.session.guard.caught(error, f"listening to {door.framework}")
+
+
+def versions() -> dict[str, str]:
+    """Return the version of each framework that this process has loaded."""
+    loaded = {name: sys.modules.get(name) for name in DOORS}
+    return {name: str(getattr(module, "__version__", "unknown")) for name, module in loaded.items() if module}
+
+
+def missing_in(framework: Any, needs: Mapping[str, str]) -> list[str]:
+    """Return what of `needs` a framework does not have, as one phrase each.
+
+    Args:
+        framework: The module.
+        needs: Dotted name within it to what it is needed for.
+
+    Example:
+        >>> missing_in(sys, {"version_info.major": "the version", "no.such": "trees"})
+        ['sys.no.such (for trees)']
+    """
+    return [f"{framework.__name__}.{name} (for {purpose})" for name, purpose in needs.items()
+            if not _has(framework, name)]
+
+
+def say_missing(session: Session, framework: Any, needs: Mapping[str, str]) -> bool:
+    """Say plainly, once, what of `needs` a framework does not have; return whether anything is missing."""
+    missing = missing_in(framework, needs)
+    if missing:
+        version = getattr(framework, "__version__", "of an unknown version")
+        session.guard.report(f"{framework.__name__} {version} has no {', no '.join(missing)}: that is not recorded",
+                             cause=f"missing in {framework.__name__}")
+    return bool(missing)
+
+
+def _has(owner: Any, name: str) -> bool:
+    for part in name.split("."):
+        if not hasattr(owner, part):
+            return False
+        owner = getattr(owner, part)
+    return True

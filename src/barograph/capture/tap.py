@@ -1,0 +1,56 @@
+"""What a recording asks of a tap: the narrow waist through which every framework comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from barograph.capture.steps import Steps
+    from barograph.model.selection import Selection
+    from barograph.model.step import Mode
+
+
+class Tap(Protocol):
+    """Listens to one framework, and tells the session."""
+
+    def ask_for(self, selections: Iterable[Selection]) -> None:
+        """Note that more was added to the plan, which all taps of a recording share."""
+
+    def set_mode(self, mode: Mode | None) -> None:
+        """Let the script say what it does from now on; None: it is seen."""
+
+    def remove(self) -> None:
+        """Take out every hook and wrapper; nothing of Barograph is left in the framework. Called once, at the end."""
+
+
+class StandsAside(Protocol):
+    """A tap that can leave a stretch of the training to another."""
+
+    def stand_aside(self) -> None:
+        """Hear nothing until `take_part`."""
+
+    def take_part(self) -> None:
+        """Listen again."""
+
+
+class ScriptTap(Tap, Protocol):
+    """A tap that also takes what the script hands over itself.
+
+    Attributes:
+        explicit_steps: The script ends its steps itself, with `end_explicit_step`.
+    """
+
+    explicit_steps: bool
+
+    def save(self, name: str, tensor: Any) -> None:
+        """Record a tensor of the script's own, whole, with the step that is under way."""
+
+    def save_predictions(self, targets: Any, predictions: Any, name: str) -> None:
+        """Count labels and answers, with the step or the evaluation that is under way."""
+
+    def end_explicit_step(self, loss: Any = None) -> None:
+        """End a step where the script says so."""
+
+    def steps_begin(self, steps: Steps) -> Iterator[int]:
+        """Return what counts the steps of a loop."""

@@ -1,0 +1,330 @@
+"""A training that hands over arrays: what is due is asked first, and what is recorded is what was handed over."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from barograph.capture.array_tap import ArrayTap
+from barograph.capture.guard import BarographWarning
+from barograph.capture.session import Rank, Session
+from barograph.errors import ShapeMismatch, TrainingStopped
+from barograph.measures.summary import summarize, summary_from_row
+from barograph.model.facts import Fact
+from barograph.model.key import Key, Kind
+from barograph.model.manifest import EndState, Heartbeat
+from barograph.model.records import StepRecords
+from barograph.model.selection import Histogram, Schedule, Selection
+from barograph.model.settings import Settings
+from barograph.model.step import Mode
+from barograph.model.summary import EXPONENT_BINS, Summary
+from capture_writer import ListWriter
+
+
+class Told:
+    """A tap whose steps land in a list."""
+
+    def __init__(self, *needs: Selection, **settings: Any) -> None:
+        self.writer = ListWriter()
+        wanted = Settings(**{"strict": True, "budget": None, "preset": "exact", **settings})
+
+        def open_writer(rank: Rank, status: Callable[[], Heartbeat]) -> Any:
+            return self.writer
+
+        self.session = Session(wanted, needs, open_writer)
+        self.tap = ArrayTap(self.session)
+
+    def steps(self, mode: Mode = Mode.TRAIN) -> list[StepRecords]:
+        return [item for item in self.writer.steps if item.step.mode is mode]
+
+    def summary(self, key: str, at: int = -1, mode: Mode = Mode.TRAIN) -> Summary:
+        records = self.steps(mode)[at]
+        row = [str(subject.key) for subject in records.subjects].index(key)
+        assert records.moments is not None
+        return summary_from_row(records.moments[row], None if records.exponents is None else records.exponents[row])
+
+    def scalars(self, at: int = -1, mode: Mode = Mode.TRAIN) -> Mapping[str, float]:
+        return {str(key): value for key, value in self.steps(mode)[at].scalars.items()}
+
+
+FLOATS = np.array([[1.5, -2.0, 0.0], [np.nan, np.inf, 0.25]])
+
+
+@pytest.mark.parametrize("array", [
+    FLOATS, FLOATS.astype(np.float32), FLOATS.astype(np.float16), FLOATS.astype(ml_dtypes.bfloat16),
+    FLOATS.astype(ml_dtypes.float8_e5m2), FLOATS[:1].astype(ml_dtypes.float8_e4m3fn), FLOATS.T, FLOATS[:, ::2],
+    FLOATS[::-1], FLOATS.astype(">f4"), np.asfortranarray(FLOATS), np.arange(24).reshape(2, 3, 4).transpose(1, 0, 2),
+    np.array(3.0), np.zeros((0, 4)), np.array([True, False]), np.array([3 + 4j]),
+], ids=lambda array: f"{array.dtype}{array.shape}{array.strides}")
+def test_any_array_is_summarised_as_it_is(array: Any) -> None:
+    told = Told()
+    told.tap.take(Kind.WEIGHT, {"fc.weight": array})
+    told.tap.take(Kind.WEIGHT, {"beside": np.ones(2)})
+    told.tap.end_step()
+    found, wanted = told.summary("weight:fc.weight"), summarize(array)
+    assert (found.count, found.nan, found.posinf, found.zeros, found.min, found.max) == (
+        wanted.count, wanted.nan, wanted.posinf, wanted.zeros, wanted.min, wanted.max)
+    assert found.sum == pytest.approx(wanted.sum)
+    assert found.exponents == wanted.exponents
+
+
+def test_a_narrow_type_without_statistics_of_its_own_is_read_as_float32() -> None:
+    told = Told()
+    told.tap.take(Kind.WEIGHT, {"w": np.array([0.5, -6.0], ml_dtypes.float8_e4m3b11fnuz)})
+    told.tap.end_step()
+    assert (told.summary("weight:w").min, told.summary("weight:w").max) == (-6.0, 0.5)
+
+
+def test_an_array_without_statistics_is_named_and_the_rest_is_recorded() -> None:
+    told = Told()
+    told.tap.take(Kind.WEIGHT, {"names": np.array(["a"]), "w": np.ones(3)})
+    told.tap.end_step()
+    assert told.summary("weight:w").count == 3
+    assert any("weight of names" in reason for reason in told.session.status().coverage.reasons)
+
+
+def test_what_is_not_due_is_not_asked_for() -> None:
+    told = Told(preset="free", collections=(
+        Selection("mine", kinds=frozenset({Kind.WEIGHT}), include=("*.bias",), schedule=Schedule(every=2)),))
+    asked = []
+
+    def weight(name: str) -> Any:
+        asked.append((told.tap.step, name))
+        return np.ones(2)
+
+    for _ in range(4):
+        told.tap.take(Kind.WEIGHT, {"fc.bias": lambda: weight("bias"), "fc.weight": lambda: weight("weight")})
+        told.tap.end_step(loss=1.0)
+    assert asked == [(0, "bias"), (2, "bias")]
+    assert [bool(records.subjects) and records.moments is not None for records in told.steps()] == [
+        True, False, True, False]
+
+
+def test_due_says_what_the_schedule_says() -> None:
+    told = Told(preset="free", collections=(
+        Selection("mine", kinds=frozenset({Kind.GRADIENT}), schedule=Schedule(every=3)),))
+    due = []
+    for _ in range(5):
+        due.append((told.tap.due(Kind.GRADIENT), told.tap.due(Kind.WEIGHT)))
+        told.tap.end_step(loss=1.0)
+    assert due == [(True, False), (False, False), (False, False), (True, False), (False, False)]
+
+
+def test_a_loss_that_is_not_finite_makes_everything_due() -> None:
+    told = Told(preset="free", collections=(
+        Selection("mine", kinds=frozenset({Kind.GRADIENT}), schedule=Schedule(every=100)),))
+    told.tap.end_step(loss=1.0)
+    assert not told.tap.due(Kind.GRADIENT)
+    told.tap.loss(math.nan)
+    assert told.tap.due(Kind.GRADIENT)
+    told.tap.take(Kind.GRADIENT, {"w": np.array([np.nan])})
+    told.tap.end_step()
+    assert told.summary("gradient:w").nan == 1
+
+
+def test_outputs_and_losses_of_micro_batches_are_one() -> None:
+    told = Told()
+    for part in (1.0, 3.0):
+        told.tap.take(Kind.OUTPUT, {"relu": np.full(2, part, np.float32)}, layers={"relu": "ReLU"})
+        told.tap.loss(part)
+    told.tap.end_step()
+    assert told.summary("output:relu").count == 4
+    assert told.summary("output:relu").mean == 2.0
+    assert told.scalars()["loss:total"] == 2.0
+    assert told.steps()[0].subjects[0].layer == "ReLU"
+
+
+def test_the_update_is_what_the_step_added() -> None:
+    told = Told(preset="updates")
+    weight = np.array([1.0, 2.0], np.float32)
+    told.tap.before_update({"w": weight})
+    weight += 0.5
+    told.tap.after_update({"w": weight})
+    told.tap.end_step()
+    assert told.summary("update:w").sum == 1.0
+    assert told.summary("weight:w").sum == 4.0
+
+
+def test_units_of_an_output_are_those_of_its_last_axis() -> None:
+    told = Told(preset="units")
+    told.tap.take(Kind.OUTPUT, {"relu": np.array([[0.0, 1.0], [0.0, 3.0]], np.float32)}, layers={"relu": "ReLU"})
+    told.tap.end_step()
+    (units,) = told.steps()[0].units.values()
+    assert units.count == 2
+    assert units.columns[:, 0].tolist() == [2.0, 0.0]
+
+
+def test_whole_tensors_are_kept_where_they_are_asked_for() -> None:
+    told = Told(preset="free", collections=(Selection("mine", kinds=frozenset({Kind.WEIGHT}), raw=True),))
+    told.tap.take(Kind.WEIGHT, {"w": np.arange(4, dtype=np.int16).reshape(2, 2).T})
+    told.tap.save("mine", [1.0, 2.0])
+    told.tap.end_step()
+    kept = told.steps()[0].tensors
+    assert np.frombuffer(kept[Key(Kind.WEIGHT, "w")].data, np.int16).tolist() == [0, 2, 1, 3]
+    assert kept[Key(Kind.CUSTOM, "mine")].shape == (2,)
+
+
+def test_statistics_that_a_device_reduced_are_merged_when_the_step_is_published() -> None:
+    told = Told()
+    array = np.array([1.0, -4.0, 0.0])
+    fetched = []
+
+    def reduced() -> Any:
+        fetched.append(told.tap.step)
+        found = summarize(array)
+        moments = [[found.count, 0, 0, 0, found.zeros, found.min, found.max, found.sum, found.sum_sq, found.sum_abs]]
+        exponents = np.zeros((1, EXPONENT_BINS), np.int64)
+        for place, number in found.exponents.items():
+            exponents[0, place] = number
+        return moments, exponents
+
+    assert told.tap.taking(Kind.GRADIENT, "w") is not None
+    told.tap.merge(Kind.GRADIENT, ["w"], reduced, dtypes=["float32"])
+    assert fetched == []
+    told.tap.end_step()
+    assert told.summary("gradient:w") == summarize(array)
+    assert told.session.seen.gradients == {"w"}
+
+
+def test_an_evaluation_stands_between_two_steps_with_the_steps_made_so_far() -> None:
+    told = Told(Selection(kinds=frozenset({Kind.OUTPUT})), preset="standard")
+    told.tap.end_step(loss=2.0)
+    told.tap.begin_evaluation()
+    for part in (1.0, 3.0):
+        told.tap.loss(part)
+        told.tap.take(Kind.OUTPUT, {"relu": np.ones(4)})
+    told.tap.end_evaluation()
+    told.tap.end_step(loss=1.0)
+    (evaluation,) = told.steps(Mode.EVAL)
+    assert (evaluation.step.number, evaluation.step.tick) == (1, 1)
+    assert told.scalars(mode=Mode.EVAL)["loss:total"] == 2.0
+    assert told.summary("output:relu", mode=Mode.EVAL).count == 8
+    assert [records.step.number for records in told.steps()] == [0, 1]
+
+
+def test_a_mode_that_the_script_says_is_an_evaluation_until_it_says_otherwise() -> None:
+    told = Told()
+    told.tap.end_step(loss=2.0)
+    told.tap.set_mode(Mode.PREDICT)
+    told.tap.loss(5.0)
+    told.tap.set_mode(None)
+    told.tap.end_step(loss=1.0)
+    assert told.scalars(mode=Mode.PREDICT)["loss:total"] == 5.0
+    assert [told.scalars(at)["loss:total"] for at in (0, 1)] == [2.0, 1.0]
+
+
+def test_labels_and_answers_are_counted_over_a_step() -> None:
+    told = Told(Selection(kinds=frozenset({Kind.LABEL, Kind.CONFUSION})), preset="standard")
+    told.tap.predictions(np.array([0, 1]), np.array([[0.9, 0.1], [0.8, 0.2]]), "softmax")
+    told.tap.predictions(np.array([[0.0, 1.0]]), np.array([[0.1, 0.9]]), "softmax")
+    told.tap.predictions([1], [[0.7]], "sigmoid")
+    told.tap.end_step()
+    found = told.scalars()
+    assert {name: found[name] for name in found if name.startswith("confusion")} == {
+        "confusion:softmax[0,0]": 1, "confusion:softmax[1,0]": 1, "confusion:softmax[1,1]": 1,
+        "confusion:sigmoid[1,1]": 1,
+    }
+
+
+def test_facts_are_recorded_where_they_are_asked_for() -> None:
+    told = Told(Selection(kinds=frozenset({Kind.FACT}), include=("batch_size",)), preset="standard")
+    told.tap.fact(Fact.BATCH_SIZE, 32)
+    told.tap.fact(Fact.MOMENTUM, 0.9, "group0")
+    told.tap.learning_rate(0.1)
+    told.tap.end_step()
+    told.tap.learning_rate(0.1)
+    told.tap.end_step()
+    assert told.scalars(0) == {"fact:batch_size": 32.0, "learning_rate:group0": 0.1}
+
+
+def test_a_skipped_step_is_a_step() -> None:
+    told = Told()
+    told.tap.end_step(loss=1.0, skipped=True)
+    told.tap.end_step(loss=1.0)
+    assert [(records.step.number, records.step.skipped) for records in told.steps()] == [(0, True), (1, False)]
+
+
+def test_a_second_training_counts_from_its_own_beginning() -> None:
+    told = Told()
+    told.session.first_step = 7
+    told.tap.end_step(loss=1.0)
+    told.tap.begin_training(first_step=3)
+    told.tap.end_step(loss=1.0)
+    other = ArrayTap(told.session)
+    other.end_step(loss=1.0)
+    assert [(records.step.optimizer, records.step.number) for records in told.steps()] == [
+        ("", 7), ("#2", 3), ("#3", 7)]
+
+
+def test_under_a_budget_every_step_is_counted_and_a_loss_that_fails_is_seen() -> None:
+    told = Told(budget=1e-9, preset="standard")
+    for step in range(3000):
+        told.tap.loss(math.nan if step == 2500 else 1.0 + 0.01 * (step % 7))
+        told.tap.take(Kind.WEIGHT, {"w": np.ones(2000)})
+        told.tap.end_step()
+    numbers = [records.step.number for records in told.steps()]
+    assert len(numbers) < 2900
+    assert 2500 in numbers
+    assert told.tap.step == 3000
+    assert all(told.scalars(at)["loss:total"] == 1.0 + 0.01 * (number % 7)
+               for at, number in enumerate(numbers) if number != 2500)
+
+
+def test_an_error_of_ours_is_one_warning_and_strict_raises_it() -> None:
+    told = Told(strict=False)
+    with pytest.warns(BarographWarning, match="saving predictions"):
+        told.tap.save_predictions([0, 1], [[0.5]], "wrong")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        told.tap.save_predictions([0, 1], [[0.5]], "wrong")
+        told.tap.end_step(loss=1.0)
+    assert told.scalars()["loss:total"] == 1.0
+    with pytest.raises(ShapeMismatch):
+        Told().tap.save_predictions([0, 1], [[0.5]], "wrong")
+
+
+def test_a_step_whose_loss_cannot_be_read_is_a_step_all_the_same() -> None:
+    told = Told(strict=False)
+    with pytest.warns(BarographWarning, match="the loss of a step"):
+        told.tap.end_step(loss="much")  # type: ignore[arg-type]
+    told.tap.end_step(loss=1.0)
+    assert told.tap.step == 2
+
+
+def test_a_training_is_stopped_between_two_steps_only() -> None:
+    told = Told()
+    told.session.request_stop("Enough.")
+    told.tap.loss(1.0)
+    with pytest.raises(TrainingStopped, match="Enough"):
+        told.tap.end_step()
+    assert told.tap.step == 1
+
+
+def test_its_time_is_part_of_the_price_and_once_closed_it_does_nothing() -> None:
+    told = Told()
+    told.tap.take(Kind.WEIGHT, {"w": np.ones(1_000_000)})
+    told.tap.end_step(loss=1.0)
+    assert told.session.price.spent_secs > 1e-4
+    told.session.close(EndState.FINISHED)
+    spent = told.session.price.spent_secs
+    told.tap.take(Kind.WEIGHT, {"w": np.ones(1_000_000)})
+    told.tap.end_step(loss=1.0)
+    assert not told.tap.due()
+    assert told.session.price.spent_secs == spent
+    assert len(told.steps()) == 1
+
+
+def test_a_histogram_is_taken_as_the_plan_says() -> None:
+    told = Told(preset="moments")
+    taking = told.tap.taking(Kind.WEIGHT, "w")
+    assert taking is not None
+    assert taking.histogram is Histogram.NONE
+    told.tap.take(Kind.WEIGHT, {"w": np.ones(3)})
+    told.tap.end_step()
+    assert told.steps()[0].exponents is None

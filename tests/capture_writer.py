@@ -1,0 +1,40 @@
+"""Stands where the writer of a recording stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from barograph.model.key import Key
+from barograph.model.manifest import EndState
+from barograph.model.records import StepRecords
+from barograph.model.step import Mode, Step
+from barograph.model.trace import BatchFed
+from barograph.runs.writer import Closing
+
+
+class ListWriter:
+    """Stands where the writer stands, and keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.steps: list[StepRecords] = []
+        self.logged: list[tuple[str, float, int, Mode]] = []
+        self.batches: list[BatchFed] = []
+
+    def put(self, pending: Any) -> bool:
+        self.steps.append(pending.resolve())
+        return True
+
+    def put_numbers(self, step: Step, numbers: Mapping[Key, float]) -> bool:
+        self.steps.append(StepRecords(step, scalars=numbers))
+        return True
+
+    def put_batches(self, batches: Sequence[BatchFed]) -> None:
+        self.batches += batches
+
+    def log(self, name: str, value: float, step: int, mode: Mode, time_unix: float) -> None:
+        self.logged.append((name, value, step, mode))
+
+    def close(self, state: EndState, reason: str) -> Closing:
+        self.ended = (state, reason)
+        return Closing(True, 0, 0, 0, 0, ())

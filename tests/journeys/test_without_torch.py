@@ -1,0 +1,48 @@
+"""`barograph run` on a script that trains without any framework that is known: it calls `attach`, and that is all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from barograph.model.step import Mode
+
+NUMPY = '''
+import sys
+import numpy as np
+import barograph
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(64, 4))
+y = x @ np.array([1.0, -2.0, 0.5, 0.0])
+w = np.zeros(4)
+run = barograph.attach()
+tap = run.tap()
+for step in range(30):
+    error = x @ w - y
+    if step == 20:
+        error[3] = np.nan
+    tap.loss((error ** 2).mean())
+    tap.take(barograph.Kind.GRADIENT, {"w": x.T @ error / 64})
+    tap.before_update({"w": w})
+    if step != 20:
+        w -= 0.1 * x.T @ error / 64
+    tap.after_update({"w": w})
+    tap.end_step()
+tap.begin_evaluation()
+tap.loss(((x @ w - y) ** 2).mean())
+print("torch" in sys.modules)
+'''
+
+
+def test_a_network_in_numpy_is_recorded_and_judged(desk):
+    desk.write("train.py", NUMPY)
+    ended = desk.run("--budget", "off", "--strict", "train.py")
+    assert ended.code == 0, ended.err
+    assert ended.text == "False\n"
+    assert "G103" in ended.err or "NaN" in ended.err
+    run = desk.open()
+    losses = run.series("loss:total")
+    assert losses.steps.tolist() == list(range(30))
+    assert np.isnan(losses.values[20])
+    assert run.series("gradient:w", "nan").values[20] == 4
+    assert run.series("loss:total", mode=Mode.EVAL).steps.tolist() == [30]
