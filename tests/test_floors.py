@@ -22,6 +22,7 @@ DOORS = {
     "pandas": ("runs/",),
     "polars": ("runs/",),
     "safetensors": ("runs/",),
+    "xxhash": ("runs/",),
     "ml_dtypes": ("measures/", "runs/"),
     "numpy": ("model/records.py", "measures/", "runs/", "capture/", "capsule/", "rules/", "report/", "cli/",
               "testing/"),
