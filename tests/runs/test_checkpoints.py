@@ -26,9 +26,14 @@ def store():
     return store_from_url(f"memory://checkpoints-{secrets.token_hex(8)}")
 
 
-def write(store, steps, attempt=0, content=PLACE, **more):
-    return write_checkpoint(store, attempt=attempt, steps=steps, who="p", content=content,
+def write(store, steps, attempt=0, content=PLACE, who="p", **more):
+    return write_checkpoint(store, attempt=attempt, steps=steps, who=who, content=content,
                             tensors={"w": RawTensor("float32", (1,), b"\0\0\x80?")}, **more)
+
+
+def write_parts(store, steps, ranks=(0, 1), of=2):
+    return [write(store, steps, who=f"r{rank}", content={**PLACE, "machine": {"rank": rank, "world_size": of}})
+            for rank in ranks]
 
 
 def steps_of(store):
@@ -95,3 +100,36 @@ def test_what_came_next_is_read_where_it_was_written_whole(store):
     assert {"batch": "b", "loss": "0x1"}.items() <= dict(read_next(store, name)).items()
     store.put("checkpoints/0000-00000010-p.next.json", b"{}")
     assert read_next(store, name) == {}
+
+
+def test_one_of_several_workers_is_whole_once_each_has_saved_its_part(store):
+    write_parts(store, 10)
+    write_parts(store, 20, ranks=(0,))
+    found, (told,) = last_good(store)
+    assert (found.steps, found.rank, found.world_size) == (10, 0, 2)
+    assert "checkpoints/0000-00000020-r0.json is passed over: worker 1 of 2 has not saved its part." in told
+
+
+def test_one_whose_first_worker_saved_none_is_none(store):
+    write_parts(store, 10)
+    write_parts(store, 20, ranks=(1,))
+    found, told = last_good(store)
+    assert (found.steps, told) == (10, [])
+
+
+def test_a_damaged_part_of_another_worker_is_told(store):
+    write_parts(store, 10)
+    _, file = write_parts(store, 20)
+    store.put(file, bytes(store.get(file))[:-1] + b"\x01")
+    found, (told,) = last_good(store)
+    assert found.steps == 10
+    assert "the part of worker 1 is damaged" in told
+
+
+def test_a_worker_removes_its_own_alone(store):
+    for steps in (10, 20, 30):
+        write_parts(store, steps, ranks=range(12), of=12)
+    keep_newest(store, 1, [], who="r1")
+    left = [name[12:-5] for name in checkpoint_names(store)]
+    assert [name for name in left if name.endswith("-r1")] == ["0000-00000030-r1"]
+    assert len(left) == 2 * 11 + 12

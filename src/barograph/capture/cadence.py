@@ -58,9 +58,15 @@ class Cadence:
 
     def due(self, steps: int, now_secs: float) -> bool:
         """Return whether a checkpoint is due after so many steps."""
+        return self.due_by_steps(steps) or self.due_by_time(now_secs)
+
+    def due_by_steps(self, steps: int) -> bool:
+        """Return whether the number of steps makes one due: at the same step in each worker of a training."""
         every = self._settings.every_steps
-        if every is not None and self._steps is not None and steps // every > self._steps // every:
-            return True
+        return every is not None and self._steps is not None and steps // every > self._steps // every
+
+    def due_by_time(self, now_secs: float) -> bool:
+        """Return whether the time that has passed makes one due."""
         return now_secs - self._at_secs >= self.interval_secs
 
     def took(self, steps: int, now_secs: float, *, cost_secs: float) -> None:

@@ -39,6 +39,7 @@ def save(
     store: Store, names: ModelNames, optimizers: OptimizerBook, *, attempt: int, steps: int, who: str,
     scaler: Any = None, schedulers: Sequence[Any] = (), made: Mapping[str, int] | None = None, gradients: bool = False,
     place: Callable[[Packer], Mapping[str, Any]] | None = None, finite: bool | None = None,
+    worker: tuple[int | None, int] = (None, 1),
 ) -> str:
     """Write how everything stands into the run; return the name of the file.
 
@@ -55,6 +56,7 @@ def save(
         gradients: Those that are there belong to it, too.
         place: Packs where the script is; None: within a step, from where nothing can go on.
         finite: Whether all weights are; None: that is looked at.
+        worker: Which of how many saves its part of a checkpoint that all save after the same step.
 
     Raises:
         NotDone: There is no model, one is split over workers, or a state holds what is no plain data.
@@ -81,7 +83,7 @@ def save(
                                  for name, item in named_parameters(names) if gradients and item.grad is not None},
             "steps": dict(made or {}),
             "settings": numeric_settings(),
-            "machine": {"processor": processor(), "devices": devices()},
+            "machine": {"rank": worker[0], "world_size": worker[1], "processor": processor(), "devices": devices()},
             "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
             "place": place(packer) if place is not None else None,
         }

@@ -22,6 +22,7 @@ from barograph.capture.cadence import Cadence
 from barograph.capture.frames import frames_of_script, library_that_asks
 from barograph.capture.orders import NotDone
 from barograph.capture.termination import Termination
+from barograph.capture.torch_agreement import Agreement
 from barograph.capture.torch_checkpoint import are_finite, save
 from barograph.capture.torch_door import Door, in_backward
 from barograph.capture.torch_names import ModelNames, instances_of
@@ -38,6 +39,7 @@ from barograph.runs.layout import CHECKPOINTS
 from barograph.store.base import Store
 
 _RECENT = 64
+_SIGTERM = "SIGTERM"
 _UNASKED_STEPS = 32
 """Steps after which a script that asked no loader is one that does not."""
 
@@ -76,6 +78,7 @@ class Checkpointer:
         self._store: Store | None = None
         self.costs_secs: deque[float] = deque(maxlen=_RECENT)
         self._cadence = Cadence(settings, now_secs=self._session.clock.monotonic())
+        self._agreement = Agreement(self._session.attempt)
         self._variables: Variables | None = None
         self._wanted = ""
         self._asked_to_stop = ""
@@ -137,7 +140,7 @@ class Checkpointer:
         self._cadence.begins(steps)
         if steps >= self._steps_asked + _UNASKED_STEPS:
             self._guarded("saving a checkpoint", lambda: self._save_within(steps))
-        if self._asked_to_stop and self._steps() > self._steps_at_stop + 1:
+        if self._asked_to_stop and self._steps() > max(self._steps_at_stop + 1, self._agreement.after_steps):
             self._stop(within=True)
 
     def ask_for_one(self, why: str) -> None:
@@ -170,31 +173,45 @@ class Checkpointer:
         before, current.asked_at = current.asked_at, steps
         if before is None or steps <= before:
             return
-        due = self._cadence.due(steps, self._session.clock.monotonic())
-        if due or self._wanted:
+        if self._is_due(steps):
             self._save(lambda packer: self._place(current, frame, packer))
 
+    def _is_due(self, steps: int) -> bool:
+        """Return whether one is saved now: of several workers, by all of them after the same step."""
+        now = self._session.clock.monotonic()
+        wanted, self._wanted = self._wanted, ""
+        if not self._is_of_several:
+            return bool(wanted) or self._cadence.due(steps, now)
+        is_time = self._session.rank[0] == 0 and self._cadence.due_by_time(now)
+        why = self._agreement.reached(steps, now, wanted or ("it was time" if is_time else ""))
+        if why == _SIGTERM:
+            self._asked_to_stop = _SIGTERM
+        elif not why:
+            self._wanted = wanted  # the others have yet to come to the step that is agreed on
+        return bool(why) or self._cadence.due_by_steps(steps)
+
+    @property
+    def _is_of_several(self) -> bool:
+        return self._session.rank[1] > 1
+
     def _save(self, place: Callable[[Packer], Mapping[str, Any]]) -> None:
-        self._wanted = ""
-        session = self._session
+        session, several = self._session, self._is_of_several
         begin = time.perf_counter()
         try:
             store = self._store = self._store or self._open_store()
-            if session.rank[1] > 1:
-                raise NotDone("of several workers none is saved by itself yet")
             if not are_finite(self._names):
                 raise NotDone("the weights are not finite")
-            who, steps = f"pid{os.getpid()}", session.steps_made
+            who, steps = f"r{session.rank[0]}" if several else f"pid{os.getpid()}", session.steps_made
             save(store, self._names, self._optimizers, attempt=session.attempt, steps=steps, who=who,
                  scaler=next(iter(self._beside.of(torch.amp.GradScaler)), None),
                  schedulers=self._beside.of(lr_scheduler.LRScheduler), made=session.steps_by_optimizer,
                  gradients=self._carries is not False,
-                 place=place, finite=True)
+                 place=place, finite=True, worker=session.rank)
             name = f"{CHECKPOINTS}/{session.attempt:04d}-{steps:08d}-{who}.json"
             self._saved.append(name)
             self.next_step.write_with(lambda seen: write_next(store, name, seen))
             self._answer(f"saved a checkpoint in {name}", done=True)
-            keep_newest(store, self._settings.keep, self._saved)
+            keep_newest(store, self._settings.keep, self._saved, who=who if several else "")
         except NotDone as error:
             session.guard.report(f"no checkpoint was saved: {error}")
             self._answer(f"saved no checkpoint: {error}", done=False)
@@ -214,6 +231,7 @@ class Checkpointer:
     def _save_within(self, steps: int) -> None:
         """Save one within a step: better than none, though nothing can go on from it by itself."""
         if self._wanted or self._cadence.due(steps, self._session.clock.monotonic()):
+            self._wanted = ""
             self._session.guard.report(
                 "this training cannot be resumed: its loop asks no loader for its batches; let it count its steps with "
                 "run.steps. Checkpoints hold its models and optimizers")
@@ -254,7 +272,7 @@ class Checkpointer:
         """Return whether there is something to save before the end."""
         self._steps_at_stop = self._steps()
         if self._steps_at_stop:
-            self._asked_to_stop = self._wanted = "SIGTERM"
+            self._asked_to_stop = self._wanted = _SIGTERM
         return self._steps_at_stop > 0
 
     def _stop(self, *, within: bool = False) -> None:

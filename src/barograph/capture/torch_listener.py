@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from barograph.capture.orders import NotDone
 from barograph.capture.torch_tap import TorchTap
+from barograph.errors import BarographError
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
@@ -32,10 +33,13 @@ def listen(recording: Recording) -> None:
     if order is None:
         tap.install()
     else:
-        from barograph.capture.torch_resuming import begin_resuming
+        from barograph.capture.torch_resuming import begin_resuming, refuse
 
         # Nothing is recorded until it is there.
-        recording.resuming = begin_resuming(tap, store_from_url(recording.url), order)
+        try:
+            recording.resuming = begin_resuming(tap, store_from_url(recording.url), order)
+        except BarographError as error:
+            refuse(order, str(error))
     if recording.is_aside("torch"):
         tap.stand_aside()
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -32,8 +33,8 @@ from barograph.capture.torch_passes import LoaderNames, Pass, PassName, begun_ag
 from barograph.capture.torch_putting_back import PuttingBack, put_settings
 from barograph.capture.torch_variables import put_back
 from barograph.errors import EXIT_STOPPED, BarographError, ResumeFailed
-from barograph.model.resume import ResumeOrder, ResumeResult
-from barograph.runs.checkpoints import Checkpoint, read_checkpoint, read_next
+from barograph.model.resume import ResumeOrder, ResumeResult, result_of_worker
+from barograph.runs.checkpoints import Checkpoint, name_of_worker, read_checkpoint, read_next
 from barograph.store.base import Store
 
 if TYPE_CHECKING:
@@ -251,8 +252,11 @@ class Resuming:
         self._batches.clear()
 
 
-def begin_resuming(tap: TorchTap, store: Store, order: ResumeOrder) -> Resuming:
+def begin_resuming(tap: TorchTap, store: Store, order: ResumeOrder) -> Resuming | None:
     """Take a script to its checkpoint, and have the tap record it from there on.
+
+    Of several workers each goes on from its own part. What is none of them, as the process that starts them, has no
+    part to go on from (None); should it train all the same, it is ended.
 
     Args:
         tap: Not yet installed.
@@ -263,7 +267,19 @@ def begin_resuming(tap: TorchTap, store: Store, order: ResumeOrder) -> Resuming:
         ResumeFailed: There is no such checkpoint, or nothing can go on from it.
         DamagedChunk, StoreError: It cannot be read.
     """
+    rank, world_size = tap.session.rank
     checkpoint = read_checkpoint(store, order.checkpoint)
+    if checkpoint is not None and checkpoint.world_size != world_size:
+        text = (f"The checkpoint was saved by {checkpoint.world_size} workers, and here {_are(world_size)}. Start as "
+                "many, by torchrun or with RANK and WORLD_SIZE set before torch is imported.")
+        if world_size > 1:
+            raise ResumeFailed(text)
+        _refuse_to_train(order, text)
+        return None
+    if checkpoint is not None and rank:
+        order = replace(order, checkpoint=name_of_worker(order.checkpoint, rank),
+                        result=result_of_worker(order.result, rank))
+        checkpoint = read_checkpoint(store, order.checkpoint)
     if checkpoint is None or checkpoint.why_not:
         why = checkpoint.why_not if checkpoint is not None else "there is none"
         raise ResumeFailed(f"A training cannot go on from {order.checkpoint}: {why}.")
@@ -290,6 +306,28 @@ def begin_resuming(tap: TorchTap, store: Store, order: ResumeOrder) -> Resuming:
     tap.door.place.busy = session.passes_over = True
     resuming.install()
     return resuming
+
+
+def refuse(order: ResumeOrder, text: str) -> NoReturn:
+    """End this process before it trains from the beginning: it was to go on.
+
+    Raises:
+        SystemExit: Always.
+    """
+    if order.result:
+        Path(order.result).write_text(ResumeResult(0, text).to_text(), encoding="utf-8")
+    raise SystemExit(EXIT_STOPPED)
+
+
+def _refuse_to_train(order: ResumeOrder, text: str) -> None:
+    def refuse_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        refuse(order, text)
+
+    optimizer_hooks.register_optimizer_step_pre_hook(refuse_step)
+
+
+def _are(workers: int) -> str:
+    return "is 1" if workers == 1 else f"are {workers}"
 
 
 def _name_of(packed: Mapping[str, Any]) -> PassName:

@@ -68,14 +68,18 @@ def _tell(file: Path, checkpoint: Checkpoint, exit_code: int, *, quiet: bool) ->
     Raises:
         ResumeFailed: It did not go on.
     """
-    if not file.is_file():
+    workers = [result_from_text(said.read_text(encoding="utf-8"))
+               for said in sorted(file.parent.glob(f"{file.name}*"))]
+    for worker in workers:
+        if worker.failure:
+            raise ResumeFailed(worker.failure)
+    if not workers:
         raise ResumeFailed(f"The script ended with exit code {exit_code} before it came to where the checkpoint was "
                            "saved.")
-    result = result_from_text(file.read_text(encoding="utf-8"))
-    if result.failure:
-        raise ResumeFailed(result.failure)
+    # Each has its own batches and loss: one that is not the same is told.
+    result = next((worker for worker in workers if worker.proof != workers[0].proof), workers[0])
     if not quiet:
-        for note in result.notes:
+        for note in dict.fromkeys(note for worker in workers for note in worker.notes):
             _say(f"not as it was: {note}")
         _say(f"went on from step {checkpoint.steps:,}: {result.proof}" if result.proof else
              f"went on from step {checkpoint.steps:,}; whether the next step was the same is not known: the run before "

@@ -44,6 +44,16 @@ class ResumeResult:
         return json.dumps(asdict(self))
 
 
+def result_of_worker(result: str, rank: int) -> str:
+    """Return the file that one of several workers writes its result to; the first writes to that of the order.
+
+    Example:
+        >>> result_of_worker("result.json", 2), result_of_worker("", 2)
+        ('result.json.r2', '')
+    """
+    return f"{result}.r{rank}" if result and rank else result
+
+
 def result_from_text(text: str) -> ResumeResult:
     """Return what `ResumeResult.to_text` wrote."""
     data: Mapping[str, Any] = json.loads(text)

@@ -47,6 +47,17 @@ class Checkpoint:
     finite: bool = True
 
     @property
+    def rank(self) -> int | None:
+        """Which worker saved it; None where it is of one process that is no worker."""
+        rank = self.content.get("machine", {}).get("rank")
+        return None if rank is None else int(rank)
+
+    @property
+    def world_size(self) -> int:
+        """How many workers have saved one each after the same step."""
+        return int(self.content.get("machine", {}).get("world_size", 1))
+
+    @property
     def why_not(self) -> str:
         """Why a training cannot go on from it by itself; "" where it can."""
         if not self.finite:
@@ -111,6 +122,16 @@ def _proved(store: Store, file: str) -> memoryview:
     return proved_by_checksum(store, file, file.rpartition(".safetensors")[0].rpartition(".")[2])
 
 
+def name_of_worker(name: str, rank: int) -> str:
+    """Return the paper of another worker's part of a checkpoint that several have saved after the same step.
+
+    Example:
+        >>> name_of_worker("checkpoints/0000-00000020-r0.json", 3)
+        'checkpoints/0000-00000020-r3.json'
+    """
+    return f"{name.rpartition('-')[0]}-r{rank}.json"
+
+
 def last_good(store: Store) -> tuple[Checkpoint | None, list[str]]:
     """Return the last checkpoint that a training can go on from, and of each newer one why it is not that.
 
@@ -119,16 +140,40 @@ def last_good(store: Store) -> tuple[Checkpoint | None, list[str]]:
     """
     passed_over: list[str] = []
     for name in reversed(checkpoint_names(store)):
+        if _is_part(name):
+            continue  # what the first of the workers has saved stands for the parts of all
         try:
             found = read_checkpoint(store, name)
         except (DamagedChunk, ObjectNotFound) as error:
             passed_over.append(f"The checkpoint {name} is damaged, and the one before it is taken: {error}")
             continue
-        if found is not None and not found.why_not:
+        if found is None:
+            continue
+        why_not = found.why_not or _why_not_whole(store, found)
+        if not why_not:
             return found, passed_over
-        if found is not None:
-            passed_over.append(f"The checkpoint {name} is passed over: {found.why_not}.")
+        passed_over.append(f"The checkpoint {name} is passed over: {why_not}.")
     return None, passed_over
+
+
+def _is_part(name: str) -> bool:
+    match = _PAPER.fullmatch(name)
+    return match is not None and re.fullmatch(r"r0*[1-9]\d*", match["who"]) is not None
+
+
+def _why_not_whole(store: Store, first: Checkpoint) -> str:
+    """Return why a checkpoint of several workers is not whole; "" where each has saved its part."""
+    for rank in range(1, first.world_size):
+        name = name_of_worker(first.name, rank)
+        try:
+            part = read_checkpoint(store, name)
+        except ObjectNotFound:
+            return f"worker {rank} of {first.world_size} has not saved its part"
+        except DamagedChunk as error:
+            return f"the part of worker {rank} is damaged: {error}"
+        if part is not None and part.why_not:
+            return f"of the part of worker {rank}, {part.why_not}"
+    return ""
 
 
 def checkpoint_names(store: Store) -> list[str]:
@@ -142,18 +187,19 @@ def checkpoint_names(store: Store) -> list[str]:
                                                                 item[1]))]
 
 
-def keep_newest(store: Store, keep: int, good: Sequence[str]) -> None:
+def keep_newest(store: Store, keep: int, good: Sequence[str], *, who: str = "") -> None:
     """Remove all checkpoints but the newest, and the newest of `good`, which is never removed.
 
     Args:
         store: The run's.
         keep: How many.
         good: Names of papers that are known to be whole and finite, oldest first.
+        who: Of the checkpoints of several workers, only this one's; "": of all.
 
     Raises:
         StoreError: The store does not do what is asked; trying again is safe.
     """
-    names = checkpoint_names(store)
+    names = [name for name in checkpoint_names(store) if name.endswith(f"-{who}.json" if who else ".json")]
     kept = {*names[-keep:], *list(good)[-1:]}
     gone = [name.removesuffix(".json") for name in names if name not in kept]
     # First the papers: tensors without one are of no checkpoint, and a paper without them would be a damaged one.

@@ -1,0 +1,88 @@
+"""When workers that train one model save a checkpoint together: after a step that one of them names beforehand.
+
+It is named in the store through which torch's workers found each other, far enough ahead for all to have read it. No
+worker waits for another: one that comes too late saves none, and from a checkpoint that is not whole nothing goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from torch import distributed
+
+from barograph.capture.orders import NotDone
+
+_LOOK_SECS = 0.25
+"""How often a worker looks, and after how many of these it may be relied on to have looked."""
+_LOOKS_AHEAD = 3
+
+
+class Agreement:
+    """Finds the steps after which all save.
+
+    Args:
+        attempt: Which life of the run.
+
+    Attributes:
+        why: Why the others save at the step that was agreed on; "": nothing is agreed on.
+        after_steps: That step; -1: none.
+    """
+
+    def __init__(self, attempt: int) -> None:
+        self.why = ""
+        self.after_steps = -1
+        self._attempt = attempt
+        self._agreed = 0
+        self._looked_secs = -math.inf
+        self._asked: tuple[int, float] | None = None
+        self._step_secs = 0.0
+
+    def reached(self, steps: int, now_secs: float, wanted: str) -> str:
+        """Return why all save now, "" where they do not; called between two steps.
+
+        Args:
+            steps: That were made.
+            now_secs: By a clock that only rises.
+            wanted: Why this worker wants one saved; "": it does not.
+
+        Raises:
+            NotDone: The workers share no store.
+        """
+        self._measure(steps, now_secs)
+        if not self.why and (wanted or now_secs - self._looked_secs >= _LOOK_SECS):
+            self._looked_secs = now_secs
+            self._look(steps, wanted)
+        if not self.why or steps < self.after_steps:
+            return ""
+        why = self.why if steps == self.after_steps else ""
+        self._agreed += 1
+        self.why, self.after_steps = "", -1
+        return why
+
+    def _measure(self, steps: int, now_secs: float) -> None:
+        if self._asked is not None and steps > self._asked[0]:
+            self._step_secs = (now_secs - self._asked[1]) / (steps - self._asked[0])
+        self._asked = (steps, now_secs)
+
+    def _look(self, steps: int, wanted: str) -> None:
+        store, key = _shared_store(), f"barograph/checkpoint/{self._attempt}/{self._agreed}"
+        if wanted:
+            ahead = max(1, math.ceil(_LOOKS_AHEAD * _LOOK_SECS / self._step_secs)) if self._step_secs else 1
+            # Where two want one at once, the first to say so says when.
+            told = store.compare_set(key, "", json.dumps([steps + ahead, wanted]))
+        elif store.check([key]):
+            told = store.get(key)
+        else:
+            return
+        after_steps, why = json.loads(told)
+        self.after_steps, self.why = int(after_steps), str(why)
+
+
+def _shared_store() -> Any:
+    if not (distributed.is_available() and distributed.is_initialized()):
+        raise NotDone("the workers share no store of torch.distributed")
+    from torch.distributed.distributed_c10d import _get_default_store
+
+    return _get_default_store()

@@ -1,0 +1,110 @@
+"""A training of two workers is killed, or asked to end, and goes on: each worker from its own part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+SCRIPT = """
+import os
+import signal
+import sys
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed(3)
+inputs = torch.randn(96, 8)
+labels = inputs[:, :3].argmax(1)
+data = TensorDataset(inputs, labels)
+inner = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 3))
+model = DistributedDataParallel(inner)
+torch.manual_seed(100 + rank)
+optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+sampler = DistributedSampler(data, shuffle=True, seed=5)
+loader = DataLoader(data, batch_size=8, sampler=sampler)
+total = 0
+for epoch in range(100):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        total += 1
+        if total == int(sys.argv[1]) and rank == 1:
+            os.kill(os.getpid() if sys.argv[2] == "SIGKILL" else os.getppid(), signal.Signals[sys.argv[2]])
+torch.save({"rank": rank, "total": total, "draw": torch.rand(1), **inner.state_dict()}, f"last{rank}.pt")
+dist.destroy_process_group()
+"""
+
+
+def weights(desk: Any) -> list[dict[str, Any]]:
+    return [torch.load(desk.folder / f"last{rank}.pt") for rank in range(2)]
+
+
+@pytest.fixture(scope="module")
+def workers(make_desk: Callable[[str], Any]) -> Any:
+    """Two workers, and what they come to when nothing happens."""
+    desk = make_desk("workers")
+    desk.write("train.py", SCRIPT)
+    desk.command = ("torchrun", "--standalone", "--nproc-per-node", "2", "train.py")
+    ended = desk.python("-m", "torch.distributed.run", *desk.command[1:], "0", "SIGKILL")
+    assert ended.code == 0, ended.err
+    desk.whole = weights(desk)
+    return desk
+
+
+def check_same(desk: Any) -> None:
+    for one, other in zip(weights(desk), desk.whole, strict=True):
+        assert one.keys() == other.keys()
+        for name in one:
+            assert one[name] == other[name] if isinstance(one[name], int) else torch.equal(one[name], other[name]), name
+    for rank in range(2):
+        (desk.folder / f"last{rank}.pt").unlink()
+
+
+def test_killed_workers_go_on_to_the_last_bit(workers: Any) -> None:
+    ended = workers.run("--rules", "none", "--checkpoint", "every=5", *workers.command, "17", "SIGKILL", to="killed")
+    assert ended.code != 0, ended.err
+    names = sorted(path.name for path in (workers.folder / "killed" / "checkpoints").glob("*.json"))
+    assert [name[:16] for name in names if "next" not in name] == [
+        f"0000-000000{steps}-r{rank}" for steps in ("05", "10", "15") for rank in range(2)]
+
+    ended = workers.end(workers.start("barograph", "resume", "killed", *workers.command, "0", "SIGKILL"))
+
+    assert ended.code == 0, ended.err
+    assert ("went on from step 15: the batch and the loss of the first step after it are the same to the last bit"
+            in ended.err)
+    check_same(workers)
+
+
+def test_workers_that_are_asked_to_end_save_after_the_same_step_and_go_on(workers: Any) -> None:
+    ended = workers.run("--rules", "none", "--checkpoint", "1h", *workers.command, "13", "SIGTERM", to="asked")
+    assert ended.code != 0, ended.err
+    names = sorted(path.name for path in (workers.folder / "asked" / "checkpoints").glob("*-r?.json"))
+    assert len(names) == 2
+    assert names[0].replace("-r0", "-r1") == names[1]
+
+    ended = workers.end(workers.start("barograph", "resume", "asked", *workers.command, "0", "SIGKILL"))
+
+    assert ended.code == 0, ended.err
+    check_same(workers)
+
+
+def test_another_number_of_workers_is_refused(workers: Any) -> None:
+    ended = workers.run("--rules", "none", "--checkpoint", "every=5", *workers.command, "7", "SIGKILL", to="two")
+    assert ended.code != 0, ended.err
+
+    alone = workers.end(workers.start("barograph", "resume", "two", "torchrun", "--standalone", "--nproc-per-node", "1",
+                                      "train.py", "0", "SIGKILL"))
+
+    assert alone.code != 0
+    assert "The checkpoint was saved by 2 workers, and here is 1." in alone.err
