@@ -9,10 +9,11 @@ import sys
 
 import pytest
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
+from barograph.capture import torch_agreement
 from barograph.capture.orders import NotDone
 from barograph.errors import StoreUnavailable, TrainingStopped
 from barograph.model.checkpoints import CheckpointSettings
@@ -145,12 +146,45 @@ def test_a_loop_that_asks_no_loader_is_named_and_nothing_goes_on_from_its_checkp
     assert "does not count its steps with run.steps" in told[0]
 
 
-def test_of_several_workers_none_is_saved_and_that_is_said(record, monkeypatch):
-    training = Training(record, every_steps=2)
-    monkeypatch.setattr(type(training.tape.session), "rank", property(lambda session: (0, 2)))
+@pytest.fixture
+def worker(monkeypatch):
+    def start(training, rank):
+        monkeypatch.setattr(type(training.tape.session), "rank", property(lambda session: (rank, 2)))
+
+    return start
+
+
+def test_each_of_several_workers_saves_its_part_after_the_same_steps(record, worker):
+    training = Training(record, every_steps=4)
+    worker(training, 1)
     training.run()
+    names = [name.removeprefix("checkpoints/") for name in checkpoint_names(training.store)]
+    assert names == ["0000-00000004-r1.json", "0000-00000008-r1.json"]
+    assert last_good(training.store) == (None, [])
+
+
+def test_several_workers_save_when_one_of_them_wants_it(record, worker, monkeypatch):
+    store = distributed.HashStore()
+    monkeypatch.setattr(torch_agreement, "_shared_store", lambda: store)
+    monkeypatch.setattr(torch_agreement, "_LOOK_SECS", 0.0)
+    for rank in range(2):
+        training = Training(record)
+        worker(training, rank)
+        checkpointer = training.tape.tap.feeding.checkpointer
+        training.run(lambda number, rank=rank, own=checkpointer: own.ask_for_one("asked")
+                     if (rank, number) == (0, 2) else None)
+        training.tape.close()
+        assert training.saved() == [4], rank
+        (name,) = checkpoint_names(training.store)
+        assert name.endswith(f"-r{rank}.json")
+
+
+def test_where_several_workers_cannot_agree_that_is_said(record, worker):
+    training = Training(record)
+    worker(training, 1)
+    training.run(lambda number: training.tape.tap.feeding.checkpointer.ask_for_one("asked") if number == 2 else None)
     assert training.saved() == []
-    assert "of several workers none is saved by itself yet" in training.tape.session.guard.problems[0]
+    assert "no checkpoint was saved: the workers share no store" in training.tape.session.guard.problems[0]
 
 
 def test_gradients_belong_to_it_where_the_script_carries_them(record):

@@ -183,7 +183,11 @@ class Checkpointer:
         if not self._is_of_several:
             return bool(wanted) or self._cadence.due(steps, now)
         is_time = self._session.rank[0] == 0 and self._cadence.due_by_time(now)
-        why = self._agreement.reached(steps, now, wanted or ("it was time" if is_time else ""))
+        try:
+            why = self._agreement.reached(steps, now, wanted or ("it was time" if is_time else ""))
+        except NotDone as error:
+            self._say_not_saved(error)
+            return self._cadence.due_by_steps(steps)
         if why == _SIGTERM:
             self._asked_to_stop = _SIGTERM
         elif not why:
@@ -213,8 +217,7 @@ class Checkpointer:
             self._answer(f"saved a checkpoint in {name}", done=True)
             keep_newest(store, self._settings.keep, self._saved, who=who if several else "")
         except NotDone as error:
-            session.guard.report(f"no checkpoint was saved: {error}")
-            self._answer(f"saved no checkpoint: {error}", done=False)
+            self._say_not_saved(error)
         finally:
             now = session.clock.monotonic()
             self.costs_secs.append(time.perf_counter() - begin)
@@ -222,6 +225,10 @@ class Checkpointer:
             # Its time is no part of a step's.
             session.price.forget_step()
             session.times.evaluation_ended(now)
+
+    def _say_not_saved(self, error: NotDone) -> None:
+        self._session.guard.report(f"no checkpoint was saved: {error}")
+        self._answer(f"saved no checkpoint: {error}", done=False)
 
     def _answer(self, result: str, *, done: bool) -> None:
         requests, self._requests = self._requests, []
