@@ -232,7 +232,8 @@ class FrameworkConformance:
         """In the loss, and in the gradients where they are recorded; also under a budget of next to nothing."""
         if self.without_nan:
             return
-        for settings in ({"budget": None}, {}):
+        choices: tuple[dict[str, Any], ...] = ({"budget": None}, {})
+        for settings in choices:
             task = Task(steps=12, nan_at=5)
             run, _ = self._recorded(task, **settings)
             losses = run.series("loss:total")
