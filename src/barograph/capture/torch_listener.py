@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from barograph.capture.orders import NotDone
 from barograph.capture.torch_tap import TorchTap
 from barograph.errors import BarographError
-from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
     from barograph.capture.recording import Recording
@@ -34,6 +33,7 @@ def listen(recording: Recording) -> None:
         tap.install()
     else:
         from barograph.capture.torch_resuming import begin_resuming, refuse
+        from barograph.store.urls import store_from_url
 
         # Nothing is recorded until it is there.
         try:
@@ -47,6 +47,7 @@ def listen(recording: Recording) -> None:
 def save_checkpoint(recording: Recording, tap: TorchTap) -> str:
     """Save what is known of this training into its run; return where."""
     from barograph.capture.torch_checkpoint import save
+    from barograph.store.urls import store_from_url
 
     session, attempt = recording.session, recording.launch.attempt
     index, _ = session.rank
