@@ -123,6 +123,18 @@ def test_a_capsule_that_was_copied_is_replayed_without_its_run(held: Any) -> Non
     assert replay(held, "copied")[1]["grade"] == "bitwise"
 
 
+def test_a_replay_of_a_replay_is_the_same_and_leaves_the_capsule_as_it_was(held: Any) -> None:
+    (capsule,) = listed(held)
+    files = {path: path.read_bytes() for path in (held.folder / capsule["place"]).iterdir()}
+    assert [replay(held, "run")[1]["grade"] for _ in range(2)] == ["bitwise"] * 2
+    ended = held.run("--record", "barograph", "replay", "--json", "--no-samples", "run", to="again")
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out[ended.out.index(b"{"):])["grade"] == "bitwise"
+    # What is made again is no training: nothing is recorded, and no step held once more.
+    assert not (held.folder / "again" / "capsules").exists()
+    assert {path: path.read_bytes() for path in files} == files
+
+
 def test_for_people_it_says_what_came_of_it(held: Any) -> None:
     ended = held.end(held.start("barograph", "capsules", "run"))
     assert "not finite" in ended.out.decode()

@@ -33,12 +33,16 @@ from barograph.cli.replay_stops import Afterwards, do
 from barograph.cli.replay_workers import Worker, are_alone, workers_of
 from barograph.errors import ReplayFailed, SettingsError
 from barograph.model.capsule import CapsuleHead
+from barograph.model.launch import LAUNCH_VARIABLE
 from barograph.runs.capsules import Capsule, read_capsule
 from barograph.watch.figures import count, figure
 from barograph.watch.wording import shown
 
 _MadeAgain = Callable[..., ReplayResult]
 _MOST_GRADIENTS = 12
+_REPLAYED = {LAUNCH_VARIABLE: ""}
+"""A step that is made again is no training: under `barograph run` it is not recorded, and its bits stay the same."""
+
 _TRIALS = (Column("tried"), Column("then"), Column("gradient norm", right=True), Column("update / weights", right=True),
            Column("losses from this step on"))
 _GRADIENTS = (Column("gradient"), Column("norm then", right=True), Column("norm now", right=True))
@@ -120,9 +124,9 @@ def _made_again(
     with ExitStack() as beside:
         for number, worker in enumerate(workers[1:], 1):
             other = ReplayOrder(worker.place, "", f"{order.result}.{number}", order.opens_pickle)
-            variables = {REPLAY_VARIABLE: other.to_text(), **worker.variables}
+            variables = {**_REPLAYED, REPLAY_VARIABLE: other.to_text(), **worker.variables}
             beside.callback(beside.enter_context(Child(words, variables, quiet=True)).end)
-        variables = {REPLAY_VARIABLE: order.to_text(), **(workers[0].variables if workers else {})}
+        variables = {**_REPLAYED, REPLAY_VARIABLE: order.to_text(), **(workers[0].variables if workers else {})}
         with Child(words, variables, quiet=quiet) as child:
             child.wait()
     if not file.is_file():
