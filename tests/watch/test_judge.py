@@ -17,7 +17,8 @@ from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.runs.view import StepView
-from barograph.watch.judge import Judge, meets
+from barograph.watch.judge import Judge
+from barograph.watch.needs import Need
 
 LOSS = Key(Kind.LOSS, "total")
 FC = Key(Kind.OUTPUT, "fc")
@@ -225,9 +226,9 @@ def test_a_need_is_met_only_in_the_detail_it_asks_for() -> None:
     relu_units = Selection(kinds=frozenset({Kind.OUTPUT}), layers=frozenset({"ReLU"}), units=True)
     rates = Selection(kinds=frozenset({Kind.LEARNING_RATE}))
 
-    assert [meets(plain, need) for need in (relu, tanh, relu_units, rates)] == [True, False, False, False]
-    assert meets(detailed, relu_units)
-    assert meets(StepView.of(0, {Key(Kind.LEARNING_RATE, "group0"): 0.1}), rates)
+    assert [Need(need).meets(plain) for need in (relu, tanh, relu_units, rates)] == [True, False, False, False]
+    assert Need(relu_units).meets(detailed)
+    assert Need(rates).meets(StepView.of(0, {Key(Kind.LEARNING_RATE, "group0"): 0.1}))
 
 
 @pytest.mark.parametrize(("need", "later"), [

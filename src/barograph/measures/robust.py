@@ -44,7 +44,7 @@ def level(values: Sequence[float]) -> Level:
     if not kept:
         return Level(math.nan, math.nan)
     center = statistics.median(kept)
-    return Level(center, SIGMA_PER_MAD * statistics.median(abs(value - center) for value in kept))
+    return Level(center, SIGMA_PER_MAD * statistics.median([abs(value - center) for value in kept]))
 
 
 def robust_z(value: float, history: Sequence[float], *, floor: float = 0.0) -> float:

@@ -19,7 +19,9 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import Numbers, learning_rate, once, stated_loss, table_of
+from barograph.rules.columns import learning_rate, stated_loss, table_of
+from barograph.rules.once import once
+from barograph.rules.sheets import Numbers
 from barograph.rules.suspects import momentum_in, ranked, remember_facts
 from barograph.rules.words import lower_rate, number, percent, sentence
 from barograph.runs.view import StepView

@@ -17,7 +17,8 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import learning_rate, once, table_of
+from barograph.rules.columns import learning_rate, table_of
+from barograph.rules.once import once
 from barograph.rules.suspects import ranked
 from barograph.rules.words import lower_rate, number, sentence
 from barograph.runs.view import StepView
@@ -152,12 +153,24 @@ def _softmaxes(subjects: tuple[Subject, ...]) -> tuple[int, ...]:
                  and any(word in subject.key.path.lower() for word in ("attn", "attention", "attend")))
 
 
+@once
+def _projections(subjects: tuple[Subject, ...]) -> dict[str, tuple[str, str]]:
+    """Return the paths of projections to queries and keys, each with its block's path and its own name."""
+    parts = {subject.key.path: subject.key.path.rpartition(".")[::2] for subject in subjects}
+    return {path: part for path, part in parts.items() if part[1] in (*_QUERIES, *_KEYS, *_PACKED)}
+
+
 def _logits(view: StepView) -> Iterator[tuple[Key, float]]:
     """Yield each attention whose projections were recorded with about how far its logits spread."""
     queries: dict[str, UnitSummaries] = {}
     keys: dict[str, tuple[Key, UnitSummaries]] = {}
+    parts = _projections(view.columns(Kind.OUTPUT, histograms=False).subjects)
+    if not parts:
+        return
     for subject, units in view.unit_summaries(Kind.OUTPUT):
-        block, _, name = subject.key.path.rpartition(".")
+        if subject.key.path not in parts:
+            continue
+        block, name = parts[subject.key.path]
         if name in _QUERIES:
             queries[block] = units
         elif name in _KEYS:

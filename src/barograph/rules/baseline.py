@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from barograph.model.key import Key, Kind
-from barograph.rules.clues import counts_of
-from barograph.rules.columns import TOTAL_LOSS, once_a_view
+from barograph.rules.clues import counts_of, labels_of
+from barograph.rules.columns import TOTAL_LOSS
+from barograph.rules.once import once_a_view
 from barograph.runs.view import StepView
 
 CLASS_LOSSES = frozenset(
@@ -68,14 +69,13 @@ def _is_a_part(total: float, value: float) -> bool:
 
 def note_truth(view: StepView, memory: dict[str, Any]) -> None:
     """Add up the labels and targets of a step, loss by loss."""
-    for loss, counts in counts_of(view).items():
+    for loss, counts in labels_of(view).items():
         known: dict[str, float] = memory.setdefault("labels", {}).setdefault(loss, {})
-        if len(known) + len(counts) > 2 * _MOST_CLASSES:
+        if len(known) + len(counts_of(view)[loss]) > 2 * _MOST_CLASSES:
             # So many classes come in any frequency, and to remember them all would cost too much.
             continue
-        for name, count in counts.items():
-            if count > 0:
-                known[str(name)] = known.get(str(name), 0.0) + count
+        for name, count in counts:
+            known[name] = known.get(name, 0.0) + count
     if Kind.TARGET not in view.kinds:
         return
     for subject, targets in view.summaries(Kind.TARGET):

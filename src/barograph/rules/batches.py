@@ -14,7 +14,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import counts_of, fact_value, facts_about, labels_stand_alone
+from barograph.rules.clues import counts_of, fact_value, facts_about, labels_of, labels_stand_alone
 from barograph.rules.words import number, percent
 from barograph.runs.view import StepView
 
@@ -157,7 +157,7 @@ class UnshuffledData(Rule):
             return
         counts = counts_of(view)
         loss = min(counts, default="")
-        now = {str(name): count for name, count in counts.get(loss, {}).items() if count > 0}
+        now = dict(labels_of(view).get(loss, ()))
         size = sum(now.values())
         if size < self.least_labels:
             yield Unjudged(f"no step was recorded with {self.least_labels} labels or more")

@@ -17,7 +17,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.baseline import baseline_of, note_truth, plain_loss
 from barograph.rules.clues import batch_reach, by_weight, fact_value, goes_at_a_usual_pace, note_pace, pace_suspicions
 from barograph.rules.columns import learning_rate
-from barograph.rules.course import Fall, course_of, extend, fall_of, noise_of, point_of
+from barograph.rules.course import Fall, course_of, course_since, extend, fall_of, noise_of, point_of
 from barograph.rules.words import number, percent
 from barograph.runs.view import StepView
 
@@ -79,7 +79,8 @@ def _follow(view: StepView, memory: Memory, window: int, least_steps: int) -> _L
     baseline = baseline_of(key.path, memory)
     if baseline is None:
         return Unjudged("too few labels or targets were recorded to know what one answer for all would lose")
-    whole, since = course_of(memory), course_of(memory, start=memory.get("peak_step", 0))
+    whole = course_of(memory)
+    since = course_since(whole, memory.get("peak_step", 0))
     if len(since) < _LEAST_POINTS or view.step.number - max(memory["first"][1], since[0].first) < least_steps:
         return Unjudged(f"losses of {least_steps} steps since the learning rate last rose are not there yet")
     fall = fall_of(since, noise=noise_of(whole))

@@ -9,12 +9,14 @@ import functools
 import math
 from collections.abc import Iterable, Mapping
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from barograph.model.cause import Cause, Suspicion
-from barograph.model.facts import Fact, fact
+from barograph.model.facts import Fact
 from barograph.model.key import Kind
-from barograph.rules.columns import learning_rate, once_a_view, table_of
+from barograph.rules.columns import learning_rate, table_of
+from barograph.rules.once import once_a_view
+from barograph.rules.told import told, told_of
 from barograph.rules.words import number, raise_rate, sentence
 from barograph.runs.view import StepView
 
@@ -31,10 +33,14 @@ def fact_value(view: StepView, name: Fact, about: str | int = "") -> float | Non
     """Return one fact of a step; None where it was not looked for, or is no finite number.
 
     Example:
+        >>> from barograph.model.facts import fact
         >>> fact_value(StepView.of(0, {fact(Fact.FULL_BATCH): 1.0}), Fact.FULL_BATCH)
         1.0
     """
-    value = view.scalar(fact(name, about))
+    known = told(view).get(name)
+    if known is None:
+        return None
+    value = known.get(str(about) if about != "" else "")
     return value if value is not None and math.isfinite(value) else None
 
 
@@ -42,15 +48,11 @@ def facts_about(view: StepView, name: Fact) -> dict[str, float]:
     """Return what a fact is about, to its value; the fact as a whole is not among it.
 
     Example:
+        >>> from barograph.model.facts import fact
         >>> facts_about(StepView.of(0, {fact(Fact.PADDING, 0): 0.5}), Fact.PADDING)
         {'0': 0.5}
     """
-    found = {}
-    for key, value in view.scalars(Kind.FACT).items():
-        head, about = _split(key.path)
-        if about and head == name.value and math.isfinite(value):
-            found[about] = value
-    return found
+    return {about: value for about, value in told_of(view, name).items() if about and math.isfinite(value)}
 
 
 @once_a_view
@@ -63,11 +65,24 @@ def counts_of(view: StepView) -> dict[str, dict[int, float]]:
         {'cross_entropy': {3: 5.0}}
     """
     found: dict[str, dict[int, float]] = {}
-    for key, value in view.scalars(Kind.LABEL).items():
+    for key, value in view.numbers(Kind.LABEL):
         loss, classes = _classes_in(key.path)
         if len(classes) == 1 and math.isfinite(value):
             found.setdefault(loss, {})[classes[0]] = value
     return found
+
+
+@once_a_view
+def labels_of(view: StepView) -> dict[str, list[tuple[str, float]]]:
+    """Return, for each loss, the classes that were the truth in this step, as texts, and how often each was.
+
+    Example:
+        >>> from barograph.model.key import Key
+        >>> labels_of(StepView.of(0, {Key(Kind.LABEL, "cross_entropy[3]"): 5.0}))
+        {'cross_entropy': [('3', 5.0)]}
+    """
+    return {loss: [(str(name), count) for name, count in counts.items() if count > 0]
+            for loss, counts in counts_of(view).items()}
 
 
 @once_a_view
@@ -80,7 +95,7 @@ def confusions_of(view: StepView) -> dict[str, dict[tuple[int, int], float]]:
         {'cross_entropy': {(3, 5): 2.0}}
     """
     found: dict[str, dict[tuple[int, int], float]] = {}
-    for key, value in view.scalars(Kind.CONFUSION).items():
+    for key, value in view.numbers(Kind.CONFUSION):
         loss, classes = _classes_in(key.path)
         if len(classes) == 2 and math.isfinite(value):
             found.setdefault(loss, {})[classes[0], classes[1]] = value
@@ -128,30 +143,47 @@ def by_weight(suspicions: Iterable[Suspicion]) -> tuple[Suspicion, ...]:
 
 def note_pace(view: StepView, memory: dict[str, Any]) -> None:
     """Remember how far the optimizer's last recorded steps went beside the weights, and at which learning rate."""
-    rate = learning_rate(view)
-    if rate is not None:
-        memory["rate"] = rate
-    frozen, parameters = fact_value(view, Fact.FROZEN), fact_value(view, Fact.PARAMETERS)
-    if frozen is not None and parameters:
-        memory["frozen"] = frozen / parameters
-    if Kind.UPDATE not in view.kinds or Kind.WEIGHT not in view.kinds or view.step.skipped:
-        return
-    ratio = _update_ratio(view)
-    if math.isfinite(ratio):
+    pace = _pace_of(view)
+    if pace.rate is not None:
+        memory["rate"] = pace.rate
+    if pace.frozen is not None:
+        memory["frozen"] = pace.frozen
+    if math.isfinite(pace.ratio):
         ratios: list[float] = memory.setdefault("ratios", [])
-        ratios.append(ratio)
+        ratios.append(pace.ratio)
         del ratios[:-_MOST_RATIOS]
 
 
+class _Pace(NamedTuple):
+    """How far the optimizer goes in a step.
+
+    Attributes:
+        rate: Learning rate; None where it was not recorded.
+        frozen: Share of the parameters that are frozen; None where it was not recorded.
+        ratio: Of the step to the weights; NaN where it was not recorded.
+    """
+
+    rate: float | None
+    frozen: float | None
+    ratio: float
+
+
 @once_a_view
+def _pace_of(view: StepView) -> _Pace:
+    frozen, parameters = fact_value(view, Fact.FROZEN), fact_value(view, Fact.PARAMETERS)
+    goes = Kind.UPDATE in view.kinds and Kind.WEIGHT in view.kinds and not view.step.skipped
+    return _Pace(learning_rate(view), frozen / parameters if frozen is not None and parameters else None,
+                 _update_ratio(view) if goes else math.nan)
+
+
 def _update_ratio(view: StepView) -> float:
     """Return the norm of the step beside that of the weights that it changed; NaN where there is none."""
     updates, weights = table_of(view, Kind.UPDATE), table_of(view, Kind.WEIGHT)
-    squares = weights.column("sum_sq")
+    norm, step = weights.norm, updates.norm
     if weights.paths != updates.paths:
         changed = frozenset(updates.paths)
-        squares = squares[[path in changed for path in weights.paths]]
-    norm, step = math.sqrt(float(squares.sum())), math.sqrt(float(updates.column("sum_sq").sum()))
+        squares = weights.column("sum_sq")[[path in changed for path in weights.paths]]
+        norm = math.sqrt(float(squares.sum()))
     return step / norm if norm > 0 and math.isfinite(step) else math.nan
 
 
@@ -184,12 +216,6 @@ def goes_at_a_usual_pace(memory: Mapping[str, Any]) -> bool:
     """Return whether the steps that `note_pace` remembered are known to be neither too small nor too large."""
     ratios: list[float] = memory.get("ratios", [])
     return bool(ratios) and _SMALL_RATIO <= median(ratios) <= _LARGE_RATIO
-
-
-@functools.lru_cache(maxsize=65536)
-def _split(path: str) -> tuple[str, str]:
-    head, _, about = path.partition("[")
-    return head, about.removesuffix("]")
 
 
 @functools.lru_cache(maxsize=65536)

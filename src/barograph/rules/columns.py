@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import math
-import typing
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,76 +11,135 @@ from numpy.typing import NDArray
 from barograph.model.key import Key, Kind
 from barograph.model.records import Subject
 from barograph.model.summary import MOMENT_FIELDS
+from barograph.rules.once import once, once_a_view
+from barograph.rules.sheets import (
+    MOST_STEPS,
+    MOST_TENSORS,
+    WITH_NUMBERS,
+    Extent,
+    Flags,
+    LayerSheet,
+    Numbers,
+    Sheet,
+    Spread,
+    moments_of_number,
+    subjects_of,
+)
 from barograph.runs.view import StepView
 
-_AT = {name: index for index, name in enumerate(MOMENT_FIELDS)}
+_COUNT = MOMENT_FIELDS.index("count")
 
 TOTAL_LOSS = Key(Kind.LOSS, "total")
 """The loss that `backward` starts from."""
 
-Numbers = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Table:
     """The tensors of one kind that were seen in one step, a row each, with what can be said of them.
 
-    What is made of its columns is made once: many rules ask for the same few things of one step.
+    What is made of its columns is made once, and for several steps together: see `Sheet`. Nothing of it is to be
+    written to.
 
     Attributes:
-        subjects: What each row is about.
-        moments: Shape (rows, 10), as in `MOMENT_FIELDS`.
+        sheet: The tensors, in this step and others.
+        line: Which of its steps this one is.
     """
 
-    subjects: tuple[Subject, ...]
-    moments: Numbers
+    sheet: Sheet
+    line: int = 0
 
     def __len__(self) -> int:
-        return len(self.subjects)
+        return len(self.sheet.subjects)
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """What each row is about."""
+        return self.sheet.subjects
+
+    @property
+    def moments(self) -> Numbers:
+        """Shape (rows, 10), columns as in `MOMENT_FIELDS`."""
+        return self.sheet.columns[:, self.line].T
 
     def column(self, name: str) -> Numbers:
         """Return one column of `MOMENT_FIELDS`."""
-        return self.moments[:, _AT[name]]
+        return np.asarray(self.sheet.column(name)[self.line])
 
-    @cached_property
+    @property
     def infinite(self) -> Numbers:
         """Elements that are +inf or -inf."""
-        return self.column("posinf") + self.column("neginf")
+        return np.asarray(self.sheet.infinite[self.line])
 
-    @cached_property
+    @property
     def finite(self) -> Numbers:
         """Elements that are neither NaN nor infinite."""
-        return self.column("count") - self.column("nan") - self.infinite
+        return np.asarray(self.sheet.finite[self.line])
 
-    @cached_property
-    def whole(self) -> NDArray[np.bool_]:
+    @property
+    def whole(self) -> Flags:
         """Which rows hold neither NaN nor infinities."""
-        return np.asarray(self.column("nan") + self.infinite == 0, bool)
+        return np.asarray(self.sheet.whole[self.line])
 
-    @cached_property
+    @property
+    def is_whole(self) -> bool:
+        """Whether no row holds NaN or infinities."""
+        return self.sheet.is_whole[self.line]
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether any row holds NaN."""
+        return self.sheet.has_nan[self.line]
+
+    @property
     def mean_abs(self) -> Numbers:
         """Mean magnitude of the finite elements; NaN where there is none."""
-        return _divided(self.column("sum_abs"), self.finite)
+        return np.asarray(self.sheet.mean_abs[self.line])
 
-    @cached_property
+    @property
     def l2(self) -> Numbers:
-        """Euclidean norm of the finite elements."""
-        return np.sqrt(self.column("sum_sq"))
+        """Euclidean norm of the finite elements of each row."""
+        return np.asarray(self.sheet.l2[self.line])
 
-    @cached_property
+    @property
+    def largest_l2(self) -> float:
+        """Greatest Euclidean norm of any row."""
+        return self.sheet.largest_l2[self.line]
+
+    @property
+    def has_zeros(self) -> bool:
+        """Whether any row is zero throughout, but for what is not finite."""
+        return self.sheet.has_zeros[self.line]
+
+    @property
+    def largest_sparsity(self) -> float:
+        """Greatest share of zeros in any row."""
+        return self.sheet.largest_sparsity[self.line]
+
+    @property
+    def variances(self) -> Extent:
+        """How many rows are finite and have more than one element, and their least and greatest variance."""
+        return self.sheet.variances[self.line]
+
+    @property
+    def norm(self) -> float:
+        """Euclidean norm of the finite elements of all rows together."""
+        return self.sheet.norm[self.line]
+
+    @property
     def variance(self) -> Numbers:
         """Population variance of the finite elements; NaN where there is none. See `Summary.variance`."""
-        mean_square = _divided(self.column("sum_sq"), self.finite)
-        mean = _divided(self.column("sum"), self.finite)
-        return np.maximum(0.0, mean_square - mean**2)
+        return np.asarray(self.sheet.variance[self.line])
 
-    @cached_property
+    @property
     def max_abs(self) -> Numbers:
         """Largest magnitude among the finite elements; NaN where there is none."""
-        largest = np.maximum(np.abs(self.column("min")), np.abs(self.column("max")))
-        return np.where(self.finite > 0, largest, np.nan)
+        return np.asarray(self.sheet.max_abs[self.line])
 
-    @cached_property
+    @property
+    def signatures(self) -> NDArray[np.uint64]:
+        """One number for each row that tells its moments from any others: see `Sheet.signatures`."""
+        return np.asarray(self.sheet.signatures[self.line])
+
+    @property
     def paths(self) -> tuple[str, ...]:
         """Path of each row."""
         return _paths(self.subjects)
@@ -100,56 +154,70 @@ class Table:
         """Class of the module of each row."""
         return _classes(self.subjects)
 
-    @cached_property
+    @property
     def layers(self) -> LayerTable:
         """The rows gathered by module, where they are parameters; see `layers_of`."""
-        paths, classes, keys, order, starts = _grouping(self.subjects)
-        rows = self.moments if order is None else self.moments[order]
-        sums = np.add.reduceat(rows, starts, axis=0) if len(starts) else np.zeros((0, len(MOMENT_FIELDS)))
-        return LayerTable(paths, classes, keys, sums)
+        return LayerTable(self.sheet.layers, self.line)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LayerTable:
     """The parameters of one kind gathered by the module they belong to, in order of first appearance.
 
     Attributes:
-        paths: Of the modules.
-        classes: Of the modules.
-        keys: Of the one parameter that stands for each: its weight, else its first.
-        sums: Shape (modules, 10): the moments of all parameters of a module, added (extremes: do not use).
+        sheet: The modules, in this step and others.
+        line: Which of its steps this one is.
     """
 
-    paths: tuple[str, ...]
-    classes: tuple[str, ...]
-    keys: tuple[Key, ...]
-    sums: Numbers
+    sheet: LayerSheet
+    line: int
 
     def __len__(self) -> int:
-        return len(self.paths)
+        return len(self.sheet.paths)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Of the modules."""
+        return self.sheet.paths
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Of the modules."""
+        return self.sheet.classes
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """Of the one parameter that stands for each: its weight, else its first."""
+        return self.sheet.keys
 
     def column(self, name: str) -> Numbers:
-        """Return one column of `MOMENT_FIELDS`, added over each module's parameters."""
-        return self.sums[:, _AT[name]]
+        """Return one column of `MOMENT_FIELDS`, added over each module's parameters (extremes: do not use)."""
+        return np.asarray(self.sheet.column(name)[self.line])
 
-    @cached_property
-    def whole(self) -> NDArray[np.bool_]:
+    @property
+    def whole(self) -> Flags:
         """Which modules hold neither NaN nor infinities."""
-        return np.asarray(self.column("nan") + self.column("posinf") + self.column("neginf") == 0, bool)
+        return np.asarray(self.sheet.whole[self.line])
 
-    @cached_property
+    @property
     def l2(self) -> Numbers:
         """Euclidean norm of all parameters of a module."""
-        return np.sqrt(self.column("sum_sq"))
+        return np.asarray(self.sheet.l2[self.line])
 
-    @cached_property
+    @property
     def mean_abs_nonzero(self) -> Numbers:
-        """Mean magnitude of the elements that are not zero; 0 where all are.
+        """Mean magnitude of the elements that are not zero; 0 where all are."""
+        return np.asarray(self.sheet.mean_abs_nonzero[self.line])
 
-        Of an embedding or behind a ReLU most of a gradient is zero on purpose.
-        """
-        nonzero = self.column("count") - self.column("zeros")
-        return np.where(nonzero > 0, self.column("sum_abs") / np.maximum(nonzero, 1.0), 0.0)
+    @property
+    def carrying(self) -> Flags:
+        """Which modules should pass a gradient on, and have one."""
+        return np.asarray(self.sheet.carrying[self.line])
+
+    @property
+    def carrying_count(self) -> int:
+        """How many they are."""
+        return self.sheet.carrying_count[self.line]
 
     def named(self, row: int) -> str:
         """Return a module as a person reads it: path and class."""
@@ -170,31 +238,14 @@ def layers_of(table: Table) -> LayerTable:
     return table.layers
 
 
-Made = TypeVar("Made")
-Item = TypeVar("Item")
+def table_of_rows(subjects: tuple[Subject, ...], moments: Numbers) -> Table:
+    """Return the table of these tensors.
 
-
-def once(make: Callable[[tuple[Item, ...]], Made]) -> Callable[[tuple[Item, ...]], Made]:
-    """Remember what was made of the last few tuples of subjects, or of their names.
-
-    By identity: steps of one plan share the very tuple, and to walk, or hash, thousands of names at each step
-    would be most of the work.
+    Args:
+        subjects: What each row is about.
+        moments: Shape (rows, 10), as in `MOMENT_FIELDS`.
     """
-    known: dict[int, tuple[tuple[Item, ...], Made]] = {}
-
-    @functools.wraps(make)
-    def remembered(subjects: tuple[Item, ...]) -> Made:
-        found = known.get(id(subjects))
-        if found is None or found[0] is not subjects:
-            if len(known) >= _MOST_REMEMBERED:
-                known.clear()
-            found = known[id(subjects)] = (subjects, make(subjects))
-        return found[1]
-
-    return remembered
-
-
-_MOST_REMEMBERED = 64
+    return Table(Sheet(subjects, np.ascontiguousarray(moments.T)[:, np.newaxis]))
 
 
 @once
@@ -212,49 +263,33 @@ def _classes(subjects: tuple[Subject, ...]) -> NDArray[np.str_]:
     return np.array([subject.layer for subject in subjects], np.str_)
 
 
-_Grouping = tuple[tuple[str, ...], tuple[str, ...], tuple[Key, ...], NDArray[np.intp] | None, NDArray[np.intp]]
+def lay_out(views: Sequence[StepView]) -> None:
+    """Lay steps out together, so that what their tables say is made for all of them at once.
 
+    Only of the steps laid out last it is remembered; any other is laid out by itself when it is looked at.
 
-@once
-def _grouping(subjects: tuple[Subject, ...]) -> _Grouping:
-    """Return the modules' paths, classes and keys, the rows by module (None: they stand so), and where each begins."""
-    first: dict[str, int] = {}
-    owner = np.empty(len(subjects), np.intp)
-    for row, subject in enumerate(subjects):
-        owner[row] = first.setdefault(layer_path(subject.key.path), len(first))
-    heads = [subjects[int(row)] for row in np.unique(owner, return_index=True)[1]]
-    for row, subject in enumerate(subjects):
-        if subject.key.path.endswith(".weight"):
-            heads[owner[row]] = subject
-    order = np.argsort(owner, kind="stable")
-    starts = np.searchsorted(owner[order], np.arange(len(first)))
-    in_order = bool((np.diff(owner) >= 0).all())
-    return (tuple(first), tuple(item.layer for item in heads), tuple(item.key for item in heads),
-            None if in_order else order, starts)
-
-
-def once_a_view(make: Callable[[StepView], Made]) -> Callable[[StepView], Made]:
-    """Remember what was made of the view that was looked at last: every rule looks at the same one.
-
-    What it returns is shared, and not to be written to.
+    Args:
+        views: The steps; the tables of their subjects must be one and the same. None: nothing is held any more.
     """
-    held: tuple[StepView | None, Made | None] = (None, None)
-
-    @functools.wraps(make)
-    def remembered(view: StepView) -> Made:
-        nonlocal held
-        # One tuple, put in place at once: another thread sees what belongs to its own view, or makes it.
-        seen, made = held
-        if seen is not view:
-            held = (view, made := make(view))
-        return typing.cast(Made, made)
-
-    return remembered
+    global _laid_out, _tables
+    _laid_out = Spread(views) if views else None
+    _tables = None, {}
 
 
-@once_a_view
-def _tables(_: StepView) -> dict[Kind, Table]:
-    return {}
+def fit_together(views: Sequence[StepView]) -> int:
+    """Return how many of these steps, from the first on, are to be laid out together."""
+    table = views[0].merged().table
+    at_most = min(MOST_STEPS, max(1, MOST_TENSORS // max(1, len(table.subjects))))
+    count = 1
+    while count < min(at_most, len(views)) and views[count].merged().table is table:
+        count += 1
+    return count
+
+
+_laid_out: Spread | None = None
+
+
+_tables: tuple[StepView | None, dict[Kind, Table]] = None, {}
 
 
 def table_of(view: StepView, kind: Kind) -> Table:
@@ -262,7 +297,11 @@ def table_of(view: StepView, kind: Kind) -> Table:
 
     Plain numbers of the kind (losses, say) are tensors of one element.
     """
-    tables = _tables(view)
+    global _tables
+    # One tuple, put in place at once: see `once_a_view`.
+    seen, tables = _tables
+    if seen is not view:
+        _tables = view, (tables := {})
     found = tables.get(kind)
     if found is None:
         found = tables[kind] = _table_of(view, kind)
@@ -270,31 +309,36 @@ def table_of(view: StepView, kind: Kind) -> Table:
 
 
 def _table_of(view: StepView, kind: Kind) -> Table:
+    if kind not in view.kinds:
+        return _EMPTY
+    # Read once: another thread may lay out steps of its own meanwhile.
+    spread = _laid_out
+    line = spread.line_of(view) if spread is not None else None
+    sheet = spread.sheet(kind) if spread is not None and line is not None else None
+    if sheet is not None and line is not None:
+        return Table(sheet, line)
+    return _single(view, kind)
+
+
+def _single(view: StepView, kind: Kind) -> Table:
     columns = view.columns(kind, histograms=False)
     subjects, moments = columns.subjects, columns.moments
-    if not moments[:, _AT["count"]].all():
-        seen = moments[:, _AT["count"]] > 0
+    if not moments[:, _COUNT].all():
+        seen = moments[:, _COUNT] > 0
         subjects = tuple(subject for subject, is_seen in zip(subjects, seen, strict=True) if is_seen)
         moments = moments[seen]
-    if kind not in _WITH_NUMBERS:
-        return Table(subjects, moments)
+    if kind not in WITH_NUMBERS:
+        return table_of_rows(subjects, moments)
     known = {subject.key for subject in subjects}
-    numbers = {key: value for key, value in view.scalars(kind).items() if key not in known}
+    numbers = [(key, value) for key, value in view.numbers(kind) if key not in known]
     if not numbers:
-        return Table(subjects, moments)
-    rows = np.array([_moments_of_number(value) for value in numbers.values()])
-    return Table((*subjects, *(Subject(key) for key in numbers)), np.concatenate([moments, rows]))
+        return table_of_rows(subjects, moments)
+    rows = np.array([moments_of_number(value) for _, value in numbers])
+    others = subjects_of(tuple(key for key, _ in numbers))
+    return table_of_rows((*subjects, *others) if subjects else others, np.concatenate([moments, rows]))
 
 
-def _moments_of_number(value: float) -> tuple[float, ...]:
-    """Return the moments of a tensor of one element, as `moments_of_values` makes them."""
-    if math.isfinite(value):
-        return 1.0, 0.0, 0.0, 0.0, float(value == 0), value, value, value, value * value, abs(value)
-    bad = (float(math.isnan(value)), float(value == math.inf), float(value == -math.inf))
-    return 1.0, *bad, 0.0, math.inf, -math.inf, 0.0, 0.0, 0.0
-
-
-_WITH_NUMBERS = frozenset({Kind.LOSS, Kind.SCALAR, Kind.LEARNING_RATE})
+_EMPTY = Table(Sheet((), np.zeros((len(MOMENT_FIELDS), 1, 0))))
 
 
 @once_a_view
@@ -316,21 +360,6 @@ def stated_loss(view: StepView) -> tuple[Key, float] | None:
         return None
     key = TOTAL_LOSS if TOTAL_LOSS in losses else min(losses)
     return key, losses[key]
-
-
-def layer_path(parameter_path: str) -> str:
-    """Return the module a parameter belongs to.
-
-    Example:
-        >>> layer_path("blocks.0.fc.weight"), layer_path("scale")
-        ('blocks.0.fc', '')
-    """
-    return parameter_path.rpartition(".")[0]
-
-
-def _divided(above: Numbers, below: Numbers) -> Numbers:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(below > 0, above / below, np.nan)
 
 
 def silent_layer(view: StepView) -> str:

@@ -88,6 +88,11 @@ def course_of(memory: dict[str, Any], *, start: int = 0) -> list[Point]:
             for first, last, value, noise in memory.get("course", ()) if first >= start]
 
 
+def course_since(course: list[Point], start: int) -> list[Point]:
+    """Return those points of a course that lie behind a step."""
+    return course if not course or course[0].first >= start else [point for point in course if point.first >= start]
+
+
 def scatter(values: Sequence[float]) -> float:
     """Return how much a series scatters about its trend, from the differences of neighbours.
 
@@ -103,7 +108,7 @@ def scatter(values: Sequence[float]) -> float:
 
 def noise_of(course: Sequence[Point]) -> float:
     """Return the standard error of one point: by the values within points, or from point to point if that is more."""
-    within = median(point.noise for point in course) if course else 0.0
+    within = median([point.noise for point in course]) if course else 0.0
     return max(within, scatter([point.value for point in course]))
 
 
@@ -129,8 +134,8 @@ def fall_of(course: Sequence[Point], *, noise: float) -> Fall | None:
         return None
     early, late = course[:third], course[-third:]
     return Fall(
-        course[0].first, median(point.value for point in early), median(point.value for point in late),
-        fmean(point.middle for point in late) - fmean(point.middle for point in early),
+        course[0].first, median([point.value for point in early]), median([point.value for point in late]),
+        fmean([point.middle for point in late]) - fmean([point.middle for point in early]),
         noise * math.sqrt(2 / third) * (_NOISE_OF_A_MEDIAN if third > 2 else 1.0),
     )
 

@@ -15,7 +15,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import Table, learning_rate, stated_loss, table_of
+from barograph.rules.columns import learning_rate, stated_loss, table_of
 from barograph.rules.suspects import about, remember_facts
 from barograph.rules.words import number, percent
 from barograph.runs.view import StepView
@@ -70,10 +70,10 @@ class WeightDecay(Rule):
         if rate is not None:
             memory["rate"] = rate
         weights = table_of(view, Kind.WEIGHT)
-        if view.step.mode is not Mode.TRAIN or view.step.skipped or not len(weights) or not weights.whole.all():
+        if view.step.mode is not Mode.TRAIN or view.step.skipped or not len(weights) or not weights.is_whole:
             yield Unjudged("no step was recorded with finite weights")
             return
-        norm = _norm(weights)
+        norm = weights.norm
         first, last = memory.setdefault("first_norm", norm), memory.get("norm", norm)
         memory["norm"] = norm
         decay = max(about(facts, Fact.WEIGHT_DECAY).values(), default=None)
@@ -100,9 +100,9 @@ class WeightDecay(Rule):
     def _share(view: StepView, decay: float, norm: float, facts: dict[str, float], memory: Memory) -> float | None:
         """Return how large decay is beside what moves the weights; None where that was not recorded."""
         if facts.get(Fact.DECOUPLED.value):
-            update = _norm(table_of(view, Kind.UPDATE))
+            update = table_of(view, Kind.UPDATE).norm
             return memory["rate"] * decay * norm / update if update and "rate" in memory else None
-        gradient = _norm(table_of(view, Kind.GRADIENT))
+        gradient = table_of(view, Kind.GRADIENT).norm
         return decay * norm / gradient if gradient else None
 
     @staticmethod
@@ -121,7 +121,3 @@ class WeightDecay(Rule):
 
 _FEW, _GAINED = 5, 0.1
 _BEYOND = 1e-2
-
-
-def _norm(table: Table) -> float:
-    return math.sqrt(float(table.column("sum_sq").sum()))

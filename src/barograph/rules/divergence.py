@@ -92,7 +92,7 @@ class Divergence(Rule):
         # The second least of the first few, or the first: those of a training that runs away at once are large.
         start = memory.setdefault("start", max(losses[0], sorted(losses)[1]))
         now = sorted(losses)[1]
-        limit = self._limit(view, start, clues)
+        limit = self._limit(view, start, clues, now)
         if now > limit:
             yield self._above(view, key, now, start, limit, memory)
         elif plain_loss(view) is None:
@@ -101,7 +101,8 @@ class Divergence(Rule):
             if faster or level < -self.unknown_factor * max(1.0, abs(start)):
                 yield self._bottomless(view, key, level, start, faster=faster)
 
-    def _limit(self, view: StepView, start: float, clues: Memory) -> float:
+    def _limit(self, view: StepView, start: float, clues: Memory, now: float) -> float:
+        """Return what the loss must be above; where `now` is not above it, that may be less than it is."""
         found = plain_loss(view)
         loss = found[0].path if found else ""
         if loss in CLASS_LOSSES:
@@ -109,7 +110,9 @@ class Divergence(Rule):
             if classes:
                 clues["classes"] = classes
             chance = math.log(clues["classes"]) if clues.get("classes", 0.0) > 1 else 0.0
-            return self.factor * max(start, baseline_of(loss, clues) or 0.0, chance, _LEAST_OF_CLASSES)
+            least = self.factor * max(start, chance, _LEAST_OF_CLASSES)
+            # The entropy of many classes takes long to add up, and can only raise the limit.
+            return least if now <= least else max(least, self.factor * (baseline_of(loss, clues) or 0.0))
         level = target_level(loss, clues)
         if level:
             return _OVER_TARGETS * max(start, level**2 if loss == "mse_loss" else level)

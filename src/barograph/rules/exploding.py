@@ -18,7 +18,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import LayerTable, learning_rate, stated_loss, table_of
-from barograph.rules.gradients import carrying, growth_backwards
+from barograph.rules.gradients import growth_backwards
 from barograph.rules.suspects import about, momentum_in, ranked, recurrent, remember_facts
 from barograph.rules.words import lower_rate, number, sentence
 from barograph.runs.view import StepView
@@ -64,12 +64,12 @@ class ExplodingGradient(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         table = table_of(view, Kind.GRADIENT)
-        if view.step.skipped or view.step.mode is not Mode.TRAIN or not len(table) or not table.whole.all():
+        if view.step.skipped or view.step.mode is not Mode.TRAIN or not len(table) or not table.is_whole:
             yield Unjudged("no finite gradient was recorded")
             return
         facts = remember_facts(view, memory, Fact.MOMENTUM, Fact.GRADIENTS_KEPT)
         yield from self._by_depth(view, table.layers, memory)
-        norm = math.sqrt(float(table.column("sum_sq").sum()))
+        norm = table.norm
         found = stated_loss(view)
         rise = _rise(memory, view.step.number, norm, None if found is None else found[1])
         if rise is not None and norm > 0 and rise["growth"] >= self.growth:
@@ -83,7 +83,7 @@ class ExplodingGradient(Rule):
             memory["depth"] = growth
         if memory["in_a_row"] < _AT_LEAST_RISES:
             return
-        rows = np.flatnonzero(carrying(layers))
+        rows = np.flatnonzero(layers.carrying)
         if not len(rows):
             return
         first, last = int(rows[0]), int(rows[-1])

@@ -14,10 +14,12 @@ from barograph.measures.robust import level
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Kind
+from barograph.model.records import Subject
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import Table, stated_loss, table_of
+from barograph.rules.once import once
 from barograph.rules.words import number
 from barograph.runs.view import StepView
 
@@ -64,6 +66,8 @@ class NonFiniteInput(Rule):
         loss_is_finite = loss is not None and math.isfinite(loss[1])
         found = False
         for table in (batch, target):
+            if table.is_whole:
+                continue
             rows = np.flatnonzero(_bad(table))
             if len(rows):
                 found = True
@@ -77,16 +81,14 @@ class NonFiniteInput(Rule):
         """Take in how far the batch reaches; yield where that is far beyond all others."""
         reaches: dict[str, list[float]] = memory.setdefault("reaches", {})
         losses: list[float] = memory.setdefault("losses", [])
-        high = _is_high(loss, losses)
-        for row, path in enumerate(batch.paths):
-            # A model has a few inputs, of which whole numbers are names and no quantities.
-            if "int" in batch.subjects[row].dtype or batch.subjects[row].dtype == "bool":
-                continue
+        past_losses = list(losses)
+        for row in _quantities(batch.subjects):
+            path = batch.paths[row]
             now, past = float(batch.max_abs[row]), reaches.setdefault(path, [])
             usual = median(past) if past else 0.0
             if len(past) < _LEAST_BATCHES:
                 yield Unjudged(f"{len(past) + 1} batches were recorded so far; it compares with {_LEAST_BATCHES}")
-            elif usual > 0 and now >= self.factor * usual and high:
+            elif usual > 0 and now >= self.factor * usual and _is_high(loss, past_losses):
                 yield _far_out(batch, row, view.step.number, now=now, usual=usual, limit=self.factor * usual)
             past.append(now)
             del past[: -self.window]
@@ -96,6 +98,12 @@ class NonFiniteInput(Rule):
 
 
 _LEAST_BATCHES, _SPREADS = 10, 3.0
+
+
+@once
+def _quantities(subjects: tuple[Subject, ...]) -> tuple[int, ...]:
+    """Return which inputs of a model are quantities; whole numbers are names."""
+    return tuple(row for row, subject in enumerate(subjects) if "int" not in subject.dtype and subject.dtype != "bool")
 
 
 def _bad(table: Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

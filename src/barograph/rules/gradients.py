@@ -18,7 +18,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import LayerTable, Table, layers_of, learning_rate, once, stated_loss, table_of
+from barograph.rules.columns import LayerTable, Table, layers_of, learning_rate, stated_loss, table_of
 from barograph.rules.recovery import is_gaining
 from barograph.rules.suspects import ranked, recurrent
 from barograph.rules.words import joined, lower_rate, number, sentence
@@ -74,14 +74,14 @@ class VanishingGradient(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         layers = layers_of(table_of(view, Kind.GRADIENT))
-        judged = carrying(layers)
-        if view.step.skipped or judged.sum() < 2:
+        if view.step.skipped or layers.carrying_count < 2:
             yield Unjudged("fewer than two layers with gradients were recorded")
             return
         if view.step.number < memory.get("next", 0):
             yield Unjudged(f"gradients are judged every {_APART_STEPS} steps")
             return
         memory["next"] = view.step.number + _APART_STEPS
+        judged = layers.carrying
         norms = np.where(judged, layers.l2, 0.0)
         greatest = int(np.argmax(norms))
         share = norms / norms[greatest]
@@ -114,17 +114,12 @@ class VanishingGradient(Rule):
         )
 
 
-@once
-def _exempt(classes: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return np.array(["Norm" in item or item.startswith("Embedding") for item in classes], bool)
-
-
 def growth_backwards(layers: LayerTable) -> float:
     """Return how much greater the gradients of the first third of the layers are than those of the last third.
 
     Medians of their norms; 0 where fewer than four layers have one, or where it does not grow in most of them.
     """
-    norms = layers.l2[carrying(layers)]
+    norms = layers.l2[layers.carrying]
     third = max(1, len(norms) // 3)
     if len(norms) < _LEAST_DEPTH or (np.diff(norms) < 0).mean() < _MOST:
         return 0.0
@@ -132,11 +127,6 @@ def growth_backwards(layers: LayerTable) -> float:
 
 
 _LEAST_DEPTH, _MOST = 4, 0.7
-
-
-def carrying(layers: LayerTable) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which layers should pass a gradient on, and have one."""
-    return np.asarray(~_exempt(layers.classes) & layers.whole & (layers.column("sum_sq") > 0), bool)
 
 
 def _why_vanishing(view: StepView, layers: LayerTable, share: float) -> tuple[Suspicion, ...]:
@@ -228,24 +218,29 @@ class GradientNormSpike(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         table = table_of(view, Kind.GRADIENT)
-        norm = math.sqrt(float(table.column("sum_sq").sum()))
-        if view.step.skipped or not norm or not table.whole.all():
+        norm = table.norm
+        if view.step.skipped or not norm or not table.is_whole:
             yield Unjudged("no gradient was recorded that is finite and not zero")
             return
         history: list[float] = memory.setdefault("log_norms", [])
-        level, z = _level_and_z(math.log(norm), history, _LEAST_SPREAD)
+        past = list(history)
         seen, unseen = len(history), view.step.number - memory.get("last", view.step.number)
         memory["last"] = view.step.number
         self._remember(math.log(norm), history, memory)
-        loss_is_high = self._loss_is_high(view, memory.setdefault("losses", []))
+        past_losses = self._take_in_loss(view, memory.setdefault("losses", []))
         if seen < _LEAST_HISTORY:
             yield Unjudged(f"{seen + 1} gradients so far; it compares with {_LEAST_HISTORY}")
             return
         if unseen > _LONGEST_GAP:
             yield Unjudged(f"{unseen - 1} steps before it were not recorded; what is sudden cannot be told")
             return
-        usual, highest = math.exp(level), math.exp(memory.get("highest", -math.inf))
-        if norm < self.factor * usual or z < self.z or norm < _ABOVE_HIGHEST * highest or not loss_is_high:
+        highest = math.exp(memory.get("highest", -math.inf))
+        # In nearly every step this tells, and levels need not be known.
+        if norm < self.factor * math.exp(min(past)) or norm < _ABOVE_HIGHEST * highest:
+            return
+        level, z = _level_and_z(math.log(norm), past, _LEAST_SPREAD)
+        usual = math.exp(level)
+        if norm < self.factor * usual or z < self.z or not _loss_is_high(view, past_losses):
             return
         rows = np.argsort(-table.l2, kind="stable")[:3]
         yield Symptom(
@@ -259,15 +254,14 @@ class GradientNormSpike(Rule):
             ),
         )
 
-    def _loss_is_high(self, view: StepView, history: list[float]) -> bool:
-        """Take the loss in; return whether it is above its level, or not known."""
+    def _take_in_loss(self, view: StepView, history: list[float]) -> list[float]:
+        """Take the loss in; return those before it."""
+        past = list(history)
         found = stated_loss(view)
-        if found is None or not math.isfinite(found[1]):
-            return True
-        level, z = _level_and_z(found[1], history, 0.01 * abs(found[1]))
-        history.append(found[1])
-        del history[: -self.window]
-        return math.isnan(level) or z >= _LOSS_SPREADS
+        if found is not None and math.isfinite(found[1]):
+            history.append(found[1])
+            del history[: -self.window]
+        return past
 
     def _remember(self, log_norm: float, history: list[float], memory: Memory) -> None:
         history.append(log_norm)
@@ -286,6 +280,15 @@ _ABOVE_HIGHEST = 3.0
 _LOSS_SPREADS = 3.0
 _LEAST_SPREAD = 0.1
 """Least spread of the logarithm that is believed: 10 % from step to step is nothing."""
+
+
+def _loss_is_high(view: StepView, past: list[float]) -> bool:
+    """Return whether the loss is above the level of those before it, or not known."""
+    found = stated_loss(view)
+    if found is None or not math.isfinite(found[1]):
+        return True
+    level, z = _level_and_z(found[1], past, 0.01 * abs(found[1]))
+    return math.isnan(level) or z >= _LOSS_SPREADS
 
 
 def _level_and_z(value: float, history: list[float], least_spread: float) -> tuple[float, float]:
@@ -318,7 +321,7 @@ def _against_spike(view: StepView, usual: float) -> str:
     clipped = table_of(view, Kind.GRADIENT_CLIPPED)
     batch = f"Look at the batch of step {view.step.number}"
     if len(clipped):
-        norm = math.sqrt(float(clipped.column("sum_sq").sum()))
+        norm = clipped.norm
         return f"{batch}. Clipping brought this gradient down to a norm of {number(norm)}, so the step did little harm."
     slower = sentence(lower_rate(learning_rate(view), 3))
     return (f"{batch}, and clip gradients to a norm of {number(2 * usual)} (torch.nn.utils.clip_grad_norm_ before "

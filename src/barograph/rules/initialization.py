@@ -19,9 +19,10 @@ from barograph.model.selection import Histogram, Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import layer_path, learning_rate, stated_loss, table_of
+from barograph.rules.columns import learning_rate, stated_loss, table_of
 from barograph.rules.gradients import small_weights
 from barograph.rules.recovery import is_gaining
+from barograph.rules.sheets import layer_path
 from barograph.rules.suspects import ranked
 from barograph.rules.words import names, number
 from barograph.runs.view import StepView

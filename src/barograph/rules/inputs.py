@@ -20,7 +20,8 @@ from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import counts_of, fact_value, facts_about
-from barograph.rules.columns import Numbers, table_of
+from barograph.rules.columns import table_of
+from barograph.rules.sheets import Numbers
 from barograph.rules.words import number, percent
 from barograph.runs.view import StepView
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from barograph.rules.columns import Numbers
 from barograph.rules.packing import merged, packed, unpacked
+from barograph.rules.sheets import Numbers
 from barograph.rules.standstill import aligned
 
 
@@ -23,7 +23,7 @@ def recall(memory: dict[str, Any], paths: Sequence[str], **defaults: float) -> d
     """
     known = memory.get("paths", [])
     if not known:
-        return {name: np.full(len(paths), default) for name, default in defaults.items()}
+        return {name: np.full(len(paths), float(default)) for name, default in defaults.items()}
     if known == list(paths):
         return {name: unpacked(memory[name], float) for name in defaults}
     at = aligned(known, list(paths))

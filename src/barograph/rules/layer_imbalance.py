@@ -15,8 +15,9 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import LayerTable, table_of
-from barograph.rules.gradients import carrying, small_weights
+from barograph.rules.gradients import small_weights
 from barograph.rules.recovery import is_gaining
+from barograph.rules.sheets import Flags, Numbers
 from barograph.rules.suspects import ranked
 from barograph.rules.words import number
 from barograph.runs.view import StepView
@@ -60,14 +61,13 @@ class LayerImbalance(Rule):
         if view.step.skipped or view.step.number < memory.get("next", _APART_STEPS):
             yield Unjudged(f"layers are compared every {_APART_STEPS} steps, from step {_APART_STEPS} on")
             return
-        if updates.paths != weights.paths:
-            weights = _those_of(weights, updates.paths)
-        judged = carrying(updates) & weights.whole & (weights.column("sum_sq") > 0)
+        weight_whole, weight_norms = _beside(updates, weights)
+        judged = updates.carrying & weight_whole & (weight_norms > 0)
         if judged.sum() < _LEAST_LAYERS:
             yield Unjudged("fewer than two layers were recorded that are changed")
             return
         memory["next"] = view.step.number + _APART_STEPS
-        ratios = np.where(judged, updates.l2 / np.where(judged, weights.l2, 1.0), np.nan)
+        ratios = np.where(judged, updates.l2 / np.where(judged, weight_norms, 1.0), np.nan)
         slowest, fastest = int(np.nanargmin(ratios)), int(np.nanargmax(ratios))
         least, most = float(ratios[slowest]), float(ratios[fastest])
         gains = is_gaining(least / most, memory)
@@ -96,11 +96,13 @@ _LEAST_LAYERS = 2
 _FAST = 100.0
 
 
-def _those_of(weights: LayerTable, paths: tuple[str, ...]) -> LayerTable:
+def _beside(updates: LayerTable, weights: LayerTable) -> tuple[Flags, Numbers]:
+    """Return whether the weights of each updated layer are finite, and their norms: 0 where none were recorded."""
+    if updates.paths == weights.paths:
+        return weights.whole, weights.l2
     at = {path: row for row, path in enumerate(weights.paths)}
-    rows = [at.get(path, -1) for path in paths]
-    sums = np.concatenate([weights.sums, np.zeros((1, weights.sums.shape[1]))])[rows]
-    return LayerTable(paths, ("",) * len(paths), (), sums)
+    rows = [at.get(path, -1) for path in updates.paths]
+    return np.append(weights.whole, True)[rows], np.append(weights.l2, 0.0)[rows]
 
 
 def _spread_of_rates(view: StepView) -> float:

@@ -22,6 +22,7 @@ from barograph.rules.course import (
     Fall,
     Point,
     course_of,
+    course_since,
     deepest_fall,
     extend,
     fall_of,
@@ -171,11 +172,13 @@ class LossNotDecreasing(Rule):
         )
 
     def _standstill(self, view: StepView, key: Key, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        whole, since = course_of(memory), course_of(memory, start=memory.get("peak_step", 0))
+        if memory.get("settled"):
+            return
+        whole = course_of(memory)
+        since = course_since(whole, memory.get("peak_step", 0))
         noise = noise_of(whole)
         enough = self.settled_percent / 100 * abs(whole[0].value)
-        if not memory.get("settled"):
-            memory["settled"] = deepest_fall(whole, noise=noise, unit=enough) >= enough
+        memory["settled"] = deepest_fall(whole, noise=noise, unit=enough) >= enough
         if memory["settled"]:
             return
         # Who asks for single losses wants to hear of the first few, whose noise is not known.

@@ -19,7 +19,9 @@ from barograph.model.records import Subject
 from barograph.model.selection import Histogram, Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import Numbers, Table, once, table_of
+from barograph.rules.columns import Table, table_of
+from barograph.rules.once import once
+from barograph.rules.sheets import Numbers
 from barograph.rules.suspects import about, ranked, remember_facts
 from barograph.rules.words import names, number, percent
 from barograph.runs.view import StepView

@@ -8,7 +8,8 @@ from barograph.model.key import Kind
 from barograph.rules.base import Memory
 from barograph.rules.columns import learning_rate, table_of
 from barograph.rules.origin import Origin
-from barograph.rules.suspects import FAR_LOSS, about, ranked
+from barograph.rules.suspects import FAR_LOSS, ranked
+from barograph.rules.told import told_of
 from barograph.rules.words import lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
 
@@ -53,9 +54,8 @@ def _usual_of(origin: Origin) -> tuple[tuple[Cause, float], ...]:
 
 def operation_suspicions(view: StepView) -> list[Suspicion]:
     """Return what the operation that made the loss not finite says, where capture found it."""
-    told = {key.path: value for key, value in view.scalars(Kind.FACT).items()}
     return [Suspicion(OPERATIONS[name], 0.9 * min(sure, 1.0), f"the loss became not finite in the operation {name}")
-            for name, sure in about(told, Fact.BAD_OPERATION).items() if sure > 0 and name in OPERATIONS]
+            for name, sure in told_of(view, Fact.BAD_OPERATION).items() if sure > 0 and name in OPERATIONS]
 
 
 def _batch_suspicions(view: StepView) -> list[Suspicion]:

@@ -15,7 +15,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.columns import table_of
 from barograph.rules.nonfinite_causes import OPERATIONS, USUAL_BY_PLACE, narrow_suspicion, operation_suspicions
-from barograph.rules.origin import MODULES, ORDER, Origin, bad_rows, origin_of
+from barograph.rules.origin import MODULES, ORDER, Origin, any_bad, bad_rows, origin_of
 from barograph.rules.suspects import ranked
 from barograph.rules.words import joined
 from barograph.runs.view import StepView
@@ -54,9 +54,9 @@ class NonFiniteOrigin(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         tables = {kind: table_of(view, kind) for kind in ORDER}
-        bad = bad_rows(view, tables, only_nan=False)
+        is_bad = any_bad(view, tables, only_nan=False)
         operations = operation_suspicions(view)
-        if not operations and not any(rows.any() for rows in bad.values()):
+        if not operations and not is_bad:
             memory["hit"] = False
             if not len(tables[Kind.OUTPUT]):
                 yield Unjudged("no step was recorded with the outputs of its modules")
@@ -65,7 +65,7 @@ class NonFiniteOrigin(Rule):
             yield Unjudged("what was struck first spoilt everything since")
             return
         memory["hit"] = True
-        origin = origin_of(tables, bad) if any(rows.any() for rows in bad.values()) else None
+        origin = origin_of(tables, bad_rows(view, tables, only_nan=False)) if is_bad else None
         if origin is not None and origin.place in MODULES:
             yield Symptom(
                 message=f"{origin.text}.", remedy=self._remedy(origin),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,9 +13,10 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import Table, layer_path, learning_rate, stated_loss, table_of
+from barograph.rules.columns import Table, learning_rate, stated_loss, table_of
 from barograph.rules.nonfinite_causes import GREW, causes_of
-from barograph.rules.origin import MODULES, ORDER, Flags, Origin, bad_rows, evidence_of, origin_of, plural
+from barograph.rules.origin import MODULES, ORDER, Flags, Origin, any_bad, bad_rows, evidence_of, origin_of, plural
+from barograph.rules.sheets import layer_path
 from barograph.rules.suspects import recurrent
 from barograph.rules.words import joined, lower_rate, number, sentence
 from barograph.runs.view import StepView
@@ -62,14 +62,14 @@ class NonFinite(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         tables = {kind: table_of(view, kind) for kind in ORDER if kind in self.kinds}
-        bad = bad_rows(view, tables, only_nan=self.only_nan)
-        if not any(rows.any() for rows in bad.values()):
+        if not any_bad(view, tables, only_nan=self.only_nan):
             _remember(view, memory)
             return
         if view.step.mode is not Mode.TRAIN and memory.get("training_is_hit"):
             yield Unjudged("training is hit already, and evaluation with it")
             return
         memory["training_is_hit"] = view.step.mode is Mode.TRAIN
+        bad = bad_rows(view, tables, only_nan=self.only_nan)
         if Kind.INPUT not in tables:
             # They help to find the origin even where they are not asked for.
             tables[Kind.INPUT] = table_of(view, Kind.INPUT)
@@ -91,7 +91,7 @@ def _remember(view: StepView, memory: Memory) -> None:
     if len(table_of(view, Kind.OUTPUT)) or len(gradients):
         memory["finite_step"] = view.step.number
     if len(gradients) and view.step.mode is Mode.TRAIN:
-        norm = math.sqrt(float(gradients.column("sum_sq").sum()))
+        norm = gradients.norm
         # What training begins with may be large; what it came down to says whether it grew since.
         memory["last_norm"], memory["least_norm"] = norm, min(norm, memory.get("least_norm", norm))
         memory["recurrent"] = memory.get("recurrent", False) or recurrent(gradients.layers.classes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ from barograph.model.records import Subject
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import Table, learning_rate, once, table_of
+from barograph.rules.columns import Table, learning_rate, table_of
+from barograph.rules.once import once
 from barograph.rules.standstill import runs_of
 from barograph.rules.suspects import ranked
 from barograph.rules.words import names, number
@@ -67,17 +68,19 @@ class OptimizerState(Rule):
         if view.step.skipped or view.step.mode is not Mode.TRAIN or not len(states) or not len(gradients):
             yield Unjudged("no step was recorded with the optimizer's state and gradients; plain SGD keeps none")
             return
-        owner = _rows_of(states, gradients)
-        pushed = np.where(owner >= 0, gradients.column("sum_sq")[owner], 0.0)
-        if not states.whole.all():
+        pushed = _pushed(states, gradients)
+        if not states.is_whole:
             yield from _spoilt(view, states)
             return
         yield from self._squares_lost(view, states, pushed)
         yield from self._standing(view, states, pushed, memory)
-        yield from self._as_new(view, states, pushed, memory)
-        yield from self._thrown_up(view, states, pushed, memory)
+        squares = _Sums.of(states, _rows_named(states.subjects, _SQUARES), "sum", pushed)
+        yield from self._as_new(view, states, pushed, squares, memory)
+        yield from self._thrown_up(view, states, squares, memory)
 
     def _squares_lost(self, view: StepView, states: Table, pushed: NDArray[np.float64]) -> Iterable[Symptom]:
+        if not states.has_zeros:
+            return
         lost = _named(states.subjects, _SQUARES) & (states.column("sum_sq") == 0) & (pushed > 0)
         rows = np.flatnonzero(lost)
         if not len(rows):
@@ -92,6 +95,8 @@ class OptimizerState(Rule):
         self, view: StepView, states: Table, pushed: NDArray[np.float64], memory: Memory
     ) -> Iterable[Symptom]:
         runs = runs_of(states, memory.setdefault("runs", {}), step=view.step.number)
+        if runs.longest < self.num_steps:
+            return
         rate = learning_rate(view)
         known = _named(states.subjects, (*_MEANS, *_SQUARES))
         still = known & (runs.length >= self.num_steps) & (pushed > 0) & (states.column("sum_sq") > 0)
@@ -105,15 +110,16 @@ class OptimizerState(Rule):
                        + (", and that its learning rate is not 0." if rate == 0 else "."),
                        ranked(Suspicion(Cause.STALE_OPTIMIZER, 0.5, why)))
 
-    def _as_new(self, view: StepView, states: Table, pushed: NDArray[np.float64], memory: Memory) -> Iterable[Symptom]:
+    def _as_new(
+        self, view: StepView, states: Table, pushed: NDArray[np.float64], squares: _Sums, memory: Memory
+    ) -> Iterable[Symptom]:
         """Yield where every state is, beside the gradient of its step, as an optimizer has it after its first step."""
         if view.step.number < _SETTLED:
             return
-        share = {
-            "momentum_buffer": _share(states, _named(states.subjects, ("momentum_buffer",)), "sum_sq", pushed),
-            "exp_avg": _share(states, _named(states.subjects, ("exp_avg",)), "sum_sq", pushed),
-            "squares": _share(states, _named(states.subjects, _SQUARES), "sum", pushed),
+        share: dict[str, float | None] = {
+            name: _Sums.of(states, _rows_named(states.subjects, (name,)), "sum_sq", pushed).share for name in _MEANS
         }
+        share["squares"] = squares.share
         kept: list[dict[str, float | None]] = memory.setdefault("shares", [])
         kept.append(share)
         del kept[: -self.num_steps]
@@ -130,13 +136,12 @@ class OptimizerState(Rule):
                        ranked(Suspicion(Cause.OPTIMIZER_STATE_LOST, 0.8, why)))
 
     def _thrown_up(
-        self, view: StepView, states: Table, pushed: NDArray[np.float64], memory: Memory
+        self, view: StepView, states: Table, squares: _Sums, memory: Memory
     ) -> Iterable[Symptom]:
-        squares = _named(states.subjects, _SQUARES)
-        if not squares.any():
+        if not len(squares.rows):
             return
         # The sum of a second moment is about the square of the gradient's norm.
-        level, gradient = float(states.column("sum")[squares].sum()), float(pushed[squares].sum())
+        level, gradient = squares.held, squares.pushed
         before = memory.get("level")
         thrown = memory.get("thrown")
         late = view.step.number > _LATE
@@ -150,7 +155,7 @@ class OptimizerState(Rule):
         elif gradient < _BACK * thrown[2]:
             why = (f"the second moment rose {number((level / thrown[1]) ** 0.5)} times (root) by step {thrown[0]}, and "
                    "the gradient is back at its level")
-            rows = np.flatnonzero(squares)
+            rows = squares.rows
             worst = rows[np.argsort(-states.column("sum")[rows], kind="stable")][:3].tolist()
             yield _symptom(view, states, worst, "thrown up", f"{why}: steps are that much too small",
                            "Clip gradients (torch.nn.utils.clip_grad_norm_), and look at the batches before that step.",
@@ -186,21 +191,61 @@ def _namer(wanted: tuple[str, ...]) -> Callable[[tuple[Subject, ...]], NDArray[n
     return once(lambda subjects: np.array([name in wanted for _, name in _parts(subjects)], bool))
 
 
-def _rows_of(states: Table, gradients: Table) -> NDArray[np.intp]:
-    """Return the row of each state's gradient; -1 where it has none."""
-    return _finder(gradients.subjects)(states.subjects)
+def _rows_named(subjects: tuple[Subject, ...], wanted: tuple[str, ...]) -> NDArray[np.intp]:
+    return _finder_of_names(wanted)(subjects)
+
+
+@functools.cache
+def _finder_of_names(wanted: tuple[str, ...]) -> Callable[[tuple[Subject, ...]], NDArray[np.intp]]:
+    return once(lambda subjects: np.flatnonzero(_named(subjects, wanted)))
+
+
+def _pushed(states: Table, gradients: Table) -> NDArray[np.float64]:
+    """Return the squares of each state's gradient; 0 where it has none."""
+    owner, have_one = _finder(gradients.subjects)(states.subjects)
+    pushed = gradients.column("sum_sq")[owner]
+    return pushed if have_one is None else np.where(have_one, pushed, 0.0)
 
 
 @once
-def _finder(gradients: tuple[Subject, ...]) -> Callable[[tuple[Subject, ...]], NDArray[np.intp]]:
+def _finder(gradients: tuple[Subject, ...]) -> Callable[[tuple[Subject, ...]], _Owners]:
     at = {subject.key.path: row for row, subject in enumerate(gradients)}
-    return once(lambda states: np.array([at.get(head, -1) for head, _ in _parts(states)], np.intp))
+
+    def find(states: tuple[Subject, ...]) -> _Owners:
+        owner = np.array([at.get(head, -1) for head, _ in _parts(states)], np.intp)
+        return owner, None if (owner >= 0).all() else owner >= 0
+
+    return once(find)
 
 
-def _share(states: Table, rows: NDArray[np.bool_], column: str, pushed: NDArray[np.float64]) -> float | None:
-    """Return what the states hold beside the squares of their gradients; None where there is nothing to compare."""
-    below = float(pushed[rows].sum())
-    return float(states.column(column)[rows].sum()) / below if below > 0 else None
+_Owners = tuple[NDArray[np.intp], NDArray[np.bool_] | None]
+"""The row of each state's gradient, and which states have one; None: all have."""
+
+
+class _Sums(NamedTuple):
+    """What some states hold together, and the squares of their gradients.
+
+    Attributes:
+        rows: Of the states.
+        held: Sum of a column.
+        pushed: Sum of the squares.
+    """
+
+    rows: NDArray[np.intp]
+    held: float
+    pushed: float
+
+    @classmethod
+    def of(cls, states: Table, rows: NDArray[np.intp], column: str, pushed: NDArray[np.float64]) -> Self:
+        """Return the sums over these rows."""
+        if not len(rows):
+            return cls(rows, 0.0, 0.0)
+        return cls(rows, float(states.column(column)[rows].sum()), float(pushed[rows].sum()))
+
+    @property
+    def share(self) -> float | None:
+        """What the states hold beside the squares; None where there is nothing to compare."""
+        return self.held / self.pushed if self.pushed > 0 else None
 
 
 def _is_of_a_first_step(name: str, shares: list[float | None]) -> bool:
@@ -217,7 +262,7 @@ def _is_of_a_first_step(name: str, shares: list[float | None]) -> bool:
 
 def _spoilt(view: StepView, states: Table) -> Iterable[Symptom | Unjudged]:
     weights = table_of(view, Kind.WEIGHT)
-    if len(weights) and not weights.whole.all():
+    if len(weights) and not weights.is_whole:
         # N101 has it: a state is spoilt with its weight.
         yield Unjudged("weights are not finite, and the optimizer's state with them")
         return

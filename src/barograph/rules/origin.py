@@ -55,6 +55,16 @@ class Origin:
         return evidence_of(self.table, self.row, step)
 
 
+def any_bad(view: StepView, tables: Mapping[Kind, Table], *, only_nan: bool) -> bool:
+    """Return whether `bad_rows` finds any, without looking at the rows."""
+    for kind, table in tables.items():
+        if kind in _ACTIVATIONS or (view.step.skipped and kind in _GRADIENTS):
+            continue
+        if table.has_nan or not (only_nan or table.is_whole):
+            return True
+    return any(kind in tables and tables[kind].has_nan for kind in _ACTIVATIONS)
+
+
 def bad_rows(view: StepView, tables: Mapping[Kind, Table], *, only_nan: bool) -> dict[Kind, Flags]:
     """Return which rows of each table are not finite and should be.
 

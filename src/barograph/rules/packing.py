@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,13 +18,17 @@ def packed(column: NDArray[Any]) -> str:
         >>> unpacked(packed(np.array([1.0, np.inf])), float).tolist()
         [1.0, inf]
     """
-    ordered = np.ascontiguousarray(column, column.dtype.newbyteorder("<"))
-    return base64.b64encode(ordered.tobytes()).decode("ascii")
+    ordered = column if _IS_LITTLE and column.dtype.isnative else column.astype(column.dtype.newbyteorder("<"))
+    return binascii.b2a_base64(ordered.tobytes(), newline=False).decode("ascii")
 
 
 def unpacked(text: str, dtype: DTypeLike) -> NDArray[Any]:
     """Return the column that `packed` made, to be read and not to be written to."""
-    return np.frombuffer(base64.b64decode(text), np.dtype(dtype).newbyteorder("<"))
+    kind = np.dtype(dtype)
+    return np.frombuffer(binascii.a2b_base64(text), kind if _IS_LITTLE else kind.newbyteorder("<"))
+
+
+_IS_LITTLE = sys.byteorder == "little"
 
 
 def merged(

@@ -14,7 +14,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import fact_value, facts_about
-from barograph.rules.columns import layer_path
+from barograph.rules.sheets import layer_path
 from barograph.rules.words import names
 from barograph.runs.view import StepView
 

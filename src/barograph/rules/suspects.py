@@ -6,9 +6,9 @@ import math
 
 from barograph.model.cause import Suspicion
 from barograph.model.facts import Fact
-from barograph.model.key import Kind
 from barograph.rules.base import Memory
-from barograph.rules.columns import once
+from barograph.rules.once import once
+from barograph.rules.told import told
 from barograph.runs.view import StepView
 
 FAR_LOSS = 20.0
@@ -38,9 +38,11 @@ def remember_facts(view: StepView, memory: Memory, *names: Fact) -> dict[str, fl
     as is named: a fact about parameters names a few of them.
     """
     known: dict[str, float] = memory.setdefault("facts", {})
-    for key, value in view.scalars(Kind.FACT).items():
-        if key.path.partition("[")[0] in names and math.isfinite(value):
-            known[key.path] = value
+    facts = told(view)
+    for name in names:
+        for about, value in facts[name].items() if name in facts else ():
+            if math.isfinite(value):
+                known[f"{name.value}[{about}]" if about else name.value] = value
     return known
 
 

@@ -114,17 +114,17 @@ class WeightUpdateRatio(Rule):
         memory["peak_rate"] = max(rate or 0.0, memory.get("peak_rate", 0.0))
         updates, weights = table_of(view, Kind.UPDATE), table_of(view, Kind.WEIGHT)
         before = _before(view, weights, memory)
-        if view.step.skipped or not len(updates) or not (updates.whole.all() and weights.whole.all()):
+        if view.step.skipped or not len(updates) or not (updates.is_whole and weights.is_whole):
             return None
         # Of what the optimizer changes, and before it did where that was recorded.
         squares = before if before is not None else _squares_of(updates.layers, weights.layers)
-        layers = Ratios(updates.layers, np.sqrt(squares), self.epsilon)
-        ratio = _norm(updates) / (math.sqrt(float(squares.sum())) + self.epsilon)
+        layers = Ratios(updates.layers, squares, self.epsilon)
+        ratio = updates.norm / (math.sqrt(float(squares.sum())) + self.epsilon)
         self._count_small(view, memory, ratio, rate or 0.0)
         return ratio, rate, layers
 
     def _count_small(self, view: StepView, memory: Memory, ratio: float, rate: float) -> None:
-        gradient = _norm(table_of(view, Kind.GRADIENT))
+        gradient = table_of(view, Kind.GRADIENT).norm
         first = memory.setdefault("first_gradient", gradient or None) or gradient
         learns = gradient > 0 and gradient >= _CONVERGED * first and rate >= _DECAYED * memory["peak_rate"]
         memory["small"] = memory.get("small", 0) + 1 if ratio < self.small_threshold and learns else 0
@@ -191,18 +191,18 @@ class Ratios:
 
     Attributes:
         updates: The layers that were changed.
-        norms: Of their weights, in the same order.
+        squares: Of the norms of their weights, in the same order.
         epsilon: Added to the norms.
     """
 
     updates: LayerTable
-    norms: NDArray[np.float64]
+    squares: NDArray[np.float64]
     epsilon: float
 
     @property
     def values(self) -> NDArray[np.float64]:
         """One ratio a layer."""
-        return np.asarray(self.updates.l2 / (self.norms + self.epsilon))
+        return np.asarray(self.updates.l2 / (np.sqrt(self.squares) + self.epsilon))
 
     def sorted(self) -> list[tuple[float, Key]]:
         """Return ratio and key of each layer, rising."""
@@ -215,11 +215,10 @@ def _before(view: StepView, weights: Table, memory: Memory) -> NDArray[np.float6
     kept, updates = memory.get("before"), table_of(view, Kind.UPDATE).layers
     if len(weights):
         paths = weights.layers.paths
-        if kept is None or kept[1] != list(paths):
-            # The names only where they changed: they are most of the memory.
-            memory["before"] = [view.step.number, list(paths), packed(weights.layers.column("sum_sq"))]
-        else:
-            memory["before"] = [view.step.number, kept[1], packed(weights.layers.column("sum_sq"))]
+        named = list(paths)
+        # The names only where they changed: they are most of the memory.
+        known = kept[1] if kept is not None and kept[1] == named else named
+        memory["before"] = [view.step.number, known, packed(weights.layers.column("sum_sq"))]
     if kept is None or kept[0] != view.step.number - 1:
         return None
     squares = unpacked(kept[2], float)
@@ -302,10 +301,6 @@ def _too_small(ratio: float, rate: float | None, factor: float, memory: Memory) 
 _FIRST_STEPS = 10
 _HIGH_MOMENTUM = 0.98
 _FELL = 5.0
-
-
-def _norm(table: Table | LayerTable) -> float:
-    return math.sqrt(float(table.column("sum_sq").sum()))
 
 
 def _round_factor(factor: float) -> float:

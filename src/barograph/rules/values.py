@@ -78,13 +78,13 @@ class AllZero(Rule):
             yield Unjudged(f"no {' or '.join(self.kinds)} was recorded")
 
     def _zero_for_long(self, table: Table, memory: Memory, *, always: bool) -> Rows:
+        if table.largest_sparsity < _NEARLY * self.threshold and not memory.get("any"):
+            self._keep_alive(table, memory)
+            return _NO_ROWS
         zero = table.column("zeros") >= self.threshold * table.column("count")
         if not zero.any() and not memory.get("any"):
-            # All alive, as in nearly every step: only who they are is kept, and when that changes.
-            if memory.get("alive_paths") != list(table.paths):
-                keep(memory, table.paths, length=np.zeros(len(table)), alive=np.ones(len(table)))
-                memory["alive_paths"] = list(table.paths)
-            return np.zeros(0, np.intp)
+            self._keep_alive(table, memory)
+            return _NO_ROWS
         kept = recall(memory, table.paths, length=0.0, alive=0.0)
         length = np.where(zero, kept["length"] + 1, 0.0)
         alive = np.where(zero, kept["alive"], 1.0)
@@ -93,6 +93,14 @@ class AllZero(Rule):
         left_to_others = np.array(["ReLU" in subject.layer or _is_no_quantity(subject) for subject in table.subjects],
                                   bool)
         return np.flatnonzero((length >= self.num_steps) & ((alive > 0) | always) & ~left_to_others)
+
+    @staticmethod
+    def _keep_alive(table: Table, memory: Memory) -> None:
+        # All alive, as in nearly every step: only who they are is kept, and when that changes.
+        paths = list(table.paths)
+        if memory.get("alive_paths") != paths:
+            keep(memory, paths, length=np.zeros(len(table)), alive=np.ones(len(table)))
+            memory["alive_paths"] = paths
 
     def _symptom(self, table: Table, rows: Rows, step: int) -> Symptom:
         kind = table.subjects[0].key.kind
@@ -112,6 +120,11 @@ class AllZero(Rule):
             subject=kind.value, causes=_why_zero(kind, f"{which} became all zero"),
             severity=Severity.COSTLY if kind is Kind.BATCH else None,
         )
+
+
+_NO_ROWS: Rows = np.zeros(0, np.intp)
+_NEARLY = 1 - 1e-9
+"""What is below the limit by less may be at it, but for rounding."""
 
 
 def _is_no_quantity(subject: Subject) -> bool:
@@ -173,8 +186,11 @@ class TensorVariance(Rule):
         judged = 0
         for kind in self.kinds:
             table = table_of(view, Kind(kind))
+            extent = table.variances
+            judged += extent.many
+            if extent.greatest <= self.max_threshold and extent.least >= self.min_threshold:
+                continue
             several = table.whole & (table.column("count") > 1)
-            judged += int(several.sum())
             for far, limit, subject in ((table.variance > self.max_threshold, self.max_threshold, "too far"),
                                         (table.variance < self.min_threshold, self.min_threshold, "too little")):
                 rows = np.flatnonzero(far & several)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact
@@ -17,9 +16,10 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import Numbers, Table, layer_path, learning_rate, silent_layer, table_of
+from barograph.rules.columns import Table, learning_rate, silent_layer, table_of, table_of_rows
 from barograph.rules.kept import keep, recall
-from barograph.rules.standstill import runs_of
+from barograph.rules.sheets import Numbers, layer_path
+from barograph.rules.standstill import Runs, runs_of
 from barograph.rules.suspects import about, ranked, remember_facts, said_to_be
 from barograph.rules.words import names, number
 from barograph.runs.view import StepView
@@ -84,9 +84,12 @@ class UnchangedTensor(Rule):
             runs = runs_of(table, known, step=view.step.number, rtol=self.rtol, atol=self.atol)
             known["steps"] = known.get("steps", 0) + 1
             waiting += known["steps"] < self.num_steps
+            matters = kind not in _GRADIENTS or _matters(table, memory)
+            if runs.longest < self.num_steps or not matters:
+                continue
             counts = (table.column("count") > table.column("zeros")) & (self.equal_nan | table.whole)
             unchanged = (runs.length >= self.num_steps) & counts
-            if kind in _GRADIENTS and not (_matters(table, memory) and (unchanged == counts).all()):
+            if kind in _GRADIENTS and not (unchanged == counts).all():
                 continue
             same += [(table, int(row)) for row in np.flatnonzero(unchanged)]
             since += zip(runs.since[unchanged].tolist(), runs.length[unchanged].tolist(), strict=True)
@@ -118,7 +121,7 @@ _GRADIENTS = (Kind.GRADIENT.value, Kind.GRADIENT_CLIPPED.value)
 
 def _matters(gradients: Table, memory: Memory) -> bool:
     """Take the gradients' norm in; return whether it is still what it was, but for three orders of magnitude."""
-    norm = math.sqrt(float(gradients.column("sum_sq").sum()))
+    norm = gradients.norm
     memory["peak"] = max(norm, memory.get("peak", 0.0))
     return norm >= _FAINT_SHARE * float(memory["peak"])
 
@@ -188,11 +191,13 @@ class FrozenParameter(Rule):
                 return
         pairs = _paired(weights, gradients)
         runs = runs_of(pairs.weights, memory.setdefault("weights", {}), step=view.step.number)
-        push = _push_since(pairs, runs.length, memory.setdefault("push", {}))
+        push = _push_since(pairs, runs, memory.setdefault("push", {}))
         memory["steps"] = memory.get("steps", 0) + 1
         if memory["steps"] < self.num_steps:
             yield Unjudged(f"{memory['steps']} steps were recorded so far in which a weight could move; it compares "
                            f"{self.num_steps}")
+            return
+        if runs.longest < self.num_steps:
             return
         for subject, level in (("not moved", _PUSHED), ("gradient zero", _NO_PUSH)):
             rows = np.flatnonzero((runs.length >= self.num_steps) & (push == level)).tolist()
@@ -238,14 +243,14 @@ class _Pairs:
 
 
 def _paired(weights: Table, gradients: Table) -> _Pairs:
-    if weights.paths == gradients.paths and weights.whole.all() and gradients.whole.all():
+    if weights.paths == gradients.paths and weights.is_whole and gradients.is_whole:
         return _Pairs(weights, gradients)
     weight_whole, gradient_whole = weights.whole, gradients.whole
     at = {path: row for row, path in enumerate(gradients.paths) if gradient_whole[row]}
     rows = [(row, at[path]) for row, path in enumerate(weights.paths) if path in at and weight_whole[row]]
     # What is not finite is N101's to judge.
     return _Pairs(*(
-        Table(tuple(table.subjects[pair[side]] for pair in rows), table.moments[[pair[side] for pair in rows]])
+        table_of_rows(tuple(table.subjects[pair[side]] for pair in rows), table.moments[[pair[side] for pair in rows]])
         for side, table in enumerate((weights, gradients))
     ))
 
@@ -257,14 +262,19 @@ _FAINT_SHARE = 1e-3
 about zero, as before a batch normalisation or at the end of training: whether it moves its weight says nothing."""
 
 
-def _push_since(pairs: _Pairs, runs: NDArray[np.int64], memory: Memory) -> Numbers:
+def _push_since(pairs: _Pairs, runs: Runs, memory: Memory) -> Numbers:
     """Return the strongest push a gradient gave each weight since it last changed: none, faint, or a real one."""
     norms = pairs.gradients.l2
-    memory["peak"] = max(float(norms.max(initial=0.0)), memory.get("peak", 0.0))
+    memory["peak"] = max(pairs.gradients.largest_l2, memory.get("peak", 0.0))
+    if runs.longest <= 1 and memory.get("paths", []) in ([], list(pairs.weights.paths)):
+        # All moved, as in nearly every step: to keep nothing says the same.
+        memory.pop("paths", None)
+        memory.pop("push", None)
+        return np.zeros(len(norms))
     now = np.where(norms == 0, _NO_PUSH, np.where(norms < _FAINT_SHARE * memory["peak"], _FAINT, _PUSHED))
     before = recall(memory, pairs.weights.paths, push=_NO_PUSH)["push"]
     # The push of the first step of a run was answered: the weight is as that step left it.
-    push = np.where(runs > 1, np.maximum(before, now), _NO_PUSH)
+    push = np.where(runs.length > 1, np.maximum(before, now), _NO_PUSH)
     keep(memory, pairs.weights.paths, push=push)
     return push
 

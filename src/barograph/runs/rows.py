@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -18,6 +18,7 @@ class SubjectTable:
 
     def __init__(self, subjects: tuple[Subject, ...]) -> None:
         self.subjects = subjects
+        self._rows_in: dict[tuple[Kind, frozenset[str]], tuple[int, ...]] = {}
 
     @cached_property
     def row_of_key(self) -> Mapping[Key, int]:
@@ -26,6 +27,14 @@ class SubjectTable:
         for row, subject in enumerate(self.subjects):
             rows.setdefault(subject.key, row)
         return rows
+
+    def rows_in(self, kind: Kind, layers: Collection[str]) -> tuple[int, ...]:
+        """Return the rows of a kind, of those layer classes only where any are given."""
+        asked = kind, frozenset(layers)
+        if asked not in self._rows_in:
+            rows = self.rows_of_kind[kind][1].tolist() if kind in self.rows_of_kind else []
+            self._rows_in[asked] = tuple(row for row in rows if not layers or self.subjects[row].layer in layers)
+        return self._rows_in[asked]
 
     @cached_property
     def has_parts(self) -> bool:

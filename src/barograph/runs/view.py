@@ -47,7 +47,9 @@ class StepView:
         attempt: How often the run had been started before; steps may go back where this goes up.
     """
 
-    __slots__ = ("_beside", "_kinds", "_merged", "_moments", "_rows", "_scalars", "attempt", "group", "step")
+    __slots__ = (
+        "_beside", "_kinds", "_merged", "_moments", "_numbers", "_rows", "_scalars", "attempt", "group", "step",
+    )
 
     def __init__(
         self, step: Step, rows: Mapping[str, WorkerRows], *, group: str, attempt: int = 0,
@@ -60,7 +62,8 @@ class StepView:
         self._rows = rows
         self._merged: WorkerRows | None = None
         self._moments: dict[Kind, Columns] = {}
-        self._scalars: dict[Kind, dict[Key, float]] | None = None
+        self._numbers: dict[Kind, tuple[list[Key], list[float]]] | None = None
+        self._scalars: dict[Kind, dict[Key, float]] = {}
         self._kinds: frozenset[Kind] | None = None
 
     @classmethod
@@ -145,7 +148,7 @@ class StepView:
     def kinds(self) -> frozenset[Kind]:
         """Kinds of which anything was recorded in this step."""
         if self._kinds is None:
-            self._kinds = frozenset(self._merge().table.rows_of_kind) | self._scalars_by_kind().keys()
+            self._kinds = frozenset(self.merged().table.rows_of_kind) | self._numbers_by_kind().keys()
         return self._kinds
 
     def columns(self, kind: Kind, *, histograms: bool = True) -> Columns:
@@ -156,7 +159,7 @@ class StepView:
             histograms: Whether to unpack the histograms, too: they are large, and most who look need the
                 moments alone.
         """
-        merged = self._merge()
+        merged = self.merged()
         rows = merged.table.rows_of_kind.get(kind)
         if rows is None:
             return Columns((), _no_moments())
@@ -180,35 +183,52 @@ class StepView:
 
     def summary(self, key: Key) -> Summary | None:
         """Return the merged Summary of a key; None where it was not seen in this step."""
-        return _summary(self._merge(), key)
+        return _summary(self.merged(), key)
 
     def subject(self, key: Key) -> Subject | None:
         """Return what is known of the tensor behind a key; None where it was not seen in this step."""
-        merged = self._merge()
+        merged = self.merged()
         row = merged.table.row_of_key.get(key)
         return None if row is None else merged.table.subjects[row]
 
     def scalar(self, key: Key) -> float | None:
         """Return a plain number, or the mean of a loss; None where it was not seen in this step."""
-        return self._merge().scalars.get(key)
+        return self.merged().scalars.get(key)
 
     def scalars(self, kind: Kind) -> dict[Key, float]:
         """Return the plain numbers of that kind, the means of losses among them. Not to be written to."""
-        return self._scalars_by_kind().get(kind) or {}
+        found = self._scalars.get(kind)
+        if found is None:
+            found = self._scalars[kind] = dict(self.numbers(kind))
+        return found
+
+    def numbers(self, kind: Kind) -> Iterator[tuple[Key, float]]:
+        """Yield what `scalars` holds: who only passes over them need not wait for a table of them."""
+        keys, values = self._numbers_by_kind().get(kind, _NO_NUMBERS)
+        return zip(keys, values, strict=True)
+
+    def merged(self) -> WorkerRows:
+        """Return the records of all workers as one worker's. Not to be written to."""
+        if self._merged is None:
+            rows = tuple(self._rows.values())
+            self._merged = merge_workers(rows) if len(rows) > 1 or rows[0].table.has_parts else rows[0]
+        return self._merged
 
     def units(self, key: Key) -> UnitSummaries | None:
         """Return the per-unit summaries of a key, merged over workers; None where none were taken."""
-        merged = self._merge()
+        merged = self.merged()
         row = merged.table.row_of_key.get(key)
         return None if row is None else merged.units.get(row)
 
     def unit_summaries(self, kind: Kind, layers: Collection[str] = ()) -> Iterator[tuple[Subject, UnitSummaries]]:
         """Yield each subject of that kind that has per-unit summaries, with them."""
-        merged = self._merge()
-        for row, units in merged.units.items():
-            subject = merged.table.subjects[row]
-            if subject.key.kind == kind and (not layers or subject.layer in layers):
-                yield subject, units
+        merged = self.merged()
+        if not merged.units:
+            return
+        for row in merged.table.rows_in(kind, layers):
+            units = merged.units.get(row)
+            if units is not None:
+                yield merged.table.subjects[row], units
 
     def by_worker(self, key: Key) -> dict[str, Summary]:
         """Return each worker's own Summary of a key, of those workers that saw it."""
@@ -227,20 +247,21 @@ class StepView:
                 found[key] = (*found.get(key, ()), name)
         return found
 
-    def _scalars_by_kind(self) -> dict[Kind, dict[Key, float]]:
+    def _numbers_by_kind(self) -> dict[Kind, tuple[list[Key], list[float]]]:
         """Sort the plain numbers out once: every rule asks every step for its own few kinds."""
-        if self._scalars is None:
-            found: dict[Kind, dict[Key, float]] = {}
-            for key, value in self._merge().scalars.items():
-                found.setdefault(key.kind, {})[key] = value
-            self._scalars = found
-        return self._scalars
+        if self._numbers is None:
+            found: dict[Kind, tuple[list[Key], list[float]]] = {}
+            for key, value in self.merged().scalars.items():
+                of_kind = found.get(key.kind)
+                if of_kind is None:
+                    of_kind = found[key.kind] = [], []
+                of_kind[0].append(key)
+                of_kind[1].append(value)
+            self._numbers = found
+        return self._numbers
 
-    def _merge(self) -> WorkerRows:
-        if self._merged is None:
-            rows = tuple(self._rows.values())
-            self._merged = merge_workers(rows) if len(rows) > 1 or rows[0].table.has_parts else rows[0]
-        return self._merged
+
+_NO_NUMBERS: tuple[list[Key], list[float]] = [], []
 
 
 def group_of(worker: str) -> str:

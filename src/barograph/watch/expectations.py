@@ -8,7 +8,7 @@ from dataclasses import replace
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
 from barograph.runs.view import StepView
-from barograph.watch.judge import meets
+from barograph.watch.needs import Need
 
 _ALWAYS = 32
 """So many steps are looked at each; from then on ever fewer, since what has met nothing by then will meet nothing."""
@@ -23,7 +23,7 @@ class Expectations:
 
     def __init__(self, selections: Iterable[Selection]) -> None:
         # Only what they name counts here, not in how much detail it is to be recorded.
-        self._unmet = [replace(item, units=False, raw=False) for item in selections]
+        self._unmet = [Need(replace(item, units=False, raw=False)) for item in selections]
         self._kinds_seen: set[Kind] = set()
         self._looks = 0
 
@@ -31,17 +31,18 @@ class Expectations:
         """Look whether the step recorded anything that they name."""
         if not self._unmet:
             return
-        kinds = frozenset().union(*(item.kinds for item in self._unmet)) & view.kinds
+        kinds = frozenset().union(*(item.selection.kinds for item in self._unmet)) & view.kinds
         self._kinds_seen |= kinds
         if not kinds:
             return
         self._looks += 1
         if self._looks <= _ALWAYS or self._looks & (self._looks - 1) == 0:
-            self._unmet = [item for item in self._unmet if not meets(view, item)]
+            self._unmet = [item for item in self._unmet if not item.meets(view)]
 
     def unmet(self) -> tuple[str, ...]:
         """Return one sentence for each collection that has met nothing though there was something of its kinds."""
-        return tuple(_sentence(item) for item in self._unmet if item.kinds & self._kinds_seen)
+        unmet = [item.selection for item in self._unmet]
+        return tuple(_sentence(item) for item in unmet if item.kinds & self._kinds_seen)
 
 
 def _sentence(item: Selection) -> str:

@@ -9,13 +9,13 @@ from typing import Any
 from barograph.errors import BadRule
 from barograph.model.clock import Clock
 from barograph.model.finding import Finding, NotEvaluated, Symptom
-from barograph.model.key import Key, Kind
-from barograph.model.records import Subject
+from barograph.model.key import Kind
 from barograph.model.selection import Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.page import selection_in_words
 from barograph.runs.view import StepView
+from barograph.watch.needs import Need
 from barograph.watch.tracks import Tracks, checked_symptom
 
 SLOW_SECS = 1.0
@@ -38,13 +38,12 @@ class Judge:
         self.broken = ""
         self._clock = clock
         # Asked once: a rule makes its needs anew at each question, and this is asked at every step.
-        self._needs = rule.needs
-        self._kinds = frozenset(kind for need in self._needs for kind in need.kinds)
+        self._watched = [Need(need) for need in rule.needs]
+        self._kinds = frozenset(kind for need in self._watched for kind in need.selection.kinds)
         self._memories: dict[str, Memory] = {}
         self._tracks = Tracks(rule)
         self._kinds_seen: frozenset[Kind] = frozenset()
-        self._watched = [_Need(need) for need in self._needs]
-        self._all_met = False
+        self._all_seen = False
         self._calls = 0
         self._judged = 0
         self._unjudged_reason = ""
@@ -54,7 +53,7 @@ class Judge:
         """Return the findings that opened or closed in this step, and problems with the rule, once each."""
         if self.broken or self._kinds.isdisjoint(view.kinds):
             return [], []
-        if not (self._all_met and self._kinds_seen >= self._kinds):
+        if not self._all_seen:
             self._note_needs(view)
         memory = self._memories.setdefault(f"{view.group}|{view.step.optimizer}", {})
         before = self._clock.monotonic()
@@ -68,7 +67,8 @@ class Judge:
             self._memories = {}
             self.broken = f" at step {view.step.number} of {view.group}: {type(error).__name__}: {error}"
             return [], [self._broken_text()]
-        problems = self._slowness(self._clock.monotonic() - before, view)
+        secs = self._clock.monotonic() - before
+        problems = self._slowness(secs, view) if secs > SLOW_SECS else []
         if unjudged:
             self._explain(unjudged[-1].reason, view)
         else:
@@ -91,7 +91,7 @@ class Judge:
         needs = self.rule.needs
         if all(need.kinds == {Kind.VITAL} for need in needs) and not self.broken:
             return None  # the watcher looks for these itself, and tells of them only where there is something to tell
-        unmet = [item.need for item in self._watched if not item.met]
+        unmet = [item.selection for item in self._watched if not item.met]
         if self.broken:
             return self._unfed(f"The rule failed{self.broken}", "Report it to whoever wrote the rule.")
         if unmet and not self._judged and all(need.layers and need.kinds & self._kinds_seen for need in unmet):
@@ -136,21 +136,22 @@ class Judge:
         self._unjudged_reason, self.broken, self._slow = data["unjudged_reason"], data["broken"], data["slow"]
 
     def _note_needs(self, view: StepView) -> None:
-        self._kinds_seen |= self._kinds & view.kinds
+        if not self._kinds_seen >= self._kinds:
+            self._kinds_seen |= self._kinds & view.kinds
         for need in self._watched:
             need.look(view)
-        self._all_met = all(need.met for need in self._watched)
+        self._all_seen = self._kinds_seen >= self._kinds and all(need.met for need in self._watched)
 
     def _explain(self, reason: str, view: StepView) -> None:
         """Remember why it could not judge, as long as it never could."""
         if self._judged or reason == self._unjudged_reason:
             return
         # What it says of a step that is none of its business explains nothing.
-        if not self._unjudged_reason or any(meets(view, need) for need in self._needs):
+        if not self._unjudged_reason or any(need.meets(view) for need in self._watched):
             self._unjudged_reason = reason
 
     def _slowness(self, secs: float, view: StepView) -> list[str]:
-        if secs <= SLOW_SECS or self._slow:
+        if self._slow:
             return []
         self._slow = True
         return [f"The rule {self.rule.code} {self.rule.name} took {secs:.1f} s over step {view.step.number}; "
@@ -163,61 +164,10 @@ class Judge:
         return NotEvaluated(self.rule.code, self.rule.name, reason, feed)
 
 
-class _Need:
-    """One thing that a rule needs, and whether it was met yet.
-
-    What did not meet it is not looked at again: nearly all steps record the same things.
-
-    Attributes:
-        need: Which.
-        met: Whether a step recorded anything of it.
-    """
-
-    def __init__(self, need: Selection) -> None:
-        self.need = need
-        self.met = False
-        self._subjects: dict[Kind, tuple[Subject, ...]] = {}
-        self._numbers: set[Key] = set()
-
-    def look(self, view: StepView) -> None:
-        """Take in what a step recorded."""
-        if self.met or view.step.mode not in self.need.schedule.modes:
-            return
-        # Of units it is not known beforehand whether there are any.
-        self.met = (self.need.units or self._shows_more(view)) and meets(view, self.need)
-
-    def _shows_more(self, view: StepView) -> bool:
-        """Return whether the step recorded anything that was not looked at before."""
-        more = False
-        for kind in self.need.kinds & view.kinds:
-            subjects, numbers = view.columns(kind, histograms=False).subjects, view.scalars(kind).keys()
-            if subjects is not self._subjects.get(kind) or not numbers <= self._numbers:
-                more = True
-                self._subjects[kind] = subjects
-                self._numbers |= numbers
-        return more
-
-
 def identity(rule: Rule) -> dict[str, Any]:
     """Return what makes two watchers' use of a rule the same: which class, and its parameters."""
     return {"code": rule.code, "class": f"{type(rule).__module__}:{type(rule).__qualname__}",
             "parameters": rule.parameters}
-
-
-def meets(view: StepView, need: Selection) -> bool:
-    """Return whether the step recorded anything that the need asks for, in the detail it asks for."""
-    if view.step.mode not in need.schedule.modes:
-        return False
-    for kind in need.kinds:
-        if need.units:
-            if any(need.matches(subject.key, subject.layer) for subject, _ in view.unit_summaries(kind)):
-                return True
-            continue
-        if any(need.matches(subject.key, subject.layer) for subject in view.columns(kind, histograms=False).subjects):
-            return True
-        if any(need.matches(key) for key in view.scalars(kind)):
-            return True
-    return False
 
 
 def _sorted_out(said: Iterable[Symptom | Unjudged]) -> tuple[list[Symptom], list[Unjudged]]:

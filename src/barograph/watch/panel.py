@@ -6,6 +6,7 @@ rules run (here, in a process of their own, on another machine) is the panel's a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,6 +14,8 @@ from typing import Any, Protocol
 from barograph.model.clock import Clock
 from barograph.model.finding import Finding, NotEvaluated
 from barograph.rules.base import Rule
+from barograph.rules.columns import fit_together, lay_out
+from barograph.rules.sheets import MOST_STEPS
 from barograph.runs.view import StepView
 from barograph.watch.judge import Judge
 
@@ -114,7 +117,10 @@ class LocalPanel:
         """Judge the steps."""
         said = []
         items, self._items = self._items, ()
+        upto = 0
         for number, item in enumerate(items):
+            if number == upto:
+                upto += _lay_out_from(items, number)
             for seat, judge in enumerate(self.judges):
                 if isinstance(item, NewAttempt):
                     judge.new_attempt(item.group)
@@ -124,6 +130,7 @@ class LocalPanel:
                 findings, problems = judge.take(item)
                 if findings or problems:
                     said.append(Said(number, judge.rule.code, tuple(findings), tuple(problems)))
+        lay_out(())  # nothing is held between two turns
         return said
 
     def open(self) -> list[Finding]:
@@ -146,6 +153,18 @@ class LocalPanel:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _lay_out_from(items: Sequence[Item], first: int) -> int:
+    """Lay the step at a place out with those behind it, as far as they go together; return how many items that is."""
+    ahead = items[first : first + MOST_STEPS]
+    views = [item for item in itertools.takewhile(lambda item: not isinstance(item, NewAttempt), ahead)
+             if isinstance(item, StepView)]
+    if not views:
+        return 1
+    count = fit_together(views)
+    lay_out(views[:count])
+    return count
 
 
 def one_panel(rules: Sequence[Rule], clock: Clock) -> tuple[Panel, ...]:

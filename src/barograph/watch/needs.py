@@ -1,0 +1,55 @@
+"""Whether what was asked for was recorded."""
+
+from __future__ import annotations
+
+import itertools
+
+from barograph.model.key import Key, Kind
+from barograph.model.records import Subject
+from barograph.model.selection import Selection
+from barograph.rules.once import once
+from barograph.runs.view import StepView
+
+
+class Need:
+    """One thing that must be recorded, and whether it was yet.
+
+    Which tensors and numbers are meant is found out once: nearly all steps record the same ones.
+
+    Attributes:
+        selection: Which.
+        met: Whether a step recorded anything of it.
+    """
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        self.met = False
+        self._rows_meant = once(self._rows_of)
+        self._is_meant: dict[Kind, dict[str, bool]] = {kind: {} for kind in selection.kinds}
+
+    def look(self, view: StepView) -> None:
+        """Take in what a step recorded."""
+        if not self.met:
+            self.met = self.meets(view)
+
+    def meets(self, view: StepView) -> bool:
+        """Return whether the step recorded anything that is asked for, in the detail it is asked for in."""
+        if view.step.mode not in self.selection.schedule.modes or self.selection.kinds.isdisjoint(view.kinds):
+            return False
+        merged = view.merged()
+        rows = self._rows_meant(merged.table.subjects)
+        if self.selection.units:
+            return bool(rows) and not rows.isdisjoint(merged.units)
+        return bool(rows) or any(self._means(key) for kind in self.selection.kinds for key, _ in view.numbers(kind))
+
+    def _rows_of(self, subjects: tuple[Subject, ...]) -> frozenset[int]:
+        """Return the rows that are meant; where units do not matter, one of them says all."""
+        rows = (row for row, subject in enumerate(subjects) if self.selection.matches(subject.key, subject.layer))
+        return frozenset(rows if self.selection.units else itertools.islice(rows, 1))
+
+    def _means(self, key: Key) -> bool:
+        names = self._is_meant[key.kind]
+        known = names.get(key.path)
+        if known is None:
+            known = names[key.path] = self.selection.matches(key)
+        return known
