@@ -116,12 +116,8 @@ class Phase:
             self.evaluation.gathered.clear()
         return self.evaluation_mask
 
-    def backward_begins(self) -> bool:
-        """Settle what was provisional: who calls `backward` trains.
-
-        Returns:
-            Whether an evaluation ended with it.
-        """
+    def backward_begins(self) -> None:
+        """Settle what was provisional: who calls `backward` trains, and an evaluation that was under way has ended."""
         self._backwards += 1
         if self._backwards == _MOST_BACKWARDS:
             self.allowance.mask = 0
@@ -132,12 +128,12 @@ class Phase:
                 self.train, self.evaluation = self.evaluation, self.train
                 self.evaluation_mask = None
         self.last_forward = Mode.TRAIN
-        return self.end_evaluation()
+        self.end_evaluation()
 
-    def end_evaluation(self) -> bool:
-        """Publish the evaluation that was under way; return whether there was one."""
+    def end_evaluation(self) -> None:
+        """Publish the evaluation that was under way, if there was one."""
         if not self.evaluates:
-            return False
+            return
         mask = self.evaluation_mask or 0
         buffer, self.evaluation, self.evaluation_mask = self.evaluation, StepBuffer(), None
         for tell in self.before_evaluation_ends:
@@ -145,7 +141,9 @@ class Phase:
         buffer.settle(training=False)
         if not buffer.empty:
             self.session.end_evaluation(buffer, self._evaluation_mode, mask)
-        return True
+        # What it cost is no part of a step's price, nor is its time part of a step's.
+        self.session.price.forget_step()
+        self.session.times.evaluation_ended(self.session.clock.monotonic())
 
     @property
     def backwards(self) -> int:

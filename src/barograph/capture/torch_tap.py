@@ -7,14 +7,12 @@ may be clipped (gradients before), an optimizer steps (gradients, then weights).
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
-from torch.nn.modules import module as module_hooks
 from torch.optim import optimizer as optimizer_hooks
 
 from barograph.capture.allowance import Allowance
@@ -25,9 +23,10 @@ from barograph.capture.torch_data import DataTap
 from barograph.capture.torch_door import HOOKS_WARNING, Door, entry_point, in_backward, in_transform
 from barograph.capture.torch_facts import FactTap
 from barograph.capture.torch_feeding import Feeding
+from barograph.capture.torch_forward import ForwardTap
 from barograph.capture.torch_hands import TorchHands
 from barograph.capture.torch_losses import TOTAL, LossTap
-from barograph.capture.torch_names import ModelNames, Root
+from barograph.capture.torch_names import ModelNames
 from barograph.capture.torch_optimizers import Entry, OptimizerBook, parameters_of, steps_loaded
 from barograph.capture.torch_outputs import OutputTap
 from barograph.capture.torch_parameters import ParameterTap
@@ -74,19 +73,18 @@ class TorchTap:
         self._losses = LossTap(session, self._phase)
         self._facts = FactTap(session, self.names, self.optimizers, self._phase)
         self._data = DataTap(session, self.names, reader)
-        self._module_handles: list[Any] = []
         self._optimizer_handles: list[Any] = []
-        self._is_aside = False
         self._place = self.door.place
         self._stepping = Stepping()
         self._withholding = Withholding()
         self._hands = TorchHands(session, self.optimizers, self._withholding)
         self._recorder = self._begin_recorder()
         self.feeding = Feeding(self.door, self.names, self.optimizers, self._data.loaders, self._recorder)
+        self._forwards = ForwardTap(
+            self.door, self.names, self.optimizers, self._phase, only=only, outputs=self._outputs, losses=self._losses,
+            facts=self._facts, data=self._data, feeding=self.feeding, recorder=self._recorder)
         self._wrappers = Wrappers(self, self.feeding)
-        self._forward_seen = False
         self._times = session.times
-        self._hears_evaluation = False
         self._refused = False
         self._withheld = False
         self._filter: Any = None
@@ -125,8 +123,7 @@ class TorchTap:
 
     def stand_aside(self) -> None:
         """Hear nothing of what goes on until `take_part`: another tap records it."""
-        self._listen(False)
-        self._is_aside = True
+        self._forwards.stand_aside()
         for handle in self._optimizer_handles:
             handle.remove()
         self._optimizer_handles = []
@@ -134,28 +131,12 @@ class TorchTap:
 
     def take_part(self) -> None:
         """Listen, or listen again after `stand_aside`."""
-        self._is_aside = False
         self._optimizer_handles = [
             optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins),
             optimizer_hooks.register_optimizer_step_post_hook(self._step_ended),
         ]
-        self._listen(True)
+        self._forwards.take_part()
         self._wrappers.tell(self)
-
-    def _listen(self, wanted: bool) -> None:
-        """Hear of forward passes, or not: a hook costs each module some microseconds, also where it does nothing."""
-        if wanted and not (self._module_handles or self._is_aside):
-            self._module_handles = [
-                module_hooks.register_module_forward_pre_hook(self._forward_begins),
-                module_hooks.register_module_forward_hook(self._forward_ended, with_kwargs=True),
-            ]
-        elif not wanted:
-            for handle in self._module_handles:
-                handle.remove()
-                # torch forgets to: it would hold a hook to be there, and warn whoever compiles a model later.
-                getattr(module_hooks, "_global_forward_hooks_with_kwargs", {}).pop(handle.id, None)
-            self._module_handles = []
-            self._place.root = None
 
     def watch_model(self, model: nn.Module, label: str = "") -> None:
         """Name a model that the user hands over."""
@@ -176,116 +157,6 @@ class TorchTap:
     def watch_optimizer(self, optimizer: torch.optim.Optimizer, label: str = "") -> None:
         """Name an optimizer that the user hands over."""
         self.optimizers.label(optimizer, label)
-
-    # Forward
-
-    def _forward_begins(self, module: nn.Module, args: Any) -> None:
-        if torch.compiler.is_compiling():
-            return
-        place = self._place
-        # The model that is in its forward pass begins one: the one before has raised, and no hook told its end.
-        if (place.root is None or place.root is module) and not place.busy:
-            self._enter(module, args)
-            if place.mode is Mode.TRAIN and place.root is module:
-                self._times.forward.begins()
-
-    @entry_point("at the start of a forward pass")
-    def _enter(self, module: nn.Module, args: Any) -> None:
-        if in_backward():
-            return
-        place, phase = self._place, self._phase
-        place.root, place.mode = module, None
-        root = self._root_of(module)
-        if root is None:
-            # Perhaps a known model is inside, as in a wrapper of one that was handed over.
-            place.root = None
-            return
-        self._facts.called(root)
-        if not self._is_trained(root) or in_transform():
-            return
-        place.mode = phase.of_forward(module, root)
-        self._forward_seen = True
-        self._outputs.entered(module)
-        self.session.began()
-        if place.mode is Mode.TRAIN:
-            self._end_evaluation()
-            if self._recorder is not None:
-                self._recorder.forward_begins(root)
-            mask = self._allowance.for_forward()
-        else:
-            mask = phase.evaluation_mask_for(place.mode)
-        self._facts.forward(root, place.mode, mask)
-        place.mask = mask if mask and self._outputs.asked(mask) else 0
-        place.fed_mask = mask if self._data.asked(mask, training=place.mode is Mode.TRAIN) else 0
-        if args and place.fed_mask:
-            self._feed(module, args, {}, place.mode)
-
-    def _feed(self, module: nn.Module, args: Any, kwargs: Any, mode: Mode) -> None:
-        """Record what a model is called with: by position before it runs, which may change it, else after."""
-        name, mask, self._place.fed_mask = self.names.module(module), self._place.fed_mask, 0
-        if name is not None:
-            buffer = self._phase.buffer_of(mode)
-            self._data.fed(module, name.root, args, kwargs, mask, buffer, training=mode is Mode.TRAIN)
-
-    def _root_of(self, module: nn.Module) -> Root | None:
-        """Return the model that a module is or belongs to; None where it is not to be recorded."""
-        name = self.names.module(module)
-        if name is None and getattr(module, "_is_replica", False):
-            name = self._outputs.adopt_replica(module)
-        if name is None and not self._only and next(module.parameters(), None) is not None:
-            self.names.add_root(module)
-        self._settle_names()
-        # A whole that holds this model may have been found, and taken its place.
-        found = self.names.module(module)
-        return found.root if found is not None else None
-
-    def _settle_names(self) -> None:
-        """Before anything is named: find the other models of this script, if it has several."""
-        if self.names.frozen:
-            return
-        begin = time.perf_counter()
-        self.names.freeze([] if self._only else self.optimizers.survey())
-        if self.feeding.checkpointer is not None:
-            self.names.label_all()  # as a script that is resumed will
-        self.session.note_loaded(self.optimizers.steps_loaded())
-        self.session.add_startup(time.perf_counter() - begin)
-
-    def _is_trained(self, root: Root) -> bool:
-        """Return whether a model is trained here: a frozen teacher or a target network is not."""
-        if root.trained:
-            return True
-        trained = self.optimizers.parameters()
-        module = root.module()
-        return not trained or module is None or any(id(item) in trained for item in module.parameters())
-
-    def _forward_ended(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        if torch.compiler.is_compiling():
-            return
-        place = self._place
-        if place.root is None or place.busy:
-            return
-        if module is place.root and place.mode is Mode.TRAIN:
-            self._times.forward.ended()
-            if self._recorder is not None:
-                self._recorder.forward_ended(module, args, kwargs)
-        if place.mode is not None and (place.mask or module is place.root):
-            self._take_outputs(module, args, kwargs, output, place.mask)
-        if module is place.root:
-            place.root = place.mode = None
-
-    @entry_point("reading a layer's output")
-    def _take_outputs(self, module: nn.Module, args: Any, kwargs: Any, output: Any, mask: int) -> None:
-        mode = self._place.mode
-        if in_backward() or mode is None:
-            return
-        buffer = self._phase.buffer_of(mode)
-        if module is self._place.root:
-            if self._place.fed_mask:
-                self._feed(module, (), kwargs, mode)
-            for path, loss in self._outputs.losses_of(module, output):
-                self._losses.add(path, loss, buffer)
-        if mask:
-            self._outputs.take(module, args, output, mask, buffer, training=mode is Mode.TRAIN)
 
     # Losses, clipping, scaling: called by the wrappers
 
@@ -313,13 +184,12 @@ class TorchTap:
         if in_backward():
             return
         self._facts.gradients_before_backward()
-        if self._only and not self._forward_seen:
+        if self._only and not self._forwards.seen:
             return  # of a model that was not handed over
-        self._forward_seen = False
+        self._forwards.seen = False
         self._place.root = None
         self.session.began()
-        if self._phase.backward_begins():
-            self._evaluation_ended()
+        self._phase.backward_begins()
         self._losses.roots(tensors)
         self._allowance.for_forward()
         self._facts.backward(tensors, self._allowance.whole_mask(), failed=self._allowance.alarmed)
@@ -335,9 +205,9 @@ class TorchTap:
     def _read_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
         if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point() or in_transform():
             return
-        if self._only and not self._forward_seen:
+        if self._only and not self._forwards.seen:
             return
-        mode = self._phase.of_loss(loss, forward_seen=bool(self._module_handles))
+        mode = self._phase.of_loss(loss, forward_seen=self._forwards.heard)
         if mode is not Mode.TRAIN:
             self._facts.evaluated(mode)
         buffer = self._phase.buffer_of(mode)
@@ -354,18 +224,13 @@ class TorchTap:
             self._refused |= self._data.refused(name, args, kwargs, mask, self._phase.train)
 
     def mode_set(self, training: bool) -> None:
-        """Listen to the forward passes of the evaluation that begins, where something is asked of them."""
-        if not (training or self._module_handles or self._place.busy):
-            self._await_evaluation(Mode.EVAL)
+        """Hear of the evaluation that may begin, where something is asked of it."""
+        self._forwards.mode_set(training)
 
-    @entry_point("at the start of an evaluation")
-    def _await_evaluation(self, mode: Mode) -> None:
-        self._hear_evaluation(mode)
-
-    def _hear_evaluation(self, mode: Mode) -> None:
-        if self._data.asked_in_evaluations:
-            self._hears_evaluation = self._data.asked(self._phase.evaluation_mask_for(mode), training=False)
-            self._listen(self._hears_evaluation)
+    def gradients_turned_off(self) -> None:
+        """Likewise."""
+        if not self._stepping.running:
+            self._forwards.gradients_turned_off()
 
     def steps_begin(self, steps: Steps) -> Iterator[int]:
         """Return what counts the steps of a loop."""
@@ -383,7 +248,7 @@ class TorchTap:
 
     @entry_point("reading gradients before clipping")
     def _read_before_clip(self, parameters: Any) -> None:
-        self._settle_names()
+        self._forwards.settle_names()
         self._parameters.before_clip({id(item) for item in parameters}, self._allowance.whole_mask(), self._phase.train)
 
     @entry_point("reading the clipped norm")
@@ -412,27 +277,16 @@ class TorchTap:
     @entry_point("looking at a skipped step")
     def _look_at_skipped(self, scaler: Any, optimizer: Any) -> None:
         if self._recorder is not None and (not self._only or self._is_watched(optimizer)):
-            self._settle_names()
+            self._forwards.settle_names()
             self._recorder.scaler_skipped(self.optimizers.entry(optimizer), scaler, self._facts.schedulers)
 
     @entry_point("recording a skipped step")
     def _scaler_skipped(self, optimizer: Any) -> None:
         if not self._only or self._is_watched(optimizer):
-            self._settle_names()
+            self._forwards.settle_names()
             # Its gradients are not judged and its weights have not moved: what was due is due at the next step.
             self._facts.step_ended(self.optimizers.entry(optimizer), 0, skipped=True)
             self._end(self.optimizers.entry(optimizer), skipped=True, took=False)
-
-    def gradients_turned_off(self) -> None:
-        """Listen, where nobody does: an evaluation may follow."""
-        if not (self._module_handles or self._place.busy or self._stepping.running) and self._facts.wants_to_hear():
-            self._hear()
-
-    @entry_point("listening for an evaluation")
-    def _hear(self) -> None:
-        if not in_backward():
-            self._allowance.stir()  # who sleeps would not stop listening
-            self._listen(True)
 
     @entry_point("counting a scheduler's step")
     def scheduler_stepped(self, scheduler: Any) -> None:
@@ -465,7 +319,7 @@ class TorchTap:
         if self._recorder is None or (self._only and not self._is_watched(optimizer)):
             return
         self.session.began()
-        self._settle_names()
+        self._forwards.settle_names()
         self._recorder.before_update(
             self.optimizers.entry(optimizer), optimizer, closure=_has_closure(args, kwargs), scaler=self._facts.scaler,
             schedulers=self._facts.schedulers)
@@ -485,12 +339,12 @@ class TorchTap:
         phase = self._phase
         self._place.root = None
         self.session.began()
-        self._settle_names()
+        self._forwards.settle_names()
         entry = self.optimizers.entry(optimizer, refresh=self._allowance.mask != 0)
         if entry.label not in self.session.steps_by_optimizer:
             self.session.start_at(entry.label, steps_loaded(optimizer))
         # Only now: an evaluation before the first step belongs to the steps that a checkpoint brought.
-        self._end_evaluation()
+        self._phase.end_evaluation()
         self._meet(entry)
         mask = self._allowance.for_step_of(entry.label)
         self._parameters.learning_rates(entry, optimizer, mask, phase.train)
@@ -523,7 +377,7 @@ class TorchTap:
         if self.explicit_steps:
             return
         # Who listened to an evaluation has to stop listening, before steps are passed over again.
-        busy = self._hears_evaluation or self._phase.evaluates
+        busy = self._forwards.hears_evaluation or self._phase.evaluates
         if not busy and self._allowance.sleeps_on(optimizer):
             self.session.pass_step(self._allowance.label)
         elif self._allowance.dormant:
@@ -552,7 +406,7 @@ class TorchTap:
         """Count a step that the budget has no room for, not even for its loss."""
         if self._only and not self._is_watched(optimizer):
             return
-        self._end_evaluation()
+        self._phase.end_evaluation()
         entry = self.optimizers.entry(optimizer, refresh=False)
         self._meet(entry)
         self.session.pass_step(entry.label)
@@ -585,8 +439,8 @@ class TorchTap:
         """
         phase = self._phase
         self.session.began()
-        self._end_evaluation()
-        self._settle_names()
+        self._phase.end_evaluation()
+        self._forwards.settle_names()
         if loss is not None and not phase.train.losses.get(TOTAL):
             tensor = loss if isinstance(loss, torch.Tensor) else torch.tensor(float(loss), dtype=torch.float64)
             self._losses.add(TOTAL, tensor, phase.train)
@@ -610,27 +464,16 @@ class TorchTap:
     def _prepare(self, next_label: str) -> None:
         alone = self.optimizers.alone()
         self._allowance.prepare(next_label, alone.optimizer if alone else None)
-        mask, self._hears_evaluation = self._allowance.mask or 0, False
-        self._listen(self._outputs.asked(mask) or self._data.asked(mask) or self._outputs.always
-                     or self._recorder is not None)
-
-    def _end_evaluation(self) -> None:
-        if self._phase.end_evaluation():
-            self._evaluation_ended()
-
-    def _evaluation_ended(self) -> None:
-        # What it cost is no part of a step's price, nor is its time part of a step's.
-        self.session.price.forget_step()
-        self._times.evaluation_ended(self.session.clock.monotonic())
+        self._forwards.prepare(self._allowance.mask or 0)
 
     @entry_point("changing the mode")
     def set_mode(self, mode: Mode | None) -> None:
         """Let the script say what it does from now on."""
         if mode is not self.session.mode:
-            self._end_evaluation()
+            self._phase.end_evaluation()
             self.session.set_mode(mode)
-            if mode is not None and mode is not Mode.TRAIN and not self._module_handles:
-                self._hear_evaluation(mode)
+            if mode is not None and mode is not Mode.TRAIN and not self._forwards.heard:
+                self._forwards.hear_evaluation(mode)
 
     # Small things
 
