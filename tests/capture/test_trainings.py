@@ -107,7 +107,7 @@ def test_a_later_training_has_its_losses_recorded_within_the_budget(record, held
     for _ in range(2):
         model, optimizer = fresh()
         # The first one is long enough that steps are recorded far apart, and that its own count is on no grid.
-        train(model, optimizer, 1001 if not kept else 300)
+        train(model, optimizer, 1001 if not kept else 900)
         kept.append((model, optimizer) if held else None)
     later = [records for records in tape.steps() if records.step.optimizer]
     assert sum(1 for records in later if records.step.number > 8) > 5
