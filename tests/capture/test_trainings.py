@@ -102,7 +102,7 @@ def test_adversaries_that_come_after_a_training_are_called_by_their_models(recor
 
 @pytest.mark.parametrize("held", [False, True])
 def test_a_later_training_has_its_losses_recorded_within_the_budget(record, held):
-    tape = record(budget=0.01, preset="standard")
+    tape = record(budget=0.04, preset="standard")
     kept = []
     for _ in range(2):
         model, optimizer = fresh()
