@@ -1,0 +1,179 @@
+"""Picks up what one step of a Keras model computes, while its step function runs, or is traced by a compiler.
+
+What is picked up is returned by the function beside its own result: under a compiler a tensor has no value yet, so it
+must leave as an output. A tensor that lives within a loop or a branch of its own cannot leave, and is named instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import keras
+
+if TYPE_CHECKING:
+    from barograph.capture.keras_names import KerasNames
+
+_COMPUTED = ("x", "y", "y_pred", "sample_weight")
+"""The arguments of a model's `compute_loss`, in order."""
+
+Seen = dict[str, Any]
+
+
+class Reach(Protocol):
+    """What a backend knows of where tensors live."""
+
+    def is_tensor(self, value: Any) -> bool:
+        """Return whether that is a tensor of the backend."""
+
+    def can_leave(self, tensor: Any) -> bool:
+        """Return whether a tensor can be returned by the step function that is being traced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a step function gives out beside its result.
+
+    Attributes:
+        gradients: Those that the optimizer is about to use.
+        outputs: Paths of the layers whose output is.
+        inputs: Likewise.
+        data: What the loss was computed of.
+    """
+
+    gradients: bool = False
+    outputs: frozenset[str] = frozenset()
+    inputs: frozenset[str] = frozenset()
+    data: bool = False
+
+
+class Collector:
+    """What is picked up in one call of a step function.
+
+    Args:
+        names: Of the model.
+        wanted: What is asked for.
+        reach: Of the backend.
+
+    Attributes:
+        seen: By name: "loss", "learning_rate", "finite", and the groups "gradients", "outputs", "inputs", "data".
+        lost: Paths of layers whose tensors cannot leave.
+    """
+
+    def __init__(self, names: KerasNames, wanted: Wanted, reach: Reach) -> None:
+        self.names = names
+        self.wanted = wanted
+        self.seen: Seen = {}
+        self.lost: set[str] = set()
+        self._reach = reach
+
+    @contextmanager
+    def listening_to(self, model: Any) -> Iterator[None]:
+        """Hear of the loss that a model computes, within a `with` block."""
+        compute = model.compute_loss
+
+        def compute_loss(*args: Any, **kwargs: Any) -> Any:
+            loss = compute(*args, **kwargs)
+            self._loss_computed(loss, {**dict(zip(_COMPUTED, args, strict=False)), **kwargs})
+            return loss
+
+        # In the object itself: whatever class defines it, the step finds ours first.
+        vars(model)["compute_loss"] = compute_loss
+        try:
+            yield
+        finally:
+            del vars(model)["compute_loss"]
+
+    @contextmanager
+    def within(self, reach: Reach) -> Iterator[Seen]:
+        """Pick up apart what is computed within a `with` block, in a trace of its own."""
+        outer, self._reach = self._reach, reach
+        seen, self.seen = self.seen, {}
+        try:
+            yield self.seen
+        finally:
+            self.seen, self._reach = seen, outer
+
+    def note_loss(self, loss: Any) -> None:
+        """Take what the gradients were computed of, where the model was not asked for its loss."""
+        if "loss" not in self.seen and self._leaves(loss):
+            self.seen["loss"] = keras.ops.mean(loss)
+
+    def applied(self, optimizer: Any, gradients: Any, variables: Any) -> None:
+        """Take gradients that an optimizer is about to use; its variables have the values of now.
+
+        Args:
+            optimizer: Whose they are.
+            gradients: In the order of the variables; None: that one has none.
+            variables: Those of the model.
+        """
+        inner = getattr(optimizer, "inner_optimizer", optimizer)
+        self.seen["learning_rate"] = keras.ops.cast(keras.ops.convert_to_tensor(inner.learning_rate), "float32")
+        known = [(variable, gradient) for variable, gradient in zip(variables, gradients, strict=False)
+                 if gradient is not None]
+        if inner is not optimizer:
+            self.seen["finite"] = all_finite([gradient for _, gradient in known])
+        if not self.wanted.gradients:
+            return
+        scale = optimizer.dynamic_scale if inner is not optimizer else optimizer.loss_scale_factor
+        accumulated = _accumulated(inner, [variable for variable, _ in known])
+        found = self.seen.setdefault("gradients", {})
+        for number, (variable, given) in enumerate(known):
+            gradient = keras.ops.convert_to_tensor(given)
+            if scale is not None:
+                gradient = gradient / keras.ops.cast(scale, gradient.dtype)
+            if accumulated:
+                gradient = (gradient + accumulated[number]) / inner.gradient_accumulation_steps
+            found[self.names.path(variable)] = gradient
+
+    def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
+        """Take what a layer was called with and what it returned."""
+        path = self.names.layers.get(id(layer))
+        if path is None:
+            return
+        if path in self.wanted.outputs:
+            self._take("outputs", path, result, "")
+        if path in self.wanted.inputs:
+            self._take("inputs", path, args[0] if len(args) == 1 else args, "")
+
+    def _take(self, group: str, path: str, value: Any, item: str) -> None:
+        if isinstance(value, list | tuple):
+            for number, part in enumerate(value):
+                self._take(group, path, part, f"{item}[{number}]")
+        elif isinstance(value, dict):
+            for name, part in value.items():
+                self._take(group, path, part, f"{item}[{name}]")
+        elif self._reach.is_tensor(value):
+            if self._reach.can_leave(value):
+                # A layer may be called several times in one step.
+                self.seen.setdefault(group, {}).setdefault(path + item, []).append(value)
+            else:
+                self.lost.add(path)
+
+    def _loss_computed(self, loss: Any, arguments: Mapping[str, Any]) -> None:
+        if not self._leaves(loss):
+            return
+        self.seen["loss"] = keras.ops.mean(loss)
+        if self.wanted.data:
+            for name in ("x", "y", "y_pred"):
+                if name in arguments:
+                    self._take("data", name, arguments[name], "")
+
+    def _leaves(self, value: Any) -> bool:
+        return self._reach.is_tensor(value) and self._reach.can_leave(value)
+
+
+def all_finite(gradients: list[Any]) -> Any:
+    """Return whether all elements are, as a tensor of the backend."""
+    if not gradients:
+        return keras.ops.convert_to_tensor(True)
+    return keras.ops.all(keras.ops.stack([keras.ops.all(keras.ops.isfinite(item)) for item in gradients]))
+
+
+def _accumulated(optimizer: Any, variables: list[Any]) -> list[Any]:
+    """Return what an optimizer has gathered of earlier micro-batches for each variable; none: it gathers nothing."""
+    if not getattr(optimizer, "gradient_accumulation_steps", None):
+        return []
+    return [optimizer._accumulated_gradients[optimizer._get_variable_index(variable)] for variable in variables]

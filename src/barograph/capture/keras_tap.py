@@ -1,0 +1,163 @@
+"""Listens to Keras: gives each model that is trained a tap of its own, and has its steps pass through that."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from barograph.capture.keras_backends import BACKENDS
+from barograph.capture.keras_collector import Collector
+from barograph.capture.keras_functions import Functions
+from barograph.capture.keras_model import WatchedModel
+from barograph.capture.keras_wrappers import Wrappers
+
+if TYPE_CHECKING:
+    from barograph.capture.doors import Listening
+    from barograph.model.selection import Selection
+    from barograph.model.step import Mode
+
+
+class KerasTap:
+    """What is heard of Keras in one recording.
+
+    Args:
+        recording: Whose tap this is.
+    """
+
+    def __init__(self, recording: Listening) -> None:
+        self._recording = recording
+        self._session = recording.session
+        self._backend = BACKENDS[keras.backend.backend()]()
+        self._is_torch = keras.backend.backend() == "torch"
+        self._wrappers = Wrappers(self)
+        self._models: weakref.WeakKeyDictionary[Any, WatchedModel] = weakref.WeakKeyDictionary()
+        self._collector: Collector | None = None
+        self._depth = 0
+
+    def install(self) -> None:
+        """Put the wrappers in."""
+        self._wrappers.install()
+
+    # What the recording asks
+
+    def ask_for(self, selections: Iterable[Selection]) -> None:
+        """Look anew what is asked for."""
+        for watched in self._models.values():
+            watched.plan_changed()
+
+    def set_mode(self, mode: Mode | None) -> None:
+        """Do nothing: Keras says itself what it does."""
+
+    def remove(self) -> None:
+        """Take out every wrapper, and put the functions back that Keras had made."""
+        self._wrappers.undo()
+        for model in list(self._models):
+            for name in ("train_function", "test_function"):
+                plain = getattr(getattr(model, name, None), "of_keras", None)
+                if plain is not None:
+                    setattr(model, name, plain)
+        self._models.clear()
+
+    # What the wrappers tell
+
+    def function_made(self, make: Callable[..., Any], model: Any, args: Any, kwargs: Any, what: str) -> Any:
+        """Let Keras make its function, and have its calls pass through ours."""
+        result = make(model, *args, **kwargs)
+        plain = getattr(model, f"{what}_function")
+        if self._session.closed or plain is None or getattr(plain, "of_keras", None) is not None:
+            return result
+        watched = self._watched(model)
+        functions = Functions(make, model, what, self._backend, self._collecting)
+        call = watched.train if what == "train" else watched.test
+        session = self._session
+
+        # A plain function, as Keras's own: a model that is copied must not take a recording with it.
+        def function(*args: Any, **kwargs: Any) -> Any:
+            if session.closed or kwargs:
+                return plain(*args, **kwargs)
+            with self._torch_aside():
+                return call(functions, args)
+
+        function.of_keras = plain  # type: ignore[attr-defined]
+        setattr(model, f"{what}_function", function)
+        return result
+
+    def training_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
+        """Have the tap of torch stand aside while a model trains, and end an evaluation where it ends."""
+        with self._torch_aside():
+            result = method(model, *args, **kwargs)
+        watched = self._models.get(model)
+        if watched is not None:
+            watched.end_evaluation()
+        return result
+
+    def applied(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
+        """Tell the collector of the gradients that an optimizer is about to use."""
+        collector = self._collector
+        if collector is None or self._depth:
+            return apply(optimizer, *args, **kwargs)
+        given = {**dict(zip(("grads", "trainable_variables"), args, strict=False)), **kwargs}
+        gradients, variables = list(given["grads"]), given.get("trainable_variables")
+        variables = list(optimizer._trainable_variables if variables is None else variables)
+        if not optimizer.built:
+            optimizer.build(variables)
+        with self._told_of("reading gradients"):
+            collector.applied(optimizer, gradients, variables)
+        with self._within():
+            return apply(optimizer, gradients, variables)
+
+    def applied_stateless(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
+        """Do likewise, where the variables are handed over."""
+        collector = self._collector
+        if collector is None or self._depth:
+            return apply(optimizer, *args, **kwargs)
+        names = ("optimizer_variables", "grads", "trainable_variables")
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        mapping = [*zip(optimizer.variables, given["optimizer_variables"], strict=False)]
+        with self._told_of("reading gradients"), keras.StatelessScope(state_mapping=mapping):
+            collector.applied(optimizer, given["grads"], optimizer._trainable_variables)
+        with self._within():
+            return apply(optimizer, *args, **kwargs)
+
+    def layer_called(self, call: Callable[..., Any], layer: Any, args: Any, kwargs: Any) -> Any:
+        """Tell the collector what a layer was called with and what it returned."""
+        result = call(layer, *args, **kwargs)
+        collector = self._collector
+        if collector is not None:
+            with self._told_of("reading a layer"):
+                collector.layer_called(layer, args, kwargs, result)
+        return result
+
+    # Within
+
+    def _watched(self, model: Any) -> WatchedModel:
+        if model not in self._models:
+            self._models[model] = WatchedModel(weakref.proxy(model), self._recording.new_array_tap(), self._backend)
+        return self._models[model]
+
+    @contextlib.contextmanager
+    def _collecting(self, collector: Collector) -> Iterator[None]:
+        before, self._collector = self._collector, collector
+        try:
+            yield
+        finally:
+            self._collector = before
+
+    @contextlib.contextmanager
+    def _within(self) -> Iterator[None]:
+        """Tell nothing of what an optimizer calls itself in turn."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def _told_of(self, doing: str) -> Any:
+        return next(iter(self._models.values())).tap.guarded(doing)
+
+    def _torch_aside(self) -> contextlib.AbstractContextManager[None]:
+        return self._recording.aside("torch") if self._is_torch else contextlib.nullcontext()
