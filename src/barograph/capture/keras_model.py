@@ -147,7 +147,7 @@ class WatchedModel:
                       "is the mean of the epoch so far, as Keras logs it")
             tap.loss(_number(logs["loss"]))
         if isinstance(logs, Mapping) and (tap.due() or not self._backend.waits):
-            tap.metrics({str(name): _number(value) for name, value in logs.items() if name != "loss"})
+            tap.metrics(_metrics(logs))
         if "learning_rate" in seen and (tap.due() or not self._backend.waits):
             tap.learning_rate(float(_array(seen["learning_rate"])))
 
@@ -186,7 +186,7 @@ class WatchedModel:
         self._is_evaluating = False
         logs, self._last_logs = self._last_logs, None
         if isinstance(logs, Mapping):
-            self.tap.metrics({str(name): _number(value) for name, value in logs.items() if name != "loss"})
+            self.tap.metrics(_metrics(logs))
         self.tap.end_evaluation()
 
     # What there is, and what of it is wanted
@@ -238,6 +238,17 @@ def _lazily(value: Any) -> Callable[[], Any]:
 
 def _number(value: Any) -> Callable[[], float]:
     return lambda: float(np.mean(_array(value)))
+
+
+def _metrics(logs: Mapping[str, Any]) -> dict[str, Callable[[], float]]:
+    """Return the metrics among what Keras logs, but for the loss; those of a group under their own names."""
+    found: dict[str, Callable[[], float]] = {}
+    for name, value in logs.items():
+        if isinstance(value, Mapping):
+            found.update(_metrics(value))
+        elif name != "loss":
+            found[str(name)] = _number(value)
+    return found
 
 
 def _arrays(variables: Mapping[str, Any], value: ValueOf) -> dict[str, Callable[[], Any]]:
