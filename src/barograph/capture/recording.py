@@ -19,7 +19,7 @@ from barograph.capture.doors import DOORS, open_door, versions
 from barograph.capture.imports import after_import, forget
 from barograph.capture.session import Rank, Session
 from barograph.capture.trace import leave_out_our_frames
-from barograph.errors import EXIT_STOPPED, AlreadyAttached, TrainingStopped, UnsupportedCapture
+from barograph.errors import EXIT_STOPPED, AlreadyAttached, SettingsError, TrainingStopped, UnsupportedCapture
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
 from barograph.model.manifest import CAUGHT, EndState, Heartbeat
@@ -313,6 +313,19 @@ def launched() -> Recording | None:
         return None
     begin_if_armed()
     return _current
+
+
+def expect_recording(what: str) -> Recording:
+    """Return the recording of this process, where something of the script's needs one.
+
+    Raises:
+        SettingsError: There is none.
+    """
+    found = launched() or _current
+    if found is None:
+        raise SettingsError(f"{what} belongs to a run, and none is being recorded: call barograph.attach(…) before it, "
+                            "or start the script with `barograph run`.")
+    return found
 
 
 def start(launch: Launch, *, only: bool = False, explicit_steps: bool = False) -> Recording:
