@@ -46,6 +46,9 @@ class Backend(Protocol):
     def keep(self, model: Any, given: Any, *, training: bool) -> None:
         """Let the model have the variables of a step, as Keras would have done, where we raise before it does."""
 
+    def put_back(self, model: Any, given: Any, before: Mapping[int, Any]) -> Any:
+        """Give variables that are not trained the values of before, by their ids; return what Keras is to be given."""
+
 
 class _Graph:
     """Where tensors of TensorFlow live: in the graph that is being traced, or in none."""
@@ -61,6 +64,9 @@ class _Graph:
 
     def can_leave(self, tensor: Any) -> bool:
         return self._graph is None or getattr(tensor, "graph", None) is self._graph
+
+    def is_known(self, tensor: Any) -> bool:
+        return self._graph is None
 
 
 class TensorFlowBackend:
@@ -81,6 +87,7 @@ class TensorFlowBackend:
 
     def step(self, model: Any, original: Callable[..., Any], collector: Collector, args: tuple[Any, ...], *,
              training: bool) -> Any:
+        collector.begin(args[0], {path: variable.value for path, variable in collector.names.untrained.items()})
         with collector.listening_to(model):
             logs = original(*args)
         return {"logs": logs, "seen": collector.seen}
@@ -97,6 +104,12 @@ class TensorFlowBackend:
     def keep(self, model: Any, given: Any, *, training: bool) -> None:
         pass
 
+    def put_back(self, model: Any, given: Any, before: Mapping[int, Any]) -> Any:
+        for variable in model.non_trainable_variables:
+            if id(variable) in before:
+                variable.assign(before[id(variable)])
+        return given
+
 
 class _Tensors:
     """Where tensors of torch live: nowhere but in memory."""
@@ -108,6 +121,9 @@ class _Tensors:
         return isinstance(value, self._kind)
 
     def can_leave(self, tensor: Any) -> bool:
+        return True
+
+    def is_known(self, tensor: Any) -> bool:
         return True
 
 
@@ -137,6 +153,9 @@ class _Traces:
         trace = _trace_of(tensor)
         return trace is None or id(trace) in self._traces
 
+    def is_known(self, tensor: Any) -> bool:
+        return _trace_of(tensor) is None
+
 
 class JaxBackend:
     """A step is a function of all variables that returns them, compiled; its gradients are a function within."""
@@ -158,6 +177,8 @@ class JaxBackend:
 
     def step(self, model: Any, original: Callable[..., Any], collector: Collector, args: tuple[Any, ...], *,
              training: bool) -> Any:
+        value = dict(zip(map(id, model.non_trainable_variables), args[0][1], strict=True))
+        collector.begin(args[1], {path: value[id(variable)] for path, variable in collector.names.untrained.items()})
         within = _Within(self._jax, model, collector) if training and _is_keras_own(model) else None
         with collector.listening_to(model):
             if within is None:
@@ -189,6 +210,11 @@ class JaxBackend:
         names = ("trainable_variables", "non_trainable_variables", *(("optimizer_variables",) if training else ()),
                  "metrics_variables")
         model._jax_state = dict(zip(names, given, strict=True))
+
+    def put_back(self, model: Any, given: Any, before: Mapping[int, Any]) -> Any:
+        trainable, untrained, *rest = given
+        known = zip(model.non_trainable_variables, untrained, strict=True)
+        return trainable, [before.get(id(variable), value) for variable, value in known], *rest
 
 
 class _Within:

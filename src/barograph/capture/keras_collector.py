@@ -15,6 +15,7 @@ import keras
 
 if TYPE_CHECKING:
     from barograph.capture.keras_names import KerasNames
+    from barograph.capture.verdict import Verdict
 
 _COMPUTED = ("x", "y", "y_pred", "sample_weight")
 """The arguments of a model's `compute_loss`, in order."""
@@ -31,6 +32,9 @@ class Reach(Protocol):
     def can_leave(self, tensor: Any) -> bool:
         """Return whether a tensor can be returned by the step function that is being traced."""
 
+    def is_known(self, tensor: Any) -> bool:
+        """Return whether a tensor has its value now."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -41,12 +45,16 @@ class Wanted:
         outputs: Paths of the layers whose output is.
         inputs: Likewise.
         data: What the loss was computed of.
+        gate: The update is withheld where the gradients are not fit for it, and what is needed to say so is given out.
+        norm_above: Norm of all gradients beyond which it is withheld, too.
     """
 
     gradients: bool = False
     outputs: frozenset[str] = frozenset()
     inputs: frozenset[str] = frozenset()
     data: bool = False
+    gate: bool = False
+    norm_above: float | None = None
 
 
 class Collector:
@@ -58,16 +66,20 @@ class Collector:
         reach: Of the backend.
 
     Attributes:
-        seen: By name: "loss", "learning_rate", "finite", and the groups "gradients", "outputs", "inputs", "data".
+        reach: See above.
+        seen: By name: "loss", "learning_rate", "finite", and the groups "gradients", "outputs", "inputs", "data"; with
+            a gate also "withheld", "norms", and the groups "batch" and "before" (variables that are not trained).
         lost: Paths of layers whose tensors cannot leave.
+        verdict: Why the update is withheld, where that is for no reason that the step itself could tell.
     """
 
     def __init__(self, names: KerasNames, wanted: Wanted, reach: Reach) -> None:
         self.names = names
         self.wanted = wanted
+        self.reach = reach
         self.seen: Seen = {}
         self.lost: set[str] = set()
-        self._reach = reach
+        self.verdict: Verdict | None = None
 
     @contextmanager
     def listening_to(self, model: Any) -> Iterator[None]:
@@ -89,25 +101,40 @@ class Collector:
     @contextmanager
     def within(self, reach: Reach) -> Iterator[Seen]:
         """Pick up apart what is computed within a `with` block, in a trace of its own."""
-        outer, self._reach = self._reach, reach
+        outer, self.reach = self.reach, reach
         seen, self.seen = self.seen, {}
         try:
             yield self.seen
         finally:
-            self.seen, self._reach = seen, outer
+            self.seen, self.reach = seen, outer
 
     def note_loss(self, loss: Any) -> None:
         """Take what the gradients were computed of, where the model was not asked for its loss."""
         if "loss" not in self.seen and self._leaves(loss):
             self.seen["loss"] = keras.ops.mean(loss)
 
-    def applied(self, optimizer: Any, gradients: Any, variables: Any) -> None:
+    def begin(self, data: Any, before: Mapping[str, Any]) -> None:
+        """Take what the step begins with, where it may have to be saved.
+
+        Args:
+            data: As Keras hands it to the step.
+            before: Variables that a forward pass changes, with their values of now.
+        """
+        if self.wanted.gate:
+            for name, part in zip(("x", "y", "sample_weight"), keras.utils.unpack_x_y_sample_weight(data), strict=True):
+                self._take("batch", name, part, "")
+            self.seen["before"] = {path: keras.ops.copy(value) for path, value in before.items()}
+
+    def applied(self, optimizer: Any, gradients: Any, variables: Any) -> Any:
         """Take gradients that an optimizer is about to use; its variables have the values of now.
 
         Args:
             optimizer: Whose they are.
             gradients: In the order of the variables; None: that one has none.
             variables: Those of the model.
+
+        Returns:
+            Whether they may be used, as a tensor; None: nobody asks.
         """
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         self.seen["learning_rate"] = keras.ops.cast(keras.ops.convert_to_tensor(inner.learning_rate), "float32")
@@ -115,9 +142,10 @@ class Collector:
                  if gradient is not None]
         if inner is not optimizer:
             self.seen["finite"] = all_finite([gradient for _, gradient in known])
-        if not self.wanted.gradients:
-            return
         scale = optimizer.dynamic_scale if inner is not optimizer else optimizer.loss_scale_factor
+        fits = self._fits(known, scale, skips=inner is not optimizer) if self.wanted.gate else None
+        if not self.wanted.gradients:
+            return fits
         accumulated = _accumulated(inner, [variable for variable, _ in known])
         found = self.seen.setdefault("gradients", {})
         for number, (variable, given) in enumerate(known):
@@ -127,6 +155,28 @@ class Collector:
             if accumulated:
                 gradient = (gradient + accumulated[number]) / inner.gradient_accumulation_steps
             found[self.names.path(variable)] = gradient
+        return fits
+
+    def _fits(self, known: list[tuple[Any, Any]], scale: Any, *, skips: bool) -> Any:
+        """Return whether gradients are fit to be used, and keep what says why not."""
+        ops = keras.ops
+        gradients = [ops.cast(ops.convert_to_tensor(gradient), "float32") for _, gradient in known]
+        norms = ops.stack([ops.sqrt(ops.sum(ops.square(gradient))) for gradient in gradients])
+        if scale is not None:
+            norms = norms / ops.cast(scale, "float32")
+        finite = all_finite(gradients)
+        fits = finite
+        if self.wanted.norm_above is not None:
+            fits = ops.logical_and(fits, ops.sqrt(ops.sum(ops.square(norms))) <= self.wanted.norm_above)
+        if "loss" in self.seen:
+            fits = ops.logical_and(fits, ops.isfinite(self.seen["loss"]))
+        if skips:
+            # The scaler skips such a step itself, and that is no failure, as long as its scale can be the reason.
+            fits = ops.logical_or(fits, ops.logical_and(ops.logical_not(finite), ops.cast(scale, "float32") > 1.0))
+        self.seen["norms"] = norms
+        self.seen["paths"] = [self.names.path(variable) for variable, _ in known]
+        self.seen["withheld"] = ops.logical_not(fits)
+        return fits
 
     def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
         """Take what a layer was called with and what it returned."""
@@ -145,8 +195,8 @@ class Collector:
         elif isinstance(value, dict):
             for name, part in value.items():
                 self._take(group, path, part, f"{item}[{name}]")
-        elif self._reach.is_tensor(value):
-            if self._reach.can_leave(value):
+        elif self.reach.is_tensor(value):
+            if self.reach.can_leave(value):
                 # A layer may be called several times in one step.
                 self.seen.setdefault(group, {}).setdefault(path + item, []).append(value)
             else:
@@ -162,7 +212,7 @@ class Collector:
                     self._take("data", name, arguments[name], "")
 
     def _leaves(self, value: Any) -> bool:
-        return self._reach.is_tensor(value) and self._reach.can_leave(value)
+        return self.reach.is_tensor(value) and self.reach.can_leave(value)
 
 
 def all_finite(gradients: list[Any]) -> Any:

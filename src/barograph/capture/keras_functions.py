@@ -11,6 +11,7 @@ from barograph.capture.keras_collector import Collector, Seen, Wanted
 if TYPE_CHECKING:
     from barograph.capture.keras_backends import Backend
     from barograph.capture.keras_names import KerasNames
+    from barograph.capture.verdict import Verdict
 
 Collecting = Callable[[Collector], Any]
 
@@ -27,6 +28,13 @@ class Functions:
         what: "train" or "test".
         backend: Of Keras.
         collecting: Gives the context in which all wrappers tell a collector.
+
+    Attributes:
+        training: Whether the step is one of the training.
+        called: Variants that were called, and so are compiled where anything is.
+        lost: Paths of layers whose inputs and outputs cannot be had.
+        paths: Of the variables whose gradients a gate looks at, in order.
+        verdict: Why the last step was held, where the step itself could not tell.
     """
 
     def __init__(self, make: Callable[..., Any], model: Any, what: str, backend: Backend,
@@ -40,6 +48,8 @@ class Functions:
         self._made: dict[Wanted, tuple[Callable[..., Any], Callable[..., Any]]] = {}
         self.called: set[Wanted] = set()
         self.lost: set[str] = set()
+        self.paths: list[str] = []
+        self.verdict: Verdict | None = None
 
     def call(self, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> tuple[Any, Seen, Any]:
         """Call a variant; return the logs, what was picked up, and what else Keras is to be given."""
@@ -60,9 +70,12 @@ class Functions:
             collector = Collector(names, wanted, self._backend.reach(args))
             with self._collecting(collector):
                 try:
-                    return self._backend.step(model, original, collector, args, training=self.training)
+                    result = self._backend.step(model, original, collector, args, training=self.training)
+                    self.paths = collector.seen.pop("paths", self.paths)
+                    return result
                 finally:
                     self.lost |= collector.lost
+                    self.verdict = collector.verdict
 
         before = getattr(model, self._function_name)
         with self._in_place_of_step(step):

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import keras
+
 _ACTIVATIONS = {
     "relu": "ReLU", "relu6": "ReLU6", "leaky_relu": "LeakyReLU", "elu": "ELU", "selu": "SELU", "gelu": "GELU",
     "silu": "SiLU", "swish": "SiLU", "tanh": "Tanh", "sigmoid": "Sigmoid", "hard_sigmoid": "Hardsigmoid",
@@ -35,6 +37,7 @@ class KerasNames:
         leaves: Paths of the layers that hold no others, to the class that rules know their output by.
         owners: By the path of a variable: the class of its layer.
         trainable: Path of each trainable variable, in the model's order.
+        untrained: Likewise of those that are not: moving statistics, and the seeds of what is drawn.
     """
 
     def __init__(self, model: Any) -> None:
@@ -47,11 +50,12 @@ class KerasNames:
         for path, layer in _layers(model):
             path = _free(path, taken)
             self.layers[id(layer)] = path
-            if not _inside(layer):
+            if not _inside(layer) or isinstance(layer, keras.layers.RNN):
                 self.leaves[path] = output_class(layer)
             self._name_variables(layer, path)
         self._name_variables(model, "")
         self.trainable = {self.path(variable): variable for variable in model.trainable_variables}
+        self.untrained = {self.path(variable): variable for variable in model.non_trainable_variables}
 
     def path(self, variable: Any) -> str:
         """Return the path of a variable; of one that is in no layer of the model, Keras's own with dots."""
@@ -116,7 +120,10 @@ def _layers(model: Any) -> Iterator[tuple[str, Any]]:
                 seen.add(id(part))
                 name = f"{path}.{part.name}" if path else str(part.name)
                 yield name, part
-                yield from inside(part, name)
+                if not isinstance(part, keras.layers.RNN):
+                    yield from inside(part, name)
+                else:
+                    yield from ((f"{name}.{cell.name}", cell) for cell in _inside(part))
 
     yield from inside(model, "")
 

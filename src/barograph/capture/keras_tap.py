@@ -13,6 +13,7 @@ from barograph.capture.keras_backends import BACKENDS
 from barograph.capture.keras_collector import Collector
 from barograph.capture.keras_functions import Functions
 from barograph.capture.keras_model import WatchedModel
+from barograph.capture.keras_recorder import KerasRecorder
 from barograph.capture.keras_wrappers import Wrappers
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class KerasTap:
         self._wrappers = Wrappers(self)
         self._models: weakref.WeakKeyDictionary[Any, WatchedModel] = weakref.WeakKeyDictionary()
         self._collector: Collector | None = None
+        wanted = self._session.settings.recorder
+        self._recorder = None if wanted is None else KerasRecorder(self._session, wanted)
         self._depth = 0
 
     def install(self) -> None:
@@ -105,10 +108,17 @@ class KerasTap:
         variables = list(optimizer._trainable_variables if variables is None else variables)
         if not optimizer.built:
             optimizer.build(variables)
+        fits = None
         with self._told_of("reading gradients"):
-            collector.applied(optimizer, gradients, variables)
+            fits = collector.applied(optimizer, gradients, variables)
         with self._within():
-            return apply(optimizer, gradients, variables)
+            if fits is None:
+                return apply(optimizer, gradients, variables)
+            if not collector.reach.is_known(fits):
+                return keras.ops.cond(fits, lambda: apply(optimizer, gradients, variables), lambda: None)
+            if self._may_pass(collector, bool(fits)):
+                return apply(optimizer, gradients, variables)
+        return None
 
     def applied_stateless(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
         """Do likewise, where the variables are handed over."""
@@ -118,10 +128,14 @@ class KerasTap:
         names = ("optimizer_variables", "grads", "trainable_variables")
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         mapping = [*zip(optimizer.variables, given["optimizer_variables"], strict=False)]
+        fits = None
         with self._told_of("reading gradients"), keras.StatelessScope(state_mapping=mapping):
-            collector.applied(optimizer, given["grads"], optimizer._trainable_variables)
+            fits = collector.applied(optimizer, given["grads"], optimizer._trainable_variables)
         with self._within():
-            return apply(optimizer, *args, **kwargs)
+            if fits is None:
+                return apply(optimizer, *args, **kwargs)
+            return keras.ops.cond(fits, lambda: _as_lists(apply(optimizer, *args, **kwargs)),
+                                  lambda: _as_lists((given["trainable_variables"], given["optimizer_variables"])))
 
     def layer_called(self, call: Callable[..., Any], layer: Any, args: Any, kwargs: Any) -> Any:
         """Tell the collector what a layer was called with and what it returned."""
@@ -136,8 +150,18 @@ class KerasTap:
 
     def _watched(self, model: Any) -> WatchedModel:
         if model not in self._models:
-            self._models[model] = WatchedModel(weakref.proxy(model), self._recording.new_array_tap(), self._backend)
+            tap = self._recording.new_array_tap()
+            if self._recorder is not None:
+                self._session.seen.reasons.pop("the flight recorder", None)
+            self._models[model] = WatchedModel(weakref.proxy(model), tap, self._backend, self._recorder)
         return self._models[model]
+
+    def _may_pass(self, collector: Collector, fits: bool) -> bool:
+        """Return whether gradients whose values are known may be used: what the user asked to hold is held, too."""
+        if fits and self._recorder is not None:
+            with self._told_of("asking whether a step is to be held"):
+                collector.verdict = self._recorder.asked(collector.seen)
+        return fits and collector.verdict is None
 
     @contextlib.contextmanager
     def _collecting(self, collector: Collector) -> Iterator[None]:
@@ -161,3 +185,9 @@ class KerasTap:
 
     def _torch_aside(self) -> contextlib.AbstractContextManager[None]:
         return self._recording.aside("torch") if self._is_torch else contextlib.nullcontext()
+
+
+def _as_lists(state: Any) -> tuple[list[Any], list[Any]]:
+    """Return both lists of variables in one shape: the two ends of a branch must be alike."""
+    trainable, of_optimizer = state
+    return list(trainable), list(of_optimizer)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 import platform
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,10 +27,7 @@ from barograph.capture.torch_standing import (
 from barograph.capture.torch_step_variables import Variables
 from barograph.runs.layout import digest_of
 
-_MOST_SOURCE_BYTES = 4 * 2**20
 _WORTH_THREADS_BYTES = 2**22
-_ENVIRONMENT = ("CUBLAS_", "CUDA_", "KMP_", "MKL_", "NCCL_", "OMP_", "PYTHONHASHSEED", "PYTORCH_", "TORCH_")
-"""What the environment may say of how numbers come out; nothing else of it is kept, since it holds secrets."""
 
 
 def content_of(
@@ -196,29 +190,3 @@ def _digests(tensors: Sequence[torch.Tensor]) -> list[str]:
         return [digest_of(data) for data in shown]
     with ThreadPoolExecutor() as pool:
         return list(pool.map(digest_of, shown))
-
-
-def script_now() -> dict[str, Any]:
-    """Return what was started, with which arguments, where, and the text of it."""
-    return {
-        "argv": list(sys.argv), "executable": Path(sys.executable).name, "folder": os.getcwd(),
-        "environment": {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)},
-        "sources": sources(),
-    }
-
-
-def sources() -> dict[str, str]:
-    """Return the text of the script and of the modules beside it or below, by path from the working directory."""
-    found: dict[str, str] = {}
-    room = _MOST_SOURCE_BYTES
-    here = Path.cwd()
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if not isinstance(file, str) or not file.endswith(".py") or "site-packages" in file:
-            continue
-        path = Path(file).resolve()
-        if not path.is_relative_to(here) or not path.is_file() or path.stat().st_size > room:
-            continue
-        found[path.relative_to(here).as_posix()] = path.read_text(encoding="utf-8", errors="replace")
-        room -= path.stat().st_size
-    return found
