@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import keras
 
 if TYPE_CHECKING:
-    from barograph.capture.keras_names import KerasNames
+    from barograph.capture.keras_names import Names
     from barograph.capture.verdict import Verdict
 
 _COMPUTED = ("x", "y", "y_pred", "sample_weight")
@@ -70,15 +70,22 @@ class Collector:
         seen: By name: "loss", "learning_rate", "finite", and the groups "gradients", "outputs", "inputs", "data"; with
             a gate also "withheld", "norms", and the groups "batch" and "before" (variables that are not trained).
         lost: Paths of layers whose tensors cannot leave.
+        optimizer: The first that has used gradients.
+        loss_is_of_tape: The loss is what a tape was asked for, and may be scaled.
+        of_tape: Variables that a tape was asked for, with their gradients.
         verdict: Why the update is withheld, where that is for no reason that the step itself could tell.
     """
 
-    def __init__(self, names: KerasNames, wanted: Wanted, reach: Reach) -> None:
+    def __init__(self, names: Names, wanted: Wanted, reach: Reach) -> None:
         self.names = names
         self.wanted = wanted
         self.reach = reach
         self.seen: Seen = {}
         self.lost: set[str] = set()
+        self.optimizer: Any = None
+        self.loss_is_of_tape = False
+        self.of_tape: list[tuple[Any, Any]] = []
+        self._depth = 0
         self.verdict: Verdict | None = None
 
     @contextmanager
@@ -108,10 +115,25 @@ class Collector:
         finally:
             self.seen, self.reach = seen, outer
 
-    def note_loss(self, loss: Any) -> None:
-        """Take what the gradients were computed of, where the model was not asked for its loss."""
-        if "loss" not in self.seen and self._leaves(loss):
-            self.seen["loss"] = keras.ops.mean(loss)
+    def gradient_asked(self, target: Any, sources: Any, gradients: Any) -> None:
+        """Take what the gradients were computed of, where the model was not asked for its loss, and for what."""
+        if "loss" not in self.seen and self._leaves(target):
+            self.seen["loss"] = keras.ops.mean(target)
+            self.loss_is_of_tape = True
+        self.of_tape = list(zip(keras.tree.flatten(sources), keras.tree.flatten(gradients), strict=False))
+
+    def layer_begins(self, layer: Any) -> None:
+        """Note that a layer is called; it may be a model."""
+        self._depth += 1
+        if self._depth == 1:
+            self.names.called(layer)
+            if self.wanted.gate and "before" not in self.seen:
+                self.seen["before"] = {path: keras.ops.copy(variable.value)
+                                       for path, variable in self.names.untrained.items()}
+
+    def layer_ends(self) -> None:
+        """Note that the call of a layer is over."""
+        self._depth -= 1
 
     def begin(self, data: Any, before: Mapping[str, Any]) -> None:
         """Take what the step begins with, where it may have to be saved.
@@ -125,6 +147,18 @@ class Collector:
                 self._take("batch", name, part, "")
             self.seen["before"] = {path: keras.ops.copy(value) for path, value in before.items()}
 
+    def begin_loop(self, arguments: Any) -> None:
+        """Do likewise in a loop of the script's own: what the step is called with is its batch."""
+        if self.wanted.gate:
+            self._take("batch", "batch", arguments, "")
+
+    def end_loop(self) -> None:
+        """Take gradients of a tape, where no optimizer of Keras was given them."""
+        if self.optimizer is None and self.wanted.gradients and self.of_tape:
+            known = [(variable, gradient) for variable, gradient in self.of_tape if self._leaves(gradient)]
+            self.seen["gradients"] = {self.names.path(variable): gradient for variable, gradient in known}
+            self.names.trainable.update({self.names.path(variable): variable for variable, _ in known})
+
     def applied(self, optimizer: Any, gradients: Any, variables: Any) -> Any:
         """Take gradients that an optimizer is about to use; its variables have the values of now.
 
@@ -136,6 +170,8 @@ class Collector:
         Returns:
             Whether they may be used, as a tensor; None: nobody asks.
         """
+        self.names.called(None)
+        self.optimizer = self.optimizer or optimizer
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         self.seen["learning_rate"] = keras.ops.cast(keras.ops.convert_to_tensor(inner.learning_rate), "float32")
         known = [(variable, gradient) for variable, gradient in zip(variables, gradients, strict=False)
@@ -143,6 +179,9 @@ class Collector:
         if inner is not optimizer:
             self.seen["finite"] = all_finite([gradient for _, gradient in known])
         scale = optimizer.dynamic_scale if inner is not optimizer else optimizer.loss_scale_factor
+        if self.loss_is_of_tape and scale is not None:
+            self.seen["loss"] = self.seen["loss"] / keras.ops.cast(scale, self.seen["loss"].dtype)
+            self.loss_is_of_tape = False
         fits = self._fits(known, scale, skips=inner is not optimizer) if self.wanted.gate else None
         if not self.wanted.gradients:
             return fits

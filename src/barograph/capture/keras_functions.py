@@ -28,8 +28,10 @@ class Functions:
         what: "train" or "test".
         backend: Of Keras.
         collecting: Gives the context in which all wrappers tell a collector.
+        say: Told of an error that is ours.
 
     Attributes:
+        plain: The function as Keras made it.
         training: Whether the step is one of the training.
         called: Variants that were called, and so are compiled where anything is.
         lost: Paths of layers whose inputs and outputs cannot be had.
@@ -38,13 +40,16 @@ class Functions:
     """
 
     def __init__(self, make: Callable[..., Any], model: Any, what: str, backend: Backend,
-                 collecting: Collecting) -> None:
+                 collecting: Collecting, say: Callable[[Exception], None]) -> None:
         self.training = what == "train"
         self._make = make
         self._model = model
         self._step_name, self._function_name = f"{what}_step", f"{what}_function"
         self._backend = backend
         self._collecting = collecting
+        self._say = say
+        self._is_broken = False
+        self.plain: Callable[..., Any] = getattr(model, self._function_name)
         self._made: dict[Wanted, tuple[Callable[..., Any], Callable[..., Any]]] = {}
         self.called: set[Wanted] = set()
         self.lost: set[str] = set()
@@ -52,7 +57,30 @@ class Functions:
         self.verdict: Verdict | None = None
 
     def call(self, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> tuple[Any, Seen, Any]:
-        """Call a variant; return the logs, what was picked up, and what else Keras is to be given."""
+        """Call a variant; return the logs, what was picked up, and what else Keras is to be given.
+
+        Where a variant cannot be called for the first time, and the function as Keras made it can, the fault is ours:
+        it is told, and from then on the latter is called.
+
+        Raises:
+            Exception: Whatever the script's own step raises.
+        """
+        if not self._is_broken:
+            try:
+                return self._call(names, wanted, args)
+            except StopIteration:
+                raise
+            except Exception as error:
+                if wanted in self.called:
+                    raise
+                found = self._backend.parts(self.plain(*args))
+                self._is_broken = True
+                self._say(error)
+        else:
+            found = self._backend.parts(self.plain(*args))
+        return found[0], {}, found[1]
+
+    def _call(self, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> tuple[Any, Seen, Any]:
         if wanted not in self._made:
             self._made[wanted] = self._variant(names, wanted)
         function, step = self._made[wanted]

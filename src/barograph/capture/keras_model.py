@@ -127,7 +127,7 @@ class WatchedModel:
         with self.tap.guarded("holding a step"):
             paths = functions.paths
             recorder.hold(verdict or recorder.verdict(seen, paths), "", self.tap.step,
-                          lambda: packed_step(self.model, names, seen, value, paths))
+                          lambda: packed_step(self.model, self.model.optimizer, names, seen, value, paths))
         return True
 
     def _tell(self, seen: Seen, logs: Any, names: KerasNames) -> None:

@@ -6,7 +6,7 @@ A path is made of the names of the layers on the way, without the model's own: `
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 
@@ -16,6 +16,22 @@ _ACTIVATIONS = {
     "softmax": "Softmax", "softplus": "Softplus",
 }
 """Activations of Keras by the names that rules know them by: those of torch's classes."""
+
+
+class Names(Protocol):
+    """What there is to be named in a step, as `KerasNames` and `LoopNames` know it."""
+
+    layers: dict[int, str]
+    leaves: dict[str, str]
+    owners: dict[str, str]
+    trainable: dict[str, Any]
+    untrained: dict[str, Any]
+
+    def path(self, variable: Any) -> str:
+        """Return the path of a variable."""
+
+    def called(self, layer: Any) -> None:
+        """Note that a layer is called that no other one calls."""
 
 
 _STATES = {
@@ -64,6 +80,9 @@ class KerasNames:
             found = self._variables[id(variable)] = _dotted(variable)
         return found
 
+    def called(self, layer: Any) -> None:
+        """Note nothing: the model is known."""
+
     def fits(self) -> bool:
         """Return whether the model still trains the variables that it was looked at with."""
         now = self.model.trainable_variables
@@ -80,6 +99,53 @@ class KerasNames:
                 self.owners[name] = type(layer).__name__
 
 
+class LoopNames:
+    """Those of all models that a loop of the script's own calls, as it calls them.
+
+    The names of a second model that are those of a first begin with its own name.
+
+    Attributes:
+        layers, leaves, owners, trainable, untrained: As of `KerasNames`.
+    """
+
+    def __init__(self) -> None:
+        self.layers: dict[int, str] = {}
+        self.leaves: dict[str, str] = {}
+        self.owners: dict[str, str] = {}
+        self.trainable: dict[str, Any] = {}
+        self.untrained: dict[str, Any] = {}
+        self._models: list[Any] = []
+        self._variables: dict[int, str] = {}
+        self._counted = 0
+
+    def called(self, layer: Any) -> None:
+        """Take in a model that is called; None: look whether those that were have got variables meanwhile."""
+        if layer is not None and not any(layer is model for model in self._models):
+            self._models.append(layer)
+        counted = sum(len(model.variables) for model in self._models) + len(self._models)
+        if counted != self._counted:
+            self._counted = counted
+            for model in self._models:
+                self._take_in(KerasNames(model), str(model.name))
+
+    def path(self, variable: Any) -> str:
+        """Return the path of a variable of a model, or its own name."""
+        return self._variables.get(id(variable)) or _dotted(variable)
+
+    def _take_in(self, names: KerasNames, model: str) -> None:
+        mine = {*names.layers.values(), *names.trainable, *names.untrained}
+        others = {path for key, path in self.layers.items() if key not in names.layers}
+        begin = f"{model}." if mine & others else ""
+        self.layers.update({key: begin + path for key, path in names.layers.items()})
+        for group, found in ((self.leaves, names.leaves), (self.owners, names.owners),
+                             (self.trainable, names.trainable), (self.untrained, names.untrained)):
+            group.update({begin + path: value for path, value in found.items()})
+        for path, variable in (*names.trainable.items(), *names.untrained.items()):
+            self._variables[id(variable)] = begin + path
+            # In TensorFlow a script may name the variable that lies below that of Keras.
+            self._variables[id(variable.value)] = begin + path
+
+
 def output_class(layer: Any) -> str:
     """Return the class that rules know the output of a layer by: that of its activation, where it ends in one.
 
@@ -90,7 +156,7 @@ def output_class(layer: Any) -> str:
     return _ACTIVATIONS.get(name, type(layer).__name__)
 
 
-def optimizer_states(optimizer: Any, names: KerasNames) -> Mapping[str, Any]:
+def optimizer_states(optimizer: Any, names: Names) -> Mapping[str, Any]:
     """Return the variables that an optimizer keeps for each parameter, as `dense.kernel[exp_avg]`.
 
     Keras calls such a variable after the parameter, and after what it is; it has the parameter's shape.
@@ -143,4 +209,4 @@ def _free(path: str, taken: set[str]) -> str:
 
 
 def _dotted(variable: Any) -> str:
-    return str(getattr(variable, "path", None) or variable.name).replace("/", ".")
+    return str(getattr(variable, "path", None) or variable.name).partition(":")[0].replace("/", ".")

@@ -24,7 +24,7 @@ from barograph.model.recorder import RecorderSettings, UpdateSeen
 
 if TYPE_CHECKING:
     from barograph.capture.keras_backends import ValueOf
-    from barograph.capture.keras_names import KerasNames
+    from barograph.capture.keras_names import Names
     from barograph.capture.session import Session
 
 _NAMED = 3
@@ -80,11 +80,14 @@ class KerasRecorder:
         self._held.hold(verdict, label, step, pack)
 
 
-def packed_step(model: Any, names: KerasNames, seen: Seen, value: ValueOf, paths: Sequence[str]) -> Packed:
+def packed_step(
+    model: Any, optimizer: Any, names: Names, seen: Seen, value: ValueOf, paths: Sequence[str]
+) -> Packed:
     """Return what a step was made of, in plain data.
 
     Args:
-        model: Whose step.
+        model: Whose step; None: that of a loop of the script's own.
+        optimizer: Whose update.
         names: Of its variables.
         seen: What the step gave out.
         value: The values of its variables now: those of before, since the update was withheld.
@@ -93,10 +96,9 @@ def packed_step(model: Any, names: KerasNames, seen: Seen, value: ValueOf, paths
     packed = Packed()
     packed.content["framework"] = "keras"
     packed.content["backend"] = keras.backend.backend()
-    packed.content["model"] = {"class": type_name(model), "config": _config(model.to_json)}
+    packed.content["model"] = None if model is None else {"class": type_name(model), "config": _config(model.to_json)}
     packed.put("weights", {path: array_of(value(variable)) for path, variable in names.trainable.items()})
     packed.put("untrained", {path: array_of(before) for path, before in seen.get("before", {}).items()})
-    optimizer = model.optimizer
     packed.content["optimizer"] = {
         "class": type_name(optimizer),
         "config": _config(lambda: json.dumps(keras.optimizers.serialize(optimizer), default=str))}

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from barograph.capture.entrance import Entrance
 from barograph.capture.keras_backends import BACKENDS
 from barograph.capture.keras_collector import Collector
 from barograph.capture.keras_functions import Functions
 from barograph.capture.keras_model import WatchedModel
 from barograph.capture.keras_recorder import KerasRecorder
 from barograph.capture.keras_wrappers import Wrappers
+from barograph.capture.tensorflow_loop import TensorFlowLoop
 
 if TYPE_CHECKING:
     from barograph.capture.doors import Listening
@@ -40,10 +42,13 @@ class KerasTap:
         wanted = self._session.settings.recorder
         self._recorder = None if wanted is None else KerasRecorder(self._session, wanted)
         self._depth = 0
+        self._entrance = Entrance(self._session)
 
     def install(self) -> None:
         """Put the wrappers in."""
-        self._wrappers.install()
+        global _listening
+        self._wrappers.install(tapes=keras.backend.backend() == "tensorflow")
+        _listening = self
 
     # What the recording asks
 
@@ -57,6 +62,8 @@ class KerasTap:
 
     def remove(self) -> None:
         """Take out every wrapper, and put the functions back that Keras had made."""
+        global _listening
+        _listening = None
         self._wrappers.undo()
         for model in list(self._models):
             for name in ("train_function", "test_function"):
@@ -74,7 +81,8 @@ class KerasTap:
         if self._session.closed or plain is None or getattr(plain, "of_keras", None) is not None:
             return result
         watched = self._watched(model)
-        functions = Functions(make, model, what, self._backend, self._collecting)
+        functions = Functions(make, model, what, self._backend, self.collecting,
+                              lambda error: self._session.guard.caught(error, f"recording the {what} step of Keras"))
         call = watched.train if what == "train" else watched.test
         session = self._session
 
@@ -137,23 +145,49 @@ class KerasTap:
             return keras.ops.cond(fits, lambda: _as_lists(apply(optimizer, *args, **kwargs)),
                                   lambda: _as_lists((given["trainable_variables"], given["optimizer_variables"])))
 
-    def layer_called(self, call: Callable[..., Any], layer: Any, args: Any, kwargs: Any) -> Any:
-        """Tell the collector what a layer was called with and what it returned."""
-        result = call(layer, *args, **kwargs)
+    def gradient_asked(self, gradient: Callable[..., Any], tape: Any, args: Any, kwargs: Any) -> Any:
+        """Tell the collector what gradients are computed of, and of which variables."""
+        result = gradient(tape, *args, **kwargs)
         collector = self._collector
         if collector is not None:
+            given = {**dict(zip(("target", "sources"), args, strict=False)), **kwargs}
+            with self._told_of("reading a tape"):
+                collector.gradient_asked(given["target"], given["sources"], result)
+        return result
+
+    def layer_called(self, call: Callable[..., Any], layer: Any, args: Any, kwargs: Any) -> Any:
+        """Tell the collector what a layer was called with and what it returned."""
+        collector = self._collector
+        if collector is None:
+            return call(layer, *args, **kwargs)
+        with self._told_of("reading a layer"):
+            collector.layer_begins(layer)
+        try:
+            result = call(layer, *args, **kwargs)
+        finally:
+            collector.layer_ends()
+        if collector is self._collector:
             with self._told_of("reading a layer"):
                 collector.layer_called(layer, args, kwargs, result)
         return result
 
+    def new_loop(self, function: Any) -> TensorFlowLoop:
+        """Return what calls the step of a loop of the script's own."""
+        loop = TensorFlowLoop(function, self._recording.new_array_tap(), self.collecting, self._recorder)
+        self._is_recorded_by_ours()
+        return loop
+
     # Within
+
+    def _is_recorded_by_ours(self) -> None:
+        if self._recorder is not None:
+            self._session.seen.reasons.pop("the flight recorder", None)
 
     def _watched(self, model: Any) -> WatchedModel:
         if model not in self._models:
             tap = self._recording.new_array_tap()
-            if self._recorder is not None:
-                self._session.seen.reasons.pop("the flight recorder", None)
             self._models[model] = WatchedModel(weakref.proxy(model), tap, self._backend, self._recorder)
+            self._is_recorded_by_ours()
         return self._models[model]
 
     def _may_pass(self, collector: Collector, fits: bool) -> bool:
@@ -164,7 +198,7 @@ class KerasTap:
         return fits and collector.verdict is None
 
     @contextlib.contextmanager
-    def _collecting(self, collector: Collector) -> Iterator[None]:
+    def collecting(self, collector: Collector) -> Iterator[None]:
         before, self._collector = self._collector, collector
         try:
             yield
@@ -181,10 +215,18 @@ class KerasTap:
             self._depth -= 1
 
     def _told_of(self, doing: str) -> Any:
-        return next(iter(self._models.values())).tap.guarded(doing)
+        return self._entrance.guarded(doing)
 
     def _torch_aside(self) -> contextlib.AbstractContextManager[None]:
         return self._recording.aside("torch") if self._is_torch else contextlib.nullcontext()
+
+
+def listening() -> KerasTap | None:
+    """Return the tap of the recording of this process; None where Keras is not listened to."""
+    return _listening
+
+
+_listening: KerasTap | None = None
 
 
 def _as_lists(state: Any) -> tuple[list[Any], list[Any]]:

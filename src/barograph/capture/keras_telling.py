@@ -9,7 +9,7 @@ import numpy as np
 
 from barograph.capture.keras_arrays import array_of
 from barograph.capture.keras_collector import Seen
-from barograph.capture.keras_names import KerasNames, optimizer_states
+from barograph.capture.keras_names import Names, optimizer_states
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
 
@@ -30,9 +30,9 @@ class Telling:
         self._tap = tap
         self._waits = waits
         self._states: Mapping[str, Any] = {}
-        self._states_of: tuple[KerasNames, Any] | None = None
+        self._states_of: tuple[Names, Any] | None = None
 
-    def tensors(self, seen: Seen, names: KerasNames, loss: str, from_logits: bool = False) -> None:
+    def tensors(self, seen: Seen, names: Names, loss: str, from_logits: bool = False) -> None:
         """Tell gradients, inputs and outputs of layers, and what the loss was computed of.
 
         Args:
@@ -82,12 +82,12 @@ class Telling:
         if "learning_rate" in seen and (not self._waits or self._tap.due()):
             self._tap.learning_rate(float(array_of(seen["learning_rate"])))
 
-    def before(self, names: KerasNames, value: ValueOf) -> None:
+    def before(self, names: Names, value: ValueOf) -> None:
         """Keep the weights before their update, where that is due."""
         if self._tap.due(Kind.UPDATE):
             self._tap.before_update(_arrays(names.trainable, value))
 
-    def after(self, names: KerasNames, optimizer: Any, value: ValueOf) -> None:
+    def after(self, names: Names, optimizer: Any, value: ValueOf) -> None:
         """Tell weights and what the optimizer keeps."""
         tap = self._tap
         if tap.due(Kind.WEIGHT, Kind.UPDATE):

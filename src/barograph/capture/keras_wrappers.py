@@ -9,6 +9,7 @@ Keras has callbacks, but none that sees a gradient, a layer's output or the loss
 - `keras.optimizers.Optimizer.apply` and `keras.optimizers.Optimizer.stateless_apply`, and those of
   `keras.optimizers.LossScaleOptimizer`: the gradients that are about to be used.
 - `keras.layers.Layer.__call__`: what a layer was called with and what it returned.
+- with the TensorFlow backend, `tensorflow.GradientTape.gradient`: what gradients are computed of.
 
 Each calls the original with the arguments it got and returns what it returned, unless a step is held. `undo` puts the
 originals back, unless someone has wrapped ours in the meantime: then ours stays, as a plain passage.
@@ -17,6 +18,7 @@ originals back, unless someone has wrapped ours in the meantime: then ours stays
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -38,6 +40,9 @@ class Listener(Protocol):
     def applied_stateless(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
         """Have an optimizer use gradients, where variables are handed over and returned."""
 
+    def gradient_asked(self, gradient: Callable[..., Any], tape: Any, args: Any, kwargs: Any) -> Any:
+        """Have a tape compute gradients."""
+
     def layer_called(self, call: Callable[..., Any], layer: Any, args: Any, kwargs: Any) -> Any:
         """Call a layer."""
 
@@ -53,8 +58,8 @@ class Wrappers:
         self._listener: Listener | None = listener
         self._undo: list[Callable[[], None]] = []
 
-    def install(self) -> None:
-        """Put the wrappers in."""
+    def install(self, *, tapes: bool) -> None:
+        """Put the wrappers in; `tapes`: on those of TensorFlow, too."""
         for name, what in (("make_train_function", "train"), ("make_test_function", "test")):
             self._wrap(keras.Model, name, functools.partial(_make, what=what))
         for name in ("fit", "evaluate", "predict"):
@@ -63,6 +68,9 @@ class Wrappers:
             self._wrap(owner, "apply", _apply)
             self._wrap(owner, "stateless_apply", _stateless_apply)
         self._wrap(keras.layers.Layer, "__call__", _call)
+        if tapes:
+            tensorflow: Any = importlib.import_module("tensorflow")
+            self._wrap(tensorflow.GradientTape, "gradient", _gradient)
 
     def undo(self) -> None:
         """Put the originals back."""
@@ -109,6 +117,10 @@ def _apply(listener: Listener, original: Callable[..., Any], optimizer: Any, arg
 
 def _stateless_apply(listener: Listener, original: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
     return listener.applied_stateless(original, optimizer, args, kwargs)
+
+
+def _gradient(listener: Listener, original: Callable[..., Any], tape: Any, args: Any, kwargs: Any) -> Any:
+    return listener.gradient_asked(original, tape, args, kwargs)
 
 
 def _call(listener: Listener, original: Callable[..., Any], layer: Any, args: Any, kwargs: Any) -> Any:
