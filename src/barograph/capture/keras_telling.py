@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,11 @@ def _metrics(logs: Mapping[str, Any]) -> dict[str, Callable[[], float]]:
 
 
 def _arrays(variables: Mapping[str, Any], value: ValueOf) -> dict[str, Callable[[], Any]]:
-    return {path: (lambda variable=variable: array_of(value(variable))) for path, variable in variables.items()}
+    return {path: functools.partial(_value_of, variable, value) for path, variable in variables.items()}
+
+
+def _value_of(variable: Any, value: ValueOf) -> Any:
+    return array_of(value(variable))
 
 
 def _classes(paths: Iterable[str], leaves: Mapping[str, str]) -> dict[str, str]:
