@@ -14,7 +14,7 @@ from barograph.attaching import AttachedRun, attach
 from barograph.capture.recording import current, launched
 
 
-class Callback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no types
+class Callback(keras.callbacks.Callback):
     """Goes with the callbacks of a training: `model.fit(…, callbacks=[barograph.keras.Callback()])`.
 
     Where the process is being recorded already, it does nothing; else it begins a run, which ends with the process, or

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from barograph.capture.autostart import begin_if_armed
-from barograph.capture.doors import DOORS, open_door, versions
+from barograph.capture.doors import DOORS, Door, open_door, versions
 from barograph.capture.imports import after_import, forget
 from barograph.capture.session import Rank, Session
 from barograph.capture.trace import leave_out_our_frames
@@ -74,7 +74,9 @@ class Recording:
         self._failure: tuple[EndState, str] | None = None
         self._afterwards: Callable[[], None] = lambda: None
         self._waiting: list[Callable[[], None]] = []
+        self._has_begun = False
         self._listen()
+        self._has_begun = True
 
     # What listens
 
@@ -82,10 +84,17 @@ class Recording:
         """Open the door of each framework that is there, and that of any other once it has been imported."""
         for door in DOORS.values():
             if door.listener:
-                enter = _once(functools.partial(open_door, door, self))
+                enter = _once(functools.partial(self._open_door, door))
                 self._waiting.append(enter)
                 for name in door.begins:
                     after_import(name, enter)
+
+    def _open_door(self, door: Door) -> None:
+        begin, spent_secs = time.perf_counter(), self.session.startup_secs
+        open_door(door, self)
+        if self._has_begun:
+            # Of what is there at the beginning, whoever begins the recording counts the time.
+            self.session.add_startup(time.perf_counter() - begin - (self.session.startup_secs - spent_secs))
 
     def add_tap(self, tap: Tap) -> None:
         """Let a tap belong to this recording: it is taken out when this closes."""

@@ -91,9 +91,9 @@ class _Networks:
     def updates(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Take the weights around their update, which ends the step."""
         network, tap = self._trained(None)
-        if tap is None or getattr(network, "_optimizer", None) is not args[0]:
+        if tap is None or network is None or getattr(network, "_optimizer", None) is not args[0]:
             return original(*args, **kwargs)
-        weights, optimizer = _named(network.coefs_, network.intercepts_), args[0]
+        weights, optimizer = _named(network.coefs_, network.intercepts_), network._optimizer
         tap.learning_rate(float(optimizer.learning_rate))
         tap.before_update(weights)
         result = original(*args, **kwargs)

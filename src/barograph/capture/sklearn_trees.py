@@ -179,8 +179,8 @@ class _HistogramGrown:
         for predictors in self.estimator._predictors[self._summed:self.told]:
             for item in predictors:
                 inner = item.nodes["is_leaf"] == 0
-                more = np.bincount(item.nodes["feature_idx"][inner].astype(np.int64), _gains(item),
-                                   minlength=int(self.estimator._n_features))
+                features = item.nodes["feature_idx"][inner].astype(np.int64)
+                more = np.bincount(features, _gains(item), minlength=int(self.estimator._n_features)).astype(np.float64)
                 self._gains = more if not self._gains.size else self._gains + more
         self._summed = self.told
         return {"": _named(self.estimator, self._gains)}
