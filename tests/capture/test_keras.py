@@ -1,4 +1,4 @@
-"""Keras as it is trained: every test runs on one backend, whichever this process has; `test_keras_backends` runs others."""
+"""Keras as it is trained, on whichever backend this process has; `test_keras_backends` runs the others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -91,20 +91,19 @@ class TestKeras(FrameworkConformance):
             model.fit(x[part], y[part, :2], batch_size=5, shuffle=False, verbose=0)
             if task.evaluate_every and (begin + chunk) <= len(x):
                 model.evaluate(x[:5], y[:5, :2], verbose=0)
-        return {path: np.array(keras.ops.convert_to_numpy(weight.value.detach() if BACKEND == "torch" else weight.value))
-                for path, weight in zip(("hidden.kernel", "hidden.bias", "out.kernel", "out.bias"), model.weights,
-                                        strict=True)}
+        return {path: np.array(weight) for path, weight in zip(
+            ("hidden.kernel", "hidden.bias", "out.kernel", "out.bias"), model.get_weights(), strict=True)}
 
 
 @pytest.fixture(scope="module")
-def whole() -> Iterator[tuple[Run, list[Any], list[Any]]]:
+def whole() -> tuple[Run, list[Any], list[Any]]:
     """A compiled `fit` with an evaluation, bare and then with everything recorded."""
     options = {"run_eagerly": False, "jit_compile": False if BACKEND == "torch" else "auto"}
     x, labels = samples(16, seed=1)
     bare = fitted(small(**options), validation_data=(x, labels))
     with barograph.attach(to="memory://keras-whole", watch=False, strict=True, budget=None, preset="everything"):
         watched = fitted(small(**options), validation_data=(x, labels))
-    yield barograph.open("memory://keras-whole"), bare, watched
+    return barograph.open("memory://keras-whole"), bare, watched
 
 
 def test_a_compiled_fit_comes_to_the_same_bits_with_and_without_us(whole: Any) -> None:
@@ -114,7 +113,7 @@ def test_a_compiled_fit_comes_to_the_same_bits_with_and_without_us(whole: Any) -
 
 def test_what_is_recorded_of_a_compiled_fit(whole: Any) -> None:
     run, _, _ = whole
-    keys = {str(key) for key in run.keys()}
+    keys = set(map(str, run.keys()))
     parameters = {"hidden.kernel", "hidden.bias", "norm.gamma", "norm.beta", "out.kernel", "out.bias"}
     assert {f"{kind}:{path}" for kind in ("weight", "gradient", "update") for path in parameters} <= keys
     assert {"output:hidden", "output:drop", "input:out", "batch:model", "learning_rate:group0", "scalar:accuracy",

@@ -27,7 +27,9 @@ if keras.backend.backend() != "tensorflow":
 GRAPH_OR_NOT = pytest.mark.parametrize("graph", [True, False], ids=["tf.function", "eager"])
 
 
-def trained(*, graph: bool, decorated: bool, nan_at: int | None = None, steps: int = 6) -> tuple[list[float], list[Any]]:
+def trained(
+    *, graph: bool, decorated: bool, nan_at: int | None = None, steps: int = 6
+) -> tuple[list[float], list[Any]]:
     """Return the losses and the weights of a training whose step branches on a tensor."""
     import barograph.tensorflow
 
@@ -41,7 +43,7 @@ def trained(*, graph: bool, decorated: bool, nan_at: int | None = None, steps: i
     def train_step(x: Any, y: Any) -> Any:
         with tensorflow.GradientTape() as tape:
             loss = tensorflow.reduce_mean((model(x, training=True) - y) ** 2)
-            if loss > 1e6:  # noqa: SIM108 - a branch that only a graph made by autograph can take
+            if loss > 1e6:  # a branch that only a graph made by autograph can take
                 loss = loss * 0.5
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
@@ -70,7 +72,7 @@ def test_a_loop_is_recorded_and_comes_to_the_same_bits(graph: bool) -> None:
     assert run.series("loss:total").values.tolist() == losses
     assert run.series("gradient:hidden.kernel", "l2").steps.tolist() == list(range(6))
     assert {"output:hidden", "input:out", "weight:norm.gamma", "update:out.bias", "learning_rate:group0",
-            "optimizer_state:out.kernel[exp_avg]"} <= {str(key) for key in run.keys()}
+            "optimizer_state:out.kernel[exp_avg]"} <= set(map(str, run.keys()))
 
 
 @GRAPH_OR_NOT

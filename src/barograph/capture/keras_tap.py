@@ -123,6 +123,7 @@ class KerasTap:
             if fits is None:
                 return apply(optimizer, gradients, variables)
             if not collector.reach.is_known(fits):
+                self._say_what_is_not_asked()
                 return keras.ops.cond(fits, lambda: apply(optimizer, gradients, variables), lambda: None)
             if self._may_pass(collector, bool(fits)):
                 return apply(optimizer, gradients, variables)
@@ -142,6 +143,7 @@ class KerasTap:
         with self._within():
             if fits is None:
                 return apply(optimizer, *args, **kwargs)
+            self._say_what_is_not_asked()
             return keras.ops.cond(fits, lambda: _as_lists(apply(optimizer, *args, **kwargs)),
                                   lambda: _as_lists((given["trainable_variables"], given["optimizer_variables"])))
 
@@ -189,6 +191,13 @@ class KerasTap:
             self._models[model] = WatchedModel(weakref.proxy(model), tap, self._backend, self._recorder)
             self._is_recorded_by_ours()
         return self._models[model]
+
+    def _say_what_is_not_asked(self) -> None:
+        """Say what of the recorder's settings nobody asks within a step whose values are not known yet."""
+        for name in self._recorder.unasked() if self._recorder is not None else ():
+            self._session.seen.reasons[f"recorder.{name}"] = (
+                f"recorder.{name} is not asked: the step is compiled, and within it no value is known "
+                "(run_eagerly=True, or the torch backend)")
 
     def _may_pass(self, collector: Collector, fits: bool) -> bool:
         """Return whether gradients whose values are known may be used: what the user asked to hold is held, too."""
