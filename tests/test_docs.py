@@ -44,6 +44,8 @@ DOCS = ROOT / "docs"
 MINUTE = 60.0
 RUN_LANGUAGES = {"python", "pycon", "console", "toml"}
 READ_ELSEWHERE = {"": "", "text": "shown as it is", "sql": "tests/runs/test_format.py"}
+NEEDED = {"keras.md": ("keras", "tensorflow")}
+"""Frameworks whose trainings a page shows."""
 PAGES_THAT_RUN = [page for page in PAGES if any(block.language in RUN_LANGUAGES for block in blocks(page))]
 
 
@@ -56,6 +58,9 @@ def page_name(page: Path) -> str:
 
 @pytest.mark.parametrize("page", PAGES_THAT_RUN, ids=page_name)
 def test_what_a_page_shows_runs(page: Path, workplace: Path) -> None:
+    for framework in NEEDED.get(page.name, ()):
+        if importlib.util.find_spec(framework) is None:
+            pytest.skip(f"{framework} is not installed here")
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(page):
         match block.language:
@@ -175,7 +180,7 @@ def import_or_skip(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name in ("triton", "xgboost", "lightgbm", "sklearn"):
+        if error.name in ("triton", "keras", "tensorflow", "xgboost", "lightgbm", "sklearn"):
             pytest.skip(f"{error.name} is not installed here")
         raise
 
@@ -295,6 +300,14 @@ def test_every_wrapper_is_documented() -> None:
     assert "`torch.optim.lr_scheduler.LRScheduler.step`" in text
     assert "the loss functions of `torch.nn.functional`" in text
     assert LOSS_FUNCTIONS
+
+
+def test_every_wrapper_on_keras_is_documented() -> None:
+    source = (ROOT / "src/barograph/capture/keras_wrappers.py").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:keras|tensorflow)\.[\w.]+)`", source.partition('"""\n\nfrom')[0])
+    text = section(DOCS / "keras.md", "The wrappers")
+    assert len(named) >= 9
+    assert [name for name in named if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

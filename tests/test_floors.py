@@ -17,6 +17,7 @@ SOURCES = ROOT / "src" / "barograph"
 DOORS = {
     "torch": ("capture/torch", "capsule/torch"),
     "triton": ("capture/torch",),
+    "keras": ("capture/keras", "capture/tensorflow", "keras.py"),
     "xgboost": ("capture/xgboost", "xgboost.py"),
     "lightgbm": ("capture/lightgbm", "lightgbm.py"),
     "sklearn": ("capture/sklearn",),

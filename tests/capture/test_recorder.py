@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from barograph.capture.torch_capsule import sources
+from barograph.capture.script import sources
 from barograph.capture.torch_packing import Unpacker
 from barograph.errors import TrainingStopped
 from barograph.model.capsule import Held

@@ -360,6 +360,12 @@ class ArrayTap:
         self._took, self._before = False, {}
         self._allowance.prepare(label)
 
+    @entry_point("counting steps")
+    def pass_steps(self, count: int) -> None:
+        """Count steps that were made before the one under way, and of which nothing is known."""
+        for _ in range(count):
+            self.session.pass_step(self._label or "")
+
     @entry_point("beginning an evaluation")
     def begin_evaluation(self, mode: Mode = Mode.EVAL) -> None:
         """Let what comes belong to an evaluation, until `end_evaluation` or the end of a step."""

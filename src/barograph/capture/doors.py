@@ -65,7 +65,7 @@ _DOORS = (
     Door(
         framework="keras",
         begins=("keras",),
-        listener="",
+        listener="barograph.capture.keras_listener",
     ),
     Door(
         framework="tensorflow",

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import platform
-import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,10 +25,6 @@ from barograph.capture.torch_standing import (
 )
 from barograph.capture.torch_step_variables import Variables
 from barograph.runs.proof import checksum_of
-
-_MOST_SOURCE_BYTES = 4 * 2**20
-_ENVIRONMENT = ("CUBLAS_", "CUDA_", "KMP_", "MKL_", "NCCL_", "OMP_", "PYTHONHASHSEED", "PYTORCH_", "TORCH_")
-"""What the environment may say of how numbers come out; nothing else of it is kept, since it holds secrets."""
 
 
 def content_of(
@@ -186,37 +179,3 @@ def seen_of(roots: Sequence[torch.Tensor], parameters: Iterable[tuple[str, torch
         "gradients": {name: {"digest": said, "norm": norm if math.isfinite(norm) else None}
                       for (name, _), said, norm in zip(there, digests, norms, strict=True)},
     }
-
-
-def script_now() -> dict[str, Any]:
-    """Return what was started, with which arguments, where, and the text of it."""
-    return {
-        "argv": list(sys.argv), "executable": Path(sys.executable).name, "folder": os.getcwd(),
-        "environment": {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)},
-        "sources": sources(),
-    }
-
-
-def sources() -> dict[str, str]:
-    """Return the text of the script and of the modules beside it or below, by path from the working directory."""
-    found: dict[str, str] = {}
-    room = _MOST_SOURCE_BYTES
-    here = Path.cwd().resolve()
-    inside: dict[str, bool] = {}
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if (not isinstance(file, str) or not file.endswith(".py") or "site-packages" in file
-                or name.partition(".")[0] == "barograph"):
-            continue
-        # Of thousands of modules few are the script's own, and they lie in few folders.
-        folder, base = os.path.split(os.path.abspath(file))
-        if folder not in inside:
-            inside[folder] = Path(folder).resolve().is_relative_to(here)
-        if not inside[folder]:
-            continue
-        path = Path(folder, base).resolve()
-        if not path.is_relative_to(here) or not path.is_file() or path.stat().st_size > room:
-            continue
-        found[path.relative_to(here).as_posix()] = path.read_text(encoding="utf-8", errors="replace")
-        room -= path.stat().st_size
-    return found

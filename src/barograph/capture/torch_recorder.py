@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from barograph.capture.orders import NotDone
-from barograph.capture.torch_capsule import content_of, script_now
+from barograph.capture.script import script_now
+from barograph.capture.torch_capsule import content_of
 from barograph.capture.torch_closure import ClosureStep, closure_of, with_closure
 from barograph.capture.torch_door import Door, entry_point, in_backward, in_transform
 from barograph.capture.torch_gate import Gate

@@ -59,6 +59,10 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
     """
     store = store_at(place)
     held = read_capsule(store)
+    framework = held.content.get("framework", "torch")
+    if framework != "torch":
+        raise ReplayFailed(f"This step was made with {framework}, and only those of PyTorch can be made again. What it "
+                           "was made of is in the capsule all the same: barograph.open(RUN), and docs/CAPSULE.md.")
     afterwards.check(held, as_json=as_json)
     remedies = [remedy_from(text) for text in tries]
     words = list(command) or _as_it_was(held.content)

@@ -1,0 +1,19 @@
+"""Tensors of every backend of Keras as arrays in host memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def array_of(value: Any) -> NDArray[Any]:
+    """Return the elements of a tensor or a variable; memory is shared with it where that is possible.
+
+    Not through Keras, which asks a tensor of torch for an array in a way that NumPy warns of.
+    """
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        return np.asarray(value.float().numpy() if str(value.dtype) == "torch.bfloat16" else value.numpy())
+    return np.asarray(value.numpy() if hasattr(value, "numpy") else value)

@@ -1,0 +1,212 @@
+"""The names of a Keras model: a path for each layer and each variable, and the class that rules know a layer by.
+
+A path is made of the names of the layers on the way, without the model's own: `encoder.dense.kernel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import keras
+
+_ACTIVATIONS = {
+    "relu": "ReLU", "relu6": "ReLU6", "leaky_relu": "LeakyReLU", "elu": "ELU", "selu": "SELU", "gelu": "GELU",
+    "silu": "SiLU", "swish": "SiLU", "tanh": "Tanh", "sigmoid": "Sigmoid", "hard_sigmoid": "Hardsigmoid",
+    "softmax": "Softmax", "softplus": "Softplus",
+}
+"""Activations of Keras by the names that rules know them by: those of torch's classes."""
+
+
+class Names(Protocol):
+    """What there is to be named in a step, as `KerasNames` and `LoopNames` know it."""
+
+    layers: dict[int, str]
+    leaves: dict[str, str]
+    owners: dict[str, str]
+    trainable: dict[str, Any]
+    untrained: dict[str, Any]
+
+    def path(self, variable: Any) -> str:
+        """Return the path of a variable."""
+
+    def called(self, layer: Any) -> None:
+        """Note that a layer is called that no other one calls."""
+
+
+_STATES = {
+    "Adagrad": {"accumulator": "sum"},
+    "RMSprop": {"velocity": "square_avg", "momentum": "momentum_buffer", "average_gradient": "grad_avg"},
+    "SGD": {"momentum": "momentum_buffer"},
+}
+_ADAM_STATES = {"momentum": "exp_avg", "velocity": "exp_avg_sq", "velocity_hat": "max_exp_avg_sq", "m": "exp_avg",
+                "u": "exp_inf"}
+"""What optimizers of Keras keep, by the names that rules know it by: those of torch's optimizers."""
+
+
+class KerasNames:
+    """The layers and variables of one model, as they stood when it was looked at.
+
+    Attributes:
+        model: Whose names these are.
+        layers: By the id of a layer: its path; the model itself is not among them.
+        leaves: Paths of the layers that hold no others, to the class that rules know their output by.
+        owners: By the path of a variable: the class of its layer.
+        trainable: Path of each trainable variable, in the model's order.
+        untrained: Likewise of those that are not: moving statistics, and the seeds of what is drawn.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.layers: dict[int, str] = {}
+        self.leaves: dict[str, str] = {}
+        self.owners: dict[str, str] = {}
+        self._variables: dict[int, str] = {}
+        taken: set[str] = set()
+        for path, layer in _layers(model):
+            path = _free(path, taken)
+            self.layers[id(layer)] = path
+            if not _inside(layer) or isinstance(layer, keras.layers.RNN):
+                self.leaves[path] = output_class(layer)
+            self._name_variables(layer, path)
+        self._name_variables(model, "")
+        self.trainable = {self.path(variable): variable for variable in model.trainable_variables}
+        self.untrained = {self.path(variable): variable for variable in model.non_trainable_variables}
+
+    def path(self, variable: Any) -> str:
+        """Return the path of a variable; of one that is in no layer of the model, Keras's own with dots."""
+        found = self._variables.get(id(variable))
+        if found is None:
+            found = self._variables[id(variable)] = _dotted(variable)
+        return found
+
+    def called(self, layer: Any) -> None:
+        """Note nothing: the model is known."""
+
+    def fits(self) -> bool:
+        """Return whether the model still trains the variables that it was looked at with."""
+        now = self.model.trainable_variables
+        return len(now) == len(self.trainable) and all(
+            one is other for one, other in zip(now, self.trainable.values(), strict=True))
+
+    def _name_variables(self, layer: Any, path: str) -> None:
+        taken: set[str] = set()
+        own = [*getattr(layer, "_trainable_variables", ()), *getattr(layer, "_non_trainable_variables", ())]
+        for variable in own:
+            if id(variable) not in self._variables:
+                name = _free(f"{path}.{variable.name}" if path else str(variable.name), taken)
+                self._variables[id(variable)] = name
+                self.owners[name] = type(layer).__name__
+
+
+class LoopNames:
+    """Those of all models that a loop of the script's own calls, as it calls them.
+
+    The names of a second model that are those of a first begin with its own name.
+
+    Attributes:
+        layers, leaves, owners, trainable, untrained: As of `KerasNames`.
+    """
+
+    def __init__(self) -> None:
+        self.layers: dict[int, str] = {}
+        self.leaves: dict[str, str] = {}
+        self.owners: dict[str, str] = {}
+        self.trainable: dict[str, Any] = {}
+        self.untrained: dict[str, Any] = {}
+        self._models: list[Any] = []
+        self._variables: dict[int, str] = {}
+        self._counted = 0
+
+    def called(self, layer: Any) -> None:
+        """Take in a model that is called; None: look whether those that were have got variables meanwhile."""
+        if layer is not None and not any(layer is model for model in self._models):
+            self._models.append(layer)
+        counted = sum(len(model.variables) for model in self._models) + len(self._models)
+        if counted != self._counted:
+            self._counted = counted
+            for model in self._models:
+                self._take_in(KerasNames(model), str(model.name))
+
+    def path(self, variable: Any) -> str:
+        """Return the path of a variable of a model, or its own name."""
+        return self._variables.get(id(variable)) or _dotted(variable)
+
+    def _take_in(self, names: KerasNames, model: str) -> None:
+        mine = {*names.layers.values(), *names.trainable, *names.untrained}
+        others = {path for key, path in self.layers.items() if key not in names.layers}
+        begin = f"{model}." if mine & others else ""
+        self.layers.update({key: begin + path for key, path in names.layers.items()})
+        for group, found in ((self.leaves, names.leaves), (self.owners, names.owners),
+                             (self.trainable, names.trainable), (self.untrained, names.untrained)):
+            group.update({begin + path: value for path, value in found.items()})
+        for path, variable in (*names.trainable.items(), *names.untrained.items()):
+            self._variables[id(variable)] = begin + path
+            # In TensorFlow a script may name the variable that lies below that of Keras.
+            self._variables[id(variable.value)] = begin + path
+
+
+def output_class(layer: Any) -> str:
+    """Return the class that rules know the output of a layer by: that of its activation, where it ends in one.
+
+    A `Dense` with an activation is both: what it gives out is the activation's.
+    """
+    activation = getattr(layer, "activation", None)
+    name = getattr(activation, "__name__", "")
+    return _ACTIVATIONS.get(name, type(layer).__name__)
+
+
+def optimizer_states(optimizer: Any, names: Names) -> Mapping[str, Any]:
+    """Return the variables that an optimizer keeps for each parameter, as `dense.kernel[exp_avg]`.
+
+    Keras calls such a variable after the parameter, and after what it is; it has the parameter's shape.
+    """
+    found: dict[str, Any] = {}
+    known = {str(variable.path).replace("/", "_"): (path, variable) for path, variable in names.trainable.items()}
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    called = _STATES.get(type(inner).__name__, _ADAM_STATES)
+    for state in optimizer.variables:
+        name, prefix = str(state.name), ""
+        for candidate in known:
+            if name.startswith(f"{candidate}_") and len(candidate) > len(prefix):
+                prefix = candidate
+        if prefix and tuple(state.shape) == tuple(known[prefix][1].shape):
+            kept = name[len(prefix) + 1:]
+            found[f"{known[prefix][0]}[{called.get(kept, kept)}]"] = state
+    return found
+
+
+def _layers(model: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each layer within a model once, with the names of those around it."""
+    seen = {id(model)}
+
+    def inside(layer: Any, path: str) -> Iterator[tuple[str, Any]]:
+        for part in _inside(layer):
+            if id(part) not in seen:
+                seen.add(id(part))
+                name = f"{path}.{part.name}" if path else str(part.name)
+                yield name, part
+                if not isinstance(part, keras.layers.RNN):
+                    yield from inside(part, name)
+                else:
+                    yield from ((f"{name}.{cell.name}", cell) for cell in _inside(part))
+
+    yield from inside(model, "")
+
+
+def _inside(layer: Any) -> list[Any]:
+    """Return the layers that a layer holds; what only counts (metrics) or draws numbers is none."""
+    return [part for part in getattr(layer, "_layers", ()) if hasattr(part, "_trainable_variables")]
+
+
+def _free(path: str, taken: set[str]) -> str:
+    number, free = 1, path
+    while free in taken:
+        number += 1
+        free = f"{path}#{number}"
+    taken.add(free)
+    return free
+
+
+def _dotted(variable: Any) -> str:
+    return str(getattr(variable, "path", None) or variable.name).partition(":")[0].replace("/", ".")

@@ -1,0 +1,50 @@
+"""`barograph.tensorflow.step`: has a training loop of one's own recorded, written with `tf.GradientTape`.
+
+A `fit` of Keras needs none of it: see `barograph.keras`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from barograph.capture.keras_tap import KerasTap, listening
+from barograph.capture.tensorflow_loop import TensorFlowLoop
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def step(function: _Function) -> _Function:
+    """Return a function that makes one step of the training each time that it is called, and has it recorded.
+
+    Its loss is what its tape computes gradients of; its gradients are those that an optimizer of Keras is given, or
+    those of the tape. It stands above `tf.function`, never below: what a graph computes can be had only as its result.
+    While nothing is recorded, the function is called as it is.
+
+    Args:
+        function: Makes one step: a `tf.function`, or a plain one.
+
+    Example:
+        @barograph.tensorflow.step
+        @tf.function
+        def train_step(x, y):
+            with tf.GradientTape() as tape:
+                loss = loss_function(y, model(x, training=True))
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+            return loss
+    """
+    known: list[tuple[KerasTap, TensorFlowLoop]] = []
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tap = listening()
+        if tap is None:
+            known.clear()
+            return function(*args, **kwargs)
+        if not known or known[0][0] is not tap:
+            known[:] = [(tap, tap.new_loop(function))]
+        return known[0][1].call(args, kwargs)
+
+    return cast("_Function", call)

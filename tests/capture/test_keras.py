@@ -1,0 +1,337 @@
+"""Keras as it is trained, on whichever backend this process has; `test_keras_backends` runs the others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import barograph
+from barograph.attaching import AttachedRun
+from barograph.capture.guard import BarographWarning
+from barograph.errors import TrainingStopped
+from barograph.model.step import Mode
+from barograph.runs.capsules import capsule_names, read_capsule
+from barograph.runs.reader import Run
+from barograph.store.urls import store_from_url
+from barograph.testing.frameworks import FrameworkConformance, Task
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+pytest.importorskip(os.environ["KERAS_BACKEND"], reason="the backend of Keras is not installed")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    keras = pytest.importorskip("keras", reason="keras is not installed")
+
+BACKEND = keras.backend.backend()
+COMPILES = BACKEND != "torch"
+
+pytestmark = [
+    # How Keras reads a tensor of torch as an array.
+    pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning"),
+]
+
+
+def small(optimizer: Any = None, *, seed: int = 0, **compiled: Any) -> Any:
+    """Return a network with something that draws and something that remembers, compiled."""
+    keras.utils.set_random_seed(seed)
+    layers = keras.layers
+    model = keras.Sequential([
+        layers.Input((6,)), layers.Dense(8, activation="relu", name="hidden"),
+        layers.BatchNormalization(name="norm"), layers.Dropout(0.2, name="drop"),
+        layers.Dense(3, activation="softmax", name="out"),
+    ], name="small")
+    options = {"metrics": ["accuracy"], "run_eagerly": True, **compiled}
+    model.compile(optimizer or keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy", **options)
+    return model
+
+
+def samples(count: int = 40, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(count, 6)).astype(np.float32), rng.integers(0, 3, count)
+
+
+def fitted(model: Any, *, epochs: int = 1, x: Any = None, **options: Any) -> list[Any]:
+    given, labels = samples()
+    model.fit(given if x is None else x, labels, batch_size=8, epochs=epochs, shuffle=False, verbose=0, **options)
+    return [np.array(weight) for weight in model.get_weights()]
+
+
+def recorded(place: str, model: Any, **settings: Any) -> tuple[Run, list[Any]]:
+    with barograph.attach(to=place, watch=False, **{"strict": True, "budget": None, **settings}):
+        weights = fitted(model)
+    return barograph.open(place), weights
+
+
+class TestKeras(FrameworkConformance):
+    """The suite of every door; eager, so that it is quick on each backend. What is compiled is tested below."""
+
+    framework = "keras"
+
+    def train(self, task: Task, run: AttachedRun | None) -> Mapping[str, Any]:
+        keras.utils.set_random_seed(task.seed)
+        layers = keras.layers
+        model = keras.Sequential([layers.Input((4,)), layers.Dense(6, activation="relu", name="hidden"),
+                                  layers.Dense(2, name="out")])
+        gathers = task.accumulate if task.accumulate > 1 else None
+        model.compile(keras.optimizers.SGD(0.1, gradient_accumulation_steps=gathers), "mse", run_eagerly=True)
+        rng = np.random.default_rng(task.seed)
+        x, y = rng.normal(size=(2, task.steps * task.accumulate * 5, 4)).astype(np.float32)
+        if task.nan_at is not None:
+            x[task.nan_at * 5] = np.nan
+        chunk = (task.evaluate_every or task.steps) * task.accumulate * 5
+        for begin in range(0, len(x), chunk):
+            part = slice(begin, begin + chunk)
+            model.fit(x[part], y[part, :2], batch_size=5, shuffle=False, verbose=0)
+            if task.evaluate_every and (begin + chunk) <= len(x):
+                model.evaluate(x[:5], y[:5, :2], verbose=0)
+        return {path: np.array(weight) for path, weight in zip(
+            ("hidden.kernel", "hidden.bias", "out.kernel", "out.bias"), model.get_weights(), strict=True)}
+
+
+@pytest.fixture(scope="module")
+def whole() -> tuple[Run, list[Any], list[Any]]:
+    """A compiled `fit` with an evaluation, bare and then with everything recorded."""
+    options = {"run_eagerly": False, "jit_compile": False if BACKEND == "torch" else "auto"}
+    x, labels = samples(16, seed=1)
+    bare = fitted(small(**options), validation_data=(x, labels))
+    with barograph.attach(to="memory://keras-whole", watch=False, strict=True, budget=None, preset="everything"):
+        watched = fitted(small(**options), validation_data=(x, labels))
+    return barograph.open("memory://keras-whole"), bare, watched
+
+
+def test_a_compiled_fit_comes_to_the_same_bits_with_and_without_us(whole: Any) -> None:
+    _, bare, watched = whole
+    assert [weight.tobytes() for weight in bare] == [weight.tobytes() for weight in watched]
+
+
+def test_what_is_recorded_of_a_compiled_fit(whole: Any) -> None:
+    run, _, _ = whole
+    keys = set(map(str, run.keys()))
+    parameters = {"hidden.kernel", "hidden.bias", "norm.gamma", "norm.beta", "out.kernel", "out.bias"}
+    assert {f"{kind}:{path}" for kind in ("weight", "gradient", "update") for path in parameters} <= keys
+    assert {"output:hidden", "output:drop", "input:out", "batch:model", "learning_rate:group0", "scalar:accuracy",
+            "optimizer_state:out.kernel[exp_avg]", "optimizer_state:out.kernel[exp_avg_sq]",
+            "label:sparse_categorical_crossentropy[0]"} <= keys
+    assert run.series("loss:total").steps.tolist() == [0, 1, 2, 3, 4]
+    assert run.series("loss:total", mode=Mode.EVAL).steps.tolist() == [5]
+    assert run.series("scalar:accuracy", mode=Mode.EVAL).steps.tolist() == [5]
+
+
+def test_an_update_is_the_learning_rate_times_the_gradient_for_plain_descent() -> None:
+    run, _ = recorded("memory://keras-descent", small(keras.optimizers.SGD(0.5)), preset="everything")
+    moved, gradient = run.series("update:out.kernel", "l2").values, run.series("gradient:out.kernel", "l2").values
+    assert moved == pytest.approx(0.5 * gradient, rel=1e-4)
+
+
+def test_gradients_of_a_scaled_loss_are_told_unscaled() -> None:
+    plain, _ = recorded("memory://keras-plain", small(keras.optimizers.SGD(0.01)))
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.01), initial_scale=1024.0)
+    scaled, _ = recorded("memory://keras-scaled", small(optimizer))
+    wanted = plain.series("gradient:hidden.kernel", "l2").values
+    assert scaled.series("gradient:hidden.kernel", "l2").values == pytest.approx(wanted, rel=1e-3)
+
+
+def test_a_step_that_the_scaler_skips_is_marked() -> None:
+    x, _ = samples()
+    x[17] = np.inf
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.01), initial_scale=1024.0)
+    with barograph.attach(to="memory://keras-skips", watch=False, strict=True, budget=None):
+        fitted(small(optimizer), x=x)
+    views = [view for view in barograph.open("memory://keras-skips").views() if "loss" in map(str, view.kinds)]
+    assert [view.step.skipped for view in views][:3] == [False, False, True]
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="Keras makes one step a call with torch")
+def test_of_several_steps_in_one_call_the_last_is_told_with_its_number() -> None:
+    run, _ = recorded("memory://keras-several", small(run_eagerly=False, steps_per_execution=2))
+    assert run.series("loss:total").steps.tolist() == [1, 3, 4]
+    last = run.workers[0].last
+    assert last is not None
+    assert last.coverage.steps == 5
+    assert any("steps_per_execution=2" in reason for reason in last.coverage.reasons)
+
+
+class Named(keras.Model if keras is not None else object):  # type: ignore[misc]
+    """A model whose step is the script's own, as the guides of each backend write it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = keras.layers.Dense(8, activation="relu", name="hidden")
+        self.out = keras.layers.Dense(3, activation="softmax", name="out")
+
+    def call(self, x: Any) -> Any:
+        return self.out(self.hidden(x))
+
+    if BACKEND == "tensorflow":
+        def train_step(self, data: Any) -> Any:
+            import tensorflow
+
+            x, y = data
+            with tensorflow.GradientTape() as tape:
+                loss = self.compute_loss(y=y, y_pred=self(x))
+            gradients = tape.gradient(loss, self.trainable_variables)
+            self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+            return {"loss": loss}
+    elif BACKEND == "torch":
+        def train_step(self, data: Any) -> Any:
+            import torch
+
+            x, y = data
+            self.zero_grad()
+            loss = self.compute_loss(y=y, y_pred=self(x))
+            loss.backward()
+            with torch.no_grad():
+                self.optimizer.apply([weight.value.grad for weight in self.trainable_weights], self.trainable_weights)
+            return {"loss": loss}
+    else:
+        def train_step(self, state: Any, data: Any) -> Any:
+            import jax
+
+            trainable, untrained, kept, metrics = state
+            x, y = data
+
+            def loss_of(weights: Any) -> Any:
+                answers, _ = self.stateless_call(weights, untrained, x)
+                return self.compute_loss(x, y, answers)
+
+            loss, gradients = jax.value_and_grad(loss_of)(trainable)
+            trainable, kept = self.optimizer.stateless_apply(kept, gradients, trainable)
+            return {"loss": loss}, (trainable, untrained, kept, metrics)
+
+
+def test_a_step_of_the_scripts_own_is_recorded() -> None:
+    def model() -> Any:
+        keras.utils.set_random_seed(0)
+        made = Named()
+        made.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
+        return made
+
+    bare = fitted(model())
+    run, watched = recorded("memory://keras-named", model())
+    assert [weight.tobytes() for weight in bare] == [weight.tobytes() for weight in watched]
+    assert run.series("loss:total").steps.tolist() == [0, 1, 2, 3, 4]
+    assert run.series("gradient:hidden.kernel", "l2").values.min() > 0
+
+
+def test_a_step_that_is_held_leaves_every_weight_as_it_was_and_is_saved(tmp_path: Any) -> None:
+    x, _ = samples()
+    x[17, 0] = np.nan  # in the batch of step 2
+    given, labels = samples()
+    before = small(run_eagerly=False)
+    before.fit(given[:16], labels[:16], batch_size=8, shuffle=False, verbose=0)
+    model = small(run_eagerly=False)
+    with (pytest.raises(TrainingStopped, match=r"not finite. The update of step 2 was withheld"),
+          barograph.attach(to=tmp_path / "held", watch=False, strict=True, recorder=True)):
+        fitted(model, x=x)
+    for was, now in zip(before.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_allclose(now, was, rtol=1e-5)
+    store = store_from_url(str(tmp_path / "held"))
+    (name,) = capsule_names(store)
+    held = read_capsule(store, name)
+    assert held.head.step == 2
+    np.testing.assert_array_equal(held.tensors["batch/x"], x[16:24])
+    assert set(held.content["weights"]) == {"hidden.kernel", "hidden.bias", "norm.gamma", "norm.beta", "out.kernel",
+                                            "out.bias"}
+    np.testing.assert_array_equal(held.tensors["weights/out.kernel"], np.asarray(model.get_weights()[6]))
+    assert np.isfinite(held.tensors["untrained/norm.moving_mean"]).all()
+    assert any(path.endswith("seed_generator_state") for path in held.content["untrained"])
+
+
+def test_a_training_that_skips_what_is_not_finite_goes_on_with_finite_weights() -> None:
+    x, _ = samples()
+    x[17, 0] = np.nan
+    model = small()
+    with (pytest.warns(BarographWarning, match="The update of step 2 was withheld"),
+          barograph.attach(to="memory://keras-skip", watch=False, budget=None, recorder={"then": "skip"})):
+        weights = fitted(model, x=x)
+    assert all(np.isfinite(weight).all() for weight in weights)
+    losses = barograph.open("memory://keras-skip").series("loss:total").values
+    assert np.isnan(losses).tolist() == [False, False, True, False, False]
+
+
+def test_a_norm_beyond_the_bound_is_held() -> None:
+    model = small()
+    with (pytest.raises(TrainingStopped, match="beyond the bound of 1e-06"),
+          barograph.attach(to="memory://keras-norm", watch=False, strict=True, recorder={"norm_above": 1e-6})):
+        fitted(model)
+
+
+def test_a_function_of_the_users_is_asked_where_values_are_known() -> None:
+    if BACKEND == "jax":
+        pytest.skip("the step of the JAX backend is a function of its variables: nothing is asked within it")
+    seen: list[float] = []
+
+    def steep(update: Any) -> str:
+        seen.append(update.norm)
+        return "I have seen enough" if len(seen) == 3 else ""
+
+    with (pytest.raises(TrainingStopped, match="I have seen enough"),
+          barograph.attach(to="memory://keras-own", watch=False, strict=True, recorder={"when": steep})):
+        fitted(small())
+    assert len(seen) == 3
+
+
+def test_the_recorder_changes_no_bit_of_a_sound_training() -> None:
+    bare = fitted(small(run_eagerly=False))
+    _, watched = recorded("memory://keras-sound", small(run_eagerly=False), recorder=True)
+    assert [weight.tobytes() for weight in bare] == [weight.tobytes() for weight in watched]
+
+
+def test_a_callback_begins_a_run_for_several_trainings() -> None:
+    import barograph.keras
+
+    callback = barograph.keras.Callback(to="memory://keras-callback", watch=False, strict=True, budget=None)
+    model = small()
+    fitted(model)
+    fitted(model, callbacks=[callback])
+    fitted(model)
+    assert callback.run is not None
+    callback.run.close()
+    assert barograph.open("memory://keras-callback").series("loss:total").steps.tolist() == list(range(10))
+    assert getattr(model.train_function, "of_keras", None) is None
+
+
+def test_a_fault_of_ours_in_the_step_is_one_warning_and_the_function_of_keras_serves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from barograph.capture.keras_collector import Collector
+
+    bare = fitted(small())
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(Collector, "begin", fail)
+    with (pytest.warns(BarographWarning, match="recording the train step of Keras"),
+          barograph.attach(to="memory://keras-fault", watch=False, budget=None)):
+        weights = fitted(small())
+    assert [weight.tobytes() for weight in bare] == [weight.tobytes() for weight in weights]
+    assert barograph.open("memory://keras-fault").series("loss:total").steps.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_an_error_of_the_scripts_step_is_raised_as_it_is() -> None:
+    class Wrong(Named):
+        def train_step(self, *_: Any) -> Any:
+            raise KeyError("mine")
+
+    model = Wrong()
+    model.compile("sgd", "mse")
+    with (barograph.attach(to="memory://keras-wrong", watch=False, strict=True),
+          pytest.raises(KeyError, match="mine")):
+        fitted(model)
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="torch is its own backend here")
+def test_keras_is_recorded_without_torch() -> None:
+    code = ("import sys, barograph, barograph.keras\n"
+            "print('torch' in sys.modules, 'tensorflow' in sys.modules, 'jax' in sys.modules)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.split()[0] == "False"
+    assert done.stdout.split()[1:] == (["True", "False"] if BACKEND == "tensorflow" else ["False", "True"])

@@ -1,0 +1,30 @@
+"""The other backends of Keras: the same tests, each in a process of its own, since a process has one."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("keras", reason="keras is not installed")
+
+TESTS = Path(__file__).with_name("test_keras.py")
+QUICK = "compiled or held or scaled or bits or scripts or several"
+"""What a compiler takes long over is tested once; the rest of the file where it is quick."""
+
+
+@pytest.mark.parametrize(("backend", "which"), [("torch", ""), ("jax", QUICK)])
+def test_the_same_holds_on_another_backend(backend: str, which: str) -> None:
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"{backend} is not installed")
+    if os.environ.get("KERAS_BACKEND") == backend:
+        pytest.skip(f"this process tests {backend} already")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", which, str(TESTS)],
+        cwd=TESTS.parents[2], env={**os.environ, "KERAS_BACKEND": backend}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert " passed" in done.stdout

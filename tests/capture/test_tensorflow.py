@@ -1,0 +1,124 @@
+"""Training loops of TensorFlow that a script writes itself, with a tape."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import barograph
+from barograph.capture.guard import BarographWarning
+from barograph.errors import TrainingStopped
+from barograph.runs.capsules import capsule_names, read_capsule
+from barograph.store.urls import store_from_url
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    tensorflow = pytest.importorskip("tensorflow", reason="tensorflow is not installed")
+    keras = pytest.importorskip("keras", reason="keras is not installed")
+
+if keras.backend.backend() != "tensorflow":
+    pytest.skip("this process has another backend of Keras", allow_module_level=True)
+
+GRAPH_OR_NOT = pytest.mark.parametrize("graph", [True, False], ids=["tf.function", "eager"])
+
+
+def trained(
+    *, graph: bool, decorated: bool, nan_at: int | None = None, steps: int = 6
+) -> tuple[list[float], list[Any]]:
+    """Return the losses and the weights of a training whose step branches on a tensor."""
+    import barograph.tensorflow
+
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([
+        keras.layers.Input((4,)), keras.layers.Dense(8, activation="relu", name="hidden"),
+        keras.layers.BatchNormalization(name="norm"), keras.layers.Dense(1, name="out"),
+    ])
+    optimizer = keras.optimizers.Adam(0.01)
+
+    def train_step(x: Any, y: Any) -> Any:
+        with tensorflow.GradientTape() as tape:
+            loss = tensorflow.reduce_mean((model(x, training=True) - y) ** 2)
+            if loss > 1e6:  # a branch that only a graph made by autograph can take
+                loss = loss * 0.5
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    function = tensorflow.function(train_step) if graph else train_step
+    if decorated:
+        function = barograph.tensorflow.step(function)
+    rng, losses = np.random.default_rng(0), []
+    for number in range(steps):
+        x, y = rng.normal(size=(2, 8, 4)).astype(np.float32)
+        if number == nan_at:
+            x[3, 1] = np.nan
+        losses.append(float(function(tensorflow.constant(x), tensorflow.constant(y[:, :1]))))
+    return losses, [np.array(weight.numpy()) for weight in model.weights]
+
+
+@GRAPH_OR_NOT
+def test_a_loop_is_recorded_and_comes_to_the_same_bits(graph: bool) -> None:
+    losses, bare = trained(graph=graph, decorated=False)
+    place = f"memory://loop-{graph}"
+    with barograph.attach(to=place, watch=False, strict=True, budget=None, preset="everything"):
+        _, watched = trained(graph=graph, decorated=True)
+    assert [weight.tobytes() for weight in bare] == [weight.tobytes() for weight in watched]
+    run = barograph.open(place)
+    assert run.series("loss:total").values.tolist() == losses
+    assert run.series("gradient:hidden.kernel", "l2").steps.tolist() == list(range(6))
+    assert {"output:hidden", "input:out", "weight:norm.gamma", "update:out.bias", "learning_rate:group0",
+            "optimizer_state:out.kernel[exp_avg]"} <= set(map(str, run.keys()))
+
+
+@GRAPH_OR_NOT
+def test_a_step_that_is_held_is_saved_with_what_it_was_called_with(graph: bool, tmp_path: Any) -> None:
+    with (pytest.raises(TrainingStopped, match="The update of step 3 was withheld"),
+          barograph.attach(to=tmp_path / "held", watch=False, strict=True, recorder=True)):
+        trained(graph=graph, decorated=True, nan_at=3)
+    store = store_from_url(str(tmp_path / "held"))
+    (name,) = capsule_names(store)
+    held = read_capsule(store, name)
+    _, before = trained(graph=graph, decorated=False, steps=3)
+    assert np.isnan(held.tensors["batch/batch[0]"]).sum() == 1
+    np.testing.assert_allclose(held.tensors["weights/hidden.kernel"], before[0], rtol=1e-5)
+    np.testing.assert_allclose(held.tensors["untrained/norm.moving_mean"], before[4], rtol=1e-5)
+
+
+@GRAPH_OR_NOT
+def test_a_loop_that_skips_goes_on_with_finite_weights(graph: bool) -> None:
+    with (pytest.warns(BarographWarning, match="The update of step 2 was withheld"),
+          barograph.attach(to=f"memory://loop-skip-{graph}", watch=False, recorder={"then": "skip"})):
+        losses, weights = trained(graph=graph, decorated=True, nan_at=2)
+    assert np.isnan(losses).tolist() == [False, False, True, False, False, False]
+    assert all(np.isfinite(weight).all() for weight in weights)
+
+
+def test_gradients_of_a_tape_without_an_optimizer_of_keras_are_recorded() -> None:
+    import barograph.tensorflow
+
+    weight = tensorflow.Variable([1.0, 2.0], name="w")
+
+    @barograph.tensorflow.step
+    @tensorflow.function
+    def step() -> Any:
+        with tensorflow.GradientTape() as tape:
+            loss = tensorflow.reduce_sum(weight**2)
+        weight.assign_sub(0.1 * tape.gradient(loss, weight))
+        return loss
+
+    with barograph.attach(to="memory://loop-bare", watch=False, strict=True, budget=None):
+        for _ in range(3):
+            step()
+    run = barograph.open("memory://loop-bare")
+    assert run.series("loss:total").values == pytest.approx([5.0, 3.2, 2.048])
+    assert run.series("gradient:w", "max").values == pytest.approx([4.0, 3.2, 2.56])
+    assert run.series("weight:w", "max").values == pytest.approx([1.6, 1.28, 1.024])
+
+
+def test_a_decorated_step_runs_as_it_is_while_nothing_is_recorded() -> None:
+    assert trained(graph=True, decorated=True, steps=2)[0] == trained(graph=True, decorated=False, steps=2)[0]
