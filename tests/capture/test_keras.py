@@ -317,6 +317,29 @@ def test_a_fault_of_ours_in_the_step_is_one_warning_and_the_function_of_keras_se
     assert barograph.open("memory://keras-fault").series("loss:total").steps.tolist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="MirroredStrategy is TensorFlow's")
+def test_of_several_devices_weights_are_recorded_and_the_rest_is_said_to_be_missing() -> None:
+    code = """
+import keras, numpy as np, tensorflow as tf, barograph
+two = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1, name="out")])
+    model.compile("sgd", "mse")
+with barograph.attach(to="memory://mirrored", watch=False, strict=True, budget=None, recorder=True):
+    model.fit(np.ones((16, 4), "f4"), np.ones(16), batch_size=8, verbose=0)
+run = barograph.open("memory://mirrored")
+print(run.series("weight:out.kernel", "l2").steps.tolist(), [str(key) for key in run.keys() if key.kind == "gradient"])
+print(*run.workers[0].last.coverage.reasons, sep="; ")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    told, reasons = done.stdout.splitlines()[-2:]
+    assert told == "[0, 1] []"
+    assert "2 devices share each step" in reasons
+    assert "cannot be held" in reasons
+
+
 def test_an_error_of_the_scripts_step_is_raised_as_it_is() -> None:
     class Wrong(Named):
         def train_step(self, *_: Any) -> Any:

@@ -89,6 +89,9 @@ class WatchedModel:
     def _called(self, functions: Functions, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> Any:
         begin, is_first = time.perf_counter(), wanted not in functions.called and bool(functions.called)
         result = functions.call(names, wanted, args)
+        if functions.replicas > 1:
+            self._say("keras replicas", f"{functions.replicas} devices share each step: of those the weights and what "
+                      "Keras logs are recorded, no gradients, layers or data")
         if is_first:
             # Another variant is compiled: that is done once, and for us.
             self.tap.session.add_startup(time.perf_counter() - begin)
@@ -120,6 +123,8 @@ class WatchedModel:
         """Return whether the update was withheld; if it was, save the step."""
         recorder = self._recorder
         if recorder is None or "withheld" not in seen:
+            if recorder is not None:
+                self._say("the flight recorder", "the flight recorder: steps of this training cannot be held")
             return False
         verdict = functions.verdict
         if verdict is None and not bool(array_of(seen["withheld"])):

@@ -70,7 +70,9 @@ class KerasNames:
         for path, layer in _layers(model):
             path = _free(path, taken)
             self.layers[id(layer)] = path
-            if not _inside(layer) or isinstance(layer, keras.layers.RNN):
+            # An input layer is never called: it only says what a model takes.
+            holds_none = not _inside(layer) or isinstance(layer, keras.layers.RNN)
+            if holds_none and not isinstance(layer, keras.layers.InputLayer):
                 self.leaves[path] = output_class(layer)
             self._name_variables(layer, path)
         self._name_variables(model, "")
