@@ -179,7 +179,7 @@ class WatchedModel:
     # What there is, and what of it is wanted
 
     def _names_now(self) -> KerasNames:
-        if self._names is None or not self._names.fits():
+        if self._names is None or (self.tap.due() and not self._names.fits()):
             with self.tap.guarded("reading the layers of a Keras model"):
                 self._names = KerasNames(self.model)
                 self._wanted.clear()
