@@ -27,7 +27,10 @@ class Backend(Protocol):
     def reach(self, args: tuple[Any, ...]) -> Reach:
         """Return what tells which tensors can leave the step function that is called with these arguments."""
 
-    def prepared(self, args: tuple[Any, ...], *, executes: int) -> tuple[Any, ...]:
+    def replicas(self, model: Any) -> int:
+        """Return how many devices share a step of a model."""
+
+    def prepared(self, args: tuple[Any, ...], *, executes: int, eager: bool) -> tuple[Any, ...]:
         """Return arguments of the whole function that it can be called with a second time, should the first fail."""
 
     def step(self, model: Any, original: Callable[..., Any], collector: Collector, args: tuple[Any, ...], *,
@@ -81,9 +84,12 @@ class TensorFlowBackend:
     def reach(self, args: tuple[Any, ...]) -> Reach:
         return _Graph(self._tensorflow)
 
-    def prepared(self, args: tuple[Any, ...], *, executes: int) -> tuple[Any, ...]:
+    def replicas(self, model: Any) -> int:
+        return int(model.distribute_strategy.num_replicas_in_sync)
+
+    def prepared(self, args: tuple[Any, ...], *, executes: int, eager: bool) -> tuple[Any, ...]:
         # What fails while it is traced has asked the iterator for nothing.
-        return args
+        return (_Again(next(args[0])),) if eager and executes == 1 else args
 
     def step(self, model: Any, original: Callable[..., Any], collector: Collector, args: tuple[Any, ...], *,
              training: bool) -> Any:
@@ -135,6 +141,12 @@ class TorchBackend(TensorFlowBackend):
     def __init__(self) -> None:
         self._torch: Any = importlib.import_module("torch")
 
+    def replicas(self, model: Any) -> int:
+        return 1
+
+    def prepared(self, args: tuple[Any, ...], *, executes: int, eager: bool) -> tuple[Any, ...]:
+        return args
+
     def reach(self, args: tuple[Any, ...]) -> Reach:
         return _Tensors(self._torch.Tensor)
 
@@ -169,7 +181,11 @@ class JaxBackend:
     def reach(self, args: tuple[Any, ...]) -> Reach:
         return _Traces(self._jax, args)
 
-    def prepared(self, args: tuple[Any, ...], *, executes: int) -> tuple[Any, ...]:
+    def replicas(self, model: Any) -> int:
+        distribution = keras.distribution.distribution()
+        return 1 if distribution is None else int(distribution.device_mesh.devices.size)
+
+    def prepared(self, args: tuple[Any, ...], *, executes: int, eager: bool) -> tuple[Any, ...]:
         if executes > 1:
             return args
         state, iterator = args

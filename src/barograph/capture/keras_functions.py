@@ -31,6 +31,8 @@ class Functions:
         say: Told of an error that is ours.
 
     Attributes:
+        replicas: Devices that share each step; above 1 Keras's own function is called, and none of the variants: what
+            replicas give out is averaged by Keras, and gradients, batches and outputs must not be.
         plain: The function as Keras made it.
         training: Whether the step is one of the training.
         called: Variants that were called, and so are compiled where anything is.
@@ -49,6 +51,7 @@ class Functions:
         self._collecting = collecting
         self._say = say
         self._is_broken = False
+        self.replicas = backend.replicas(model)
         self.plain: Callable[..., Any] = getattr(model, self._function_name)
         self._made: dict[Wanted, tuple[Callable[..., Any], Callable[..., Any]]] = {}
         self.called: set[Wanted] = set()
@@ -65,7 +68,7 @@ class Functions:
         Raises:
             Exception: Whatever the script's own step raises.
         """
-        if not self._is_broken:
+        if not self._is_broken and self.replicas == 1:
             try:
                 return self._call(names, wanted, args)
             except StopIteration:

@@ -44,7 +44,7 @@ class WatchedModel:
         self._recorder = recorder
         self._light = Wanted() if recorder is None else Wanted(gate=True, norm_above=recorder.settings.norm_above)
         self._names: KerasNames | None = None
-        self._wanted: dict[bool, Wanted] = {}
+        self._wanted: dict[tuple[bool, int], Wanted] = {}
         self._iterations = 0
         self._is_evaluating = False
         self._last_logs: Any = None
@@ -60,7 +60,7 @@ class WatchedModel:
         tap, backend, model = self.tap, self._backend, self.model
         names = self._names_now()
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
-        args = backend.prepared(args, executes=several)
+        args = backend.prepared(args, executes=several, eager=model.run_eagerly)
         wanted = self._wanted_of(names, training=True) if tap.due(*_OF_THE_FUNCTION) else self._light
         with tap.guarded("reading weights before their update"):
             if tap.due(Kind.UPDATE):
@@ -89,6 +89,9 @@ class WatchedModel:
     def _called(self, functions: Functions, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> Any:
         begin, is_first = time.perf_counter(), wanted not in functions.called and bool(functions.called)
         result = functions.call(names, wanted, args)
+        if functions.replicas > 1:
+            self._say("keras replicas", f"{functions.replicas} devices share each step: of those the weights and what "
+                      "Keras logs are recorded, no gradients, layers or data")
         if is_first:
             # Another variant is compiled: that is done once, and for us.
             self.tap.session.add_startup(time.perf_counter() - begin)
@@ -120,6 +123,8 @@ class WatchedModel:
         """Return whether the update was withheld; if it was, save the step."""
         recorder = self._recorder
         if recorder is None or "withheld" not in seen:
+            if recorder is not None:
+                self._say("the flight recorder", "the flight recorder: steps of this training cannot be held")
             return False
         verdict = functions.verdict
         if verdict is None and not bool(array_of(seen["withheld"])):
@@ -148,7 +153,8 @@ class WatchedModel:
         """Make the evaluation of a batch, or of several, of one call of Keras's function; return what it returns."""
         tap, backend, model = self.tap, self._backend, self.model
         names = self._names_now()
-        args = backend.prepared(args, executes=getattr(model, "steps_per_execution", 1) if backend.several else 1)
+        several = getattr(model, "steps_per_execution", 1) if backend.several else 1
+        args = backend.prepared(args, executes=several, eager=model.run_eagerly)
         if not self._is_evaluating:
             tap.begin_evaluation()
             self._is_evaluating = True
@@ -173,7 +179,7 @@ class WatchedModel:
     # What there is, and what of it is wanted
 
     def _names_now(self) -> KerasNames:
-        if self._names is None or not self._names.fits():
+        if self._names is None or (self.tap.due() and not self._names.fits()):
             with self.tap.guarded("reading the layers of a Keras model"):
                 self._names = KerasNames(self.model)
                 self._wanted.clear()
@@ -190,13 +196,14 @@ class WatchedModel:
         return 0 if value is None else int(array_of(value))
 
     def _wanted_of(self, names: KerasNames, *, training: bool) -> Wanted:
-        if training not in self._wanted:
-            self._wanted[training] = replace(
+        which = training, len(names.leaves)
+        if which not in self._wanted:
+            self._wanted[which] = replace(
                 self._light, gradients=training and self.tap.asks_ever(Kind.GRADIENT),
                 outputs=self._asked(Kind.OUTPUT, names), inputs=self._asked(Kind.INPUT, names),
                 data=self.tap.asks_ever(Kind.BATCH, Kind.TARGET, Kind.LABEL, Kind.CONFUSION, Kind.FACT),
             )
-        return self._wanted[training]
+        return self._wanted[which]
 
     def _asked(self, kind: Kind, names: KerasNames) -> frozenset[str]:
         plan = self.tap.session.plan

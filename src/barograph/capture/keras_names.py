@@ -58,6 +58,10 @@ class KerasNames:
 
     def __init__(self, model: Any) -> None:
         self.model = model
+        self._look()
+
+    def _look(self) -> None:
+        model = self.model
         self.layers: dict[int, str] = {}
         self.leaves: dict[str, str] = {}
         self.owners: dict[str, str] = {}
@@ -66,7 +70,9 @@ class KerasNames:
         for path, layer in _layers(model):
             path = _free(path, taken)
             self.layers[id(layer)] = path
-            if not _inside(layer) or isinstance(layer, keras.layers.RNN):
+            # An input layer is never called: it only says what a model takes.
+            holds_none = not _inside(layer) or isinstance(layer, keras.layers.RNN)
+            if holds_none and not isinstance(layer, keras.layers.InputLayer):
                 self.leaves[path] = output_class(layer)
             self._name_variables(layer, path)
         self._name_variables(model, "")
@@ -81,11 +87,15 @@ class KerasNames:
         return found
 
     def called(self, layer: Any) -> None:
-        """Note nothing: the model is known."""
+        """Look again, where the model has got its variables only since: when it was first called."""
+        if not self.fits():
+            self._look()
 
     def fits(self) -> bool:
         """Return whether the model still trains the variables that it was looked at with."""
         now = self.model.trainable_variables
+        if len(self.model.non_trainable_variables) != len(self.untrained):
+            return False
         return len(now) == len(self.trainable) and all(
             one is other for one, other in zip(now, self.trainable.values(), strict=True))
 
