@@ -87,8 +87,9 @@ def _rows_of_tensor(tensor: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
     if tensor.layout is torch.strided:
         return tensor[list(rows)]
     # Sparse tensors take no list of indices.
-    part = tensor.to_sparse_coo().index_select(0, torch.tensor(rows, device=tensor.device))
-    return part.coalesce().to_sparse(layout=tensor.layout)
+    part = tensor.to_sparse(layout=torch.sparse_coo).index_select(0, torch.tensor(rows, device=tensor.device))
+    made: torch.Tensor = part.coalesce().to_sparse(layout=tensor.layout)
+    return made
 
 
 def bad_rows(tensor: torch.Tensor, samples: int) -> tuple[int, ...]:
