@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 import torch
 
+from barograph.capsule.torch_sameness import same
 from barograph.capsule.torch_samples import bad_rows, part_of, rows_of
 
 
@@ -64,3 +66,32 @@ def test_ragged_samples_are_a_list_of_tensors_of_different_lengths():
 
 def test_what_most_agree_on_is_the_number_of_samples():
     assert rows_of((torch.zeros(57), torch.zeros(10), torch.zeros(10))) == 10
+
+
+def test_a_ragged_sample_may_be_as_long_as_there_are_samples():
+    series = [torch.full((length,), float(length)) for length in (3, 4, 5, 6, 7, 8)]
+    assert rows_of(series) == 6
+    assert [part.tolist() for part in part_of(series, 6, [0, 0])] == [[3.0] * 3] * 2
+    columns = (torch.zeros(3, 2), torch.ones(3), torch.zeros(7))
+    assert rows_of(columns) == 3
+    assert part_of(columns, 3, [1])[1].tolist() == [1.0]
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_rows_of_sparse_tensors_are_cut(layout):
+    whole = torch.tensor([[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]]).to_sparse(layout=layout)
+    part = part_of({"x": whole}, 3, [1, 0, 1])["x"]
+    assert (rows_of(whole), part.layout) == (3, layout)
+    assert part.to_dense().tolist() == [[2.0, 0.0], [0.0, 1.0], [2.0, 0.0]]
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_rows_of_nested_tensors_are_cut_and_compared(layout):
+    rows = [torch.ones(2), torch.zeros(3)]
+    whole = torch.nested.nested_tensor(rows, layout=layout)
+    assert rows_of([whole]) == 2
+    assert [row.tolist() for row in part_of(whole, 2, [1, 1]).unbind()] == [[0.0] * 3] * 2
+    assert same(whole, torch.nested.nested_tensor(rows, layout=layout))
+    assert not same(whole, torch.nested.nested_tensor([rows[0], rows[1] + 1], layout=layout))

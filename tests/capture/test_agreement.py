@@ -59,3 +59,13 @@ def test_who_reads_of_it_too_late_saves_none_and_is_there_for_the_next(two):
 def test_without_a_store_of_the_workers_that_is_said():
     with pytest.raises(NotDone, match=r"the workers share no store of torch\.distributed"):
         Agreement(0).reached(1, 1.0, "asked")
+
+
+def test_a_store_whose_holder_is_gone_is_said(monkeypatch):
+    class Gone:
+        def check(self, keys):
+            raise distributed.DistNetworkError("Connection reset by peer")
+
+    monkeypatch.setattr(torch_agreement, "_shared_store", Gone)
+    with pytest.raises(NotDone, match=r"does not answer \(Connection reset by peer\)"):
+        Agreement(0).reached(1, 1.0, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import signal
@@ -185,6 +186,26 @@ def test_where_several_workers_cannot_agree_that_is_said(record, worker):
     training.run(lambda number: training.tape.tap.feeding.checkpointer.ask_for_one("asked") if number == 2 else None)
     assert training.saved() == []
     assert "no checkpoint was saved: the workers share no store" in training.tape.session.guard.problems[0]
+
+
+def test_a_worker_that_was_told_to_end_stops_with_the_others_not_at_their_next_checkpoint(
+    record, worker, monkeypatch
+):
+    store = distributed.HashStore()
+    monkeypatch.setattr(torch_agreement, "_shared_store", lambda: store)
+    monkeypatch.setattr(torch_agreement, "_LOOK_SECS", 0.0)
+    store.set("barograph/checkpoint/0/0", '[4, "it was time"]')
+    training = Training(record)
+    worker(training, 1)
+
+    def told(number):
+        if number == 2:
+            training.tape.tap.feeding.checkpointer._asked_to_end()
+
+    with pytest.raises(TrainingStopped):
+        training.run(told)
+    assert training.saved() == [4, 6]
+    assert json.loads(store.get("barograph/checkpoint/0/1"))[1] == "SIGTERM"
 
 
 def test_gradients_belong_to_it_where_the_script_carries_them(record):

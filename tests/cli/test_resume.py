@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from barograph.cli import resume_page
 from barograph.cli.resume_page import resume
-from barograph.errors import BarographError, NotARun, ResumeFailed, SettingsError
+from barograph.errors import BarographError, NotARun, ResumeFailed, RunFinished, SettingsError
 from barograph.model.clock import ManualClock
 from barograph.model.settings import Settings
+from barograph.runs.checkpoints import Checkpoint
 from barograph.runs.claim import attempts_of, claim_run
 from barograph.runs.places import new_manifest
 from barograph.store.urls import store_from_url
@@ -34,3 +36,22 @@ def test_what_cannot_be_resumed_is_said(
         resume(place, command, inexact=False, own=False, live=False, as_json=False)
 
     assert attempts_of(store) == [0]
+
+
+def test_of_a_run_that_has_ended_nobody_says_that_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = Checkpoint("checkpoints/0000-00000007-pid1.json", 0, 7, {}, {})
+    monkeypatch.setattr(resume_page, "last_good", lambda store: (found, []))
+
+    def ended(*_: object, **__: object) -> None:
+        raise RunFinished("The run has ended.")
+
+    monkeypatch.setattr(resume_page, "claim_run", ended)
+    clock = ManualClock()
+    store = store_from_url("run")
+    claim_run(store, new_manifest(Settings(to=store.url), command=("train.py",), clock=clock), clock=clock)
+    with pytest.raises(RunFinished):
+        resume("run", ["python"], inexact=False, own=False, live=False, as_json=False)
+    assert "going on" not in capsys.readouterr().err

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sysconfig
 from typing import Any
 
 import pytest
+
+from barograph.runs.papers import sealed
 
 SCRIPT = """
 import sys
@@ -166,6 +169,75 @@ def test_what_cannot_be_replayed_is_said(held: Any, words: list[str], says: str)
     code, _, err = replay(held, *words)
     assert code == 2
     assert says in err
+
+
+def resealed(held: Any, change: Any) -> None:
+    (capsule,) = listed(held)
+    file = held.folder / capsule["place"] / "capsule.json"
+    paper = json.loads(file.read_text())
+    del paper["sha256"]
+    change(paper["content"])
+    file.write_bytes(sealed(paper))
+
+
+@pytest.mark.parametrize("program", ["/bin/sh", sysconfig.get_path("stdlib") + "/timeit.py", ".venv/run.py"])
+def test_a_capsule_has_nothing_run_but_a_script_of_this_folder(held: Any, program: str) -> None:
+    held.write(".venv/run.py", "open('ran', 'w')")
+    arguments = ["-c", "touch ran"] if program == "/bin/sh" else ["open('ran', 'w')"]
+    resealed(held, lambda content: content["script"].update(argv=[program, *arguments]))
+    code, _, err = replay(held, "run")
+    assert (code, (held.folder / "ran").exists()) == (2, False), err
+    assert "which is no Python file in this directory" in err
+
+
+@pytest.mark.parametrize(("change", "says"), [
+    (lambda content: content.pop("machine"), "does not say what was run, and where"),
+    (lambda content: content.update(models=[]), "cannot be put back: AttributeError"),
+    (lambda content: content["seen"].update(losses=["none"]), "cannot be put back: ValueError"),
+    (lambda content: content.update(batches=[{"map": 3}]), "holds an entry that it must not"),
+    (lambda content: content["settings"].update(threads="all"), "cannot be put back: ValueError"),
+], ids=["machine", "models", "losses", "batches", "threads"])
+def test_a_capsule_that_holds_what_it_must_not_is_refused_with_a_sentence(held: Any, change: Any, says: str) -> None:
+    resealed(held, change)
+    code, _, err = replay(held, "run")
+    assert code == 2
+    assert says in err
+    assert "Traceback" not in err
+
+
+PICKLED = """
+import torch
+from torch.utils.data import DataLoader
+
+class Batch:
+    def __init__(self, x):
+        self.x = x
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for batch in DataLoader([[float(n)] * 4 for n in range(-3, 3)], collate_fn=lambda rows: Batch(torch.tensor(rows))):
+    optimizer.zero_grad()
+    torch.sqrt(model(batch.x)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("kept", "words", "says"), [
+    ("false", ["--open-pickle"], "they were not kept: record with --set recorder.pickle=true"),
+    ("true", [], "where you trust the capsule, add --open-pickle"),
+    ("true", ["--open-pickle"], ""),
+])
+def test_objects_of_the_scripts_own_classes_are_opened_where_the_user_says_so(
+    desk: Any, kept: str, words: list[str], says: str
+) -> None:
+    desk.write("train.py", PICKLED)
+    ended = desk.run("--record", "--set", f"recorder.pickle={kept}", "--rules", "none", "train.py")
+    assert ended.code == 79, ended.err
+    code, result, err = replay(desk, *words, "run")
+    assert says in err
+    assert "Traceback" not in err
+    assert (code, result.get("grade")) == ((2, None) if says else (0, "bitwise")), err
 
 
 def test_a_function_of_the_users_holds_a_step_and_that_step_is_made_again(desk: Any) -> None:

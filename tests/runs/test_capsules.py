@@ -17,6 +17,7 @@ from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.tensor import RawTensor
 from barograph.runs.capsules import capsule_names, read_capsule, read_head, write_capsule
 from barograph.runs.papers import sealed
+from barograph.runs.proof import checksum_of
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
@@ -139,4 +140,18 @@ def test_a_paper_that_says_anything_else_is_damage(store: Store, change: dict[st
     del paper["sha256"]
     store.put(f"{folder}/capsule.json", sealed({**paper, **change}))
     with pytest.raises(BarographError):
+        read_capsule(store)
+
+
+@pytest.mark.parametrize("header", [b"[" * 100_000, b'{"__metadata__": [1]}', b"[1]", b"{"],
+                         ids=["deep", "odd metadata", "a list", "cut"])
+def test_a_file_of_tensors_whose_header_is_none_is_damage(store: Store, header: bytes) -> None:
+    folder = write(store)
+    data = len(header).to_bytes(8, "little") + header
+    paper = json.loads(bytes(store.get(f"{folder}/capsule.json")))
+    del paper["sha256"]
+    paper["files"]["tensors"]["checksum"] = checksum_of(data)
+    store.put(f"{folder}/tensors.safetensors", data)
+    store.put(f"{folder}/capsule.json", sealed(paper))
+    with pytest.raises(DamagedChunk, match="is no safetensors file"):
         read_capsule(store)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from barograph.capsule.order import REPLAY_VARIABLE, order_from_text
 from barograph.capture import autostart
@@ -18,6 +19,11 @@ def take_over() -> None:
     text = os.environ.pop(REPLAY_VARIABLE, "")
     if text:
         # In this process alone: what the script starts is no replay.
-        from barograph.capsule.torch_replay import Replayer
+        from barograph.capsule.torch_replay import FAILURES, Replayer, failed
 
-        Replayer(order_from_text(text)).install()
+        order = order_from_text(text)
+        try:
+            Replayer(order).install()
+        except FAILURES as error:
+            Path(order.result).write_text(failed(error).to_text(), encoding="utf-8")
+            raise SystemExit(0) from error

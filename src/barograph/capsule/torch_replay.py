@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from torch.utils._python_dispatch import _disable_current_modes as aside
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from barograph.capsule.kept_apart import KeptApart
 from barograph.capsule.order import Grade, ReplayOrder, ReplayResult, graded
 from barograph.capsule.remedies import remedy_from
 from barograph.capsule.torch_alone import stand_alone
@@ -49,6 +51,16 @@ from barograph.errors import BarographError
 from barograph.runs.capsules import Capsule, read_capsule
 from barograph.store.urls import store_from_url
 
+FAILURES = (BarographError, AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError)
+"""What putting a capsule back can raise: of ours, or of torch where what it holds is no such thing."""
+
+
+def failed(error: Exception) -> ReplayResult:
+    """Return that a step could not be made again."""
+    text = str(error) if isinstance(error, BarographError) else (
+        f"What the capsule holds cannot be put back: {type(error).__name__}: {error}")
+    return ReplayResult(Grade.NOT_REPRODUCED, "The step could not be made again.", failure=text)
+
 
 class ReplayEnded(SystemExit):
     """The step was made again; the script has no more to do."""
@@ -68,7 +80,8 @@ class Replayer:
         self._order = order
         self._capsule: Capsule = read_capsule(store_from_url(order.place), order.name)
         self._content = self._capsule.content
-        self._unpacker = Unpacker(self._capsule.tensors, self._capsule.where, apart=self._opened())
+        self._unpacker = Unpacker(self._capsule.tensors, self._capsule.where, apart=KeptApart(
+            self._capsule.pickled, opens=order.opens_pickle, where=self._capsule.where))
         self._names = ModelNames()
         self._book = OptimizerBook(self._names)
         self._putting = PuttingBack(self._content, self._unpacker, self._names, self._book)
@@ -83,14 +96,6 @@ class Replayer:
         self._trial = TorchTrial(remedy_from(order.remedy), order.steps) if order.remedy else None
         self._result: ReplayResult | None = None
         self._roots: list[torch.Tensor] = []
-
-    def _opened(self) -> Sequence[Any] | None:
-        if self._capsule.pickled is None or not self._order.opens_pickle:
-            return None
-        import pickle
-
-        opened: Sequence[Any] = pickle.loads(self._capsule.pickled)
-        return opened
 
     def _samples_now(self) -> int:
         calls = (self._phases.now or self._content)["calls"]
@@ -122,7 +127,8 @@ class Replayer:
         self._begin()
         number, of = phase.fed, len(phase.now["batches"])
         phase.fed += 1
-        batch = self._parts.unpacked(phase.now["batches"][number], number)
+        with self._failing():
+            batch = self._parts.unpacked(phase.now["batches"][number], number)
         self._where.fed(batch, f"batch {number}" if of > 1 else "batch")
         return batch
 
@@ -140,12 +146,12 @@ class Replayer:
         if not phase.random_is_back:
             phase.random_is_back = True
             self._put_random_back(phase.now)
-            with aside():
+            with aside(), self._failing():
                 put_variables(self._parts.variables_of(phase.now), differs)
         call = self._next_call(module, phase.now["calls"])
         if call is None:
             return None
-        with aside():
+        with aside(), self._failing():
             wanted = self._parts.unpacked(call["args"], self._parts.batch_of(phase.called - 1, len(phase.now["calls"])))
             if call["made"] or same(args, wanted):
                 return None
@@ -164,7 +170,7 @@ class Replayer:
         calls = phase.now["losses"] if phase.now is not None else ()
         if (phase.is_back and torch.is_grad_enabled() and phase.lost < len(calls)
                 and calls[phase.lost]["what"] == name):
-            with aside():
+            with aside(), self._failing():
                 wanted = self._parts.unpacked(calls[phase.lost]["args"], self._parts.batch_of(phase.lost, len(calls)))
                 targets = tuple(self._target(now, then) for now, then in zip(args, wanted, strict=False))
             phase.lost += 1
@@ -223,10 +229,11 @@ class Replayer:
             with aside():
                 now = seen_of(self._roots, [(slot.path, slot.parameter) for slot in entry.slots])
             head = self._capsule.head
-            result = graded(self._content["seen"], now, held=head.held.value, bound=head.numbers.get("bound"),
-                            notes=(*self._notes, *self._putting.notes))
-            result = replace(result, bad_operation=None if result.finite else self._blame.verdict(),
-                             batches=tuple(self._parts.sizes))
+            with self._failing():
+                result = graded(self._content["seen"], now, held=head.held.value, bound=head.numbers.get("bound"),
+                                notes=(*self._notes, *self._putting.notes))
+                result = replace(result, bad_operation=None if result.finite else self._blame.verdict(),
+                                 batches=tuple(self._parts.sizes))
             self._result = self._result or result
             if self._trial is None or not updates:
                 self._end(result)
@@ -255,12 +262,9 @@ class Replayer:
         if phase.is_back or phase.now is None:
             return
         phase.is_back = True
-        try:
-            with aside():
-                self._names.freeze(() if self._names.frozen else self._book.survey())
-                self._putting.everything(phase.now)
-        except (BarographError, KeyError, TypeError, ValueError) as error:
-            self._fail(error)
+        with self._failing(), aside():
+            self._names.freeze(() if self._names.frozen else self._book.survey())
+            self._putting.everything(phase.now)
         self._blame.forget()
         if self._begun:
             return
@@ -274,11 +278,8 @@ class Replayer:
                         for device in sorted(self._unpacker.moved)]
 
     def _put_random_back(self, phase: Mapping[str, Any]) -> None:
-        try:
-            with aside():
-                self._putting.random(phase)
-        except (BarographError, RuntimeError, KeyError, TypeError, ValueError) as error:
-            self._fail(error)
+        with self._failing(), aside():
+            self._putting.random(phase)
 
     def _next_call(self, module: nn.Module, calls: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
         name = self._names.module(module) or self._names.module(unwrapped(module))
@@ -292,9 +293,13 @@ class Replayer:
         if text not in self._notes:
             self._notes.append(text)
 
-    def _fail(self, error: Exception) -> None:
-        text = str(error) if isinstance(error, BarographError) else f"{type(error).__name__}: {error}"
-        self._end(ReplayResult(Grade.NOT_REPRODUCED, "The step could not be made again.", failure=text))
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """End the script with a sentence where the capsule does not fit it, or holds what it must not."""
+        try:
+            yield
+        except FAILURES as error:
+            self._end(failed(error))
 
     def _end(self, result: ReplayResult) -> None:
         if _get_current_dispatch_mode() is self._blame:

@@ -13,11 +13,16 @@ from barograph.capture.torch_values import tensors_in
 
 def same(now: Any, then: Any) -> bool:
     """Return whether two arguments hold the same tensors, to the last bit."""
-    ours, theirs = [tensor for _, tensor in tensors_in(now)], [tensor for _, tensor in tensors_in(then)]
+    ours, theirs = _parts(now), _parts(then)
     return len(ours) == len(theirs) and all(
         one.shape == other.shape and one.dtype == other.dtype and digest(one) == digest(other)
         for one, other in zip(ours, theirs, strict=True)
     )
+
+
+def _parts(value: Any) -> list[torch.Tensor]:
+    # A nested tensor has no shape of its own.
+    return [part for _, tensor in tensors_in(value) for part in (tensor.unbind() if tensor.is_nested else [tensor])]
 
 
 def differs(now: Any, then: Any) -> bool:

@@ -32,7 +32,8 @@ def rows_of(value: Any) -> int:
 def _vote(value: Any, votes: dict[int, float], weight: float) -> None:
     if isinstance(value, torch.Tensor | np.ndarray):
         if value.ndim:
-            votes[value.shape[0]] = votes.get(value.shape[0], 0.0) + weight
+            size = len(value) if isinstance(value, np.ndarray) else value.size(0)
+            votes[size] = votes.get(size, 0.0) + weight
     elif isinstance(value, Mapping):
         for item in value.values():
             _vote(item, votes, weight)
@@ -63,7 +64,7 @@ def part_of(value: Any, samples: int, rows: Sequence[int]) -> Any:
     """
     def cut(item: Any) -> Any:
         if isinstance(item, torch.Tensor):
-            return item[list(rows)] if item.dim() and item.shape[0] == samples else item
+            return _rows_of_tensor(item, rows) if item.dim() and item.size(0) == samples else item
         if isinstance(item, np.ndarray):
             return item[list(rows)] if item.ndim and item.shape[0] == samples else item
         if _is_list_of_samples(item, samples):
@@ -77,6 +78,18 @@ def part_of(value: Any, samples: int, rows: Sequence[int]) -> Any:
         return item
 
     return _pytree.tree_map(cut, value, is_leaf=lambda item: _is_list_of_samples(item, samples) or _is_dataclass(item))
+
+
+def _rows_of_tensor(tensor: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
+    if tensor.is_nested:
+        parts = tensor.unbind()
+        return torch.nested.nested_tensor([parts[row] for row in rows], layout=tensor.layout)
+    if tensor.layout is torch.strided:
+        return tensor[list(rows)]
+    # Sparse tensors take no list of indices.
+    part = tensor.to_sparse(layout=torch.sparse_coo).index_select(0, torch.tensor(rows, device=tensor.device))
+    made: torch.Tensor = part.coalesce().to_sparse(layout=tensor.layout)
+    return made
 
 
 def bad_rows(tensor: torch.Tensor, samples: int) -> tuple[int, ...]:
@@ -102,5 +115,6 @@ def _is_list_of_samples(item: Any, samples: int) -> bool:
     tensors = [part for part in item if isinstance(part, torch.Tensor)]
     if not tensors:
         return not any(isinstance(part, list | tuple | Mapping | np.ndarray) or _is_dataclass(part) for part in item)
-    lengths = {part.shape[0] if part.dim() else -1 for part in tensors}
-    return len(tensors) == samples and len(lengths) > 1 and samples not in lengths
+    lengths = [part.size(0) if part.dim() else -1 for part in tensors]
+    # Columns mostly have a row for each sample; among samples one may happen to be as long as there are of them.
+    return len(tensors) == samples and len(set(lengths)) > 1 and 2 * lengths.count(samples) < samples

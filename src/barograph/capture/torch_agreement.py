@@ -48,12 +48,15 @@ class Agreement:
             wanted: Why this worker wants one saved; "": it does not.
 
         Raises:
-            NotDone: The workers share no store.
+            NotDone: The workers share no store, or it does not answer.
         """
         self._measure(steps, now_secs)
         if not self.why and (wanted or now_secs - self._looked_secs >= _LOOK_SECS):
             self._looked_secs = now_secs
-            self._look(steps, wanted)
+            try:
+                self._look(steps, wanted)
+            except RuntimeError as error:  # as torch raises where whoever holds the store is gone
+                raise NotDone(f"the store that torch's workers share does not answer ({error})") from error
         if not self.why or steps < self.after_steps:
             return ""
         why = self.why if steps == self.after_steps else ""

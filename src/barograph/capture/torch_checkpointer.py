@@ -82,7 +82,7 @@ class Checkpointer:
         self._variables: Variables | None = None
         self._wanted = ""
         self._asked_to_stop = ""
-        self._steps_at_stop = self._steps_asked = 0
+        self._steps_at_stop = self._steps_asked = self._steps_agreeing = 0
         self._saved: list[str] = []
         self._beside = _Beside(optimizers)
         self._batch: Any = None
@@ -140,7 +140,8 @@ class Checkpointer:
         self._cadence.begins(steps)
         if steps >= self._steps_asked + _UNASKED_STEPS:
             self._guarded("saving a checkpoint", lambda: self._save_within(steps))
-        if self._asked_to_stop and self._steps() > max(self._steps_at_stop + 1, self._agreement.after_steps):
+        if self._asked_to_stop and steps > max(self._steps_at_stop, self._agreement.after_steps - 1,
+                                               self._steps_agreeing) + 1:
             self._stop(within=True)
 
     def ask_for_one(self, why: str) -> None:
@@ -182,6 +183,7 @@ class Checkpointer:
         wanted, self._wanted = self._wanted, ""
         if not self._is_of_several:
             return bool(wanted) or self._cadence.due(steps, now)
+        self._steps_agreeing = steps
         is_time = self._session.rank[0] == 0 and self._cadence.due_by_time(now)
         try:
             why = self._agreement.reached(steps, now, wanted or ("it was time" if is_time else ""))
@@ -190,8 +192,9 @@ class Checkpointer:
             return self._cadence.due_by_steps(steps)
         if why == _SIGTERM:
             self._asked_to_stop = _SIGTERM
-        elif not why:
-            self._wanted = wanted  # the others have yet to come to the step that is agreed on
+        elif not why or wanted == _SIGTERM:
+            # The others have yet to come to the step that is agreed on; or they stop only where they are told to.
+            self._wanted = wanted
         return bool(why) or self._cadence.due_by_steps(steps)
 
     @property

@@ -31,7 +31,7 @@ from barograph.cli.opening import store_at
 from barograph.cli.printing import Column, Printer
 from barograph.cli.replay_stops import Afterwards, do
 from barograph.cli.replay_workers import Worker, are_alone, workers_of
-from barograph.errors import ReplayFailed, SettingsError
+from barograph.errors import DamagedChunk, ReplayFailed, SettingsError
 from barograph.model.capsule import CapsuleHead
 from barograph.model.launch import LAUNCH_VARIABLE
 from barograph.runs.capsules import Capsule, read_capsule
@@ -65,6 +65,7 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
                            "was made of is in the capsule all the same: barograph.open(RUN), and docs/CAPSULE.md.")
     afterwards.check(held, as_json=as_json)
     remedies = [remedy_from(text) for text in tries]
+    _check(held)
     words = list(command) or _as_it_was(held.content)
     check_command(words)
     printer = Printer()
@@ -217,13 +218,43 @@ def _tensor(seen: TensorSeen) -> str:
     return f"{seen.dtype} {list(seen.shape)}, {figure(seen.low)} to {figure(seen.high)}{f'; {bad}' if bad else ''}"
 
 
+def _check(held: Capsule) -> None:
+    """Check what is read of a capsule before its script is started.
+
+    Raises:
+        DamagedChunk: It does not say what it must.
+    """
+    try:
+        script, machine = held.content["script"], held.content["machine"]
+        rank, size = machine["rank"], machine["world_size"]
+        whole = (isinstance(script["argv"], list) and isinstance(script["sources"], dict)
+                 and type(size) is int and (rank is None or type(rank) is int))
+    except (KeyError, TypeError):
+        whole = False
+    if not whole:
+        raise DamagedChunk(f"The capsule does not say what was run, and where ({held.where}).")
+
+
 def _as_it_was(content: Mapping[str, Any]) -> list[str]:
     argv = [str(word) for word in content["script"]["argv"]]
     if not argv or not os.path.isfile(argv[0]):
         name = Path(argv[0]).name if argv else "train.py"
         raise SettingsError(f"There is no {name} in this directory. Go to the folder of the script, or name it: "
                             f"barograph replay CAPSULE {name}")
+    if not _is_of_this_folder(Path(argv[0])):
+        raise SettingsError(f"The capsule asks for {shown(argv[0])} to be run, which is no Python file in this "
+                            "directory. A capsule may come from anybody: where you trust that, name it yourself: "
+                            f"barograph replay CAPSULE {shown(' '.join(argv))}")
     return argv
+
+
+def _is_of_this_folder(script: Path) -> bool:
+    """Return whether a script is the user's own, which a capsule may have run: a shell or a library's tool is not."""
+    place, here = script.resolve(), Path.cwd().resolve()
+    if place.suffix != ".py" or not place.is_relative_to(here):
+        return False
+    # An environment below the folder holds programs that run whatever they are handed.
+    return not any(part.startswith(".") or part == "site-packages" for part in place.relative_to(here).parts)
 
 
 def _changed(content: Mapping[str, Any]) -> list[str]:

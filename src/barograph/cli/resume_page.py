@@ -39,6 +39,8 @@ def resume(place: str, command: Sequence[str], *, inexact: bool, own: bool, live
     checkpoint = None if own else _checkpoint(run.store, quiet=as_json)
     rules = rules_from_settings(settings)
     claim = claim_run(run.store, run.manifest, clock=SystemClock())
+    if checkpoint is not None and not as_json:
+        _say(f"going on from step {checkpoint.steps:,} ({checkpoint.name})")
     with tempfile.TemporaryDirectory(prefix="barograph-resume-") as folder:
         result = Path(folder, "result.json")
         order = None if checkpoint is None else ResumeOrder(checkpoint.name, str(result), inexact)
@@ -57,8 +59,6 @@ def _checkpoint(store: Store, *, quiet: bool) -> Checkpoint:
     if found is None:
         raise ResumeFailed(f"The run holds no checkpoint that a training can go on from ({store.url}). Save them with: "
                            "barograph run --checkpoint auto …")
-    if not quiet:
-        _say(f"going on from step {found.steps:,} ({found.name})")
     return found
 
 

@@ -175,6 +175,8 @@ def _header(data: bytes | memoryview, name: str) -> tuple[dict[str, Any], int]:
         header = json.loads(bytes(data[_HEADER_LENGTH_BYTES:start]))
         if not isinstance(header, dict):
             raise TypeError("the header is no object")
-    except (ValueError, TypeError) as error:
+        if not isinstance(header.get("__metadata__", {}), dict):
+            raise TypeError("its metadata is no object")
+    except (ValueError, TypeError, RecursionError) as error:
         raise DamagedChunk(f"The file is no safetensors file: {error} ({name}).") from error
     return header, start
