@@ -77,6 +77,11 @@ class ArrayTap:
         """Whether anything was handed over."""
         return self._has_begun
 
+    @property
+    def evaluating(self) -> bool:
+        """Whether what comes belongs to an evaluation that was begun."""
+        return self._evaluates is not None
+
     # What is due
 
     def due(self, *kinds: Kind) -> bool:
