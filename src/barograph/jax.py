@@ -41,7 +41,7 @@ def observe(
     is the first plain number among the results, or that which is called "loss"; other numbers with names are metrics.
 
     Args:
-        step: What `jax.jit`, `jax.pmap`, `nnx.jit` or `equinox.filter_jit` returned. None: as a decorator with settings.
+        step: What `jax.jit`, `jax.pmap`, `nnx.jit` or `equinox.filter_jit` returned. None: a decorator is returned.
         name: Of the series of steps, where a training has several (a GAN has two).
         loss: Returns the loss of what the step returns, where it is not found.
         steps: Optimizer steps that one call makes, where no loop around Optax tells.
@@ -84,12 +84,14 @@ def tap(name: str, value: _Tree, *, kind: str = "output", layer: str = "") -> _T
     Raises:
         UnknownName: There is no such kind.
     """
-    return mark_tree(kind_from_name(kind), value, name, layer)
+    marked: _Tree = mark_tree(kind_from_name(kind), value, name, layer)
+    return marked
 
 
 def gradients(value: _Tree) -> _Tree:
     """Return gradients as they are, and have them recorded; for steps that update without Optax."""
-    return mark_tree(Kind.GRADIENT, value)
+    marked: _Tree = mark_tree(Kind.GRADIENT, value)
+    return marked
 
 
 def predictions(labels: Any, answers: Any, name: str = "predictions") -> None:
@@ -102,7 +104,8 @@ def predictions(labels: Any, answers: Any, name: str = "predictions") -> None:
     """
     for array, what in ((labels, Mark(Kind.LABEL, name, role="labels")),
                         (answers, Mark(Kind.CONFUSION, name, role="answers"))):
-        in_rows = jnp.ndim(array) > min(jnp.ndim(labels), jnp.ndim(answers)) or jnp.issubdtype(array.dtype, jnp.floating)
+        in_rows = jnp.ndim(array) > min(jnp.ndim(labels), jnp.ndim(answers))
+        in_rows = in_rows or jnp.issubdtype(array.dtype, jnp.floating)
         mark(array.argmax(-1) if in_rows and jnp.ndim(array) else array, what)
 
 
@@ -132,6 +135,8 @@ class _Observed:
             series = own.series = recording.array_tap()
         else:
             series = own.series if self._options.evaluation else recording.new_array_tap()
+        # They hold for JAX as well, in the way that docs/jax.md tells.
+        recording.session.seen.reasons.pop("the flight recorder", None)
         return ObservedStep(series, self._compiled, self._options, *own.wrappers())
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:

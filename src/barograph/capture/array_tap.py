@@ -474,11 +474,11 @@ class ArrayTap:
             self._mask()
         gather_labels(name, targets, predictions, self._buffer())
 
-    def end_explicit_step(self, loss: Any = None) -> None:
+    def end_explicit_step(self, loss: Any = None, *, skipped: bool = False) -> None:
         """End a step where the script says so; whether it is to stop there, the script's own call asks."""
         if loss is not None:
             self._take_loss_of_step(loss)
-        self._end_step(False)
+        self._end_step(skipped)
 
     def steps_begin(self, steps: Steps) -> Iterator[int]:
         """Return what counts the steps of a loop."""

@@ -25,6 +25,9 @@ from barograph.model.key import Kind
 Wants = Callable[[Mark], Taking | None]
 """Says what is taken of a marked tensor; None: nothing."""
 
+GATE = "gate"
+"""The role of what the update is judged by: of each gradient the sum of squares, and 1 where it is not finite."""
+
 DEVICES = "devices"
 """The axis of what each device of a `shard_map` or `pmap` has."""
 
@@ -64,6 +67,8 @@ class Basket:
         values: What they are being traced as, in the same order.
         scans: Loops met so far, which gives each its number.
         passed_over: Marks within what cannot be looked into.
+        bound: Gradients are judged, and a turn of a loop that is not fit leaves what the loop carries as it was: the
+            greatest norm that is fit. None: nothing is judged.
     """
 
     wants: Wants
@@ -72,34 +77,61 @@ class Basket:
     values: list[Any] = field(default_factory=list)
     scans: int = 0
     passed_over: set[str] = field(default_factory=set)
+    bound: float | None = None
 
     def take(self, array: Any, mark: Mark) -> None:
         """Gather one marked tensor."""
+        if self.bound is not None and mark.kind is Kind.GRADIENT and not mark.role:
+            self.found.append(Found(replace(mark, role=GATE), Taking(), tuple(array.shape), "float32", True))
+            self.values.append(_judged(array))
         taking = self.wants(mark)
         if taking is None:
             return
         shape, dtype = tuple(array.shape), jnp.dtype(array.dtype).name
         whole = self.wholes or taking.raw or bool(mark.role)
-        if whole:
-            # So that it is an array of its own, which nobody gives away with the next call.
-            value = lax.optimization_barrier(array)
-        else:
+        # So that it is an array of its own, which nobody gives away with the next call.
+        value = lax.optimization_barrier(array)
+        if not whole:
             bound = bound_of(mark.layer)
-            value = reduce(lax.optimization_barrier(array), taking.histogram,
+            value = reduce(value, taking.histogram,
                            units=taking.units and mark.kind in _WITH_UNITS,
                            bound=math.nan if bound is None else bound)
         self.found.append(Found(mark, taking, shape, dtype, whole))
         self.values.append(value)
 
+    def unfit(self) -> Any:
+        """Return whether the gradients gathered here are not fit for an update; those of loops were judged there."""
+        judged = [jnp.reshape(value, (-1, 2)) for item, value in zip(self.found, self.values, strict=True)
+                  if item.mark.role == GATE and not any(axis != DEVICES for axis in item.axes)]
+        if not judged or self.bound is None:
+            return None
+        # Of devices that have the same gradients, the greatest stands for all.
+        squares, bad = zip(*((part[:, 0].max(), part[:, 1].max()) for part in judged), strict=True)
+        return (sum(bad) > 0) | (jnp.sqrt(sum(squares)) > self.bound)
+
     def within(self) -> Basket:
         """Return another for the inside of a loop or a branch, where tensors are reduced."""
-        return Basket(self.wants, False, scans=self.scans, passed_over=self.passed_over)
+        return Basket(self.wants, False, scans=self.scans, passed_over=self.passed_over, bound=self.bound)
+
+    def anew(self) -> Basket:
+        """Return it with nothing in it: the inside of a loop is traced more than once."""
+        return Basket(self.wants, False, scans=self.scans, passed_over=self.passed_over, bound=self.bound)
 
     def add(self, inner: Basket, values: Sequence[Any], axis: str = "") -> None:
         """Take over what was gathered inside, with an axis more."""
         self.scans = max(self.scans, inner.scans)
         self.found += [replace(item, axes=(axis, *item.axes)) if axis else item for item in inner.found]
         self.values += values
+
+
+def withheld(unfit: Any, before: Any, after: Any) -> Any:
+    """Return what stands after an update: as before, where its gradients were not fit."""
+    return jnp.where(unfit, before, after)
+
+
+def _judged(gradient: Any) -> Any:
+    magnitude = jnp.abs(gradient).astype(jnp.float32)
+    return jnp.stack([jnp.sum(magnitude * magnitude), jnp.any(~jnp.isfinite(gradient)).astype(jnp.float32)])
 
 
 def marks_in(jaxpr: Any) -> bool:
@@ -176,10 +208,13 @@ def _into_scan(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
     consts, carried = params["num_consts"], params["num_consts"] + params["num_carry"]
 
     def body(carry: list[Any], each: list[Any]) -> tuple[list[Any], tuple[list[Any], list[Any]]]:
-        turn = replace(gathered, found=[], values=[])
+        turn = gathered.anew()
         found = harvest(inner.jaxpr, inner.consts, [*given[:consts], *carry, *each], turn)
         gathered.found, gathered.scans = turn.found, turn.scans
-        return found[: params["num_carry"]], (found[params["num_carry"] :], turn.values)
+        carried_on, unfit = found[: params["num_carry"]], turn.unfit()
+        if unfit is not None:
+            carried_on = [withheld(unfit, before, after) for before, after in zip(carry, carried_on, strict=True)]
+        return carried_on, (found[params["num_carry"] :], turn.values)
 
     carry, (each, values) = lax.scan(body, given[consts:carried], given[carried:], length=params["length"],
                                      reverse=params["reverse"], unroll=params["unroll"])
@@ -193,7 +228,7 @@ def _into_branches(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
     baskets = [basket.within() for _ in branches]
 
     def run(number: int, *args: Any) -> tuple[list[Any], list[Any]]:
-        gathered, branch = replace(baskets[number], found=[], values=[]), branches[number]
+        gathered, branch = baskets[number].anew(), branches[number]
         found = harvest(branch.jaxpr, branch.consts, args, gathered)
         baskets[number] = gathered
         return found, gathered.values
@@ -220,7 +255,7 @@ def _into_shards(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
     axes = tuple(sorted(params["manual_axes"])) if "manual_axes" in params else tuple(params["mesh"].axis_names)
 
     def body(*args: Any) -> tuple[list[Any], list[Any]]:
-        turn = replace(gathered, found=[], values=[])
+        turn = gathered.anew()
         found = harvest(params["jaxpr"], (), args, turn)
         gathered.found, gathered.scans = turn.found, turn.scans
         return found, jax.tree.map(lambda value: value[None], turn.values)

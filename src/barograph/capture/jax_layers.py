@@ -63,14 +63,15 @@ class LayerWrappers:
             return
         self._known.add(kind)
         original = vars(kind).get("__call__")
-        if original is not None and not kind.__module__.startswith(("flax.nnx.transforms", "equinox._")) or (
+        if (original is not None and not kind.__module__.startswith(("flax.nnx.transforms", "equinox._"))) or (
                 original is not None and kind.__module__.startswith("equinox.nn")):
             self._wrapped.append((kind, original))
             type.__setattr__(kind, "__call__", _watched(original))
 
 
 def _below(base: type) -> Iterator[type]:
-    for kind in base.__subclasses__():
+    kinds: list[type] = base.__subclasses__()
+    for kind in kinds:
         yield kind
         yield from _below(kind)
 
@@ -105,12 +106,18 @@ def linen_interception() -> contextlib.AbstractContextManager[Any]:
     def intercept(following: Any, args: Any, kwargs: Any, context: Any) -> Any:
         found = following(*args, **kwargs)
         path = ".".join(context.module.path)
-        if context.method_name != "__call__" or not path or context.module._state.children:
+        if context.method_name != "__call__" or not path or _linen_layers(context.module):
             return found
         return mark_outputs(found, path, type(context.module).__name__)
 
     manager: contextlib.AbstractContextManager[Any] = linen.intercept_methods(intercept)
     return manager
+
+
+def _linen_layers(module: Any) -> bool:
+    """Return whether a module of Linen has others within it, which tell what they return themselves."""
+    linen = sys.modules["flax.linen"]
+    return any(isinstance(child, linen.Module) for child in module._state.children.values())
 
 
 def mark_outputs(found: Any, path: str, layer: str) -> Any:

@@ -58,6 +58,7 @@ class Observing(threading.local):
 
 
 observing = Observing()
+_traced_anew = jax.make_user_context(None)
 
 
 @contextmanager
@@ -65,7 +66,9 @@ def observed_call() -> Iterator[None]:
     """Have frameworks' own functions mark what they see, within a `with` block."""
     observing.depth += 1
     try:
-        yield
+        # What was traced before has no marks, and JAX must not take it for the same.
+        with _traced_anew("observed"):
+            yield
     finally:
         observing.depth -= 1
 
@@ -77,8 +80,8 @@ def _jvp(primals: Any, tangents: Any, *, mark: Mark) -> tuple[Any, Any]:
 def _batched(args: Any, axes: Any, *, mark: Mark) -> tuple[Any, Any]:
     array, axis = args[0], axes[0]
     # The samples come first, as without `vmap`: the last axis goes on telling the units apart.
-    moved = jax.numpy.moveaxis(array, axis, 0) if axis is not batching.not_mapped else array
-    return MARK.bind(moved, mark=mark), 0 if axis is not batching.not_mapped else axis
+    moved = array if axis is None else jax.numpy.moveaxis(array, axis, 0)
+    return MARK.bind(moved, mark=mark), axis if axis is None else 0
 
 
 MARK.def_impl(lambda array, *, mark: array)

@@ -66,7 +66,7 @@ def named_state(tree: Any, parameters: Iterable[str]) -> dict[str, Any]:
 
 def learning_rates(tree: Any) -> dict[str, Any]:
     """Return the learning rates that an optimizer's state shows: those that Optax injects as hyperparameters."""
-    found = {}
+    found: dict[str, Any] = {}
     for keys, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         parts = _parts(keys)
         if parts[-2:] == ["hyperparams", "learning_rate"] and jnp.ndim(leaf) == 0:

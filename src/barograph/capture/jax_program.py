@@ -9,23 +9,38 @@ from typing import Any
 
 import jax
 
-from barograph.capture.jax_harvest import Basket, Found, Wants, harvest, marks_of, steps_in
+from barograph.capture.jax_carried import carried_on
+from barograph.capture.jax_harvest import Basket, Found, Wants, harvest, marks_of, steps_in, withheld
+from barograph.capture.jax_names import path_of
 from barograph.errors import UnsupportedCapture
+from barograph.model.key import Kind
 
 Call = Callable[..., Any]
 
+_SLOTS = ("jitted_fn", "_cached")
+"""Where Flax NNX and Equinox keep the function that `jax.jit` returned."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Harvested:
-    """What a call of the second version returned beside what the step returns.
+    """What a call of such a version was given and has returned.
 
     Attributes:
-        found: What each value is.
-        values: As arrays that may still be computed.
+        version: That was called.
+        given: The arguments, side by side.
+        outs: What the step returns, side by side.
+        values: What it returns beside that, each as `version.found` says; they may still be computed.
     """
 
-    found: Sequence[Found]
+    version: Version
+    given: Sequence[Any]
+    outs: list[Any]
     values: Sequence[Any]
+
+    @property
+    def results(self) -> Any:
+        """What the step returns, as it returns it."""
+        return self.version.program.results(self.outs)
 
 
 class Program:
@@ -38,22 +53,20 @@ class Program:
     Attributes:
         steps: Optimizer steps that one call makes.
         marks: What is marked in it.
-        calls: How often the second version was called.
+        kinds: Of what is marked: of tensors, for which another version is worth calling.
         many_devices: The arguments lie on several devices.
     """
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self._traced = _anew(function).trace(*args, **kwargs)
-        self._static = _static_of(function, args, kwargs)
+        self._static = _static_of(function, args)
         self._closed = self._traced.jaxpr
         self.steps = steps_in(self._closed.jaxpr)
         self.marks = marks_of(self._closed.jaxpr)
-        self.calls = 0
+        self.kinds = frozenset(mark.kind for mark in self.marks) - {Kind.LEARNING_RATE}
         leaves = self.leaves(args, kwargs)
         self.many_devices = any(len(leaf.sharding.device_set) > 1 for leaf in leaves if isinstance(leaf, jax.Array))
-        self._run: Any = None
-        self._found: tuple[Found, ...] = ()
-        self.passed_over: frozenset[str] = frozenset()
+        self._carried: Mapping[int, int] | None = None
 
     def leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return the arrays among the arguments, in the order of the traced function."""
@@ -63,47 +76,79 @@ class Program:
         leaves: list[Any] = jax.tree.leaves((dynamic, named))
         return leaves
 
-    def compile(self, wants: Wants, *, wholes: bool) -> None:
-        """Make the second version.
+    def compile(self, wants: Wants, *, wholes: bool, bound: float | None = None, keeps: bool = False) -> Version:
+        """Return another version of the function, which returns more.
 
         Args:
             wants: What is taken of what is marked.
             wholes: Tensors are returned whole where that is possible: what reads them lies in the same memory.
+            bound: An update is withheld whose gradients are not finite, or have a greater norm. None: none is.
+            keeps: What the user gives away is kept, so that the step can be undone.
         """
         infos = jax.tree.leaves(self._traced.args_info)
-        donated = [number for number, info in enumerate(infos) if info.donated]
-        closed, extra = self._closed, len(self._closed.jaxpr.invars) - len(infos)
-        if extra:
+        closed, outcome = self._closed, Basket(wants, wholes, bound=bound)
+        if len(closed.jaxpr.invars) != len(infos):
             raise UnsupportedCapture("The step closes over arrays in a way that this version of JAX keeps apart.")
-        outcome = Basket(wants, wholes)
 
         def run(*leaves: Any) -> tuple[list[Any], list[Any]]:
-            basket = Basket(wants, wholes)
+            basket = Basket(wants, wholes, bound=bound)
             found = harvest(closed.jaxpr, closed.consts, leaves, basket)
             outcome.found, outcome.passed_over = basket.found, basket.passed_over
+            unfit = basket.unfit()
+            if unfit is not None:
+                for place, source in self.carried.items():
+                    found[place] = withheld(unfit, leaves[source], found[place])
             return found, basket.values
 
-        given = getattr(self._traced, "_params", {})
-        shardings = {name: value for name, value in (("in_shardings", given.get("in_shardings")),) if value is not None}
-        self._run = jax.jit(run, donate_argnums=donated, keep_unused=True, **shardings)
         avals = [jax.ShapeDtypeStruct(info.shape, info.dtype) for info in infos]
         jax.eval_shape(run, *avals)
-        self._found, self.passed_over = tuple(outcome.found), frozenset(outcome.passed_over)
+        donated = () if keeps else tuple(number for number, info in enumerate(infos) if info.donated)
+        shardings = getattr(self._traced, "_params", {}).get("in_shardings")
+        compiled = jax.jit(run, donate_argnums=donated, keep_unused=True,
+                           **({} if shardings is None else {"in_shardings": shardings}))
+        return Version(self, compiled, tuple(outcome.found), frozenset(outcome.passed_over), frozenset(donated))
 
     @property
-    def compiled(self) -> bool:
-        """Whether there is a second version."""
-        return self._run is not None
+    def carried(self) -> Mapping[int, int]:
+        """Which result takes the place of which argument in the next call, by their numbers."""
+        if self._carried is None:
+            self._carried = carried_on(self._traced.args_info, self._traced.out_info)
+        return self._carried
 
-    def forget(self) -> None:
-        """Have the second version made anew: something else is taken."""
-        self._run = None
+    @property
+    def names(self) -> list[str]:
+        """What each argument is called: by its place, and its path there."""
+        return [".".join(filter(None, (path_of(keys[1:2]), path_of(keys[2:])))) for keys, _ in
+                jax.tree_util.tree_flatten_with_path(self._traced.args_info)[0]]
 
-    def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Harvested]:
-        """Call the second version; return what the step returns, and what is marked in it."""
+    def results(self, outs: Sequence[Any]) -> Any:
+        """Return results as the step returns them."""
+        return jax.tree.unflatten(self._traced.out_tree, outs)
+
+
+class Version:
+    """A compiled version of a step that returns more than the step.
+
+    Attributes:
+        program: Of which function.
+        found: What it returns beside the results.
+        passed_over: Marks within what cannot be looked into.
+        donated: Arguments whose memory is used anew.
+        calls: So far.
+    """
+
+    def __init__(self, program: Program, run: Any, found: tuple[Found, ...], passed_over: frozenset[str],
+                 donated: frozenset[int]) -> None:
+        self.program, self.found, self.passed_over, self.donated = program, found, passed_over, donated
+        self.calls = 0
+        self._run = run
+
+    def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Harvested:
+        """Make the step."""
         self.calls += 1
-        outs, values = self._run(*self.leaves(args, kwargs))
-        return jax.tree.unflatten(self._traced.out_tree, outs), Harvested(self._found, values)
+        leaves = self.program.leaves(args, kwargs)
+        outs, values = self._run(*leaves)
+        return Harvested(self, leaves, outs, values)
 
 
 class Compiled:
@@ -115,7 +160,7 @@ class Compiled:
 
     def __init__(self, step: Call) -> None:
         self.step = step
-        self._slot = next((name for name in ("jitted_fn", "_cached") if hasattr(getattr(step, name, None), "trace")), "")
+        self._slot = next((name for name in _SLOTS if hasattr(getattr(step, name, None), "trace")), "")
         if hasattr(step, "trace") and not self._slot:
             self.function: Any = step
         elif self._slot:
@@ -162,8 +207,9 @@ def _anew(function: Any) -> Any:
                    donate_argnames=info.donate_argnames)
 
 
-def _static_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[frozenset[int], frozenset[str]]:
+def _static_of(function: Any, args: tuple[Any, ...]) -> tuple[frozenset[int], frozenset[str]]:
     """Return which arguments are no arrays, but part of what is compiled."""
     info = getattr(function, "_jit_info", None)
-    positions = {number % len(args) for number in getattr(info, "static_argnums", ()) if -len(args) <= number < len(args)}
-    return frozenset(positions), frozenset(getattr(info, "static_argnames", ()))
+    numbers = getattr(info, "static_argnums", ())
+    positions = frozenset(number % len(args) for number in numbers if -len(args) <= number < len(args))
+    return positions, frozenset(getattr(info, "static_argnames", ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ class Reading:
     """
 
     def __init__(self, harvested: Harvested, steps: int) -> None:
-        self._found, self._values, self._steps = harvested.found, harvested.values, steps
+        self._found, self._values, self._steps = harvested.version.found, harvested.values, steps
         self._path = next((_scans(item) for item in self._found if item.mark.kind in _MODEL), ())
         self._fetched: dict[int, NDArray[Any]] = {}
         for leaf in jax.tree.leaves(list(self._values)):
@@ -71,7 +72,7 @@ class Reading:
             self._reduced(tap, kind, numbers, step)
 
     def _belongs(self, item: Found, step: int) -> bool:
-        return step == self._steps - 1 or bool(self._path) and _scans(item)[: len(self._path)] == self._path
+        return step == self._steps - 1 or (bool(self._path) and _scans(item)[: len(self._path)] == self._path)
 
     def _reduced(self, tap: ArrayTap, kind: Kind, numbers: Sequence[int], step: int) -> None:
         """Merge what was reduced on the device into the rows of those tensors that are due."""
@@ -134,8 +135,8 @@ class Reading:
         for one in rounds:
             for kind, paths in one.items():
                 layers = {path: self._found[number].mark.layer for path, number in paths.items()}
-                tap.take(kind, {path: lambda number=number: self._whole(number, step) for path, number in paths.items()},
-                         layers=layers)
+                arrays = {path: functools.partial(self._whole, number, step) for path, number in paths.items()}
+                tap.take(kind, arrays, layers=layers)
 
     def _labels(self, tap: ArrayTap, numbers: Sequence[int], step: int) -> None:
         """Have labels and answers counted that the step named, once they have come."""

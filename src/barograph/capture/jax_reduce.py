@@ -22,15 +22,17 @@ from barograph.model.selection import Histogram
 from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, UNIT_FIELDS
 
 Reduced = dict[str, Any]
-"""`whole`: count, NaN, +inf, −inf, zeros, and the keys of least and greatest. `sums`: of x, x², |x|, and the power of two
-that they are divided by. `bins`, `units`: where they are asked for."""
+"""`whole`: count, NaN, +inf, −inf, zeros, and the keys of least and greatest. `sums`: of x, x², |x|, and the power of
+two that they are divided by. `bins`, `units`: where they are asked for."""
 
 _ROW = 4096
 _LARGE, _SMALL = 127 + 60, 127 - 60
 """Biased exponents beyond which squares are taken on a scale of their own."""
 
 
-def reduce(array: Any, histogram: Histogram = Histogram.NONE, *, units: bool = False, bound: float = math.nan) -> Reduced:
+def reduce(
+    array: Any, histogram: Histogram = Histogram.NONE, *, units: bool = False, bound: float = math.nan
+) -> Reduced:
     """Return the statistics of all elements, as arrays of the same shapes whatever the elements.
 
     Args:
@@ -81,7 +83,8 @@ def _values(array: Any) -> Any:
     wide = flat.dtype.itemsize == 8
     if flat.dtype == jnp.bfloat16:
         # By its bits: a conversion may flush what is subnormal.
-        return lax.bitcast_convert_type(lax.bitcast_convert_type(flat, jnp.uint16).astype(jnp.uint32) << 16, jnp.float32)
+        bits = lax.bitcast_convert_type(flat, jnp.uint16).astype(jnp.uint32)
+        return lax.bitcast_convert_type(bits << 16, jnp.float32)
     return flat.astype(jnp.float64 if wide else jnp.float32)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -11,13 +12,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from barograph.capture.array_tap import TOTAL, ArrayTap
+from barograph.capture.array_tap import ArrayTap
 from barograph.capture.buffer import StepBuffer
+from barograph.capture.jax_guard import JaxGuard
 from barograph.capture.jax_layers import LayerWrappers, linen_interception
 from barograph.capture.jax_marks import Mark, observed_call
 from barograph.capture.jax_names import scalars_of
 from barograph.capture.jax_optax import Wrappers
-from barograph.capture.jax_program import Compiled, Harvested, Program, signature
+from barograph.capture.jax_program import Compiled, Harvested, Program, Version, signature
 from barograph.capture.jax_reading import Reading
 from barograph.capture.plan import Taking
 from barograph.model.key import Key, Kind
@@ -27,6 +29,8 @@ _MEASURED = 3
 """Calls of each version that are waited for, to know what the statistics cost the device."""
 
 _OPENING_STEPS = 10
+
+_TENSORS = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OPTIMIZER_STATE, Kind.OUTPUT, Kind.INPUT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,17 @@ class ObservedStep:
                  layers: LayerWrappers) -> None:
         self._tap, self._compiled, self._options = tap, compiled, options
         self._optax, self._layers = optax, layers
-        self._programs: dict[Any, Program | None] = {}
+        recorder = tap.session.settings.recorder
+        self._guard = JaxGuard(tap, recorder) if recorder is not None and not options.evaluation else None
+        self._versions: dict[Any, Version | None] = {}
+        self._programs: dict[Any, Program] = {}
         self._program: Program | None = None
+        self._due = False
+        self._held: tuple[int, ...] = ()
         self._harvested: Harvested | None = None
         self._asked = 0
         self._timed: dict[bool, list[float]] = {False: [], True: []}
-        self._calls = 0
+        self._calls = self._plain_calls = 0
         self._means = _Means()
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -74,100 +83,128 @@ class ObservedStep:
         """
         if not self._options.evaluation:
             self._tap.session.raise_if_stopped()
-        due = self._is_due()
-        self._harvested, self._calls = None, self._calls + 1
-        instead = self._first if self._program is None else self._with_statistics if due else None
-        found = self._compiled.call(instead, args, kwargs)
+        self._due = self._is_due()
+        self._harvested, self._held, self._calls = None, (), self._calls + 1
+        if self._due and self._must_be_measured():
+            found = self._measured(args, kwargs)
+        else:
+            other = self._due or self._guard is not None or self._program is None
+            found = self._compiled.call(self._instead if other else None, args, kwargs)
         with self._tap.guarded("recording a step"):
             self._record(found)
+        if self._held:
+            # The update is withheld, so nothing is lost where this raises.
+            self._tap.session.raise_if_stopped()
         return found
 
     # Which version runs
 
     def _is_due(self) -> bool:
+        due = False
         with self._tap.guarded("asking what is due"):
             self._optax.install()
             self._layers.install()
-            if self._options.evaluation:
-                if not self._tap.evaluating:
-                    self._tap.begin_evaluation()
+            if self._options.evaluation and not self._tap.evaluating:
+                self._tap.begin_evaluation()
             selections = len(self._tap.session.plan.selections)
             if selections != self._asked:
                 self._asked = selections
-                for program in self._programs.values():
-                    if program is not None:
-                        program.forget()
-            return self._tap.due() and not self._must_be_measured()
-        return False
+                self._versions.clear()
+            kinds = _TENSORS if self._program is None else self._program.kinds
+            due = bool(kinds) and self._tap.due(*kinds)
+        return due
 
     def _must_be_measured(self) -> bool:
         """Return whether a step is left without statistics, to learn what the others cost more than it."""
         return (self._tap.session.price.budget is not None and len(self._timed[True]) >= _MEASURED
-                and self._calls >= _OPENING_STEPS and len(self._timed[False]) < _MEASURED)
+                and self._guard is None and self._calls >= _OPENING_STEPS and len(self._timed[False]) < _MEASURED)
 
-    def _first(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the first call, of which must be known how many steps it makes."""
-        return self._with_statistics(*args, **kwargs) if self._tap.due() else self._plainly(*args, **kwargs)
+    def _measured(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Make the step without statistics, and note how long that takes."""
+        jax.block_until_ready((args, kwargs))
+        begin = time.perf_counter()
+        found = jax.block_until_ready(self._compiled.call(None, args, kwargs))
+        if self._plain_calls:
+            self._timed[False].append(time.perf_counter() - begin)
+        self._plain_calls += 1  # the first one has compiled it
+        return found
 
-    def _with_statistics(self, *args: Any, **kwargs: Any) -> Any:
-        program = None
-        with self._tap.guarded("adding statistics to the compiled step"):
-            program = self._compiled_for(args, kwargs)
-        if program is None:
+    def _instead(self, *args: Any, **kwargs: Any) -> Any:
+        """Make the step in place of the user's compiled function, by another version of it."""
+        version = None
+        if self._due or self._guard is not None:
+            with self._tap.guarded("adding statistics to the compiled step"):
+                version = self._version_for(args, kwargs)
+        elif self._program is None:
+            with self._tap.guarded("tracing the step"):
+                self._program = self._new_program(args, kwargs)
+        if version is None:
             return self._plainly(*args, **kwargs)
-        begin, first = time.perf_counter(), program.calls == 0
-        measured = not first and len(self._timed[True]) < _MEASURED
+        measured = self._due and version.calls > 0 and len(self._timed[True]) < _MEASURED
         if measured:
             jax.block_until_ready((args, kwargs))
-            begin = time.perf_counter()
+        begin, first = time.perf_counter(), version.calls == 0
         try:
-            found, self._harvested = program(args, kwargs)
-        except Exception as error:
+            harvested = version(args, kwargs)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the user's own function can still be called
             # Where it is the user's own error, their own function raises it.
-            self._programs = dict.fromkeys(self._programs)
+            self._versions = dict.fromkeys(self._versions)
             found = self._plainly(*args, **kwargs)
             self._tap.session.guard.caught(error, "running the step with statistics")
             return found
         if first:
             self._tap.session.add_startup(time.perf_counter() - begin)
         elif measured:
-            jax.block_until_ready((found, self._harvested.values))
+            jax.block_until_ready((harvested.outs, harvested.values))
             self._timed[True].append(time.perf_counter() - begin)
-        return found
+        self._harvested = harvested
+        if self._guard is not None:
+            with self._tap.guarded("looking at the gradients"):
+                steps = version.program.steps
+                self._held = self._guard.looks(harvested, self._losses(harvested.results, steps), steps)
+        return harvested.results
 
     def _plainly(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled.function(*args, **kwargs)
 
-    def _compiled_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program | None:
-        """Return the program for such arguments, with its second version; None: there can be none."""
+    def _version_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Version | None:
+        """Return the version for such arguments, with statistics where they are due; None: there can be none."""
         leaves, structure = jax.tree.flatten((args, kwargs))
-        key = signature(leaves, structure)
-        if key not in self._programs or (self._programs[key] is not None and not self._programs[key].compiled):
+        form = signature(leaves, structure)
+        key = (form, self._due)
+        if key not in self._versions:
             begin = time.perf_counter()
+            self._versions[key] = None
             try:
-                self._programs[key] = None
-                self._programs[key] = self._new_program(args, kwargs)
+                if form not in self._programs:
+                    self._programs[form] = self._new_program(args, kwargs)
+                self._versions[key] = self._new_version(self._programs[form])
             finally:
                 self._tap.session.add_startup(time.perf_counter() - begin)
-        self._program = self._programs[key] or self._program
-        return self._programs[key]
+        self._program = self._programs.get(form, self._program)
+        return self._versions[key]
 
     def _new_program(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
         with observed_call(), linen_interception():
             program = Program(self._compiled.function, args, kwargs)
-        self._program = program
-        on_host = all(device.platform == "cpu" for device in jax.devices())
-        program.compile(self._wants, wholes=on_host and not program.many_devices)
         marks = program.marks
         self._tap.declare(parameters=[mark.path for mark in marks if mark.kind is Kind.GRADIENT],
                           modules=[mark.path for mark in marks if mark.kind is Kind.OUTPUT])
-        reasons = self._tap.session.seen.reasons
         if not self._options.evaluation and not any(mark.kind is Kind.GRADIENT for mark in marks):
-            reasons["jax gradients"] = ("no gradients were seen: the step updates without Optax, or was compiled before "
-                                        "it was observed; name them with barograph.jax.gradients")
-        for name in program.passed_over:
-            reasons[f"jax {name}"] = f"what is computed within {name} of JAX was not recorded"
+            self._tap.session.seen.reasons["jax gradients"] = (
+                "no gradients were seen: the step updates without Optax; name them with barograph.jax.gradients")
         return program
+
+    def _new_version(self, program: Program) -> Version:
+        on_host = all(device.platform == "cpu" for device in jax.devices())
+        guard = self._guard
+        version = program.compile(self._wants if self._due else lambda mark: None,
+                                  wholes=on_host and not program.many_devices,
+                                  bound=None if guard is None else guard.bound,
+                                  keeps=guard is not None and guard.keeps)
+        for name in version.passed_over:
+            self._tap.session.seen.reasons[f"jax {name}"] = f"what is computed within {name} of JAX was not recorded"
+        return version
 
     def _wants(self, mark: Mark) -> Taking | None:
         plan = self._tap.session.plan
@@ -192,7 +229,7 @@ class ObservedStep:
                 self._means.add(self._tap, Key(Kind.SCALAR, name), _number(values, step, steps))
             if not self._options.evaluation:
                 self._charge()
-                self._tap.end_explicit_step()
+                self._tap.end_explicit_step(skipped=step in self._held)
 
     def _charge(self) -> None:
         """Charge what the statistics have cost the device, as far as that is known."""
@@ -200,6 +237,10 @@ class ObservedStep:
         if self._harvested is not None and with_statistics and without:
             more = statistics.median(with_statistics) - statistics.median(without)
             self._tap.session.price.charge(max(0.0, more))
+
+    def _losses(self, found: Any, steps: int) -> list[float]:
+        losses, _ = self._numbers(found, steps)
+        return [] if losses is None else [float(_read(losses, step, steps)) for step in range(steps)]
 
     def _numbers(self, found: Any, steps: int) -> tuple[Any, Mapping[str, Any]]:
         """Return the loss and the metrics among what the step returned."""
@@ -210,8 +251,8 @@ class ObservedStep:
         for part in found if isinstance(found, tuple | list) else (found,):
             for name, leaf in scalars_of(part, shape).items():
                 numbers.setdefault(name, leaf)
-        name = next((name for name in ("loss", "", *numbers) if name in numbers), None)
-        loss = None if name is None else numbers.pop(name)
+        first = next((name for name in ("loss", "", *numbers) if name in numbers), None)
+        loss = None if first is None else numbers.pop(first)
         return loss, {name: leaf for name, leaf in numbers.items() if name}
 
 
@@ -236,11 +277,12 @@ class _Means:
 
 def _number(values: Any, step: int, steps: int) -> float | Callable[[], float]:
     """Return the number of one step: at once where it is there, else a function that waits for it."""
-    def read() -> float:
-        array = np.asarray(values)
-        return float(array[step] if steps > 1 and array.ndim else array.mean())
-
     if not isinstance(values, jax.Array) or values.is_ready():
-        return read()
+        return _read(values, step, steps)
     values.copy_to_host_async()
-    return read
+    return functools.partial(_read, values, step, steps)
+
+
+def _read(values: Any, step: int, steps: int) -> float:
+    array = np.asarray(values)
+    return float(array[step] if steps > 1 and array.ndim else array.mean())
