@@ -23,6 +23,7 @@ from benchmarks import (
     start,
     steps,
     trace,
+    trees,
     weights,
 )
 from benchmarks.environments import OWN, EnvironmentUnavailable, prepare
@@ -111,6 +112,11 @@ def measure_trace(choice: argparse.Namespace) -> dict[str, Any]:
     return _reported(choice, "The data trace", trace, trace.measure_trace, trace.print_trace)
 
 
+def measure_trees(choice: argparse.Namespace) -> dict[str, Any]:
+    """What recording a training of boosted trees costs."""
+    return _reported(choice, "Boosted trees", trees, trees.measure_trees, trees.print_trees)
+
+
 def measure_capsule(choice: argparse.Namespace) -> dict[str, Any]:
     """What it costs to write a held step down."""
     return _reported(choice, "A capsule", capsule, capsule.measure_capsule, capsule.print_capsule)
@@ -168,6 +174,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "follow": measure_follow,
     "faults": measure_faults,
     "trace": measure_trace,
+    "trees": measure_trees,
     "capsule": measure_capsule,
     "replay": measure_replay,
     "start": measure_start,

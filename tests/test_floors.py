@@ -17,6 +17,9 @@ SOURCES = ROOT / "src" / "barograph"
 DOORS = {
     "torch": ("capture/torch", "capsule/torch"),
     "triton": ("capture/torch",),
+    "xgboost": ("capture/xgboost", "xgboost.py"),
+    "lightgbm": ("capture/lightgbm", "lightgbm.py"),
+    "sklearn": ("capture/sklearn",),
     "obstore": ("store/",),
     "pyarrow": ("runs/",),
     "pandas": ("runs/",),

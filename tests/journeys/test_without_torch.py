@@ -1,4 +1,4 @@
-"""`barograph run` on a script that trains without any framework that is known: it calls `attach`, and that is all."""
+"""`barograph run` on scripts that train without torch: with NumPy alone and `attach`; with scikit-learn and nothing."""
 
 from __future__ import annotations
 
@@ -46,3 +46,31 @@ def test_a_network_in_numpy_is_recorded_and_judged(desk):
     assert np.isnan(losses.values[20])
     assert run.series("gradient:w", "nan").values[20] == 4
     assert run.series("loss:total", mode=Mode.EVAL).steps.tolist() == [30]
+
+
+TREES = '''
+import sys
+import numpy as np
+from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.linear_model import SGDClassifier
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(300, 6))
+y = (x[:, 2] > 0).astype(int)
+GradientBoostingClassifier(n_estimators=40, random_state=0).fit(x, y)
+SGDClassifier(random_state=0).partial_fit(x, y, classes=[0, 1])
+print("torch" in sys.modules)
+'''
+
+
+def test_trees_are_recorded_and_judged_with_nothing_in_the_script(desk):
+    desk.write("train.py", TREES)
+    ended = desk.run("--budget", "off", "--strict", "train.py")
+    assert ended.code == 0, ended.err
+    assert ended.text == "False\n"
+    assert "T102" in ended.err
+    run = desk.open()
+    assert {*range(10), 10, 20, 30} <= set(run.series("tree:depth").steps.tolist())
+    assert run.series("loss:total", optimizer="").steps.tolist() == list(range(40))
+    assert run.series("weight:coef", "l2").steps.tolist() == [0]
+    assert run.workers[0].worker.versions["sklearn"]

@@ -80,17 +80,18 @@ _DOORS = (
     Door(
         framework="xgboost",
         begins=("xgboost",),
-        listener="",
+        listener="barograph.capture.xgboost_listener",
     ),
     Door(
         framework="lightgbm",
         begins=("lightgbm",),
-        listener="",
+        listener="barograph.capture.lightgbm_listener",
     ),
     Door(
         framework="sklearn",
-        begins=("sklearn",),
-        listener="",
+        # Not with sklearn itself, which many a script imports that trains nothing by it.
+        begins=("sklearn.ensemble", "sklearn.linear_model", "sklearn.neural_network"),
+        listener="barograph.capture.sklearn_listener",
     ),
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -24,7 +23,8 @@ class Entrance:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._lock = threading.RLock()
+        # One for all taps of a session: estimators are fitted in threads side by side.
+        self._lock = session.lock
         self._depth = 0
 
     def guarded(self, doing: str) -> Passage:

@@ -90,8 +90,7 @@ class ObservedStep:
         else:
             other = self._due or self._guard is not None or self._program is None
             found = self._compiled.call(self._instead if other else None, args, kwargs)
-        with self._tap.guarded("recording a step"):
-            self._record(found)
+        self._record(found)
         if self._held:
             # The update is withheld, so nothing is lost where this raises.
             self._tap.session.raise_if_stopped()
@@ -218,23 +217,27 @@ class ObservedStep:
 
     def _record(self, found: Any) -> None:
         steps = self._options.steps or (self._program.steps if self._program is not None else 1)
-        reading = Reading(self._harvested, steps) if self._harvested is not None else None
-        losses, metrics = self._numbers(found, steps)
+        reading, losses, metrics = None, None, dict[str, Any]()
+        with self._tap.guarded("looking for the loss"):
+            losses, metrics = self._numbers(found, steps)
+        with self._tap.guarded("fetching statistics"):
+            reading = Reading(self._harvested, steps) if self._harvested is not None else None
         for step in range(steps):
-            if reading is not None:
-                reading.hand_over(self._tap, step)
-            if losses is not None:
-                self._tap.loss(_number(losses, step, steps))
-            for name, values in metrics.items():
-                self._means.add(self._tap, Key(Kind.SCALAR, name), _number(values, step, steps))
+            with self._tap.guarded("recording a step"):
+                if losses is not None:
+                    self._tap.loss(_number(losses, step, steps))
+                for name, values in metrics.items():
+                    self._means.add(self._tap, Key(Kind.SCALAR, name), _number(values, step, steps))
+                if reading is not None:
+                    reading.hand_over(self._tap, step)
+                    self._charge()
             if not self._options.evaluation:
-                self._charge()
                 self._tap.end_explicit_step(skipped=step in self._held)
 
     def _charge(self) -> None:
         """Charge what the statistics have cost the device, as far as that is known."""
         with_statistics, without = self._timed[True], self._timed[False]
-        if self._harvested is not None and with_statistics and without:
+        if with_statistics and without:
             more = statistics.median(with_statistics) - statistics.median(without)
             self._tap.session.price.charge(max(0.0, more))
 
@@ -242,7 +245,7 @@ class ObservedStep:
         losses, _ = self._numbers(found, steps)
         return [] if losses is None else [float(_read(losses, step, steps)) for step in range(steps)]
 
-    def _numbers(self, found: Any, steps: int) -> tuple[Any, Mapping[str, Any]]:
+    def _numbers(self, found: Any, steps: int) -> tuple[Any, dict[str, Any]]:
         """Return the loss and the metrics among what the step returned."""
         if self._options.loss is not None:
             return self._options.loss(found), {}

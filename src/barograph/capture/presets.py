@@ -57,6 +57,7 @@ PRESETS: Mapping[str, Preset] = {
                 _tensors("moments", Histogram.NONE),
                 Selection(name="histograms", kinds=_TENSORS, histogram=Histogram.SAMPLED,
                           schedule=Schedule(every=10, modes=frozenset({Mode.TRAIN}))),
+                Selection(name="trees", kinds=frozenset({Kind.TREE, Kind.IMPORTANCE}), schedule=every(10)),
             ),
             True,
         ),

@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from barograph.capture.autostart import begin_if_armed
-from barograph.capture.doors import DOORS, open_door, versions
+from barograph.capture.doors import DOORS, Door, open_door, versions
 from barograph.capture.imports import after_import, forget
 from barograph.capture.session import Rank, Session
 from barograph.capture.trace import leave_out_our_frames
-from barograph.errors import EXIT_STOPPED, AlreadyAttached, TrainingStopped, UnsupportedCapture
+from barograph.errors import EXIT_STOPPED, AlreadyAttached, SettingsError, TrainingStopped, UnsupportedCapture
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
 from barograph.model.manifest import CAUGHT, EndState, Heartbeat
@@ -74,7 +74,9 @@ class Recording:
         self._failure: tuple[EndState, str] | None = None
         self._afterwards: Callable[[], None] = lambda: None
         self._waiting: list[Callable[[], None]] = []
+        self._has_begun = False
         self._listen()
+        self._has_begun = True
 
     # What listens
 
@@ -82,10 +84,17 @@ class Recording:
         """Open the door of each framework that is there, and that of any other once it has been imported."""
         for door in DOORS.values():
             if door.listener:
-                enter = _once(functools.partial(open_door, door, self))
+                enter = _once(functools.partial(self._open_door, door))
                 self._waiting.append(enter)
                 for name in door.begins:
                     after_import(name, enter)
+
+    def _open_door(self, door: Door) -> None:
+        begin, spent_secs = time.perf_counter(), self.session.startup_secs
+        open_door(door, self)
+        if self._has_begun:
+            # Of what is there at the beginning, whoever begins the recording counts the time.
+            self.session.add_startup(time.perf_counter() - begin - (self.session.startup_secs - spent_secs))
 
     def add_tap(self, tap: Tap) -> None:
         """Let a tap belong to this recording: it is taken out when this closes."""
@@ -313,6 +322,19 @@ def launched() -> Recording | None:
         return None
     begin_if_armed()
     return _current
+
+
+def expect_recording(what: str) -> Recording:
+    """Return the recording of this process, where something of the script's needs one.
+
+    Raises:
+        SettingsError: There is none.
+    """
+    found = launched() or _current
+    if found is None:
+        raise SettingsError(f"{what} belongs to a run, and none is being recorded: call barograph.attach(…) before it, "
+                            "or start the script with `barograph run`.")
+    return found
 
 
 def start(launch: Launch, *, only: bool = False, explicit_steps: bool = False) -> Recording:

@@ -6,6 +6,7 @@ what was gathered.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -124,6 +125,8 @@ class Session:
         self.seen = Seen()
         self.clock = clock or SystemClock()
         self.times = StepTimes(self.price, self.clock.monotonic)
+        self.lock = threading.RLock()
+        """Held by whichever tap of several tells something."""
         self.closed = False
         self.passes_over = False
         """The script is being taken to a checkpoint: what it hands over was recorded before."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from barograph.capture.orders import NotDone
 from barograph.capture.torch_tap import TorchTap
-from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
     from barograph.capture.recording import Recording
@@ -33,6 +32,7 @@ def listen(recording: Recording) -> None:
         tap.install()
     else:
         from barograph.capture.torch_resuming import begin_resuming
+        from barograph.store.urls import store_from_url
 
         # Nothing is recorded until it is there.
         recording.resuming = begin_resuming(tap, store_from_url(recording.url), order)
@@ -43,6 +43,7 @@ def listen(recording: Recording) -> None:
 def save_checkpoint(recording: Recording, tap: TorchTap) -> str:
     """Save what is known of this training into its run; return where."""
     from barograph.capture.torch_checkpoint import save
+    from barograph.store.urls import store_from_url
 
     session, attempt = recording.session, recording.launch.attempt
     index, _ = session.rank

@@ -53,7 +53,7 @@ class Kind(StrEnum):
     IMPORTANCE = "importance"
     """What a feature counts for in a model of trees."""
     TREE = "tree"
-    """A property of the trees grown in one round: "depth", "leaves"."""
+    """A property of the trees grown in one round: "depth", "leaves", "splits", "trees", "gain"."""
 
     # As the text that it equals; Enum's own is made in Python, and every look into a table of keys would wait for it.
     __hash__ = str.__hash__

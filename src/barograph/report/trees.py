@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barograph.model.importance import is_counted_otherwise
 from barograph.model.key import Kind
 from barograph.report.content import Curve, Importance
 from barograph.report.curves import curves_of
@@ -17,7 +18,8 @@ def importance_in(run: Run) -> tuple[tuple[Importance, ...], int]:
     Raises:
         StoreError: The store cannot be read.
     """
-    curves = [curve for curve in curves_of(run, Kind.IMPORTANCE) if curve.mode == "train"]
+    curves = [curve for curve in curves_of(run, Kind.IMPORTANCE)
+              if curve.mode == "train" and not is_counted_otherwise(curve.key)]
     # A feature that no tree splits by any more is not told of, and counts for nothing.
     newest = max((curve.steps[-1] for curve in curves), default=0)
     last = {id(curve): curve.last if curve.steps[-1] == newest and curve.last > 0 else 0.0 for curve in curves}

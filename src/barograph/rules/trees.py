@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.importance import is_counted_otherwise
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
@@ -88,7 +89,8 @@ class FeatureImportanceOverweight(Rule):
         return (Selection(kinds=frozenset({Kind.IMPORTANCE}), schedule=_EVERY),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        importance = {key: value for key, value in view.scalars(Kind.IMPORTANCE).items() if value >= 0}
+        importance = {key: value for key, value in view.scalars(Kind.IMPORTANCE).items()
+                      if value >= 0 and not is_counted_otherwise(key.path)}
         total = sum(importance.values())
         if len(importance) < max(self.least_features, self.nfeatures + 1) or not total:
             yield Unjudged(f"the importance of fewer than {max(self.least_features, self.nfeatures + 1)} features was "

@@ -1,0 +1,158 @@
+"""Listens to the trainings of LightGBM, of its own interface and of that in scikit-learn's manner alike.
+
+Both call `train`, which takes callbacks: ours is handed over with those of the script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import lightgbm
+import numpy as np
+from lightgbm import engine
+from lightgbm import sklearn as in_the_manner_of_sklearn
+
+from barograph.capture.doors import say_missing
+from barograph.capture.patches import Patches
+from barograph.capture.rounds import Answers, Metric, Rounds, Tree
+from barograph.capture.tap_pool import TapPool
+
+if TYPE_CHECKING:
+    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.recording import Recording
+
+_BEFORE_EARLY_STOPPING = 25
+"""Place among the callbacks: those that print and note come before, the one that stops a training (30) after."""
+
+_PREDICT = "_Booster__inner_predict"
+_CLASSES = ("binary", "multiclass", "multiclassova", "cross_entropy")
+_NEEDS = {
+    "engine.train": "rounds", "Booster.dump_model": "trees", "Booster.feature_importance": "importance",
+    "Booster.feature_name": "the names of features", f"Booster.{_PREDICT}": "labels and answers",
+}
+
+
+def listen(recording: Recording) -> None:
+    """Have every training of LightGBM in this process told to the recording."""
+    if say_missing(recording.session, lightgbm, _NEEDS):
+        return
+    listener = _Listener(recording)
+    recording.add_tap(listener)
+    for holder in (engine, lightgbm, in_the_manner_of_sklearn):
+        if "train" in vars(holder):
+            listener.wrap(holder, "train", listener.trains)
+
+
+class _Listener(Patches):
+    """Hands a callback to every training."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self._recording = recording
+        self._taps = TapPool(recording)
+
+    def trains(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Train with our callback among the script's."""
+        if self._recording.session.closed:
+            return original(*args, **kwargs)
+        given = list(kwargs.get("callbacks") or ())
+        shap = [item.shap for item in given if getattr(item, "shap", None) is not None]
+        tap = self._taps.take()
+        try:
+            return original(*args, **{**kwargs, "callbacks": [*given, _RoundCallback(tap, shap)]})
+        finally:
+            self._taps.give_back(tap)
+
+
+class _RoundCallback:
+    """Tells each round of one training."""
+
+    order = _BEFORE_EARLY_STOPPING
+    before_iteration = False
+
+    def __init__(self, tap: ArrayTap, shap: list[Any]) -> None:
+        self._tap = tap
+        self._shap = shap
+        self._rounds: Rounds | None = None
+
+    def __call__(self, env: Any) -> None:
+        if self._rounds is None:
+            self._rounds = Rounds(self._tap, int(env.begin_iteration) or None)
+        self._rounds.end_round(_Grown(env, self._shap))
+
+
+class _Grown:
+    """A booster after a round."""
+
+    def __init__(self, env: Any, shap: list[Any]) -> None:
+        self._model = env.model
+        self._params = env.params
+        self._results = env.evaluation_result_list or []
+        self._shap = shap
+
+    def metrics(self) -> Iterable[Metric]:
+        """Return each metric of each data set; of a cross-validation the mean."""
+        training = getattr(self._model, "_train_data_name", "training")
+        for item in self._results:
+            data, name, value, more_is_better = item[0], item[1], item[2], item[3]
+            yield Metric(str(data), str(name), float(value), not more_is_better, data == training)
+
+    def trees(self) -> Iterable[Tree]:
+        """Return the trees of the newest round."""
+        last = self._model.current_iteration() - 1
+        dumped = self._model.dump_model(num_iteration=1, start_iteration=last)
+        return [_tree(item["tree_structure"], item["num_leaves"]) for item in dumped["tree_info"]]
+
+    def importance(self) -> Mapping[str, Mapping[str, float]]:
+        """Return what features count for."""
+        names = self._model.feature_name()
+
+        def of_all(values: Any) -> dict[str, float]:
+            return dict(zip(names, np.asarray(values, np.float64).tolist(), strict=True))
+
+        found = {"": of_all(self._model.feature_importance("gain")),
+                 "split": of_all(self._model.feature_importance("split"))}
+        # A model that is still growing does not know the depth of its trees, and LightGBM ends the process over that.
+        whole = lightgbm.Booster(model_str=self._model.model_to_string()) if self._shap else self._model
+        for samples in self._shap:
+            shares = np.abs(np.asarray(whole.predict(samples, pred_contrib=True)))
+            # Of several classes, the shares of one after those of another, each with its mean last.
+            found["shap"] = of_all(shares.reshape(-1, len(names) + 1).mean(0)[:-1])
+        return found
+
+    def answers(self) -> Iterable[Answers]:
+        """Return labels and answers of the data sets that are judged, which LightGBM has at hand."""
+        model = self._model
+        are_classes = str(self._params.get("objective", "")) in _CLASSES
+        names = [getattr(model, "_train_data_name", "training"), *model.name_valid_sets]
+        judged = {item[0] for item in self._results}
+        for number, (name, data) in enumerate(zip(names, [model.train_set, *model.valid_sets], strict=True)):
+            labels = data.get_label() if name in judged and data is not None else None
+            if labels is not None:
+                found = np.asarray(getattr(model, _PREDICT)(data_idx=number))
+                if found.ndim == 1 and len(found) > len(labels):
+                    found = found.reshape(-1, len(labels)).T
+                yield Answers(str(name), labels, found, number == 0, are_classes)
+
+    def hyperparameters(self) -> Mapping[str, Any]:
+        """Return what the training was told."""
+        return dict(self._params)
+
+    def learning_rate(self) -> float | None:
+        """Return the learning rate, as far as it was said."""
+        for name in ("learning_rate", "shrinkage_rate", "eta"):
+            if isinstance(self._params.get(name), int | float):
+                return float(self._params[name])
+        return 0.1
+
+
+def _tree(root: Mapping[str, Any], leaves: int) -> Tree:
+    deepest, gain, waiting = 0, 0.0, [(root, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        if "left_child" in node:
+            gain += float(node.get("split_gain", 0.0))
+            waiting += [(node["left_child"], depth + 1), (node["right_child"], depth + 1)]
+    return Tree(deepest, int(leaves), gain)

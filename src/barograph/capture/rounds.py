@@ -1,0 +1,204 @@
+"""Records a model that grows round by round: metrics by data set, trees, importance, labels and answers.
+
+A step is a round of boosting. What is read of the model is read where it is due.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from barograph.capture.array_tap import TOTAL, ArrayTap
+from barograph.model.importance import importance_key
+from barograph.model.key import Key, Kind
+
+_ANSWERS = (Kind.LABEL, Kind.CONFUSION, Kind.TARGET, Kind.OUTPUT)
+_MOST_CLASSES = 1000
+_MOST_SAMPLES = 1 << 17
+"""Samples whose labels and answers are looked at: of more, evenly spread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One number by which a data set was judged after a round.
+
+    Attributes:
+        data: Name of the data set.
+        name: Of the metric.
+        value: The number.
+        is_loss: Less is better.
+        in_training: The data set is the one that is trained on.
+    """
+
+    data: str
+    name: str
+    value: float
+    is_loss: bool
+    in_training: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A tree that was grown: its depth (0: a leaf alone), its leaves, and what its splits gained; NaN: not known."""
+
+    depth: int
+    leaves: int
+    gain: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What was true of the samples of a data set, and what the model answers.
+
+    Attributes:
+        data: Name of the data set.
+        labels: One each.
+        answers: One number each, or one row of shares each.
+        in_training: The data set is the one that is trained on.
+        are_classes: The labels are classes.
+    """
+
+    data: str
+    labels: Any
+    answers: Any
+    in_training: bool
+    are_classes: bool
+
+
+class Grown(Protocol):
+    """A model after a round, read only where something of it is due."""
+
+    def metrics(self) -> Iterable[Metric]:
+        """Return how it was judged after this round, as the script asked for."""
+
+    def trees(self) -> Iterable[Tree]:
+        """Return the trees of this round."""
+
+    def importance(self) -> Mapping[str, Mapping[str, float]]:
+        """Return what features count for by each way to count; "" is that of total gain."""
+
+    def answers(self) -> Iterable[Answers]:
+        """Return labels and answers of each data set whose answers are at hand."""
+
+    def hyperparameters(self) -> Mapping[str, Any]:
+        """Return what the training was told to do."""
+
+    def learning_rate(self) -> float | None:
+        """Return the learning rate; None: it has none."""
+
+
+class Rounds:
+    """One training, told round by round.
+
+    Args:
+        tap: Whom it is told to.
+        first_step: Rounds that the model had before; None: as `attach` was told.
+    """
+
+    def __init__(self, tap: ArrayTap, first_step: int | None = None) -> None:
+        self._tap = tap
+        self._begun = False
+        tap.begin_training(first_step)
+        tap.declare(things="trees and importance")
+        with tap.guarded("beginning a boosted training"):
+            tap.session.seen.no_loss = "the training was given no data set to judge by, or no metric that is a loss"
+
+    def _parameters(self, model: Grown) -> None:
+        """Record the hyperparameters, with the first round: the numbers one by one, and all as JSON."""
+        if self._begun:
+            return
+        self._begun, tap = True, self._tap
+        values = model.hyperparameters()
+        tap.metrics({f"hyperparameter[{name}]": float(value) for name, value in values.items()
+                     if isinstance(value, bool | int | float | np.number)})
+        if tap.asks_ever(Kind.CUSTOM):
+            text = json.dumps(dict(values), default=str, sort_keys=True)
+            tap.save("hyperparameters", np.frombuffer(text.encode(), np.uint8))
+        self._learning_rate(model)
+
+    def _learning_rate(self, model: Grown) -> None:
+        rate = model.learning_rate()
+        if rate is not None:
+            self._tap.learning_rate(float(rate))
+
+    def end_round(self, model: Grown) -> None:
+        """End a round.
+
+        Raises:
+            TrainingStopped: A finding asked for it.
+        """
+        tap, metrics = self._tap, list[Metric]()
+        with tap.guarded("reading a round"):
+            metrics = list(model.metrics())
+            self._parameters(model)
+            self._judged([metric for metric in metrics if metric.in_training])
+            tap.metrics({f"{metric.data}.{metric.name}": metric.value for metric in metrics})
+            self._trees(model)
+            self._importance(model)
+            if tap.due(*_ANSWERS):
+                self._answers(answers for answers in model.answers() if answers.in_training)
+        try:
+            tap.end_step()
+        finally:
+            with tap.guarded("reading an evaluation"):
+                self._evaluation(model, [metric for metric in metrics if not metric.in_training])
+
+    def _evaluation(self, model: Grown, metrics: list[Metric]) -> None:
+        tap = self._tap
+        if not metrics or tap.session.closed:
+            return
+        tap.begin_evaluation()
+        self._judged(metrics)
+        if tap.due(*_ANSWERS):
+            self._answers(answers for answers in model.answers() if not answers.in_training)
+        tap.end_evaluation()
+
+    def _judged(self, metrics: list[Metric]) -> None:
+        """Record the losses: the first of the first data set is the one that the training is judged by."""
+        for metric in metrics:
+            if metric.is_loss:
+                name = TOTAL if metric is next(item for item in metrics if item.is_loss) else (
+                    f"{metric.data}.{metric.name}")
+                self._tap.loss(metric.value, name)
+
+    def _trees(self, model: Grown) -> None:
+        if not self._tap.due(Kind.TREE):
+            return
+        self._learning_rate(model)
+        trees = list(model.trees())
+        if trees:
+            found = {"depth": max(tree.depth for tree in trees), "leaves": sum(tree.leaves for tree in trees),
+                     "splits": sum(tree.leaves - 1 for tree in trees), "trees": len(trees)}
+            gain = math.fsum(tree.gain for tree in trees)
+            numbers = {**found, "gain": gain} if math.isfinite(gain) else found
+            self._tap.numbers({Key(Kind.TREE, name): float(value) for name, value in numbers.items()})
+
+    def _importance(self, model: Grown) -> None:
+        if self._tap.due(Kind.IMPORTANCE):
+            self._tap.numbers({importance_key(feature, kind): float(value)
+                               for kind, features in model.importance().items() for feature, value in features.items()})
+
+    def _answers(self, found: Iterable[Answers]) -> None:
+        for item in found:
+            labels, answers = _thinned(np.asarray(item.labels)), _thinned(np.asarray(item.answers))
+            if not labels.size:
+                continue
+            if item.are_classes and labels.max() < _MOST_CLASSES:
+                rows = answers[:, None] if answers.ndim == 1 and answers.dtype.kind == "f" and not (
+                    np.array_equal(answers, np.rint(answers))) else answers
+                self._tap.predictions(labels.astype(np.int64), rows, item.data)
+            self._tap.take(Kind.TARGET, {item.data: labels})
+            self._tap.take(Kind.OUTPUT, {item.data: answers})
+            self._tap.declare(modules=self._tap.session.seen.outputs)
+
+
+def _thinned(values: Any) -> Any:
+    count = len(values) if values.ndim else 0
+    if count <= _MOST_SAMPLES:
+        return values
+    return values[np.arange(_MOST_SAMPLES) * count // _MOST_SAMPLES]

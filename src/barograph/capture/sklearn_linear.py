@@ -1,0 +1,89 @@
+"""Listens to scikit-learn's linear models that are trained by SGD: each call of `partial_fit` is a step.
+
+What goes on within one call, over the samples and the epochs, is compiled code that tells nobody.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import sklearn
+from sklearn import linear_model
+
+from barograph.capture.doors import say_missing
+from barograph.model.facts import Fact
+
+if TYPE_CHECKING:
+    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.patches import Patches
+    from barograph.capture.session import Session
+    from barograph.capture.tap_pool import TapPool
+
+_MODULE = "linear_model._stochastic_gradient"
+_CLASSES = ("BaseSGDClassifier", "BaseSGDRegressor")
+
+
+def wrap_linear(patches: Patches, taps: TapPool, session: Session) -> None:
+    """Wrap the methods by which a script trains."""
+    needs = {f"{_MODULE}.{name}.{method}": "steps" for name in _CLASSES for method in ("fit", "partial_fit")}
+    if say_missing(session, sklearn, needs):
+        return
+    listener = _Linear(taps)
+    for name in _CLASSES:
+        holder = getattr(linear_model._stochastic_gradient, name)
+        patches.wrap(holder, "fit", listener.fits)
+        patches.wrap(holder, "partial_fit", listener.goes_on)
+
+
+class _Linear:
+    """Knows each model's series of steps."""
+
+    def __init__(self, taps: TapPool) -> None:
+        self._taps = taps
+        self._here = threading.local()
+        self._known: weakref.WeakKeyDictionary[Any, ArrayTap] = weakref.WeakKeyDictionary()
+
+    def fits(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Train from the beginning: one step, however many epochs."""
+        return self._step(original, args, kwargs, anew=not args[0].warm_start)
+
+    def goes_on(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Train on."""
+        return self._step(original, args, kwargs, anew=False)
+
+    def _step(self, original: Callable[..., Any], args: Any, kwargs: Any, *, anew: bool) -> Any:
+        if getattr(self._here, "busy", False):
+            return original(*args, **kwargs)  # one method that calls the other
+        model = args[0]
+        tap = self._known.get(model)
+        if tap is None:
+            tap = self._known[model] = self._taps.take()
+            weakref.finalize(model, self._taps.give_back, tap).atexit = False
+            anew = True
+        if anew:
+            tap.begin_training()
+        if not anew or model.warm_start:
+            tap.before_update(_weights(model))
+        self._here.busy = True
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            self._here.busy = False
+        samples = args[1] if len(args) > 1 else kwargs.get("X")
+        with tap.guarded("reading a linear model"):
+            weights = _weights(model)
+            tap.session.seen.no_loss = "scikit-learn's SGD tells none"
+            tap.declare(parameters=weights)
+            tap.after_update(weights)
+            tap.fact(Fact.BATCH_SIZE, float(samples.shape[0] if hasattr(samples, "shape") else len(samples)))
+            tap.metrics({"n_iter": float(model.n_iter_)})
+        tap.end_step()
+        return result
+
+
+def _weights(model: Any) -> dict[str, Any]:
+    found = {"coef": getattr(model, "coef_", None), "intercept": getattr(model, "intercept_", None)}
+    return {name: value for name, value in found.items() if value is not None}

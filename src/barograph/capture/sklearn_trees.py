@@ -1,0 +1,210 @@
+"""Listens to scikit-learn's gradient boosting: the classical one by its monitor, the histogram one tree by tree."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sklearn
+from sklearn import ensemble
+
+from barograph.capture.doors import say_missing
+from barograph.capture.rounds import Answers, Metric, Rounds, Tree
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from barograph.capture.patches import Patches
+    from barograph.capture.session import Session
+    from barograph.capture.tap_pool import TapPool
+
+_CLASSICAL = "ensemble._gb.BaseGradientBoosting._fit_stages"
+_BY_HISTOGRAM = "ensemble._hist_gradient_boosting.gradient_boosting.BaseHistGradientBoosting.fit"
+_GROWER = "ensemble._hist_gradient_boosting.grower.TreeGrower.make_predictor"
+
+
+def wrap_trees(patches: Patches, taps: TapPool, session: Session) -> None:
+    """Wrap what both kinds of boosting go through."""
+    if not say_missing(session, sklearn, {_CLASSICAL: "rounds of GradientBoosting"}):
+        patches.wrap(ensemble._gb.BaseGradientBoosting, "_fit_stages", _Classical(taps).fits)
+    if not say_missing(session, sklearn, {_BY_HISTOGRAM: "rounds of HistGradientBoosting", _GROWER: "its trees"}):
+        by_histogram = _ByHistogram(taps, session)
+        package = ensemble._hist_gradient_boosting
+        patches.wrap(package.gradient_boosting.BaseHistGradientBoosting, "fit", by_histogram.fits)
+        patches.wrap(package.grower.TreeGrower, "make_predictor", by_histogram.grew)
+
+
+class _Classical:
+    """Hands a monitor to each training."""
+
+    def __init__(self, taps: TapPool) -> None:
+        self._taps = taps
+
+    def fits(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Fit the stages with our monitor around the script's."""
+        bound = inspect.signature(original).bind(*args, **kwargs)
+        bound.apply_defaults()
+        theirs, begin = bound.arguments.get("monitor"), int(bound.arguments.get("begin_at_stage", 0))
+        tap = self._taps.take()
+        rounds, grown = Rounds(tap, begin or None), _ClassicalGrown(bound.arguments, begin)
+
+        def monitor(stage: int, estimator: Any, inside: Any) -> Any:
+            stop = theirs(stage, estimator, inside) if theirs is not None else None
+            grown.stage, grown.raw = stage, inside.get("raw_predictions")
+            rounds.end_round(grown)
+            return stop
+
+        bound.arguments["monitor"] = monitor
+        try:
+            return original(*bound.args, **bound.kwargs)
+        finally:
+            self._taps.give_back(tap)
+
+
+class _ClassicalGrown:
+    """A model of `GradientBoosting*` after a stage."""
+
+    def __init__(self, arguments: Mapping[str, Any], begin: int) -> None:
+        self._estimator = arguments["self"]
+        self._labels = arguments["y"]
+        self.stage = begin
+        self.raw: Any = None
+        self._summed = 0
+        self._importance: NDArray[np.float64] | None = None
+
+    def metrics(self) -> Iterable[Metric]:
+        """Return the loss on the samples, and that on those which a subsample left out."""
+        yield Metric("train", "loss", float(self._estimator.train_score_[self.stage]), True, True)
+        if hasattr(self._estimator, "oob_scores_"):
+            yield Metric("oob", "loss", float(self._estimator.oob_scores_[self.stage]), True, False)
+
+    def trees(self) -> Iterable[Tree]:
+        """Return the trees of this stage, one a class."""
+        return [Tree(int(item.tree_.max_depth), int(item.tree_.n_leaves))
+                for item in self._estimator.estimators_[self.stage]]
+
+    def importance(self) -> Mapping[str, Mapping[str, float]]:
+        """Return how much impurity the splits by each feature took away, over all stages so far."""
+        for stage in self._estimator.estimators_[self._summed:self.stage + 1]:
+            for item in stage:
+                more = item.tree_.compute_feature_importances(normalize=False)
+                self._importance = more if self._importance is None else self._importance + more
+        self._summed = self.stage + 1
+        found = self._importance if self._importance is not None else np.zeros(0)
+        return {"": _named(self._estimator, found)}
+
+    def answers(self) -> Iterable[Answers]:
+        """Return labels and answers of a classification."""
+        if self.raw is not None and hasattr(self._estimator, "classes_"):
+            raw = np.asarray(self.raw)
+            answers = raw if raw.shape[-1] > 1 else (raw[:, 0] > 0).astype(np.int64)
+            yield Answers("train", self._labels, answers, True, True)
+
+    def hyperparameters(self) -> Mapping[str, Any]:
+        """Return the parameters of the estimator."""
+        return dict(self._estimator.get_params(deep=False))
+
+    def learning_rate(self) -> float | None:
+        """Return the learning rate."""
+        return float(self._estimator.learning_rate)
+
+
+class _ByHistogram:
+    """Tells a round when the next begins to grow: only then is known how it was judged."""
+
+    def __init__(self, taps: TapPool, session: Session) -> None:
+        self._taps = taps
+        self._session = session
+        self._here = threading.local()
+
+    def fits(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Fit, hearing of each tree."""
+        estimator, tap = args[0], self._taps.take()
+        before = len(getattr(estimator, "_predictors", ())) if estimator.warm_start else 0
+        self._here.grown = _HistogramGrown(estimator, before)
+        self._here.rounds = Rounds(tap, before or None)
+        try:
+            result = original(*args, **kwargs)
+            self._tell(len(estimator._predictors))
+            return result
+        finally:
+            self._here.grown = None
+            self._taps.give_back(tap)
+
+    def grew(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Tell the round before, where this is the first tree of another."""
+        grown = getattr(self._here, "grown", None)
+        if grown is not None:
+            predictors = getattr(grown.estimator, "_predictors", ())
+            if predictors and not predictors[-1]:
+                self._tell(len(predictors) - 1)
+        return original(*args, **kwargs)
+
+    def _tell(self, rounds: int) -> None:
+        grown = self._here.grown
+        while grown.told < rounds and not self._session.closed:
+            grown.told += 1
+            self._here.rounds.end_round(grown)
+
+
+class _HistogramGrown:
+    """A model of `HistGradientBoosting*` after a round."""
+
+    def __init__(self, estimator: Any, told: int) -> None:
+        self.estimator = estimator
+        self.told = told
+        self._summed = 0
+        self._gains: NDArray[np.float64] = np.zeros(0)
+
+    def metrics(self) -> Iterable[Metric]:
+        """Return what early stopping computed, if it is on."""
+        estimator, is_loss = self.estimator, self.estimator.scoring == "loss"
+        for data, scores, in_training in (("train", "train_score_", True), ("validation", "validation_score_", False)):
+            values = getattr(estimator, scores, ())
+            # The first is that of before all rounds; of a loss the negative is kept.
+            if self.told < len(values):
+                value = float(values[self.told])
+                yield Metric(data, "loss" if is_loss else "score", -value if is_loss else value, is_loss, in_training)
+
+    def trees(self) -> Iterable[Tree]:
+        """Return the trees of this round, one a class."""
+        return [Tree(int(item.get_max_depth()), int(item.get_n_leaf_nodes()), float(_gains(item).sum()))
+                for item in self.estimator._predictors[self.told - 1]]
+
+    def importance(self) -> Mapping[str, Mapping[str, float]]:
+        """Return what the splits by each feature gained, over all rounds so far."""
+        for predictors in self.estimator._predictors[self._summed:self.told]:
+            for item in predictors:
+                inner = item.nodes["is_leaf"] == 0
+                features = item.nodes["feature_idx"][inner].astype(np.int64)
+                more = np.bincount(features, _gains(item), minlength=int(self.estimator._n_features)).astype(np.float64)
+                self._gains = more if not self._gains.size else self._gains + more
+        self._summed = self.told
+        return {"": _named(self.estimator, self._gains)}
+
+    def answers(self) -> Iterable[Answers]:
+        """Return nothing: its predictions are not at hand while it is fitted."""
+        return ()
+
+    def hyperparameters(self) -> Mapping[str, Any]:
+        """Return the parameters of the estimator."""
+        return dict(self.estimator.get_params(deep=False))
+
+    def learning_rate(self) -> float | None:
+        """Return the learning rate."""
+        return float(self.estimator.learning_rate)
+
+
+def _gains(predictor: Any) -> NDArray[np.float64]:
+    inner = predictor.nodes["is_leaf"] == 0
+    return np.asarray(predictor.nodes["gain"][inner], np.float64)
+
+
+def _named(estimator: Any, values: NDArray[np.float64]) -> dict[str, float]:
+    names = getattr(estimator, "feature_names_in_", None)
+    found = [str(name) for name in names] if names is not None and len(names) == len(values) else [
+        f"x{number}" for number in range(len(values))]
+    return dict(zip(found, values.tolist(), strict=True))

@@ -1,0 +1,208 @@
+"""Listens to the trainings of XGBoost, of its own interface and of that in scikit-learn's manner alike.
+
+Both go round by round through one `CallbackContainer`, which knows the data sets as well.
+"""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import xgboost
+from xgboost import callback
+
+from barograph.capture.doors import say_missing
+from barograph.capture.patches import Patches
+from barograph.capture.rounds import Answers, Metric, Rounds, Tree
+from barograph.capture.tap_pool import TapPool
+
+if TYPE_CHECKING:
+    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.recording import Recording
+
+_MORE_IS_BETTER = ("auc", "aucpr", "map", "ndcg", "pre", "accuracy", "f1", "r2", "interval-regression-accuracy")
+_CLASSES = ("binary:", "multi:")
+_MARGINS = ("binary:logitraw", "binary:hinge")
+_KINDS = ("weight", "gain", "cover", "total_cover")
+_NEEDS = {
+    "callback.CallbackContainer.before_training": "the beginning of a training",
+    "callback.CallbackContainer.after_iteration": "rounds",
+    "callback.CallbackContainer.after_training": "the end of a training",
+    "Booster.get_score": "importance", "Booster.save_raw": "trees", "Booster.save_config": "hyperparameters",
+}
+
+
+def listen(recording: Recording) -> None:
+    """Have every training of XGBoost in this process told to the recording."""
+    if say_missing(recording.session, xgboost, _NEEDS):
+        return
+    listener = _Listener(recording)
+    recording.add_tap(listener)
+    container = callback.CallbackContainer
+    listener.wrap(container, "before_training", listener.begins)
+    listener.wrap(container, "after_iteration", listener.ends_round)
+    listener.wrap(container, "after_training", listener.ends)
+
+
+class _Listener(Patches):
+    """Tells the trainings apart by their containers."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self._recording = recording
+        self._taps = TapPool(recording)
+        self._known: weakref.WeakKeyDictionary[Any, tuple[ArrayTap, Rounds]] = weakref.WeakKeyDictionary()
+
+    def begins(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Note that a training begins."""
+        model = original(*args, **kwargs)
+        container = args[0]
+        if not container.is_cv:
+            try:
+                tap = self._taps.take()
+                self._known[container] = tap, Rounds(tap, int(model.num_boosted_rounds()) or None)
+            except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+                self._recording.session.guard.caught(error, "beginning to listen to a training of XGBoost")
+        return model
+
+    def ends_round(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Tell a round, once it was judged."""
+        result = original(*args, **kwargs)
+        known = self._known.get(args[0])
+        if known is not None and not self._recording.session.closed:
+            known[1].end_round(_Grown(*args, **kwargs))
+        return result
+
+    def ends(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Note that a training has ended."""
+        known = self._known.pop(args[0], None)
+        if known is not None:
+            self._taps.give_back(known[0])
+        return original(*args, **kwargs)
+
+
+class _Grown:
+    """A booster after a round."""
+
+    def __init__(self, container: Any, model: Any, epoch: int, dtrain: Any, evals: Any) -> None:
+        self._model = model
+        self._data = list(evals or ())
+        self._train = dtrain
+        self._history = container.history
+        self._shap = [item.shap for item in container.callbacks if getattr(item, "shap", None) is not None]
+        self._config_read: dict[str, Any] | None = None
+
+    def metrics(self) -> Iterable[Metric]:
+        """Return the newest number of each metric of each data set."""
+        trained_on = {name for data, name in self._data if data is self._train}
+        for data, metrics in self._history.items():
+            for name, values in metrics.items():
+                value = values[-1]
+                is_loss = name.partition("@")[0].rstrip("-") not in _MORE_IS_BETTER
+                yield Metric(data, name, float(value[0] if isinstance(value, tuple) else value), is_loss,
+                             data in trained_on)
+
+    def trees(self) -> Iterable[Tree]:
+        """Return the trees of the newest round; a linear booster has none."""
+        if self._booster_name() == "gblinear":
+            return []
+        last = self._model.num_boosted_rounds() - 1
+        saved = json.loads(bytes(self._model[last:last + 1].save_raw("json")))
+        booster = saved["learner"]["gradient_booster"]
+        booster = booster.get("gbtree", booster)
+        return [_tree(tree) for tree in booster["model"]["trees"]]
+
+    def importance(self) -> Mapping[str, Mapping[str, float]]:
+        """Return what features count for, those that no tree splits by included where their names are known."""
+        if self._booster_name() == "gblinear":
+            return {"": self._of_all(self._model.get_score(importance_type="weight"))}
+        found = {"": self._of_all(self._model.get_score(importance_type="total_gain"))}
+        found |= {kind: self._of_all(self._model.get_score(importance_type=kind)) for kind in _KINDS}
+        for samples in self._shap:
+            found["shap"] = self._of_all(_shap(self._model, samples))
+        return found
+
+    def answers(self) -> Iterable[Answers]:
+        """Return labels and answers of the data sets that are judged: XGBoost has their predictions at hand."""
+        objective = str(self._config("objective", "name", ""))
+        are_classes = objective.startswith(_CLASSES) and objective not in _MARGINS
+        for data, name in self._data:
+            if isinstance(data, xgboost.DMatrix):
+                yield Answers(name, data.get_label(), self._model.predict(data), data is self._train, are_classes)
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """Return what the booster was told to do, and its defaults, as it says itself."""
+        found: dict[str, Any] = {}
+        learner = self._configuration().get("learner", {})
+        for part in ("objective", "learner_model_param", "generic_param", "gradient_booster"):
+            _flatten(learner.get(part, {}), found)
+        return found
+
+    def learning_rate(self) -> float | None:
+        """Return the learning rate."""
+        rate = self.hyperparameters().get("learning_rate")
+        return float(rate) if isinstance(rate, int | float) else None
+
+    def _of_all(self, score: Mapping[str, Any]) -> dict[str, float]:
+        names = self._model.feature_names or [f"f{number}" for number in range(self._model.num_features())]
+        found = dict.fromkeys(names, 0.0)
+        for name, value in score.items():
+            found[name] = float(value[0] if isinstance(value, list) else value)
+        return found
+
+    def _booster_name(self) -> str:
+        return str(self._config("gradient_booster", "name", "gbtree"))
+
+    def _config(self, part: str, name: str, default: Any) -> Any:
+        return self._configuration().get("learner", {}).get(part, {}).get(name, default)
+
+    def _configuration(self) -> dict[str, Any]:
+        if self._config_read is None:
+            self._config_read = json.loads(self._model.save_config())
+        return self._config_read
+
+
+def _tree(saved: Mapping[str, Any]) -> Tree:
+    left, right, gains = saved["left_children"], saved["right_children"], saved.get("loss_changes", [])
+    depths = [0] * len(left)
+    leaves, gain = 0, 0.0
+    # A child always has a greater number than its parent.
+    for node, child in enumerate(left):
+        if child < 0:
+            leaves += 1
+            continue
+        depths[child] = depths[right[node]] = depths[node] + 1
+        gain += gains[node] if node < len(gains) else float("nan")
+    return Tree(max(depths, default=0), leaves, gain)
+
+
+def _shap(model: Any, samples: Any) -> dict[str, float]:
+    """Return the mean magnitude of what each feature adds to the answers of some samples."""
+    data = samples if isinstance(samples, xgboost.DMatrix) else xgboost.DMatrix(samples)
+    shares = abs(model.predict(data, pred_contribs=True))
+    means = shares.reshape(-1, shares.shape[-1]).mean(0)[:-1]
+    names = model.feature_names or [f"f{number}" for number in range(len(means))]
+    return dict(zip(names, means.tolist(), strict=True))
+
+
+def _flatten(part: Any, found: dict[str, Any]) -> None:
+    """Gather what stands anywhere in a configuration under its own name, the numbers as numbers."""
+    if isinstance(part, dict):
+        for name, value in part.items():
+            if isinstance(value, dict | list):
+                _flatten(value, found)
+            else:
+                found.setdefault(name, _number(value))
+    elif isinstance(part, list):
+        for item in part:
+            _flatten(item, found)
+
+
+def _number(value: Any) -> Any:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return value
+    return int(number) if number.is_integer() and "." not in str(value) else number

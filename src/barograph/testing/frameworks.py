@@ -1,0 +1,389 @@
+"""What every door must keep, as tests that anybody can run on a framework: inherit, and write one small training.
+
+    import numpy as np
+    from barograph.testing.frameworks import FrameworkConformance, Task
+
+    class TestMine(FrameworkConformance):
+        framework = "mine"
+
+        def train(self, task, run):
+            weights = {"w": np.ones(3)}
+            for step in range(task.steps):
+                ...
+            return weights
+
+pytest collects the class as any other. Nothing here imports pytest: each test is a method that raises
+`AssertionError` with a sentence that says what was broken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import itertools
+import math
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from barograph.attaching import AttachedRun, attach
+from barograph.capture import price
+from barograph.capture.guard import BarographWarning
+from barograph.capture.plan import Plan
+from barograph.measures import native
+from barograph.model.key import Key, Kind, canonical_path
+from barograph.model.step import Mode
+from barograph.runs.reader import Run
+from barograph.runs.reader import open as open_run
+
+_OURS = str(Path(__file__).resolve().parent.parent)
+_MEMORY = itertools.count()
+_OF_PARAMETERS = (Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE)
+_OF_THE_MOMENT = (Kind.TIME, Kind.MACHINE, Kind.FACT, Kind.LEARNING_RATE)
+"""Kinds that two recordings of one training need not tell alike: what a clock said, what had changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the small training is to do.
+
+    Attributes:
+        steps: Steps of the optimizer, or rounds.
+        seed: Of everything that is drawn: weights, data, order.
+        accumulate: Micro-batches that make one step.
+        evaluate_every: Evaluate after every so many steps, on data of its own; 0: never.
+        nan_at: Step whose batch holds NaN, so that its loss and its gradients are NaN, too; None: none does.
+    """
+
+    steps: int = 8
+    seed: int = 0
+    accumulate: int = 1
+    evaluate_every: int = 0
+    nan_at: int | None = None
+
+
+class Planted(Exception):
+    """The error that the suite plants in the reading."""
+
+
+class FrameworkConformance:
+    """The contract of a door as a suite; inherit it, and write `train`.
+
+    What a framework cannot do is said with its reason, and the tests of it pass: the reason belongs in the table
+    of the framework's page.
+
+    Attributes:
+        framework: The framework's top-level module: nothing of Barograph must be left in it.
+        without_accumulation: Why it cannot accumulate gradients; "": it can.
+        without_evaluation: Why it does not evaluate; "": it does.
+        without_nan: Why no NaN can be planted in it; "": it can.
+        without_weights: Why `train` returns something whose tensors are not recorded, as trees; "": they are.
+        many_steps: Steps that are long enough to see a budget pass some over.
+    """
+
+    framework: ClassVar[str] = ""
+    without_accumulation: ClassVar[str] = ""
+    without_evaluation: ClassVar[str] = ""
+    without_nan: ClassVar[str] = ""
+    without_weights: ClassVar[str] = ""
+    many_steps: ClassVar[int] = 200
+
+    def train(self, task: Task, run: AttachedRun | None) -> Mapping[str, Any]:
+        """Train a small model from its seed on, and return its weights.
+
+        Args:
+            task: What to do.
+            run: The recording, for a door that takes a line in the script (a callback); None: train without one. A
+                door that listens by itself needs nothing of it.
+
+        Returns:
+            Path to array, under the names that the records are to have; of what has no weights, anything that
+            tells two models apart to the last bit (predictions).
+        """
+        raise NotImplementedError(f"{type(self).__name__} must say how it trains: write train(task, run)")
+
+    # It changes nothing
+
+    def test_the_same_seed_gives_the_same_bits_with_and_without_us(self) -> None:
+        """Recording everything at every step draws no random number and changes no weight."""
+        for task in self._tasks():
+            bare, again = self.train(task, None), self.train(task, None)
+            _same_bits(bare, again, f"two trainings without Barograph differ, so nothing can be said of it: {task}")
+            _, watched = self._recorded(task, preset="everything", budget=None)
+            _same_bits(bare, watched, f"recording changes the training: {task}")
+
+    def test_nothing_is_left_behind_after_close(self) -> None:
+        """No hook, no wrapper, no thread, no finder of modules, no filter of warnings."""
+        self.train(Task(), None)  # what the framework makes with its first training is its own
+        before = self._left()
+        self._recorded(Task(), preset="everything", budget=None)
+        left = self._left() - before
+        assert not left, f"Barograph leaves behind: {', '.join(sorted(left))}"
+
+    def test_an_error_of_ours_never_reaches_the_training(self) -> None:
+        """It becomes a warning and is written into the run; the training goes on and comes to the same weights."""
+        task = Task()
+        bare = self.train(task, None)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            run, watched = self._recorded(task, fails=True, preset="everything", budget=None, strict=False)
+        _same_bits(bare, watched, "a training in whose recording an error came up is another")
+        assert any(issubclass(item.category, BarographWarning) for item in caught), "nobody is warned of the error"
+        assert _made(run) == task.steps, f"after an error {_made(run)} steps are counted of {task.steps}"
+
+    def test_strict_raises_an_error_of_ours(self) -> None:
+        """So that tests see it."""
+        try:
+            self._recorded(Task(), fails=True, preset="everything", budget=None)
+        except Planted:
+            return
+        raise AssertionError("strict=True raises no error that comes up in the recording")
+
+    # It counts right
+
+    def test_steps_are_those_of_the_optimizer(self) -> None:
+        """From 0, each once, in order."""
+        run, _ = self._recorded(Task(), budget=None)
+        _expect(_steps(run), list(range(Task().steps)), "steps")
+
+    def test_micro_batches_make_one_step(self) -> None:
+        """With gradient accumulation the steps are as many as without, and their gradients whole."""
+        if self.without_accumulation:
+            return
+        task = Task(accumulate=3)
+        run, _ = self._recorded(task, budget=None)
+        _expect(_steps(run), list(range(task.steps)), "steps with three micro-batches each")
+
+    def test_an_evaluation_is_no_step_and_says_how_many_were_made(self) -> None:
+        """It stands in a mode of its own, after the steps before it."""
+        if self.without_evaluation:
+            return
+        task = Task(evaluate_every=2)
+        run, _ = self._recorded(task, budget=None)
+        _expect(_steps(run), list(range(task.steps)), "steps with evaluations in between")
+        made, wanted = sorted(set(_steps(run, Mode.EVAL))), list(range(2, task.steps + 1, 2))
+        assert made == wanted, f"evaluations are recorded after {made} steps, and took place after {wanted}"
+
+    def test_a_training_that_goes_on_counts_on(self) -> None:
+        """`attach(first_step=…)` says with which number."""
+        run, _ = self._recorded(Task(), budget=None, first_step=100)
+        _expect(_steps(run), list(range(100, 100 + Task().steps)), "steps of a training that goes on from step 100")
+
+    def test_under_a_budget_steps_are_passed_over_and_the_others_have_their_numbers(self) -> None:
+        """What is recorded of a step is what an unlimited recording says of the step of that number."""
+        task = Task(steps=self.many_steps)
+        recorded, _ = self._recorded(task, budget=None)
+        with _without_grace():
+            thinned, _ = self._recorded(task, budget=1e-7)
+        assert _made(thinned) == task.steps, f"under a budget {_made(thinned)} steps are counted of {task.steps}"
+        whole, thin = _told(recorded), _told(thinned)
+        dear = [sum(any(map(_is_dear, keys)) for keys in told.values()) for told in (whole, thin)]
+        assert dear[1] < dear[0], (
+            f"a budget of next to nothing passes nothing over: {dear[1]} of {dear[0]} steps are whole")
+        for number, keys in thin.items():
+            for key, values in keys.items():
+                wanted = whole[number].get(key, values)
+                assert np.array_equal(values, wanted, equal_nan=True), (
+                    f"under a budget {key} of step {number} is {values}, and without one {wanted}")
+
+    def test_the_default_settings_count_every_step(self) -> None:
+        """With the default budget, too."""
+        run, _ = self._recorded(Task())
+        assert _made(run) == Task().steps, f"{_made(run)} steps are counted, and {Task().steps} were made"
+
+    # It says what is what
+
+    def test_keys_are_canonical(self) -> None:
+        """Kind and path, without what wrappers and devices put into names; parameters are called as they are."""
+        run, weights = self._recorded(Task(), preset="everything", budget=None)
+        keys = run.keys()
+        assert keys, "nothing is recorded"
+        for key in keys:
+            assert key.path, f"{key} has no path"
+            assert canonical_path(key.path) == key.path, f"{key} holds the name of a wrapper"
+            assert not key.path.endswith(":0"), f"{key} ends in the number of an output, as TensorFlow names tensors"
+            assert "/" not in key.path or key.kind not in _OF_PARAMETERS, f"{key} is not dotted"
+            assert key.path == key.path.strip(), f"{key} begins or ends with a space"
+        if not self.without_weights:
+            recorded = {key.path for key in keys if key.kind is Kind.WEIGHT}
+            assert recorded == set(weights), (
+                f"weights are recorded as {sorted(recorded)}, and are called {sorted(weights)}")
+
+    def test_the_last_weights_recorded_are_the_weights(self) -> None:
+        """As they are after the step: what is recorded of the last one is true of what the training ends with."""
+        if self.without_weights:
+            return
+        run, weights = self._recorded(Task(), preset="exact", budget=None)
+        for path, value in weights.items():
+            array = np.asarray(value, np.float64)
+            for name, wanted in (("min", array.min()), ("max", array.max()), ("l2", math.sqrt((array**2).sum()))):
+                last = float(run.series(Key(Kind.WEIGHT, path), name).values[-1])
+                assert math.isclose(last, float(wanted), rel_tol=1e-4, abs_tol=1e-12), (
+                    f"the last {name} recorded of {path} is {last}, and it is {wanted}")
+
+    def test_a_nan_is_found_at_the_step_it_arose(self) -> None:
+        """In the loss, and in the gradients where they are recorded; also under a budget of next to nothing."""
+        if self.without_nan:
+            return
+        choices: tuple[dict[str, Any], ...] = ({"budget": None}, {})
+        for settings in choices:
+            task = Task(steps=12, nan_at=5)
+            run, _ = self._recorded(task, **settings)
+            losses = run.series("loss:total")
+            bad = losses.steps[~np.isfinite(losses.values)]
+            assert len(bad), f"no loss that is not finite is recorded ({settings or 'default settings'})"
+            assert bad[0] == 5, f"the NaN of step 5 is found at step {bad[0]} ({settings or 'default settings'})"
+            for key in run.keys(kind=Kind.GRADIENT):
+                lost = run.series(key, "nonfinite")
+                steps = lost.steps[lost.values > 0]
+                assert not len(steps) or steps[0] >= 5, f"{key} is not finite at step {steps[0]}, before its loss"
+
+    # What the tests are made of
+
+    def _tasks(self) -> Iterator[Task]:
+        yield Task()
+        if not self.without_evaluation:
+            yield Task(seed=1, evaluate_every=3)
+        if not self.without_accumulation:
+            yield Task(seed=2, accumulate=2)
+
+    def _recorded(self, task: Task, *, fails: bool = False, **settings: Any) -> tuple[Run, Mapping[str, Any]]:
+        """Return the run of a training that is recorded, and the weights it ended with.
+
+        Args:
+            task: What it does.
+            fails: Have an error come up in everything that is read.
+            settings: Of the recording; strict, unless they say otherwise.
+        """
+        url = f"memory://conformance/{type(self).__name__}/{next(_MEMORY)}"
+        with contextlib.ExitStack() as stack:
+            run = stack.enter_context(attach(to=url, watch=False, **{"strict": True, **settings}))
+            if fails:
+                stack.enter_context(_planted_error(with_tensors=not self.without_weights))
+            weights = self.train(task, run)
+        return open_run(url), weights
+
+    def _left(self) -> set[str]:
+        """Return what there is of Barograph in this process, outside its own modules."""
+        gc.collect()
+        threads = {f"the thread {thread.name}" for thread in threading.enumerate() if thread.is_alive()}
+        finders = {f"the finder {type(finder).__name__}" for finder in sys.meta_path if _is_ours(type(finder))}
+        filters = {f"the filter of warnings {item}" for item in warnings.filters}
+        hook = {"sys.excepthook"} if _is_ours(sys.excepthook) else set()
+        return {*threads, *finders, *filters, *hook, *_in_framework(self.framework)}
+
+
+def _in_framework(framework: str) -> Iterator[str]:
+    """Yield what of ours hangs on a framework: attributes of its modules and of their classes."""
+    if not framework:
+        return
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, ModuleType) and (name == framework or name.startswith(f"{framework}.")):
+            for attribute, value in list(vars(module).items()):
+                if _is_ours(value):
+                    yield f"{name}.{attribute}"
+                if issubclass(type(value), type) and value.__module__.partition(".")[0] == framework:
+                    yield from (f"{name}.{attribute}.{item}" for item, inner in list(vars(value).items())
+                                if _is_ours(inner))
+
+
+def _is_ours(value: Any) -> bool:
+    """Return whether something is made of our code; one that wraps another says that it is the other."""
+    # By its type and nothing else: whatever is asked of a framework's objects may have them do something.
+    kind = type(value)
+    if issubclass(kind, type):
+        return str(value.__module__).partition(".")[0] == "barograph"
+    if issubclass(kind, MethodType | staticmethod | classmethod):
+        value = value.__func__
+    elif issubclass(kind, property):
+        value = value.fget
+    if issubclass(type(value), FunctionType):
+        return bool(value.__code__.co_filename.startswith(_OURS))
+    return kind.__module__.partition(".")[0] == "barograph"
+
+
+@contextlib.contextmanager
+def _planted_error(*, with_tensors: bool) -> Iterator[None]:
+    """Have everything fail that a tap reads tensors with; without tensors, what it asks before it tells a number."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise Planted("planted by the conformance suite")
+
+    with contextlib.ExitStack() as stack:
+        reads = ((native, "summarize_many"), (native, "summarize_into"), (native, "difference_into"))
+        for holder, name in reads if with_tensors else ((Plan, "taking"),):
+            stack.enter_context(_replaced(holder, name, fail))
+        yield
+
+
+@contextlib.contextmanager
+def _without_grace() -> Iterator[None]:
+    """Have a budget hold from the first step on, without what is not counted."""
+    with contextlib.ExitStack() as stack:
+        for name in ("GRACE_SECS", "SHORT_STEPS_GRACE_SECS"):
+            stack.enter_context(_replaced(price, name, 0.0))
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(holder: Any, name: str, value: Any) -> Iterator[None]:
+    before = vars(holder)[name]
+    setattr(holder, name, value)
+    try:
+        yield
+    finally:
+        setattr(holder, name, before)
+
+
+def _steps(run: Run, mode: Mode = Mode.TRAIN) -> list[int]:
+    """Return the numbers of the steps of a mode that were published, in the order they were made."""
+    # What the machine does between two steps makes no step.
+    return [view.step.number for view in run.views() if view.step.mode is mode and view.kinds - {Kind.MACHINE}]
+
+
+def _made(run: Run) -> int:
+    """Return how many steps were counted, published or not."""
+    last = run.workers[0].last if run.workers else None
+    return last.coverage.steps if last is not None else 0
+
+
+def _told(run: Run) -> dict[int, dict[Key, list[float]]]:
+    """Return what was recorded of each step of training: its plain numbers, and the moments of its tensors."""
+    told: dict[int, dict[Key, list[float]]] = {}
+    for view in run.views():
+        if view.step.mode is Mode.TRAIN:
+            for rows in view.rows.values():
+                found = {key: [value] for key, value in rows.scalars.items() if key.kind not in _OF_THE_MOMENT}
+                for subject, moments in zip(rows.table.subjects, rows.moments.tolist(), strict=True):
+                    if moments[0]:
+                        found[subject.key] = moments
+                told.setdefault(view.step.number, {}).update(found)
+    return told
+
+
+def _is_dear(key: Key) -> bool:
+    """Return whether a budget passes this over before it passes over the loss."""
+    return key.kind not in (Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.CUSTOM)
+
+
+def _same_bits(one: Mapping[str, Any], other: Mapping[str, Any], what: str) -> None:
+    assert set(one) == set(other), f"{what}: {sorted(set(one) ^ set(other))}"
+    for path in one:
+        first, second = np.ascontiguousarray(one[path]), np.ascontiguousarray(other[path])
+        same = first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
+        assert same, f"{what}: {path} is not the same to the last bit"
+
+
+def _expect(found: list[int], wanted: list[int], what: str) -> None:
+    assert found == wanted, f"{what}: {_short(found)} are recorded, and {_short(wanted)} were made"
+
+
+def _short(numbers: list[int]) -> str:
+    return str(numbers) if len(numbers) <= 20 else f"{len(numbers)} from {numbers[:5]} on"

@@ -1,0 +1,390 @@
+"""XGBoost, LightGBM and scikit-learn's own: recorded with nothing in the script, by rounds, each fit a series."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import barograph
+from barograph.attaching import AttachedRun
+from barograph.errors import SettingsError, TrainingStopped
+from barograph.model.step import Mode
+from barograph.runs.reader import Run
+from barograph.testing.frameworks import FrameworkConformance, Task
+
+NO_ACCUMULATION = "a round grows its trees from all samples at once"
+NO_EVALUATION_APART = "it evaluates after every round, where it is given a data set to evaluate on"
+TREES = "it is made of trees"
+
+
+def table(seed: int = 0, rows: int = 300) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 5))
+    return x, (x[:, 0] + 0.5 * x[:, 1] > 0).astype(np.int64)
+
+
+def recorded(name: str, train: Callable[[AttachedRun], Any], **settings: Any) -> Run:
+    url = f"memory://boosting/{name}"
+    wanted = {"strict": True, "budget": None, "preset": "everything", **settings}
+    with barograph.attach(to=url, watch=False, **wanted) as run:
+        train(run)
+    return barograph.open(url)
+
+
+class Spoilt:
+    """A metric that is not a number in one round."""
+
+    def __init__(self, at: int | None) -> None:
+        self.at = at
+        self.calls = 0
+
+    def __call__(self) -> float:
+        self.calls += 1
+        return float("nan") if self.calls - 1 == self.at else 1.0 / self.calls
+
+
+# XGBoost
+
+
+class TestXGBoost(FrameworkConformance):
+    framework = "xgboost"
+    without_accumulation = NO_ACCUMULATION
+    without_evaluation = NO_EVALUATION_APART
+    without_weights = TREES
+    many_steps = 40
+
+    def train(self, task: Task, run: AttachedRun | None) -> Mapping[str, Any]:
+        xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed here")
+        x, y = table(task.seed)
+        data = xgboost.DMatrix(x, y)
+        spoilt = Spoilt(task.nan_at)
+        model = xgboost.train(
+            {"objective": "binary:logistic", "max_depth": 3, "subsample": 0.5, "seed": task.seed, "nthread": 1,
+             "disable_default_eval_metric": 1},
+            data, task.steps, evals=[(data, "train")], verbose_eval=False,
+            custom_metric=lambda answers, _: ("loss", spoilt()))
+        return {"answers": model.predict(data)}
+
+
+@pytest.fixture(scope="module")
+def boosted() -> Run:
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed here")
+    x, y = table()
+    data, held_out = xgboost.DMatrix(x[:200], y[:200]), xgboost.DMatrix(x[200:], y[200:])
+
+    def train(run: AttachedRun) -> None:
+        from barograph.xgboost import Callback
+
+        xgboost.train({"objective": "binary:logistic", "eval_metric": ["logloss", "auc"], "max_depth": 3, "eta": 0.25},
+                      data, 12, evals=[(data, "train"), (held_out, "held_out")], verbose_eval=False,
+                      callbacks=[Callback(shap=x[:10])])
+        xgboost.XGBRegressor(n_estimators=3, max_depth=2).fit(x, x[:, 2])
+
+    return recorded("xgboost", train)
+
+
+def test_xgboost_metrics_are_series_by_data_set_and_losses_by_mode(boosted: Run) -> None:
+    assert boosted.series("scalar:train.logloss").steps.tolist() == list(range(12))
+    first = boosted.series("loss:total", optimizer="")
+    assert first.values.tolist() == boosted.series("scalar:train.logloss").values.tolist()
+    held_out = boosted.series("loss:total", mode=Mode.EVAL)
+    assert held_out.steps.tolist() == list(range(1, 13))
+    assert held_out.values.tolist() == boosted.series("scalar:held_out.logloss").values.tolist()
+    assert "loss:train.auc" not in map(str, boosted.keys())
+
+
+def test_xgboost_trees_are_told_by_round(boosted: Run) -> None:
+    assert boosted.series("tree:depth", optimizer="").values.max() == 3
+    leaves, splits = (boosted.series(f"tree:{name}", optimizer="").values for name in ("leaves", "splits"))
+    assert (leaves - splits == 1).all()
+    assert boosted.series("tree:depth", optimizer="#2").steps.tolist() == [0, 1, 2]
+
+
+def test_xgboost_importance_of_every_kind_is_that_of_the_model(boosted: Run) -> None:
+    kinds = {str(key).partition("[")[2] for key in boosted.keys(kind="importance")}
+    assert kinds == {"", "weight]", "gain]", "cover]", "total_cover]", "shap]"}
+    total = boosted.series("importance:f0", optimizer="").values
+    gain = boosted.series("importance:f0[gain]", optimizer="").values
+    weight = boosted.series("importance:f0[weight]", optimizer="").values
+    assert total == pytest.approx(gain * weight, rel=1e-4)
+    assert boosted.series("importance:f0[shap]", optimizer="").values[-1] > (
+        boosted.series("importance:f4[shap]", optimizer="").values[-1])
+
+
+def test_xgboost_labels_answers_and_hyperparameters_are_there(boosted: Run) -> None:
+    _, y = table()
+    assert boosted.series("label:train[1]").values[0] == y[:200].sum()
+    right = sum(boosted.series(f"confusion:held_out[{label},{label}]", mode=Mode.EVAL).values[-1] for label in (0, 1))
+    assert 80 < right <= 100
+    assert boosted.series("learning_rate:group0", optimizer="").values[0] == pytest.approx(0.25)
+    assert boosted.series("scalar:hyperparameter[max_depth]").values[0] == 3
+    told = json.loads(bytes(boosted.tensor("custom:hyperparameters", 0)))
+    assert told["grow_policy"] == "depthwise"
+
+
+def test_xgboost_goes_on_counting_where_a_model_is_trained_on() -> None:
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed here")
+    x, y = table()
+    data = xgboost.DMatrix(x, y)
+    model = xgboost.train({"objective": "binary:logistic"}, data, 3)
+    read = recorded("xgboost-on", lambda run: xgboost.train({"objective": "binary:logistic"}, data, 2, xgb_model=model))
+    assert read.series("tree:depth").steps.tolist() == [3, 4]
+
+
+def test_a_training_of_xgboost_is_stopped_between_two_rounds() -> None:
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed here")
+    x, y = table()
+
+    def train(run: AttachedRun) -> None:
+        run._recording.session.request_stop("Enough.", after_steps=2)
+        xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(x, y), 5)
+
+    with pytest.raises(TrainingStopped):
+        recorded("xgboost-stop", train)
+    assert barograph.open("memory://boosting/xgboost-stop").series("tree:depth").steps.tolist() == [0, 1]
+
+
+def test_a_linear_booster_has_no_trees_and_says_what_its_features_count_for() -> None:
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed here")
+    x, y = table()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # XGBoost says that it will go
+        read = recorded("xgboost-linear", lambda run: xgboost.train(
+            {"booster": "gblinear", "objective": "binary:logistic"}, xgboost.DMatrix(x, y), 2))
+    assert read.keys(kind="tree") == []
+    assert len(read.keys(kind="importance")) == 5
+
+
+def test_a_callback_without_a_run_says_so() -> None:
+    pytest.importorskip("xgboost", reason="XGBoost is not installed here")
+    from barograph.xgboost import Callback
+
+    with pytest.raises(SettingsError, match=r"barograph\.xgboost\.Callback belongs to a run"):
+        Callback()
+
+
+def test_a_deep_tree_and_a_feature_that_gives_the_label_away_are_found() -> None:
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed here")
+    from barograph.rules.trees import FeatureImportanceOverweight, TreeDepth
+    from barograph.testing.rules import judged
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 6))
+    y = (x[:, 3] > 0).astype(int)
+    leak = recorded("xgboost-leak", lambda run: xgboost.train(
+        {"objective": "binary:logistic"}, xgboost.DMatrix(x, y), 40), preset="standard")
+    found = judged(FeatureImportanceOverweight(), list(leak.views()))
+    assert found
+    assert '"f3" holds' in found[0].message
+    deep = recorded("xgboost-deep", lambda run: xgboost.train(
+        {"max_depth": 0, "max_leaves": 0, "grow_policy": "lossguide", "min_child_weight": 0, "reg_lambda": 0},
+        xgboost.DMatrix(np.arange(400.0)[:, None], np.exp(np.arange(400.0) / 20)), 5), preset="standard")
+    assert judged(TreeDepth(depth=8), list(deep.views()))
+
+
+# LightGBM
+
+
+class TestLightGBM(FrameworkConformance):
+    framework = "lightgbm"
+    without_accumulation = NO_ACCUMULATION
+    without_evaluation = NO_EVALUATION_APART
+    without_weights = TREES
+    many_steps = 40
+
+    def train(self, task: Task, run: AttachedRun | None) -> Mapping[str, Any]:
+        lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed here")
+        x, y = table(task.seed)
+        data = lightgbm.Dataset(x, y)
+        spoilt = Spoilt(task.nan_at)
+        model = lightgbm.train(
+            {"objective": "binary", "metric": "none", "num_leaves": 7, "bagging_fraction": 0.5, "bagging_freq": 1,
+             "seed": task.seed, "num_threads": 1, "verbose": -1, "deterministic": True},
+            data, task.steps, valid_sets=[data], feval=lambda answers, _: ("loss", spoilt(), False))
+        return {"answers": model.predict(x)}
+
+
+def test_lightgbm_is_recorded_by_both_of_its_interfaces() -> None:
+    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed here")
+    x, y = table()
+    data = lightgbm.Dataset(x[:200], y[:200])
+    held_out = lightgbm.Dataset(x[200:], y[200:], reference=data)
+
+    def train(run: AttachedRun) -> None:
+        from barograph.lightgbm import Callback
+
+        lightgbm.train({"objective": "binary", "metric": ["binary_logloss", "auc"], "num_leaves": 7, "verbose": -1},
+                       data, 8, valid_sets=[data, held_out], valid_names=["train", "held_out"],
+                       callbacks=[Callback(shap=x[:10])])
+        lightgbm.LGBMClassifier(n_estimators=3, verbose=-1).fit(x, y + (x[:, 2] > 1))
+
+    read = recorded("lightgbm", train)
+    assert read.series("loss:total", optimizer="").values.tolist() == (
+        read.series("scalar:train.binary_logloss").values.tolist())
+    assert read.series("loss:total", mode=Mode.EVAL, optimizer="").steps.tolist() == list(range(1, 9))
+    assert read.series("tree:leaves", optimizer="").values.max() <= 7
+    assert read.series("tree:trees", optimizer="#2").values.tolist() == [3, 3, 3]
+    assert {str(key).partition("[")[2] for key in read.keys(kind="importance")} == {"", "split]", "shap]"}
+    assert read.series("confusion:held_out[1,1]", mode=Mode.EVAL).values[-1] > 30
+    assert read.series("importance:Column_0", optimizer="").values[-1] > (
+        read.series("importance:Column_4", optimizer="").values[-1])
+
+
+def test_lightgbm_early_stopping_stops_after_the_round_was_told() -> None:
+    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed here")
+    x, y = table()
+    data = lightgbm.Dataset(x[:200], y[:200])
+    noise = lightgbm.Dataset(x[200:], 1 - y[200:], reference=data)
+    read = recorded("lightgbm-early", lambda run: lightgbm.train(
+        {"objective": "binary", "verbose": -1}, data, 50, valid_sets=[noise],
+        callbacks=[lightgbm.early_stopping(3, verbose=False)]))
+    assert read.series("tree:depth").steps.tolist() == [0, 1, 2, 3]
+
+
+# scikit-learn
+
+
+class TestGradientBoosting(FrameworkConformance):
+    framework = "sklearn"
+    without_accumulation = NO_ACCUMULATION
+    without_evaluation = NO_EVALUATION_APART
+    without_nan = "it refuses what is not finite before it trains"
+    without_weights = TREES
+    many_steps = 40
+
+    def train(self, task: Task, run: AttachedRun | None) -> Mapping[str, Any]:
+        from sklearn.ensemble import GradientBoostingClassifier
+
+        x, y = table(task.seed)
+        model = GradientBoostingClassifier(n_estimators=task.steps, subsample=0.5, random_state=task.seed).fit(x, y)
+        return {"answers": model.decision_function(x)}
+
+
+class TestHistGradientBoosting(FrameworkConformance):
+    framework = "sklearn"
+    without_accumulation = NO_ACCUMULATION
+    without_evaluation = NO_EVALUATION_APART
+    without_nan = "it takes NaN for a missing value"
+    without_weights = TREES
+    many_steps = 40
+
+    def train(self, task: Task, run: AttachedRun | None) -> Mapping[str, Any]:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        x, y = table(task.seed)
+        model = HistGradientBoostingClassifier(max_iter=task.steps, random_state=task.seed, max_leaf_nodes=5,
+                                               early_stopping=True, n_iter_no_change=1000).fit(x, y)
+        return {"answers": model.decision_function(x)}
+
+
+class TestPerceptron(FrameworkConformance):
+    framework = "sklearn"
+    without_accumulation = "each batch is a step"
+    without_evaluation = "it evaluates after each pass over the data, not after so many steps"
+    without_nan = "it refuses what is not finite before it trains"
+    many_steps = 60
+
+    def train(self, task: Task, run: AttachedRun | None) -> Mapping[str, Any]:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.neural_network import MLPClassifier
+
+        x, y = table(task.seed, rows=task.steps * 5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = MLPClassifier((6,), batch_size=5, max_iter=1, random_state=task.seed).fit(x, y)
+        return {**{f"coefs.{number}": value for number, value in enumerate(model.coefs_)},
+                **{f"intercepts.{number}": value for number, value in enumerate(model.intercepts_)}}
+
+
+class TestLinearModel(FrameworkConformance):
+    framework = "sklearn"
+    without_accumulation = "each call of partial_fit is a step"
+    without_evaluation = "it has no evaluation of its own"
+    without_nan = "it refuses what is not finite before it trains"
+
+    def train(self, task: Task, run: AttachedRun | None) -> Mapping[str, Any]:
+        from sklearn.linear_model import SGDClassifier
+
+        x, y = table(task.seed, rows=task.steps * 10)
+        model = SGDClassifier(random_state=task.seed)
+        for step in range(task.steps):
+            model.partial_fit(x[step * 10:step * 10 + 10], y[step * 10:step * 10 + 10], classes=[0, 1])
+        return {"coef": model.coef_, "intercept": model.intercept_}
+
+
+def test_gradient_boosting_tells_losses_trees_importance_and_the_scripts_monitor_still_stops() -> None:
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    x, _ = table()
+    read = recorded("gb", lambda run: GradientBoostingRegressor(n_estimators=9, max_depth=2, subsample=0.7).fit(
+        x, x[:, 1], monitor=lambda stage, model, inside: stage == 4))
+    assert read.series("loss:total").steps.tolist() == [0, 1, 2, 3, 4]
+    assert read.series("loss:total", mode=Mode.EVAL).steps.tolist() == [1, 2, 3, 4, 5]
+    assert read.series("tree:depth").values.tolist() == [2.0] * 5
+    importance = {str(key): read.series(key).values[-1] for key in read.keys(kind="importance")}
+    assert max(importance, key=lambda key: importance[key]) == "importance:x1"
+
+
+def test_importance_is_that_of_the_finished_model() -> None:
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    x, y = table()
+    models: list[Any] = []
+    read = recorded("gb-importance", lambda run: models.append(
+        GradientBoostingClassifier(n_estimators=5, random_state=0).fit(x, y)))
+    last = np.array([read.series(f"importance:x{number}").values[-1] for number in range(5)])
+    told = np.zeros(5)
+    for stage in models[0].estimators_:
+        told += stage[0].tree_.compute_feature_importances(normalize=False)
+    assert last == pytest.approx(told)
+
+
+def test_histogram_boosting_tells_each_round_with_the_loss_of_its_own() -> None:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    x, _ = table()
+    models: list[Any] = []
+    read = recorded("hgb", lambda run: models.append(HistGradientBoostingRegressor(
+        max_iter=6, early_stopping=True, scoring="loss", max_leaf_nodes=4, random_state=0).fit(x, x[:, 3])))
+    assert read.series("loss:total").values.tolist() == [-float(value) for value in models[0].train_score_[1:]]
+    assert read.series("loss:total", mode=Mode.EVAL).values.tolist() == (
+        [-float(value) for value in models[0].validation_score_[1:]])
+    assert read.series("tree:leaves").values.tolist() == [4.0] * 6
+    assert read.series("importance:x3").values[-1] > read.series("importance:x0").values[-1]
+
+
+def test_a_perceptron_is_recorded_like_any_network() -> None:
+    from sklearn.neural_network import MLPClassifier
+
+    x, y = table(rows=100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read = recorded("mlp", lambda run: MLPClassifier(
+            (6,), batch_size=10, max_iter=2, random_state=0, early_stopping=True, activation="tanh").fit(x, y))
+    keys = set(map(str, read.keys()))
+    assert {"gradient:coefs.0", "update:intercepts.1", "output:hidden.0", "optimizer_state:coefs.1[v]",
+            "batch:model[0]", "fact:batch_size"} <= keys
+    assert read.series("loss:total").steps.tolist() == list(range(18))
+    assert read.series("scalar:validation_score", mode=Mode.EVAL).steps.tolist() == [9, 18]
+    assert read.series("label:log_loss[0]").values.sum() + read.series("label:log_loss[1]").values.sum() == 180
+
+
+def test_two_fits_are_two_series_and_partial_fit_goes_on_with_one() -> None:
+    from sklearn.linear_model import SGDRegressor
+
+    x, _ = table()
+
+    def train(run: AttachedRun) -> None:
+        SGDRegressor(random_state=0).fit(x, x[:, 0])
+        model = SGDRegressor(random_state=0)
+        model.partial_fit(x[:100], x[:100, 0]).partial_fit(x[100:], x[100:, 0])
+
+    read = recorded("sgd", train)
+    assert read.series("weight:coef", "l2", optimizer="").steps.tolist() == [0]
+    assert read.series("weight:coef", "l2", optimizer="#2").steps.tolist() == [0, 1]
+    assert read.series("update:coef", "l2", optimizer="#2").steps.tolist() == [1]
