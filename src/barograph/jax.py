@@ -1,8 +1,8 @@
 """Recording of JAX trainings: `observe` around the compiled step, and marks within it.
 
 JAX hands a training to the device as one program, so what goes on inside must come out of that program: `observe` has a
-second version of the step compiled, which returns statistics as well, and calls it at those steps at which something
-is due. At any other the user's own compiled function runs, unchanged.
+second program made of the step, which returns statistics, and calls it at those steps at which something is due. The
+step itself is made by the user's own compiled function, unchanged.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def observe(
     loss: Callable[[Any], Any] | None = None,
     steps: int | None = None,
     evaluation: bool = False,
+    together: bool = False,
 ) -> Any:
     """Return a compiled training step that is recorded, wherever a recording goes on; without one it is as before.
 
@@ -46,6 +47,9 @@ def observe(
         loss: Returns the loss of what the step returns, where it is not found.
         steps: Optimizer steps that one call makes, where no loop around Optax tells.
         evaluation: A call is no step, but a part of an evaluation.
+        together: Statistics are computed in one program with the step, for a small part of its time; the compiler may
+            then round its results otherwise. Without, the user's own compiled function makes every step, to the last
+            bit, and a second program computes the statistics, which takes about as long as the step once more.
 
     Raises:
         UnsupportedCapture: `step` is not compiled.
@@ -68,8 +72,8 @@ def observe(
         array([0, 1, 2])
     """
     if step is None:
-        return functools.partial(observe, name=name, loss=loss, steps=steps, evaluation=evaluation)
-    return _Observed(step, name, Options(loss, steps, evaluation))
+        return functools.partial(observe, name=name, loss=loss, steps=steps, evaluation=evaluation, together=together)
+    return _Observed(step, name, Options(loss, steps, evaluation, together))
 
 
 def tap(name: str, value: _Tree, *, kind: str = "output", layer: str = "") -> _Tree:

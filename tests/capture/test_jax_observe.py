@@ -39,25 +39,30 @@ def same_bits(one: Any, other: Any) -> bool:
     return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
 
 
+_ACCUMULATES = optax.adam(1e-2)
+_evaluating = jax.jit(trainings.loss_of)
+
+
+@jax.jit
+def _accumulating(params: Any, state: Any, xs: Any, ys: Any) -> tuple[Any, Any, Any]:
+    def micro(gathered: Any, batch: Any) -> tuple[Any, Any]:
+        loss, gradients = jax.value_and_grad(trainings.loss_of)(params, *batch)
+        return jax.tree.map(lambda a, b: a + b / len(xs), gathered, gradients), loss
+
+    gradients, losses = jax.lax.scan(micro, jax.tree.map(lambda leaf: leaf * 0, params), (xs, ys))
+    updates, state = _ACCUMULATES.update(gradients, state, params)
+    return optax.apply_updates(params, updates), state, losses.mean()
+
+
 class TestOptax(FrameworkConformance):
     framework = "jax"
 
     def train(self, task: Task, run: Any) -> Mapping[str, Any]:
         rng = np.random.default_rng(task.seed)
-        params, tx = trainings.weights(task.seed), optax.adam(1e-2)
-        state = tx.init(params)
-
-        def step(params: Any, state: Any, xs: Any, ys: Any) -> tuple[Any, Any, Any]:
-            def micro(gathered: Any, batch: Any) -> tuple[Any, Any]:
-                loss, gradients = jax.value_and_grad(trainings.loss_of)(params, *batch)
-                return jax.tree.map(lambda a, b: a + b / len(xs), gathered, gradients), loss
-
-            gradients, losses = jax.lax.scan(micro, jax.tree.map(lambda leaf: leaf * 0, params), (xs, ys))
-            updates, state = tx.update(gradients, state, params)
-            return optax.apply_updates(params, updates), state, losses.mean()
-
+        params = trainings.weights(task.seed)
+        state = _ACCUMULATES.init(params)
         wrap = barograph.jax.observe if run is not None else lambda function, **_: function
-        step, evaluate = wrap(jax.jit(step)), wrap(jax.jit(trainings.loss_of), evaluation=True)
+        step, evaluate = wrap(_accumulating), wrap(_evaluating, evaluation=True)
         for number in range(task.steps):
             x = rng.normal(size=(task.accumulate, 16, 8)).astype(np.float32)
             y = (x[..., 0] > 0).astype(np.int32)

@@ -76,7 +76,8 @@ class Program:
         leaves: list[Any] = jax.tree.leaves((dynamic, named))
         return leaves
 
-    def compile(self, wants: Wants, *, wholes: bool, bound: float | None = None, keeps: bool = False) -> Version:
+    def compile(self, wants: Wants, *, wholes: bool, bound: float | None = None, keeps: bool = False,
+                apart: bool = False) -> Version:
         """Return another version of the function, which returns more.
 
         Args:
@@ -84,6 +85,7 @@ class Program:
             wholes: Tensors are returned whole where that is possible: what reads them lies in the same memory.
             bound: An update is withheld whose gradients are not finite, or have a greater norm. None: none is.
             keeps: What the user gives away is kept, so that the step can be undone.
+            apart: Only what is more is returned: the step is made by another.
         """
         infos = jax.tree.leaves(self._traced.args_info)
         closed, outcome = self._closed, Basket(wants, wholes, bound=bound)
@@ -98,11 +100,11 @@ class Program:
             if unfit is not None:
                 for place, source in self.carried.items():
                     found[place] = withheld(unfit, leaves[source], found[place])
-            return found, basket.values
+            return [] if apart else found, basket.values
 
         avals = [jax.ShapeDtypeStruct(info.shape, info.dtype) for info in infos]
         jax.eval_shape(run, *avals)
-        donated = () if keeps else tuple(number for number, info in enumerate(infos) if info.donated)
+        donated = () if keeps or apart else tuple(number for number, info in enumerate(infos) if info.donated)
         shardings = getattr(self._traced, "_params", {}).get("in_shardings")
         compiled = jax.jit(run, donate_argnums=donated, keep_unused=True,
                            **({} if shardings is None else {"in_shardings": shardings}))

@@ -41,11 +41,13 @@ class Options:
         loss: Returns the loss of what the step returned; None: it is looked for there.
         steps: Optimizer steps of one call; None: as the loops around the optimizer tell.
         evaluation: It is no step, but a part of an evaluation.
+        together: Statistics are computed in one program with the step, which may then round otherwise.
     """
 
     loss: Callable[[Any], Any] | None = None
     steps: int | None = None
     evaluation: bool = False
+    together: bool = False
 
 
 class ObservedStep:
@@ -69,6 +71,7 @@ class ObservedStep:
         self._program: Program | None = None
         self._due = False
         self._held: tuple[int, ...] = ()
+        self._failed: Exception | None = None
         self._harvested: Harvested | None = None
         self._asked = 0
         self._timed: dict[bool, list[float]] = {False: [], True: []}
@@ -85,11 +88,14 @@ class ObservedStep:
             self._tap.session.raise_if_stopped()
         self._due = self._is_due()
         self._harvested, self._held, self._calls = None, (), self._calls + 1
-        if self._due and self._must_be_measured():
+        if self._due and self._options.together and self._must_be_measured():
             found = self._measured(args, kwargs)
         else:
             other = self._due or self._guard is not None or self._program is None
             found = self._compiled.call(self._instead if other else None, args, kwargs)
+        if self._failed is not None:
+            error, self._failed = self._failed, None
+            self._tap.session.guard.caught(error, "running the step with statistics")
         self._record(found)
         if self._held:
             # The update is withheld, so nothing is lost where this raises.
@@ -105,6 +111,8 @@ class ObservedStep:
             self._layers.install()
             if self._options.evaluation and not self._tap.evaluating:
                 self._tap.begin_evaluation()
+            elif self._tap.evaluating and not self._options.evaluation:
+                self._tap.end_evaluation()
             selections = len(self._tap.session.plan.selections)
             if selections != self._asked:
                 self._asked = selections
@@ -129,17 +137,33 @@ class ObservedStep:
         return found
 
     def _instead(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the step in place of the user's compiled function, by another version of it."""
-        version = None
-        if self._due or self._guard is not None:
-            with self._tap.guarded("adding statistics to the compiled step"):
-                version = self._version_for(args, kwargs)
-        elif self._program is None:
+        """Make the step where more is wanted of it than its results, with the user's own function if that will do."""
+        if self._program is None:
             with self._tap.guarded("tracing the step"):
-                self._program = self._new_program(args, kwargs)
-        if version is None:
+                self._program = self._program_for(args, kwargs)
+        apart = self._due and not self._options.together
+        if apart:
+            self._harvested = self._run(args, kwargs, due=True, apart=True)
+        held = None
+        if self._guard is not None or (self._due and not apart):
+            held = self._run(args, kwargs, due=self._due and not apart, apart=False)
+        if held is None:
             return self._plainly(*args, **kwargs)
-        measured = self._due and version.calls > 0 and len(self._timed[True]) < _MEASURED
+        self._harvested = self._harvested if apart else held
+        if self._guard is not None:
+            with self._tap.guarded("looking at the gradients"):
+                steps = held.version.program.steps
+                self._held = self._guard.looks(held, self._losses(held.results, steps), steps)
+        return held.results
+
+    def _run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool) -> Harvested | None:
+        """Call another version of the step; None: there is none, or it fails, as the user's own may do then."""
+        with self._tap.guarded("adding statistics to the compiled step"):
+            version = None
+            version = self._version_for(args, kwargs, due=due, apart=apart)
+        if version is None:
+            return None
+        measured = due and version.calls > 0 and len(self._timed[True]) < _MEASURED
         if measured:
             jax.block_until_ready((args, kwargs))
         begin, first = time.perf_counter(), version.calls == 0
@@ -148,40 +172,40 @@ class ObservedStep:
         except Exception as error:  # noqa: BLE001 - whatever it is, the user's own function can still be called
             # Where it is the user's own error, their own function raises it.
             self._versions = dict.fromkeys(self._versions)
-            found = self._plainly(*args, **kwargs)
-            self._tap.session.guard.caught(error, "running the step with statistics")
-            return found
+            self._failed = error
+            return None
         if first:
             self._tap.session.add_startup(time.perf_counter() - begin)
         elif measured:
             jax.block_until_ready((harvested.outs, harvested.values))
             self._timed[True].append(time.perf_counter() - begin)
-        self._harvested = harvested
-        if self._guard is not None:
-            with self._tap.guarded("looking at the gradients"):
-                steps = version.program.steps
-                self._held = self._guard.looks(harvested, self._losses(harvested.results, steps), steps)
-        return harvested.results
+            if apart:
+                self._timed[False].append(0.0)  # all of it is beside the step
+        return harvested
 
     def _plainly(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled.function(*args, **kwargs)
 
-    def _version_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Version | None:
+    def _version_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool
+                     ) -> Version | None:
         """Return the version for such arguments, with statistics where they are due; None: there can be none."""
         leaves, structure = jax.tree.flatten((args, kwargs))
-        form = signature(leaves, structure)
-        key = (form, self._due)
+        key = (signature(leaves, structure), due, apart)
         if key not in self._versions:
             begin = time.perf_counter()
             self._versions[key] = None
             try:
-                if form not in self._programs:
-                    self._programs[form] = self._new_program(args, kwargs)
-                self._versions[key] = self._new_version(self._programs[form])
+                self._program = self._program_for(args, kwargs)
+                self._versions[key] = self._new_version(self._program, due=due, apart=apart)
             finally:
                 self._tap.session.add_startup(time.perf_counter() - begin)
-        self._program = self._programs.get(form, self._program)
         return self._versions[key]
+
+    def _program_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+        form = signature(*jax.tree.flatten((args, kwargs)))
+        if form not in self._programs:
+            self._programs[form] = self._new_program(args, kwargs)
+        return self._programs[form]
 
     def _new_program(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
         with observed_call(), linen_interception():
@@ -194,10 +218,10 @@ class ObservedStep:
                 "no gradients were seen: the step updates without Optax; name them with barograph.jax.gradients")
         return program
 
-    def _new_version(self, program: Program) -> Version:
+    def _new_version(self, program: Program, *, due: bool, apart: bool) -> Version:
         on_host = all(device.platform == "cpu" for device in jax.devices())
-        guard = self._guard
-        version = program.compile(self._wants if self._due else lambda mark: None,
+        guard = None if apart else self._guard
+        version = program.compile(self._wants if due else lambda mark: None, apart=apart,
                                   wholes=on_host and not program.many_devices,
                                   bound=None if guard is None else guard.bound,
                                   keeps=guard is not None and guard.keeps)
