@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +14,13 @@ import numpy as np
 import optax
 
 import barograph.jax
+
+# The suite compiles the same programs again and again.
+_CACHE = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
+jax.config.update("jax_compilation_cache_dir", _CACHE)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 Wrap = Callable[[Any], Any]
 

@@ -16,20 +16,19 @@ import pytest
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 optax = pytest.importorskip("optax", reason="Optax is not installed")
 
-import jax_training as trainings  # noqa: E402
-from jax_training import X, Y  # noqa: E402
-
 import barograph  # noqa: E402
 import barograph.jax  # noqa: E402
+import jax_training as trainings  # noqa: E402
 from barograph.errors import TrainingStopped, UnsupportedCapture  # noqa: E402
 from barograph.testing.frameworks import FrameworkConformance, Task  # noqa: E402
+from jax_training import X, Y  # noqa: E402
 
 _RUNS = itertools.count()
 
 
 def recorded(train: Callable[..., Any], **settings: Any) -> tuple[Any, list[float], Any]:
     url = f"memory://jax/{next(_RUNS)}"
-    with barograph.attach(to=url, watch=False, **{"strict": True, "budget": None, "preset": "everything", **settings}):
+    with barograph.attach(to=url, watch=False, **{"strict": True, "budget": None, "preset": "moments", **settings}):
         weights, losses = train(barograph.jax.observe)
     return weights, losses, barograph.open(url)
 
@@ -83,7 +82,6 @@ def test_flax_nnx_is_the_same_to_the_last_bit_and_its_layers_have_their_paths() 
     assert losses == bare[1]
     assert same_bits(weights, bare[0])
     assert run.series("gradient:blocks.1.fc.kernel", "l2").steps.tolist() == list(range(6))
-    assert run.series("optimizer_state:out.kernel[mu]", "l2").values[-1] > 0
     outputs = {key.path for key in run.keys(kind="output")}
     assert outputs == {"blocks.0.fc", "blocks.0.norm", "blocks.1.fc", "blocks.1.norm", "drop", "out"}
 
@@ -111,7 +109,7 @@ def test_equinox_is_the_same_to_the_last_bit_under_vmap() -> None:
 
 
 def test_each_turn_of_a_scan_is_a_step_and_has_the_numbers_it_has_alone() -> None:
-    alone, losses, single = recorded(lambda wrap: trainings.train_plain(wrap, 8), preset="exact")
+    _, losses, single = recorded(lambda wrap: trainings.train_plain(wrap, 8), preset="exact")
     scanned, many, run = recorded(trainings.train_scan, preset="exact")
     assert many == pytest.approx(losses)
     assert run.series("loss:total").steps.tolist() == list(range(8))
@@ -119,7 +117,8 @@ def test_each_turn_of_a_scan_is_a_step_and_has_the_numbers_it_has_alone() -> Non
         wanted, found = single.series(key, "l2"), run.series(key, "l2")
         assert found.steps.tolist() == list(range(8))
         assert found.values == pytest.approx(wanted.values, rel=1e-4)
-    assert run.series("output:relu", "zeros").values == pytest.approx(single.series("output:relu", "zeros").values, abs=3)
+    zeros = single.series("output:relu", "zeros").values
+    assert run.series("output:relu", "zeros").values == pytest.approx(zeros, abs=3)
     assert same_bits(scanned, trainings.train_scan(trainings.same)[0])
 
 
@@ -157,7 +156,8 @@ def test_memory_that_is_given_away_is_no_obstacle() -> None:
 
 
 def test_labels_and_answers_that_a_step_names_are_counted() -> None:
-    _, _, run = recorded(lambda wrap: trainings.train_plain(wrap, 3))
+    _, _, run = recorded(lambda wrap: trainings.train_plain(wrap, 3), preset="everything")
+    assert run.series("optimizer_state:out.kernel[mu]", "l2").values[-1] > 0
     counted = [run.series(f"label:predictions[{number}]").values for number in (0, 1)]
     assert (counted[0] + counted[1]).tolist() == [32] * 3
     assert counted[1][0] == Y.sum()
@@ -174,14 +174,14 @@ def test_units_of_a_layer_tell_which_are_dead() -> None:
     assert run.units("output:relu", step=1).count == 32
 
 
-def test_what_is_not_due_runs_the_users_own_function() -> None:
+def test_together_only_what_is_not_due_runs_the_users_own_function() -> None:
     called: list[int] = []
     only = barograph.Selection("mine", kinds=frozenset({barograph.Kind.GRADIENT}), schedule=barograph.Schedule(every=3))
 
     def train(wrap: Any) -> tuple[Any, list[float]]:
         tx = optax.sgd(0.1)
         compiled = jax.jit(trainings.step_with(tx))
-        observed = wrap(compiled)
+        observed = wrap(compiled, together=True)
 
         class Counts:
             def __getattr__(self, name: str) -> Any:
@@ -195,7 +195,7 @@ def test_what_is_not_due_runs_the_users_own_function() -> None:
         state = tx.init(params)
         observed._compiled.function = Counts()
         observed._compiled.step = observed._compiled.function
-        for number in range(6):
+        for number in range(6):  # noqa: B007 - `Counts` reads it
             params, state, _ = observed(params, state, X, Y)
         return params, []
 
@@ -224,7 +224,7 @@ def test_without_a_recording_the_step_is_as_it_was() -> None:
     observed = barograph.jax.observe(step)
     assert observed(1) == 2
     assert observed.lower(1).compile()(1) == 2
-    assert isinstance(optax.GradientTransformation.__dict__["update"], type(optax.GradientTransformation.__dict__["init"]))
+    assert not isinstance(optax.GradientTransformation.__dict__["update"], property)
 
 
 def test_a_function_that_is_not_compiled_is_refused_with_what_to_write() -> None:
@@ -273,7 +273,7 @@ def test_what_is_held_is_withheld_and_the_training_goes_on() -> None:
     without, _ = trainings.train_plain(trainings.same, 5)
     assert np.isnan(losses).tolist() == [False, False, False, True, False, False]
     assert same_bits(weights, without)
-    assert len(run.capsules()) == 1 if hasattr(run, "capsules") else True
+    assert run.series("loss:total").steps.tolist() == list(range(6))
 
 
 @pytest.mark.parametrize("donate", [(), (0, 1)], ids=["kept", "given away"])
@@ -340,7 +340,7 @@ import barograph, barograph.jax
 
 assert jax.device_count() == 2
 bare = trainings.train_pmap(trainings.same)
-with barograph.attach(to="memory://pmap", watch=False, strict=True, budget=None, preset="exact"):
+with barograph.attach(to="memory://pmap", watch=False, strict=True, budget=None, preset="moments"):
     watched = trainings.train_pmap(barograph.jax.observe)
 assert bare[1] == watched[1]
 assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(bare[0]), jax.tree.leaves(watched[0])))
@@ -350,7 +350,7 @@ assert run.series("output:relu", "count").values.tolist() == [32 * 16] * 4
 spread = NamedSharding(Mesh(jax.devices(), ("batch",)), P("batch"))
 trainings.X = jax.device_put(trainings.X, spread)
 bare = trainings.train_plain(trainings.same)
-with barograph.attach(to="memory://sharded", watch=False, strict=True, budget=None, preset="exact"):
+with barograph.attach(to="memory://sharded", watch=False, strict=True, budget=None, preset="moments"):
     watched = trainings.train_plain(barograph.jax.observe)
 assert bare[1] == watched[1]
 assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(bare[0]), jax.tree.leaves(watched[0])))

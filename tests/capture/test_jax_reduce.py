@@ -12,10 +12,10 @@ import pytest
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 
 from barograph.capture.jax_reduce import moments_of, reduce  # noqa: E402
-from barograph.measures.summary import exponents_of_values, moments_of_values, summarize  # noqa: E402
 from barograph.measures.elements import values_as_float64  # noqa: E402
-from barograph.measures.plain import units_into  # noqa: E402
 from barograph.measures.native import dtype_code  # noqa: E402
+from barograph.measures.plain import units_into  # noqa: E402
+from barograph.measures.summary import exponents_of_values, moments_of_values, summarize  # noqa: E402
 from barograph.model.selection import Histogram  # noqa: E402
 from barograph.model.summary import UNIT_FIELDS  # noqa: E402
 

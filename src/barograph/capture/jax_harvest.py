@@ -243,6 +243,7 @@ def _into_branches(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
 
         return branch
 
+    found: list[Any]
     found, values = lax.switch(given[0], [taken(number) for number in range(len(branches))], *operands)
     for gathered, its_values in zip(baskets, values, strict=True):
         basket.add(gathered, its_values)

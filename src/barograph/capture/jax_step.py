@@ -86,8 +86,7 @@ class ObservedStep:
         """
         if not self._options.evaluation:
             self._tap.session.raise_if_stopped()
-        self._due = self._is_due()
-        self._harvested, self._held, self._calls = None, (), self._calls + 1
+        self._begin_call()
         if self._due and self._options.together and self._must_be_measured():
             found = self._measured(args, kwargs)
         else:
@@ -103,6 +102,10 @@ class ObservedStep:
         return found
 
     # Which version runs
+
+    def _begin_call(self) -> None:
+        self._due = self._is_due()
+        self._harvested, self._held, self._calls = None, (), self._calls + 1
 
     def _is_due(self) -> bool:
         due = False
