@@ -175,7 +175,7 @@ def import_or_skip(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name in ("triton", "xgboost", "lightgbm", "sklearn"):
+        if error.name in ("triton", "xgboost", "lightgbm", "sklearn", "jax"):
             pytest.skip(f"{error.name} is not installed here")
         raise
 

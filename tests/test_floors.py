@@ -18,6 +18,7 @@ DOORS = {
     "torch": ("capture/torch", "capsule/torch"),
     "triton": ("capture/torch",),
     "xgboost": ("capture/xgboost", "xgboost.py"),
+    "jax": ("capture/jax", "jax.py"),
     "lightgbm": ("capture/lightgbm", "lightgbm.py"),
     "sklearn": ("capture/sklearn",),
     "obstore": ("store/",),
