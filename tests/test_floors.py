@@ -19,6 +19,7 @@ DOORS = {
     "triton": ("capture/torch",),
     "keras": ("capture/keras", "capture/tensorflow", "keras.py"),
     "xgboost": ("capture/xgboost", "xgboost.py"),
+    "jax": ("capture/jax", "jax.py"),
     "lightgbm": ("capture/lightgbm", "lightgbm.py"),
     "sklearn": ("capture/sklearn",),
     "obstore": ("store/",),

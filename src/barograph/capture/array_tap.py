@@ -77,6 +77,11 @@ class ArrayTap:
         """Whether anything was handed over."""
         return self._has_begun
 
+    @property
+    def evaluating(self) -> bool:
+        """Whether what comes belongs to an evaluation that was begun."""
+        return self._evaluates is not None
+
     # What is due
 
     def due(self, *kinds: Kind) -> bool:
@@ -475,11 +480,11 @@ class ArrayTap:
             self._mask()
         gather_labels(name, targets, predictions, self._buffer())
 
-    def end_explicit_step(self, loss: Any = None) -> None:
+    def end_explicit_step(self, loss: Any = None, *, skipped: bool = False) -> None:
         """End a step where the script says so; whether it is to stop there, the script's own call asks."""
         if loss is not None:
             self._take_loss_of_step(loss)
-        self._end_step(False)
+        self._end_step(skipped)
 
     def steps_begin(self, steps: Steps) -> Iterator[int]:
         """Return what counts the steps of a loop."""

@@ -75,7 +75,7 @@ _DOORS = (
     Door(
         framework="jax",
         begins=("jax",),
-        listener="",
+        listener="barograph.capture.jax_listener",
     ),
     Door(
         framework="xgboost",

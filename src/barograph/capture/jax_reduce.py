@@ -1,0 +1,200 @@
+"""Reduces tensors inside a compiled JAX step: a few numbers each, which the host makes moments and histograms of.
+
+The device's twin of `measures.summary`. Whole numbers are exact whatever the device flushes to zero: they come from the
+bits of the elements. Sums are of float32 (float64 where JAX has it turned on), and taken again on a scale of
+their own where squares would leave its range.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from numpy.typing import NDArray
+
+from barograph.measures.sampling import SAMPLED_FROM, sampled_indices
+from barograph.measures.summary import identity_rows
+from barograph.model.selection import Histogram
+from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, UNIT_FIELDS
+
+Reduced = dict[str, Any]
+"""`whole`: count, NaN, +inf, −inf, zeros, and the keys of least and greatest. `sums`: of x, x², |x|, and the power of
+two that they are divided by. `bins`, `units`: where they are asked for."""
+
+_ROW = 4096
+_LARGE, _SMALL = 127 + 60, 127 - 60
+"""Biased exponents beyond which squares are taken on a scale of their own."""
+
+
+def reduce(
+    array: Any, histogram: Histogram = Histogram.NONE, *, units: bool = False, bound: float = math.nan
+) -> Reduced:
+    """Return the statistics of all elements, as arrays of the same shapes whatever the elements.
+
+    Args:
+        array: Being traced, of any type that JAX has.
+        histogram: What histogram is taken.
+        units: The last axis tells units apart, each with statistics of its own.
+        bound: Elements of units with |x| >= bound count as beyond; NaN: none do.
+    """
+    values = _values(array)
+    bits, width = _bits(values)
+    bins = {} if not histogram else {"bins": _bins(values, histogram)}
+    columns = {} if not units or array.ndim < 2 else {"units": _units(values.reshape(array.shape), bound)}
+    return {"whole": _whole(array, bits, width), "sums": _sums(values, bits, width), **bins, **columns}
+
+
+def identity_like(shapes: Any) -> Any:
+    """Return what is merged without changing anything, in the shapes that `reduce` returned: all zeros, count 0."""
+    return jax.tree.map(lambda item: jnp.zeros(item.shape, item.dtype), shapes)
+
+
+def moments_of(reduced: Reduced, dtype: str) -> NDArray[np.float64]:
+    """Return the rows of moments that reduced numbers stand for.
+
+    Args:
+        reduced: As fetched, with any leading axes.
+        dtype: Of the elements.
+
+    Returns:
+        Shape (…, 10), columns as in `MOMENT_FIELDS`.
+    """
+    whole, sums = np.asarray(reduced["whole"]), np.asarray(reduced["sums"], np.float64)
+    rows = np.broadcast_to(identity_rows(1)[0], (*whole.shape[:-1], len(MOMENT_FIELDS))).copy()
+    rows[..., :5] = whole[..., :5]
+    some = whole[..., 0] > whole[..., 1:4].sum(-1)
+    for column, key in ((5, whole[..., 5]), (6, whole[..., 6])):
+        rows[..., column] = np.where(some, _from_key(key, dtype), rows[..., column])
+    scale = sums[..., 3]
+    rows[..., 7], rows[..., 9] = np.ldexp(sums[..., 0], scale.astype(int)), np.ldexp(sums[..., 2], scale.astype(int))
+    rows[..., 8] = np.ldexp(sums[..., 1], 2 * scale.astype(int))
+    return rows
+
+
+def _values(array: Any) -> Any:
+    """Return the elements side by side, in the floating type that they are summed in."""
+    flat = array.reshape(-1)
+    if jnp.issubdtype(flat.dtype, jnp.complexfloating):
+        flat = jnp.abs(flat)
+    wide = flat.dtype.itemsize == 8
+    if flat.dtype == jnp.bfloat16:
+        # By its bits: a conversion may flush what is subnormal.
+        bits = lax.bitcast_convert_type(flat, jnp.uint16).astype(jnp.uint32)
+        return lax.bitcast_convert_type(bits << 16, jnp.float32)
+    return flat.astype(jnp.float64 if wide else jnp.float32)
+
+
+def _bits(values: Any) -> tuple[Any, int]:
+    """Return the bits of float elements as signed whole numbers, and how many bits the fraction has."""
+    wide = values.dtype.itemsize == 8
+    return lax.bitcast_convert_type(values, jnp.int64 if wide else jnp.int32), 52 if wide else 23
+
+
+def _whole(array: Any, bits: Any, width: int) -> Any:
+    kind = bits.dtype
+    magnitude, infinite = bits & np.iinfo(kind).max, (0xFF if width == 23 else 0x7FF) << width
+    finite = magnitude < infinite
+    key = _native_key(array)
+    keys = key if key is not None else bits ^ ((bits >> (kind.itemsize * 8 - 1)) & np.iinfo(kind).max)
+    low, high = np.array(np.iinfo(kind).max, kind), np.array(np.iinfo(kind).min, kind)
+    count = bits.size
+    operands = [(magnitude > infinite).astype(kind), ((magnitude == infinite) & (bits > 0)).astype(kind),
+                ((magnitude == infinite) & (bits < 0)).astype(kind), (magnitude == 0).astype(kind),
+                jnp.where(finite, keys, low), jnp.where(finite, keys, high)]
+    zero = np.array(0, kind)
+    found = lax.reduce(operands, [zero] * 4 + [low, high], _merge_whole, [0])
+    return jnp.stack([jnp.asarray(count, kind), *found])
+
+
+def _merge_whole(one: Any, other: Any) -> Any:
+    added = [a + b for a, b in zip(one[:4], other[:4], strict=True)]
+    return (*added, lax.min(one[4], other[4]), lax.max(one[5], other[5]))
+
+
+def _native_key(array: Any) -> Any:
+    """Return whole numbers of 32 bits as keys: float32 does not hold each of them."""
+    flat = array.reshape(-1)
+    if flat.dtype == jnp.int32:
+        return flat
+    if flat.dtype == jnp.uint32:
+        return lax.bitcast_convert_type(flat ^ np.uint32(1 << 31), jnp.int32)
+    return None
+
+
+def _from_key(key: NDArray[Any], dtype: str) -> NDArray[np.float64]:
+    if dtype == "int32":
+        return key.astype(np.float64)
+    if dtype == "uint32":
+        return key.astype(np.float64) + float(1 << 31)
+    signed = np.where(key < 0, key ^ np.iinfo(key.dtype).max, key).astype(key.dtype)
+    return signed.view(np.float64 if key.dtype.itemsize == 8 else np.float32).astype(np.float64)
+
+
+def _sums(values: Any, bits: Any, width: int) -> Any:
+    infinite = (0xFF if width == 23 else 0x7FF) << width
+    magnitude = bits & np.iinfo(bits.dtype).max
+    known = jnp.where(magnitude < infinite, values, np.zeros((), values.dtype))
+    if width != 23:
+        return jnp.stack([*_three_sums(known), np.zeros((), values.dtype)])
+    greatest = jnp.max(jnp.where(magnitude < infinite, magnitude, 0), initial=0) >> width
+    exponent = jnp.clip(greatest - 127, -125, 125)
+
+    def scaled(known: Any) -> Any:
+        return jnp.stack([*_three_sums(known * _power_of_two(-exponent)), exponent.astype(known.dtype)])
+
+    def plain(known: Any) -> Any:
+        return jnp.stack([*_three_sums(known), np.zeros((), known.dtype)])
+
+    return lax.cond((greatest > _LARGE) | ((greatest < _SMALL) & (greatest > 0)), scaled, plain, known)
+
+
+def _power_of_two(exponent: Any) -> Any:
+    return lax.bitcast_convert_type((exponent + 127) << 23, jnp.float32)
+
+
+def _three_sums(known: Any) -> list[Any]:
+    return [_sum(known), _sum(known * known), _sum(jnp.abs(known))]
+
+
+def _sum(values: Any) -> Any:
+    """Return a sum in rows: however the device adds, few additions then stand in one chain."""
+    rows = values.size // _ROW
+    if rows < 2:
+        return jnp.sum(values)
+    head = jnp.sum(values[: rows * _ROW].reshape(rows, _ROW), axis=1)
+    return _sum(head) + jnp.sum(values[rows * _ROW :])
+
+
+def _bins(values: Any, histogram: Histogram) -> Any:
+    if histogram is Histogram.SAMPLED and values.size >= SAMPLED_FROM:
+        values = values[jnp.asarray(sampled_indices(values.size))]
+    bits, width = _bits(values)
+    magnitude, infinite = bits & np.iinfo(bits.dtype).max, (0xFF if width == 23 else 0x7FF) << width
+    field = magnitude >> width
+    if width == 52:
+        # Beyond float32, an element keeps its place at the end of the range.
+        field = jnp.where(magnitude > 0, jnp.clip(field - 1023 + 127, 0, 254), 0)
+    index = field.astype(jnp.int32) + jnp.where(bits < 0, 256, 0)
+    counted = ((magnitude > 0) & (magnitude < infinite)).astype(jnp.int32)
+    return jnp.zeros(EXPONENT_BINS, jnp.int32).at[index].add(counted, mode="promise_in_bounds")
+
+
+def _units(values: Any, bound: float) -> Any:
+    """Return the statistics of each unit, shape (units, 7), columns as in `UNIT_FIELDS`."""
+    axes = tuple(range(values.ndim - 1))
+    finite = jnp.isfinite(values)
+    known = jnp.where(finite, values, 0)
+    columns = {
+        "zeros": jnp.sum(values == 0, axes),
+        "beyond": jnp.sum(jnp.abs(values) >= bound, axes),
+        "nonfinite": jnp.sum(~finite, axes),
+        "min": jnp.min(jnp.where(finite, values, jnp.inf), axes, initial=jnp.inf),
+        "max": jnp.max(jnp.where(finite, values, -jnp.inf), axes, initial=-jnp.inf),
+        "sum": jnp.sum(known, axes),
+        "sum_sq": jnp.sum(known * known, axes),
+    }
+    return jnp.stack([columns[name].astype(values.dtype) for name in UNIT_FIELDS], axis=-1)

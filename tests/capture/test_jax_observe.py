@@ -1,0 +1,367 @@
+"""A compiled JAX step that is observed: the same bits, right steps, canonical names, whichever library is used."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not installed")
+optax = pytest.importorskip("optax", reason="Optax is not installed")
+
+import barograph  # noqa: E402
+import barograph.jax  # noqa: E402
+import jax_training as trainings  # noqa: E402
+from barograph.errors import TrainingStopped, UnsupportedCapture  # noqa: E402
+from barograph.testing.frameworks import FrameworkConformance, Task  # noqa: E402
+from jax_training import X, Y  # noqa: E402
+
+_RUNS = itertools.count()
+
+
+def recorded(train: Callable[..., Any], **settings: Any) -> tuple[Any, list[float], Any]:
+    url = f"memory://jax/{next(_RUNS)}"
+    with barograph.attach(to=url, watch=False, **{"strict": True, "budget": None, "preset": "moments", **settings}):
+        weights, losses = train(barograph.jax.observe)
+    return weights, losses, barograph.open(url)
+
+
+def same_bits(one: Any, other: Any) -> bool:
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
+
+
+_ACCUMULATES = optax.adam(1e-2)
+_evaluating = jax.jit(trainings.loss_of)
+
+
+@jax.jit
+def _accumulating(params: Any, state: Any, xs: Any, ys: Any) -> tuple[Any, Any, Any]:
+    def micro(gathered: Any, batch: Any) -> tuple[Any, Any]:
+        loss, gradients = jax.value_and_grad(trainings.loss_of)(params, *batch)
+        return jax.tree.map(lambda a, b: a + b / len(xs), gathered, gradients), loss
+
+    gradients, losses = jax.lax.scan(micro, jax.tree.map(lambda leaf: leaf * 0, params), (xs, ys))
+    updates, state = _ACCUMULATES.update(gradients, state, params)
+    return optax.apply_updates(params, updates), state, losses.mean()
+
+
+class TestOptax(FrameworkConformance):
+    framework = "jax"
+
+    def train(self, task: Task, run: Any) -> Mapping[str, Any]:
+        rng = np.random.default_rng(task.seed)
+        params = trainings.weights(task.seed)
+        state = _ACCUMULATES.init(params)
+        wrap = barograph.jax.observe if run is not None else lambda function, **_: function
+        step, evaluate = wrap(_accumulating), wrap(_evaluating, evaluation=True)
+        for number in range(task.steps):
+            x = rng.normal(size=(task.accumulate, 16, 8)).astype(np.float32)
+            y = (x[..., 0] > 0).astype(np.int32)
+            if number == task.nan_at:
+                x[0, 0, 0] = np.nan
+            params, state, loss = step(params, state, x, y)
+            float(loss)
+            if task.evaluate_every and (number + 1) % task.evaluate_every == 0:
+                evaluate(params, x[0], y[0])
+        return {"hidden.kernel": params["hidden"]["kernel"], "hidden.bias": params["hidden"]["bias"],
+                "out.kernel": params["out"]["kernel"]}
+
+
+def test_flax_nnx_is_the_same_to_the_last_bit_and_its_layers_have_their_paths() -> None:
+    pytest.importorskip("flax", reason="Flax is not installed")
+    bare = trainings.train_nnx(trainings.same)
+    weights, losses, run = recorded(trainings.train_nnx)
+    assert losses == bare[1]
+    assert same_bits(weights, bare[0])
+    assert run.series("gradient:blocks.1.fc.kernel", "l2").steps.tolist() == list(range(6))
+    outputs = {key.path for key in run.keys(kind="output")}
+    assert outputs == {"blocks.0.fc", "blocks.0.norm", "blocks.1.fc", "blocks.1.norm", "drop", "out"}
+
+
+def test_flax_linen_is_the_same_to_the_last_bit_and_its_metrics_are_named() -> None:
+    pytest.importorskip("flax", reason="Flax is not installed")
+    bare = trainings.train_linen(trainings.same)
+    weights, losses, run = recorded(trainings.train_linen)
+    assert losses == bare[1]
+    assert same_bits(weights, bare[0])
+    assert run.series("loss:total").values.tolist() == pytest.approx(losses)
+    assert run.series("scalar:accuracy").values.tolist() == [0.5] * 6
+    assert {key.path for key in run.keys(kind="output")} == {"hidden", "out"}
+    assert {key.path for key in run.keys(kind="weight")} == {"hidden.kernel", "hidden.bias", "out.kernel", "out.bias"}
+
+
+def test_equinox_is_the_same_to_the_last_bit_under_vmap() -> None:
+    pytest.importorskip("equinox", reason="Equinox is not installed")
+    bare = trainings.train_equinox(trainings.same)
+    weights, losses, run = recorded(trainings.train_equinox)
+    assert losses == bare[1]
+    assert same_bits(weights, bare[0])
+    assert run.series("output:layers.0", "count").values.tolist() == [32 * 16] * 6
+    assert run.series("weight:layers.1.weight", "l2").steps.tolist() == list(range(6))
+
+
+def test_each_turn_of_a_scan_is_a_step_and_has_the_numbers_it_has_alone() -> None:
+    _, losses, single = recorded(lambda wrap: trainings.train_plain(wrap, 8), preset="exact")
+    scanned, many, run = recorded(trainings.train_scan, preset="exact")
+    assert many == pytest.approx(losses)
+    assert run.series("loss:total").steps.tolist() == list(range(8))
+    for key in ("gradient:hidden.kernel", "weight:out.kernel", "output:relu"):
+        wanted, found = single.series(key, "l2"), run.series(key, "l2")
+        assert found.steps.tolist() == list(range(8))
+        assert found.values == pytest.approx(wanted.values, rel=1e-4)
+    zeros = single.series("output:relu", "zeros").values
+    assert run.series("output:relu", "zeros").values == pytest.approx(zeros, abs=3)
+    assert same_bits(scanned, trainings.train_scan(trainings.same)[0])
+
+
+def test_micro_batches_of_a_scan_within_a_step_are_one() -> None:
+    tx = optax.sgd(0.1)
+
+    def step(params: Any, state: Any, xs: Any) -> tuple[Any, Any, Any]:
+        def micro(total: Any, x: Any) -> tuple[Any, Any]:
+            loss, gradient = jax.value_and_grad(lambda w: (barograph.jax.tap("scores", x @ w) ** 2).mean())(params)
+            return total + gradient, loss
+
+        gradient, losses = jax.lax.scan(micro, params * 0, xs)
+        updates, state = tx.update(gradient, state, params)
+        return optax.apply_updates(params, updates), state, losses.mean()
+
+    def train(wrap: Any) -> tuple[Any, list[float]]:
+        params, observed = np.ones(8, np.float32), wrap(jax.jit(step))
+        state = tx.init(params)
+        for _ in range(3):
+            params, state, _ = observed(params, state, X.reshape(4, 8, 8))
+        return params, []
+
+    _, _, run = recorded(train)
+    assert run.series("output:scores", "count").values.tolist() == [32] * 3
+    assert run.series("gradient:parameter", "count").values.tolist() == [8] * 3
+
+
+def test_memory_that_is_given_away_is_no_obstacle() -> None:
+    bare = trainings.train_plain(trainings.same, donate=(0, 1))
+    weights, losses, run = recorded(lambda wrap: trainings.train_plain(wrap, donate=(0, 1)))
+    assert losses == bare[1]
+    assert same_bits(weights, bare[0])
+    assert run.series("weight:hidden.kernel", "l2").values[-1] == pytest.approx(
+        float(np.linalg.norm(weights["hidden"]["kernel"])))
+
+
+def test_labels_and_answers_that_a_step_names_are_counted() -> None:
+    _, _, run = recorded(lambda wrap: trainings.train_plain(wrap, 3), preset="everything")
+    assert run.series("optimizer_state:out.kernel[mu]", "l2").values[-1] > 0
+    counted = [run.series(f"label:predictions[{number}]").values for number in (0, 1)]
+    assert (counted[0] + counted[1]).tolist() == [32] * 3
+    assert counted[1][0] == Y.sum()
+
+
+def test_a_learning_rate_that_optax_shows_is_recorded() -> None:
+    tx = optax.inject_hyperparams(optax.sgd)(learning_rate=optax.linear_schedule(0.4, 0.0, 4))
+    _, _, run = recorded(lambda wrap: trainings.train_plain(wrap, 3, tx=tx))
+    assert run.series("learning_rate:group0").values.tolist() == pytest.approx([0.4, 0.3, 0.2])
+
+
+def test_units_of_a_layer_tell_which_are_dead() -> None:
+    _, _, run = recorded(lambda wrap: trainings.train_plain(wrap, 2), preset="units")
+    assert run.units("output:relu", step=1).count == 32
+
+
+def test_together_only_what_is_not_due_runs_the_users_own_function() -> None:
+    called: list[int] = []
+    only = barograph.Selection("mine", kinds=frozenset({barograph.Kind.GRADIENT}), schedule=barograph.Schedule(every=3))
+
+    def train(wrap: Any) -> tuple[Any, list[float]]:
+        tx = optax.sgd(0.1)
+        compiled = jax.jit(trainings.step_with(tx))
+        observed = wrap(compiled, together=True)
+
+        class Counts:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(compiled, name)
+
+            def __call__(self, *args: Any) -> Any:
+                called.append(number)
+                return compiled(*args)
+
+        params = trainings.weights()
+        state = tx.init(params)
+        observed._compiled.function = Counts()
+        observed._compiled.step = observed._compiled.function
+        for number in range(6):  # noqa: B007 - `Counts` reads it
+            params, state, _ = observed(params, state, X, Y)
+        return params, []
+
+    _, _, run = recorded(train, preset="free", collections=(only,))
+    assert called == [1, 2, 4, 5]
+    assert run.series("gradient:out.kernel", "l2").steps.tolist() == [0, 3]
+    assert run.series("loss:total").steps.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_step_that_was_traced_before_is_traced_anew() -> None:
+    step = jax.jit(trainings.step_with(optax.sgd(0.1)))
+
+    def train(wrap: Any) -> tuple[Any, list[float]]:
+        params, state = trainings.weights(), optax.sgd(0.1).init(trainings.weights())
+        step(params, state, X, Y)
+        observed = wrap(step)
+        observed(params, state, X, Y)
+        return params, []
+
+    _, _, run = recorded(train)
+    assert run.series("gradient:out.kernel", "l2").steps.tolist() == [0]
+
+
+def test_without_a_recording_the_step_is_as_it_was() -> None:
+    step = jax.jit(lambda x: x + 1)
+    observed = barograph.jax.observe(step)
+    assert observed(1) == 2
+    assert observed.lower(1).compile()(1) == 2
+    assert not isinstance(optax.GradientTransformation.__dict__["update"], property)
+
+
+def test_a_function_that_is_not_compiled_is_refused_with_what_to_write() -> None:
+    with pytest.raises(UnsupportedCapture, match=r"write observe\(jax\.jit\(step\)\)"):
+        barograph.jax.observe(lambda x: x)
+
+
+def test_an_error_of_the_users_own_step_is_theirs() -> None:
+    def step(x: Any) -> Any:
+        raise ZeroDivisionError("of the user")
+
+    with barograph.attach(to="memory://jax/error", watch=False), pytest.raises(ZeroDivisionError, match="of the user"):
+        barograph.jax.observe(jax.jit(step))(1.0)
+
+
+def test_gradients_are_named_where_optax_is_not_used() -> None:
+    def step(params: Any, x: Any) -> tuple[Any, Any]:
+        loss, gradients = jax.value_and_grad(lambda w: ((x @ w) ** 2).mean())(params)
+        gradients = barograph.jax.gradients({"w": gradients})
+        return params - 0.1 * gradients["w"], loss
+
+    def train(wrap: Any) -> tuple[Any, list[float]]:
+        params, observed = np.ones(8, np.float32), wrap(jax.jit(step))
+        for _ in range(2):
+            params, _ = observed(params, X)
+        return params, []
+
+    _, _, run = recorded(train)
+    assert run.series("gradient:w", "l2").steps.tolist() == [0, 1]
+
+
+def test_a_step_without_gradients_to_see_says_so() -> None:
+    with barograph.attach(to="memory://jax/none", watch=False, budget=None) as run:
+        barograph.jax.observe(jax.jit(lambda w: (w * 0.9, w.sum())))(np.ones(3, np.float32))
+        reasons = run._recording.session.status().coverage.reasons
+    assert any("barograph.jax.gradients" in reason for reason in reasons)
+
+
+def test_what_is_held_is_withheld_and_the_training_goes_on() -> None:
+    bad = X.copy()
+    bad[3, 0] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        weights, losses, run = recorded(
+            lambda wrap: trainings.train_plain(wrap, 6, donate=(0, 1), batches={3: bad}), recorder={"then": "skip"})
+    without, _ = trainings.train_plain(trainings.same, 5)
+    assert np.isnan(losses).tolist() == [False, False, False, True, False, False]
+    assert same_bits(weights, without)
+    assert run.series("loss:total").steps.tolist() == list(range(6))
+
+
+@pytest.mark.parametrize("donate", [(), (0, 1)], ids=["kept", "given away"])
+def test_a_held_step_stops_the_training_and_is_saved_whole(donate: tuple[int, ...]) -> None:
+    from barograph.runs.capsules import capsule_names, read_capsule
+    from barograph.store.urls import store_from_url
+
+    bad = X.copy()
+    bad[3, 0] = np.inf
+    url = f"memory://jax/held{len(donate)}"
+    before, _ = trainings.train_plain(trainings.same, 3)
+    with (pytest.raises(TrainingStopped, match=r"gradient of hidden\.bias, hidden\.kernel, out\.kernel"),
+          barograph.attach(to=url, watch=False, strict=True, recorder=True)):
+        trainings.train_plain(barograph.jax.observe, 6, donate=donate, batches={3: bad})
+    (name,) = capsule_names(store_from_url(url))
+    capsule = read_capsule(store_from_url(url), name)
+    assert (capsule.head.step, capsule.head.withheld, str(capsule.head.held)) == (3, True, "not finite")
+    assert np.array_equal(capsule.tensors["2"], bad)
+    assert np.array_equal(capsule.tensors["0.hidden.kernel"], before["hidden"]["kernel"])
+    assert capsule.tensors["1.0.count"] == 3
+    assert capsule.content["missing"] == []
+
+
+def test_in_a_scan_the_turn_that_fails_is_withheld_alone() -> None:
+    xs, ys = np.stack([X] * 4), np.stack([Y] * 4)
+    xs[2, 0, 0] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        weights, losses, _ = recorded(lambda wrap: trainings.train_scan(wrap, 1, batches=(xs, ys)),
+                                      recorder={"then": "skip"})
+    without, _ = trainings.train_scan(trainings.same, 1, 3)
+    assert np.isnan(losses).tolist() == [False, False, True, False]
+    assert same_bits(weights, without)
+
+
+@pytest.mark.parametrize("settings", [{"norm_above": 50.0}, {"when": lambda seen: seen.norm > 50 and "too steep"}],
+                         ids=["norm", "own"])
+def test_a_bound_or_a_function_of_the_users_holds_a_step(settings: Any) -> None:
+    steep = X * 1e4
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        weights, _, _ = recorded(
+            lambda wrap: trainings.train_plain(wrap, 4, donate=(0, 1), batches={2: steep}),
+            recorder={"then": "skip", **settings})
+    assert any("step 2 was withheld" in str(item.message) for item in caught)
+    assert same_bits(weights, trainings.train_plain(trainings.same, 3)[0])
+
+
+def test_the_guard_alone_changes_no_bit() -> None:
+    for train in (trainings.train_plain, trainings.train_scan):
+        weights, losses, _ = recorded(train, recorder=True, preset="free")
+        bare = train(trainings.same)
+        assert losses == bare[1]
+        assert same_bits(weights, bare[0])
+
+
+TWO_DEVICES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import jax, numpy as np
+import jax_training as trainings
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import barograph, barograph.jax
+
+assert jax.device_count() == 2
+bare = trainings.train_pmap(trainings.same)
+with barograph.attach(to="memory://pmap", watch=False, strict=True, budget=None, preset="moments"):
+    watched = trainings.train_pmap(barograph.jax.observe)
+assert bare[1] == watched[1]
+assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(bare[0]), jax.tree.leaves(watched[0])))
+run = barograph.open("memory://pmap")
+assert run.series("weight:hidden.kernel", "count").values.tolist() == [8 * 16] * 4
+assert run.series("output:relu", "count").values.tolist() == [32 * 16] * 4
+spread = NamedSharding(Mesh(jax.devices(), ("batch",)), P("batch"))
+trainings.X = jax.device_put(trainings.X, spread)
+bare = trainings.train_plain(trainings.same)
+with barograph.attach(to="memory://sharded", watch=False, strict=True, budget=None, preset="moments"):
+    watched = trainings.train_plain(barograph.jax.observe)
+assert bare[1] == watched[1]
+assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(bare[0]), jax.tree.leaves(watched[0])))
+run = barograph.open("memory://sharded")
+assert run.series("output:relu", "count").values.tolist() == [32 * 16] * 6
+print("well")
+"""
+
+
+def test_several_devices_by_pmap_and_by_sharded_arrays() -> None:
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    done = subprocess.run([sys.executable, "-c", TWO_DEVICES, os.path.dirname(trainings.__file__)], env=environment,
+                          capture_output=True, text=True, timeout=120)
+    assert done.stdout == "well\n", done.stderr
