@@ -150,8 +150,8 @@ def test_which_samples_a_batch_was_made_of_is_saved_with_their_names(hold):
     with pytest.raises(TrainingStopped):
         train_over(loader, model, optimizer)
     _, content, _, _ = tape.saved[0]
-    assert content["samples"] == [{"loader": "Pictures", "first": 4, "indices": [2, 4, 1, 0], "loader_worker": None,
-                                   "names": ["2.png", "4.png", "", "0.png"]}]
+    assert content["samples"] == [{"loader": "Pictures", "first": 4, "samples": 4, "indices": [2, 4, 1, 0],
+                                   "loader_worker": None, "names": ["2.png", "4.png", "", "0.png"]}]
 
 
 def test_a_sample_that_cannot_be_named_does_not_keep_a_step_from_being_saved(hold):

@@ -23,11 +23,13 @@ class Guilty:
         rows: Those that fail each by itself; none where any sample would.
         without_them: The step is finite without them; None: that was not tried, as none were found or all were.
         tries: How often the step was made.
+        failure: Why nothing is known: the script could make its step with no part of the batch; "" where it could.
     """
 
     rows: tuple[int, ...]
     without_them: bool | None
     tries: int
+    failure: str = ""
 
 
 def filled(rows: Sequence[int], samples: int) -> tuple[int, ...]:

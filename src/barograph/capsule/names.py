@@ -47,8 +47,11 @@ def named_samples(content: Mapping[str, Any], batch: int, rows: Sequence[int]) -
         return []
     indices, names = made_of["indices"], made_of["names"]
     worker, first = made_of["loader_worker"] or 0, made_of["first"]
+    samples = (made_of.get("samples") or None) if indices is None else len(indices)
+    # Where a loader makes no batches, what it gave is one sample of the data set, whatever that holds.
+    places = [(row, 0 if samples == 1 else row) for row in rows]
     return [
-        NamedSample(row, made_of["loader"], f"{worker}:{first + row}" if indices is None else str(indices[row]),
-                    names[row] if row < len(names) else "")
-        for row in rows if indices is None or row < len(indices)
+        NamedSample(row, made_of["loader"], f"{worker}:{first + at}" if indices is None else str(indices[at]),
+                    names[at] if at < len(names) else "")
+        for row, at in places if samples is None or at < samples
     ]

@@ -74,7 +74,7 @@ class MadeOf(NamedTuple):
             names = [name for _, name in self.names]
         else:
             names = [_name(self.source, index) for index in _numbers(self.indices)] if self.source else []
-        return {"loader": self.loader, "first": self.first, "names": names,
+        return {"loader": self.loader, "first": self.first, "samples": self.samples, "names": names,
                 "indices": None if self.indices is None else _numbers(self.indices),
                 "loader_worker": None if self.loader_worker < 0 else self.loader_worker}
 

@@ -148,16 +148,22 @@ def failing_batch(result: ReplayResult) -> int | None:
 
 
 def _guilty(made_again: _MadeAgain, order: ReplayOrder, result: ReplayResult, batch: int) -> Guilty:
+    failures: list[str] = []
+
     def fails(rows: tuple[int, ...]) -> bool:
         try:
             again = made_again(replace(order, batch=batch, rows=filled(rows, samples)), quiet=True)
-        except ReplayFailed:
-            return False  # with so few samples the script itself fails, which is another matter
+        except ReplayFailed as error:
+            failures.append(str(error))
+            return False  # with these samples alone the script itself fails, which is another matter
+        if again.failure:
+            failures.append(again.failure)
         return not again.failure and not again.finite
 
     samples = result.batches[batch]
     suspects = result.bad_operation.rows if result.bad_operation else ()
-    return guilty_among(samples, fails, suspects=suspects)
+    found = guilty_among(samples, fails, suspects=suspects)
+    return replace(found, failure=failures[-1]) if len(failures) == found.tries else found
 
 
 def _tried(
@@ -191,6 +197,8 @@ def _trial_row(remedy: Remedy, trial: Trial | str) -> list[str]:
 
 def _verdict(guilty: Guilty, batch: int, sizes: Sequence[int]) -> str:
     of = f" of batch {batch}" if len(sizes) > 1 else ""
+    if guilty.failure:
+        return f"not known: the step could be made with no part of the batch{of}. {guilty.failure}"
     if not guilty.rows:
         return f"no sample{of} alone: they fail together"
     which = f"sample {', '.join(map(str, guilty.rows))}{of}, of {sizes[batch]}: alone it fails" if len(

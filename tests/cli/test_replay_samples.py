@@ -1,0 +1,46 @@
+"""What is said of the samples that make a step fail."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from barograph.capsule.guilty import Guilty
+from barograph.capsule.order import Grade, ReplayOrder, ReplayResult
+from barograph.cli.replay_page import _guilty, _verdict
+from barograph.errors import ReplayFailed
+
+WHOLE = ReplayResult(Grade.BITWISE, "", losses=((math.nan, math.nan),), batches=(8,))
+
+
+def made_again(bad: set[int], fewest: int) -> Any:
+    """Return what makes a step again, of a script that takes no batch with fewer different samples."""
+
+    def make(order: ReplayOrder, *, quiet: bool) -> ReplayResult:
+        if len(set(order.rows)) < fewest:
+            raise ReplayFailed("The script ended with exit code 1 before its training began a step.")
+        loss = math.nan if bad & set(order.rows) else 1.0
+        return ReplayResult(Grade.BITWISE, "", losses=((math.nan, loss),))
+
+    return make
+
+
+def found(bad: set[int], fewest: int) -> Guilty:
+    return _guilty(made_again(bad, fewest), ReplayOrder("somewhere", "", ""), WHOLE, 0)
+
+
+def test_the_guilty_one_is_named() -> None:
+    assert _verdict(found({5}, 1), 0, (8,)) == "sample 5, of 8: alone it fails, and without it the step is finite"
+
+
+def test_where_no_part_of_the_batch_can_be_made_nothing_is_said_of_the_samples() -> None:
+    assert _verdict(found({5}, 9), 0, (8,)) == (
+        "not known: the step could be made with no part of the batch. The script ended with exit code 1 before its "
+        "training began a step.")
+
+
+@pytest.mark.parametrize("bad", [{1, 6}])
+def test_where_some_parts_can_be_made_these_tell(bad: set[int]) -> None:
+    assert not found(bad, 2).failure
