@@ -9,6 +9,7 @@ import torch
 
 import barograph
 from barograph.errors import SessionClosed, SettingsError
+from barograph.model.step import Mode
 from barograph.runs.checkpoints import checkpoint_names
 from barograph.store.urls import store_from_url
 
@@ -63,3 +64,24 @@ def test_a_loop_that_counts_its_steps_has_checkpoints_saved_where_it_asks():
         run.steps(4)
     with pytest.raises(SessionClosed):
         run.checkpoint()
+
+
+class DeafTap:
+    """A tap of a framework that knows no modes."""
+
+    def ask_for(self, selections):
+        pass
+
+    def set_mode(self, mode):
+        pass
+
+    def remove(self):
+        pass
+
+
+def test_the_mode_that_the_script_sets_holds_whatever_else_listens():
+    with barograph.attach(to=f"memory://{secrets.token_hex(8)}", watch=False) as run:
+        run._recording.add_tap(DeafTap())
+        with run.mode("eval"):
+            assert run._recording.session.mode is Mode.EVAL
+        assert run._recording.session.mode is None

@@ -181,6 +181,8 @@ class Recording:
             # Each ends its own evaluation where the mode changes.
             self.session.set_mode(before)
             tap.set_mode(mode)
+        # Not every framework's tap minds the mode; the session does.
+        self.session.set_mode(mode)
 
     def ask_for_checkpoint(self) -> None:
         """Have a checkpoint saved where the script asks for its next batch, or `steps` for its next step."""
