@@ -18,12 +18,10 @@ from barograph.capture.array_tap import ArrayTap
 from barograph.capture.jax_harvest import GATE
 from barograph.capture.jax_names import is_number_array
 from barograph.capture.jax_program import Harvested
-from barograph.capture.verdict import AskedFor, Verdict
+from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
 from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.recorder import STOP, RecorderSettings, UpdateSeen
 from barograph.model.tensor import RawTensor
-
-_NAMED = 3
 
 
 class JaxGuard:
@@ -77,13 +75,11 @@ class JaxGuard:
         numbers = {"norm": whole, **({} if loss is None else {"loss": loss})}
         bad = [path for path, (_, is_bad) in judged.items() if is_bad]
         if bad:
-            return Verdict(Held.NOT_FINITE, f"The gradient of {_listed(bad)} is not finite.",
-                           {**numbers, "parameters": float(len(bad))})
+            return of_gradients(bad, numbers)
         if loss is not None and not math.isfinite(loss):
-            return Verdict(Held.NOT_FINITE, f"The loss is {loss}, and the gradients are finite.", numbers)
+            return of_loss(loss, numbers)
         if whole > self.bound:
-            text = f"The norm of all gradients is {whole:.4g}, beyond the bound of {self.bound:.4g}."
-            return Verdict(Held.NORM, text, {**numbers, "bound": self.bound})
+            return of_norm(whole, self.bound, numbers)
         seen = UpdateSeen(step, "", () if loss is None else (loss,), whole, norms)
         return self._asked_for.verdict(seen, numbers)
 
@@ -160,8 +156,3 @@ def _tensors_of(harvested: Harvested) -> tuple[dict[str, RawTensor], list[str]]:
         else:
             tensors[name] = raw_array(np.asarray(leaf, order="C"))
     return tensors, lost
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

@@ -18,16 +18,13 @@ import keras
 from barograph.capture.held_steps import HeldSteps, Packed
 from barograph.capture.keras_arrays import array_of
 from barograph.capture.keras_collector import Seen
-from barograph.capture.verdict import AskedFor, Verdict
-from barograph.model.capsule import Held
+from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
 from barograph.model.recorder import RecorderSettings, UpdateSeen
 
 if TYPE_CHECKING:
     from barograph.capture.keras_backends import ValueOf
     from barograph.capture.keras_names import Names
     from barograph.capture.session import Session
-
-_NAMED = 3
 
 
 class KerasRecorder:
@@ -66,14 +63,10 @@ class KerasRecorder:
         numbers = {"norm": whole, **({"loss": loss} if loss is not None else {})}
         bad = [path for path, norm in norms.items() if not math.isfinite(norm)]
         if bad:
-            more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
-            text = f"The gradient of {', '.join(bad[:_NAMED])}{more} is not finite."
-            return Verdict(Held.NOT_FINITE, text, {**numbers, "parameters": float(len(bad))})
+            return of_gradients(bad, numbers)
         if loss is not None and not math.isfinite(loss):
-            return Verdict(Held.NOT_FINITE, f"The loss is {loss}, and the gradients are finite.", numbers)
-        bound = self.settings.norm_above or math.inf
-        return Verdict(Held.NORM, f"The norm of all gradients is {whole:.4g}, beyond the bound of {bound:.4g}.",
-                       {**numbers, "bound": bound})
+            return of_loss(loss, numbers)
+        return of_norm(whole, self.settings.norm_above or math.inf, numbers)
 
     def hold(self, verdict: Verdict, label: str, step: int, pack: Callable[[], Packed]) -> None:
         """Save a step that was held, and stop or go on."""

@@ -10,11 +10,10 @@ import torch
 from barograph.capture.torch_optimizers import Slot
 from barograph.capture.torch_read import local
 from barograph.capture.torch_sharing import Share
-from barograph.capture.verdict import AskedFor, Verdict
+from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
 from barograph.model.capsule import Held
 from barograph.model.recorder import RecorderSettings, UpdateSeen
 
-_NAMED = 3
 _GRAVE = 1024.0
 """What a worker tells the others of a step that is not finite; of one that it holds otherwise, 1."""
 
@@ -76,8 +75,7 @@ class Gate:
         numbers["norm"] = whole
         bound = self._settings.norm_above
         if bound is not None and whole > bound:
-            return Verdict(Held.NORM, f"The norm of all gradients is {whole:.4g}, beyond the bound of {bound:.4g}.",
-                           {**numbers, "bound": bound})
+            return of_norm(whole, bound, numbers)
         return asked
 
     @staticmethod
@@ -89,11 +87,10 @@ class Gate:
         bad = [slot.path for (slot, gradient), norm in zip(known, norms, strict=True)
                if not math.isfinite(norm) and not _is_finite(gradient)]
         if bad:
-            return Verdict(Held.NOT_FINITE, f"The gradient of {_listed(bad)} is not finite.",
-                           {**numbers, "parameters": float(len(bad))})
+            return of_gradients(bad, numbers)
         bad_losses = [loss for loss in losses if not math.isfinite(loss)]
         if bad_losses:
-            return Verdict(Held.NOT_FINITE, f"The loss is {bad_losses[0]}, and the gradients are finite.", numbers)
+            return of_loss(bad_losses[0], numbers)
         return None
 
 
@@ -129,8 +126,3 @@ def _is_finite(gradient: torch.Tensor) -> bool:
         return True
     low, high = torch.aminmax(torch.view_as_real(values) if values.is_complex() else values)
     return math.isfinite(float(low)) and math.isfinite(float(high))
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

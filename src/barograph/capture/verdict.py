@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,8 @@ from barograph.capture.loss_level import LossLevel
 from barograph.errors import SettingsError
 from barograph.model.capsule import Held
 from barograph.model.recorder import HoldsWhen, RecorderSettings, UpdateSeen, function_name
+
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,29 @@ class Verdict:
     held: Held
     text: str
     numbers: dict[str, float] = field(default_factory=dict)
+
+
+def of_gradients(paths: Sequence[str], numbers: Mapping[str, float]) -> Verdict:
+    """Return the verdict on a step in which the gradients of some parameters are not finite.
+
+    Example:
+        >>> of_gradients(["a", "b", "c", "d"], {}).text
+        'The gradient of a, b, c and 1 more is not finite.'
+    """
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return Verdict(Held.NOT_FINITE, f"The gradient of {', '.join(paths[:_NAMED])}{more} is not finite.",
+                   {**numbers, "parameters": float(len(paths))})
+
+
+def of_loss(loss: float, numbers: Mapping[str, float]) -> Verdict:
+    """Return the verdict on a step of which the loss alone is not finite."""
+    return Verdict(Held.NOT_FINITE, f"The loss is {loss}, and the gradients are finite.", dict(numbers))
+
+
+def of_norm(norm: float, bound: float, numbers: Mapping[str, float]) -> Verdict:
+    """Return the verdict on a step whose gradients are beyond the bound."""
+    return Verdict(Held.NORM, f"The norm of all gradients is {norm:.4g}, beyond the bound of {bound:.4g}.",
+                   {**numbers, "bound": bound})
 
 
 class AskedFor:
