@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, RandomSampler, TensorDataset, WeightedR
 
 import barograph
 from barograph.capture.session import Session
-from barograph.capture.torch_tap import TorchTap
+from barograph.capture.torch.tap import TorchTap
 from barograph.model.settings import Settings
 from barograph.runs.inbox import Inbox
 from benchmarks.processes import Request, Result, answer_request, size_of

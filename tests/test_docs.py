@@ -26,7 +26,7 @@ import typer
 import barograph
 from barograph import errors
 from barograph.capture.presets import PRESETS
-from barograph.capture.torch_wrappers import LOSS_FUNCTIONS
+from barograph.capture.torch.wrappers import LOSS_FUNCTIONS
 from barograph.cli.main import application
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
@@ -292,7 +292,7 @@ def test_every_fact_is_documented(name: Fact) -> None:
 
 
 def test_every_wrapper_is_documented() -> None:
-    source = (ROOT / "src/barograph/capture/torch_wrappers.py").read_text(encoding="utf-8")
+    source = (ROOT / "src/barograph/capture/torch/wrappers.py").read_text(encoding="utf-8")
     wrapped = re.findall(r"self\._wrap\(([\w.]+), \"(\w+)\"", source)
     text = section(DOCS / "pytorch.md", "The wrappers")
     assert len(wrapped) >= 6
@@ -303,7 +303,7 @@ def test_every_wrapper_is_documented() -> None:
 
 
 def test_every_wrapper_on_keras_is_documented() -> None:
-    source = (ROOT / "src/barograph/capture/keras_wrappers.py").read_text(encoding="utf-8")
+    source = (ROOT / "src/barograph/capture/keras/wrappers.py").read_text(encoding="utf-8")
     named = re.findall(r"`((?:keras|tensorflow)\.[\w.]+)`", source.partition('"""\n\nfrom')[0])
     text = section(DOCS / "keras.md", "The wrappers")
     assert len(named) >= 9

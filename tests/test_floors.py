@@ -15,13 +15,13 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "barograph"
 
 DOORS = {
-    "torch": ("capture/torch", "capsule/torch"),
-    "triton": ("capture/torch",),
-    "keras": ("capture/keras", "capture/tensorflow", "keras.py"),
+    "torch": ("capture/torch/", "capsule/torch/"),
+    "triton": ("capture/torch/",),
+    "keras": ("capture/keras/", "keras.py"),
     "xgboost": ("capture/xgboost", "xgboost.py"),
-    "jax": ("capture/jax", "jax.py"),
+    "jax": ("capture/jax/", "jax.py"),
     "lightgbm": ("capture/lightgbm", "lightgbm.py"),
-    "sklearn": ("capture/sklearn",),
+    "sklearn": ("capture/sklearn/",),
     "obstore": ("store/",),
     "pyarrow": ("runs/",),
     "pandas": ("runs/",),
@@ -36,7 +36,7 @@ DOORS = {
     "opentelemetry": ("export/otel",),
     "google": ("export/otel",),
     "ray": ("watch/ray_cluster",),
-    "PIL": ("capture/torch_packing",),
+    "PIL": ("capture/torch/packing",),
     "apprise": ("watch/apprise_carrier",),
     "typer": ("cli/",),
     "rich": ("cli/", "watch/"),

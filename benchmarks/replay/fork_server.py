@@ -19,9 +19,9 @@ from typing import Any
 import torch
 
 from barograph.capsule.order import order_from_text
-from barograph.capsule.torch_replay import Replayer
+from barograph.capsule.torch.replay import Replayer
 from barograph.capture.session import Session
-from barograph.capture.torch_tap import TorchTap
+from barograph.capture.torch.tap import TorchTap
 from barograph.errors import TrainingStopped
 from barograph.model.recorder import recorder_from
 from barograph.model.settings import Settings

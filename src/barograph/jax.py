@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 import jax.numpy as jnp
 
-from barograph.capture.jax_listener import recording_now, shared
-from barograph.capture.jax_marks import Mark, mark
-from barograph.capture.jax_optax import mark_tree
-from barograph.capture.jax_program import Compiled
-from barograph.capture.jax_step import ObservedStep, Options
+from barograph.capture.jax.listener import recording_now, shared
+from barograph.capture.jax.marks import Mark, mark
+from barograph.capture.jax.optax import mark_tree
+from barograph.capture.jax.program import Compiled
+from barograph.capture.jax.step import ObservedStep, Options
 from barograph.model.key import Kind, kind_from_name
 
 __all__ = ["gradients", "observe", "predictions", "tap"]

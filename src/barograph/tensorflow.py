@@ -9,8 +9,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from barograph.capture.keras_tap import KerasTap, listening
-from barograph.capture.tensorflow_loop import TensorFlowLoop
+from barograph.capture.keras.tap import KerasTap, listening
+from barograph.capture.keras.tensorflow_loop import TensorFlowLoop
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from barograph.capsule.torch_blame import Blame
+from barograph.capsule.torch.blame import Blame
 
 
 def blame(function, *tensors, names=None, backward=True):

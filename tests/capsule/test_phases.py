@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barograph.capsule.torch_phases import Phases
+from barograph.capsule.torch.phases import Phases
 
 
 def phases(others, *before):

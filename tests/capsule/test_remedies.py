@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from barograph.capsule.remedies import Remedy, Trial, remedy_from
-from barograph.capsule.torch_trial import TorchTrial
+from barograph.capsule.torch.trial import TorchTrial
 from barograph.errors import SettingsError, UnknownName
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from barograph.capsule.torch_sameness import same
-from barograph.capsule.torch_samples import bad_rows, part_of, rows_of
+from barograph.capsule.torch.sameness import same
+from barograph.capsule.torch.samples import bad_rows, part_of, rows_of
 
 
 def test_whatever_has_a_row_for_each_sample_is_cut():

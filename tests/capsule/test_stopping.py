@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from barograph.capsule.order import DEBUGGER, NOTEBOOK, SCRIPT, StopAt
-from barograph.capsule.torch_blame import Blame
-from barograph.capsule.torch_stopping import Stopping, smallest_part
+from barograph.capsule.torch.blame import Blame
+from barograph.capsule.torch.stopping import Stopping, smallest_part
 
 
 def blamed(function, stop=None):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from barograph.capture.session import Rank, Session
-from barograph.capture.torch_tap import TorchTap
+from barograph.capture.torch.tap import TorchTap
 from barograph.measures.summary import summary_from_row
 from barograph.model.key import Key, key_from_text
 from barograph.model.manifest import Coverage, EndState, Heartbeat

@@ -16,7 +16,7 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).parent))
 
 from barograph.capture.session import Session
-from barograph.capture.torch_tap import TorchTap
+from barograph.capture.torch.tap import TorchTap
 from barograph.model.settings import Settings
 from conftest import ListWriter, Tape
 

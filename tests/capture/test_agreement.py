@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from torch import distributed
 
-from barograph.capture import torch_agreement
 from barograph.capture.orders import NotDone
-from barograph.capture.torch_agreement import Agreement
+from barograph.capture.torch import agreement as torch_agreement
+from barograph.capture.torch.agreement import Agreement
 
 
 @pytest.fixture

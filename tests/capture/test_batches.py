@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from barograph.capture.samples import MOST_SAMPLES, SampleMemory
-from barograph.capture.torch_digests import sample_sums, sums_on_device
-from barograph.capture.torch_gathering import Gathering
+from barograph.capture.torch.digests import sample_sums, sums_on_device
+from barograph.capture.torch.gathering import Gathering
 from barograph.measures.digests import row_sums
 from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
@@ -220,8 +220,8 @@ def test_a_device_gives_the_sums_that_memory_gives():
 
 
 def test_what_lies_on_a_device_is_told_when_the_copy_has_come(monkeypatch):
-    from barograph.capture import torch_gathering
     from barograph.capture.buffer import StepBuffer
+    from barograph.capture.torch import gathering as torch_gathering
 
     class OnDevice:
         shape, device = (2,), torch.device("cuda")

@@ -14,8 +14,8 @@ from torch import distributed, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
-from barograph.capture import torch_agreement
 from barograph.capture.orders import NotDone
+from barograph.capture.torch import agreement as torch_agreement
 from barograph.errors import StoreUnavailable, TrainingStopped
 from barograph.model.checkpoints import CheckpointSettings
 from barograph.runs.checkpoints import checkpoint_names, last_good, read_checkpoint, read_next
@@ -223,11 +223,11 @@ def test_gradients_belong_to_it_where_the_script_carries_them(record):
 
 
 def test_where_none_is_asked_for_nothing_of_it_is_loaded(record):
-    for name in [name for name in sys.modules if name.startswith("barograph.capture.torch_checkpointer")]:
+    for name in [name for name in sys.modules if name.startswith("barograph.capture.torch.checkpointer")]:
         del sys.modules[name]
     tape = record()
     assert tape.tap.feeding.checkpointer is None
-    assert "barograph.capture.torch_checkpointer" not in sys.modules
+    assert "barograph.capture.torch.checkpointer" not in sys.modules
 
 
 def test_what_cannot_be_saved_is_said(record, monkeypatch):
@@ -236,6 +236,6 @@ def test_what_cannot_be_saved_is_said(record, monkeypatch):
     def split(*args, **kwargs):
         raise NotDone("a model is split over workers")
 
-    monkeypatch.setattr("barograph.capture.torch_checkpointer.save", split)
+    monkeypatch.setattr("barograph.capture.torch.checkpointer.save", split)
     training.run()
     assert training.tape.session.guard.problems[0].startswith("no checkpoint was saved: a model is split over workers")

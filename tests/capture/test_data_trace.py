@@ -24,7 +24,7 @@ from torch.utils.data import (
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 from torch.utils.data.distributed import DistributedSampler
 
-from barograph.capture.torch_sources import names_in, source_of
+from barograph.capture.torch.sources import names_in, source_of
 from barograph.runs.trace_order import Order, order_from_hint
 
 

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from barograph.capture.torch_gate import Gate, norms_of
-from barograph.capture.torch_optimizers import Slot
+from barograph.capture.torch.gate import Gate, norms_of
+from barograph.capture.torch.optimizers import Slot
 from barograph.errors import SettingsError
 from barograph.model.capsule import Held
 from barograph.model.recorder import RecorderSettings

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from barograph.capture.guard import BarographWarning, Guard
-from barograph.capture.torch_read import Reader
+from barograph.capture.torch.read import Reader
 
 
 class Ours(Exception):

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.optim import lr_scheduler as schedules
 
-from barograph.capture.torch_checkpoint import load, save
+from barograph.capture.torch.checkpoint import load, save
 from barograph.errors import DamagedChunk, TrainingStopped, UnknownKey
 from barograph.runs.checkpoints import read_checkpoint
 from barograph.runs.control import Done, Request

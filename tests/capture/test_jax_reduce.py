@@ -11,7 +11,7 @@ import pytest
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 
-from barograph.capture.jax_reduce import moments_of, reduce  # noqa: E402
+from barograph.capture.jax.reduce import moments_of, reduce  # noqa: E402
 from barograph.measures.elements import values_as_float64  # noqa: E402
 from barograph.measures.native import dtype_code  # noqa: E402
 from barograph.measures.plain import units_into  # noqa: E402

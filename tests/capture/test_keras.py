@@ -307,7 +307,7 @@ def test_a_callback_begins_a_run_for_several_trainings() -> None:
 def test_a_fault_of_ours_in_the_step_is_one_warning_and_the_function_of_keras_serves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from barograph.capture.keras_collector import Collector
+    from barograph.capture.keras.collector import Collector
 
     bare = fitted(small())
 

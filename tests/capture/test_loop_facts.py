@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from barograph.capture import torch_resets
+from barograph.capture.torch import resets as torch_resets
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection, every

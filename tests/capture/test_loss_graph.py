@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from barograph.capture.torch_bad_operation import bad_operations, steep_operations
-from barograph.capture.torch_graph import Walk, operation, saved
-from barograph.capture.torch_loss_graph import facts_of_loss
+from barograph.capture.torch.bad_operation import bad_operations, steep_operations
+from barograph.capture.torch.graph import Walk, operation, saved
+from barograph.capture.torch.loss_graph import facts_of_loss
 from barograph.model.facts import Fact, fact
 from barograph.model.key import Kind
 from barograph.model.selection import Selection, every

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from barograph.capture.torch_packing import Packer, Unpacker
+from barograph.capture.torch.packing import Packer, Unpacker
 from barograph.errors import DamagedChunk, NotPlain
 from barograph.runs.tensors import array_from_raw, read_tensor, tensor_entries, tensors_bytes
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from barograph.capture import torch_parameter_facts
+from barograph.capture.torch import parameter_facts as torch_parameter_facts
 from barograph.model.facts import Fact, fact
 from barograph.model.key import Kind
 from barograph.model.selection import Selection

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from barograph.capture.steps import Steps
-from barograph.capture.torch_resuming import begin_resuming
+from barograph.capture.torch.resuming import begin_resuming
 from barograph.errors import ResumeFailed
 from barograph.model.checkpoints import CheckpointSettings
 from barograph.model.resume import ResumeOrder

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import distributed, nn
 
-from barograph.capture import torch_sharing
-from barograph.capture.torch_gate import Gate
-from barograph.capture.torch_optimizers import Slot
-from barograph.capture.torch_sharing import sharing
+from barograph.capture.torch import sharing as torch_sharing
+from barograph.capture.torch.gate import Gate
+from barograph.capture.torch.optimizers import Slot
+from barograph.capture.torch.sharing import sharing
 from barograph.model.capsule import Held
 from barograph.model.recorder import RecorderSettings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from barograph.capsule.torch_sameness import differs
-from barograph.capture.torch_step_variables import VariableWatch, put_variables
+from barograph.capsule.torch.sameness import differs
+from barograph.capture.torch.step_variables import VariableWatch, put_variables
 
 HERE = "test_step_variables.py"
 

@@ -14,8 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from barograph.capture import torch_losses, torch_optimizers, torch_parameters
 from barograph.capture.buffer import StepBuffer
+from barograph.capture.torch import losses as torch_losses
+from barograph.capture.torch import optimizers as torch_optimizers
+from barograph.capture.torch import parameters as torch_parameters
 from barograph.errors import TrainingStopped
 from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from barograph.capture import torch_parameters, torch_read
 from barograph.capture.buffer import StepBuffer
-from barograph.capture.torch_device import (
+from barograph.capture.torch import parameters as torch_parameters
+from barograph.capture.torch import read as torch_read
+from barograph.capture.torch.device import (
     fetch_later,
     fetch_number_later,
     fetch_units_later,
     reduce_exponents,
     reduce_moments,
 )
-from barograph.capture.torch_read import Reader
+from barograph.capture.torch.read import Reader
 from barograph.measures import native, plain
 from barograph.measures.sampling import SAMPLED_FROM
 from barograph.measures.summary import row_from_summary, summarize

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from barograph.capture import torch_triton
+from barograph.capture.torch import triton as torch_triton
 from barograph.measures.summary import row_from_summary, summarize
 from barograph.model.selection import Histogram
 
@@ -23,7 +23,7 @@ needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, re
 
 INTERPRET = """
 import sys, torch
-from barograph.capture import torch_triton
+from barograph.capture.torch import triton as torch_triton
 cases = torch.load(sys.argv[1], weights_only=False)
 torch.save({name: torch_triton.reduce_many(*case) for name, case in cases.items()}, sys.argv[2])
 """
@@ -32,7 +32,7 @@ COMPILE = """
 import triton, triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from barograph.capture import torch_triton_kernels as kernels
+from barograph.capture.torch import triton_kernels as kernels
 
 TABLES = {"pointers": "*i64", "sizes": "*i64", "chunk_tensor": "*i32", "chunk_first": "*i64"}
 BLOCKS = {"CHUNK": 16384, "BLOCK": 1024}
@@ -120,7 +120,7 @@ def test_a_tensor_that_is_not_on_a_gpu_is_not_for_it():
 
 
 def test_importing_it_does_not_import_triton():
-    code = "import sys, barograph.capture.torch_triton; print('triton' in sys.modules)"
+    code = "import sys, barograph.capture.torch.triton; print('triton' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "False", done.stderr
 

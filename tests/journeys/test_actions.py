@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from barograph.capture.torch_checkpoint import load
+from barograph.capture.torch.checkpoint import load
 
 MINE = '''
 from dataclasses import dataclass

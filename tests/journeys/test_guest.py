@@ -17,9 +17,9 @@ from torch.nn import functional as F
 import barograph
 from barograph.capture.guard import BarographWarning
 from barograph.capture.session import Session
-from barograph.capture.torch_losses import LossTap
-from barograph.capture.torch_outputs import OutputTap
-from barograph.capture.torch_parameters import ParameterTap
+from barograph.capture.torch.losses import LossTap
+from barograph.capture.torch.outputs import OutputTap
+from barograph.capture.torch.parameters import ParameterTap
 from barograph.runs import scribe_line
 
 HERE = Path(__file__)

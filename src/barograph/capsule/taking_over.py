@@ -19,7 +19,7 @@ def take_over() -> None:
     text = os.environ.pop(REPLAY_VARIABLE, "")
     if text:
         # In this process alone: what the script starts is no replay.
-        from barograph.capsule.torch_replay import FAILURES, Replayer, failed
+        from barograph.capsule.torch.replay import FAILURES, Replayer, failed
 
         order = order_from_text(text)
         try:

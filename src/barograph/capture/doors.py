@@ -60,12 +60,12 @@ _DOORS = (
     Door(
         framework="torch",
         begins=("torch",),
-        listener="barograph.capture.torch_listener",
+        listener="barograph.capture.torch.listener",
     ),
     Door(
         framework="keras",
         begins=("keras",),
-        listener="barograph.capture.keras_listener",
+        listener="barograph.capture.keras.listener",
     ),
     Door(
         framework="tensorflow",
@@ -75,7 +75,7 @@ _DOORS = (
     Door(
         framework="jax",
         begins=("jax",),
-        listener="barograph.capture.jax_listener",
+        listener="barograph.capture.jax.listener",
     ),
     Door(
         framework="xgboost",
@@ -91,7 +91,7 @@ _DOORS = (
         framework="sklearn",
         # Not with sklearn itself, which many a script imports that trains nothing by it.
         begins=("sklearn.ensemble", "sklearn.linear_model", "sklearn.neural_network"),
-        listener="barograph.capture.sklearn_listener",
+        listener="barograph.capture.sklearn.listener",
     ),
 )
 

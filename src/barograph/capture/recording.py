@@ -30,9 +30,9 @@ from barograph.runs.scribe_line import ScribeLine
 if TYPE_CHECKING:
     from barograph.capture.array_tap import ArrayTap
     from barograph.capture.tap import ScriptTap, Tap
-    from barograph.capture.torch_resuming import Resuming
-    from barograph.capture.torch_sources import Source
-    from barograph.capture.torch_tap import TorchTap
+    from barograph.capture.torch.resuming import Resuming
+    from barograph.capture.torch.sources import Source
+    from barograph.capture.torch.tap import TorchTap
     from barograph.model.capsule import CapsuleHead
     from barograph.model.selection import Selection
     from barograph.model.step import Mode

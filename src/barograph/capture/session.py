@@ -1,6 +1,6 @@
 """One process's recording: it counts steps, keeps the price, holds the writer, and ends with a word.
 
-It knows no framework: a tap (`torch_tap` and its like) tells it when steps begin and end and hands it
+It knows no framework: a tap (`capture/torch/tap.py` and its like) tells it when steps begin and end and hands it
 what was gathered.
 """
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from barograph.capture.tap import ScriptTap
-    from barograph.capture.torch_feeding import Feeding
+    from barograph.capture.torch.feeding import Feeding
 
 
 class Steps:

@@ -37,7 +37,7 @@ class Capsule:
 
     Attributes:
         head: Of which step, and why.
-        content: Packed as `capture.torch_packing` says; see `docs/CAPSULE.md`.
+        content: Packed as `capture.torch.packing` says; see `docs/CAPSULE.md`.
         tensors: By the names that stand in the content. They share the file's bytes and cannot be written to.
         pickled: Bytes of what only pickle can hold; None where there is nothing of that. Nobody but the user may open
             them: they can run anything.

@@ -34,7 +34,7 @@ class Checkpoint:
         attempt: Which life of the run.
         steps: Optimizer steps made by then.
         content: "models" and "optimizers", by label, and all else that decides how a training goes on, packed as
-            `capture.torch_packing` says.
+            `capture.torch.packing` says.
         tensors: By name.
         finite: Whether all weights were.
     """

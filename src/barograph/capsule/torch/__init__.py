@@ -1,0 +1,1 @@
+"""How a held step of PyTorch is made again."""

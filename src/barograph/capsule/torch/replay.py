@@ -1,0 +1,308 @@
+"""Runs the step that a capsule holds, within the user's own script: its first step becomes that one.
+
+The script builds its models, optimizers and loss as always. When its training would begin its first step, everything
+is put back to where it was before the step, the captured batches come out of its loader, what models and loss functions
+are called with is what it was; and before the update the script is ended.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as module_hooks
+from torch.optim import optimizer as optimizer_hooks
+from torch.utils._python_dispatch import _disable_current_modes as aside
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from barograph.capsule.kept_apart import KeptApart
+from barograph.capsule.order import Grade, ReplayOrder, ReplayResult, graded
+from barograph.capsule.remedies import remedy_from
+from barograph.capsule.torch.alone import stand_alone
+from barograph.capsule.torch.blame import Blame
+from barograph.capsule.torch.parts import Parts
+from barograph.capsule.torch.phases import Phases
+from barograph.capsule.torch.sameness import differs, same
+from barograph.capsule.torch.stopping import Stopping
+from barograph.capsule.torch.trial import TorchTrial
+from barograph.capsule.torch.where import Where
+from barograph.capsule.torch.wrapping import wrap
+from barograph.capture.torch.capsule import seen_of
+from barograph.capture.torch.closure import closure_of, with_closure
+from barograph.capture.torch.door import HOOKS_WARNING, in_backward
+from barograph.capture.torch.graph import given_tensors
+from barograph.capture.torch.kept import loss_value
+from barograph.capture.torch.names import ModelNames, unwrapped
+from barograph.capture.torch.optimizers import OptimizerBook
+from barograph.capture.torch.packing import Unpacker
+from barograph.capture.torch.putting_back import PuttingBack, put_settings
+from barograph.capture.torch.step_variables import put_variables
+from barograph.capture.torch.wrappers import LOSS_FUNCTIONS
+from barograph.errors import BarographError
+from barograph.runs.capsules import Capsule, read_capsule
+from barograph.store.urls import store_from_url
+
+FAILURES = (BarographError, AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError)
+"""What putting a capsule back can raise: of ours, or of torch where what it holds is no such thing."""
+
+
+def failed(error: Exception) -> ReplayResult:
+    """Return that a step could not be made again."""
+    text = str(error) if isinstance(error, BarographError) else (
+        f"What the capsule holds cannot be put back: {type(error).__name__}: {error}")
+    return ReplayResult(Grade.NOT_REPRODUCED, "The step could not be made again.", failure=text)
+
+
+class ReplayEnded(SystemExit):
+    """The step was made again; the script has no more to do."""
+
+
+class Replayer:
+    """Takes the script over for one step.
+
+    Args:
+        order: What is to be replayed, and where the result goes.
+
+    Raises:
+        BarographError: The capsule cannot be read.
+    """
+
+    def __init__(self, order: ReplayOrder) -> None:
+        self._order = order
+        self._capsule: Capsule = read_capsule(store_from_url(order.place), order.name)
+        self._content = self._capsule.content
+        self._unpacker = Unpacker(self._capsule.tensors, self._capsule.where, apart=KeptApart(
+            self._capsule.pickled, opens=order.opens_pickle, where=self._capsule.where))
+        self._names = ModelNames()
+        self._book = OptimizerBook(self._names)
+        self._putting = PuttingBack(self._content, self._unpacker, self._names, self._book)
+        self._notes: list[str] = []
+        self._begun = self._stepped = False
+        self._phases = Phases(self._content, self._capsule.head.optimizer)
+        self._inside: nn.Module | None = None
+        self._where = Where(self._names)
+        self._parts = Parts(self._content, self._unpacker, order)
+        self._blame = Blame(self._where.now, self._where.of_node, self._where.handed_in, self._samples_now,
+                            stopping=Stopping(order.stop) if order.stop is not None else None)
+        self._trial = TorchTrial(remedy_from(order.remedy), order.steps) if order.remedy else None
+        self._result: ReplayResult | None = None
+        self._roots: list[torch.Tensor] = []
+
+    def _samples_now(self) -> int:
+        calls = (self._phases.now or self._content)["calls"]
+        return self._parts.samples_of(self._parts.batch_of(max(0, self._phases.called - 1), len(calls)))
+
+    def install(self) -> None:
+        """Listen to the script from now on."""
+        self._notes += put_settings(self._content)
+        if self._order.alone:
+            stand_alone()
+            self._note("The capsules of the other workers are not beside this one: the gradients are its own alone.")
+        warnings.filterwarnings("ignore", message=HOOKS_WARNING)
+        module_hooks.register_module_forward_pre_hook(self._forward_begins)
+        module_hooks.register_module_forward_hook(self._forward_ends, always_call=True)
+        optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins)
+        optimizer_hooks.register_optimizer_step_post_hook(self._after_update)
+        wrap(torch.autograd, "backward", self._backward)
+        wrap(torch.amp.GradScaler, "step", self._scaler_step)
+        wrap(_BaseDataLoaderIter, "__next__", self._next_batch)
+        for name in LOSS_FUNCTIONS:
+            wrap(torch.nn.functional, name, functools.partial(self._loss, name))
+
+    # What the script does
+
+    def _next_batch(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        phase = self._phases
+        if phase.now is None or not torch.is_grad_enabled() or phase.fed >= len(phase.now["batches"]):
+            return original(*args, **kwargs)
+        self._begin()
+        number, of = phase.fed, len(phase.now["batches"])
+        phase.fed += 1
+        with self._failing():
+            batch = self._parts.unpacked(phase.now["batches"][number], number)
+        self._where.fed(batch, f"batch {number}" if of > 1 else "batch")
+        return batch
+
+    def _forward_begins(self, module: nn.Module, args: Any) -> Any:
+        if self._begun:
+            self._where.entered(module)
+        phase = self._phases
+        if self._inside is not None or not torch.is_grad_enabled() or phase.now is None:
+            return None
+        self._inside = module
+        if not self._begun:
+            self._begin()
+            self._where.entered(module)
+        self._begin()
+        if not phase.random_is_back:
+            phase.random_is_back = True
+            self._put_random_back(phase.now)
+            with aside(), self._failing():
+                put_variables(self._parts.variables_of(phase.now), differs)
+        call = self._next_call(module, phase.now["calls"])
+        if call is None:
+            return None
+        with aside(), self._failing():
+            wanted = self._parts.unpacked(call["args"], self._parts.batch_of(phase.called - 1, len(phase.now["calls"])))
+            if call["made"] or same(args, wanted):
+                return None
+        self._note("What the model was called with had to be put in: the script's own preparation gave something else.")
+        self._where.fed(wanted, "input of the model")
+        return tuple(wanted)
+
+    def _forward_ends(self, module: nn.Module, args: Any, output: Any) -> None:
+        if self._begun:
+            self._where.left()
+        if module is self._inside:
+            self._inside = None
+
+    def _loss(self, name: str, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        phase = self._phases
+        calls = phase.now["losses"] if phase.now is not None else ()
+        if (phase.is_back and torch.is_grad_enabled() and phase.lost < len(calls)
+                and calls[phase.lost]["what"] == name):
+            with aside(), self._failing():
+                wanted = self._parts.unpacked(calls[phase.lost]["args"], self._parts.batch_of(phase.lost, len(calls)))
+                targets = tuple(self._target(now, then) for now, then in zip(args, wanted, strict=False))
+            phase.lost += 1
+            args = targets + args[len(wanted):]
+        return original(*args, **kwargs)
+
+    def _target(self, now: Any, then: Any) -> Any:
+        """Return what a loss function gets: its own input, made by the model; the targets as they were."""
+        made_here = isinstance(now, torch.Tensor) and (now.grad_fn is not None or now.requires_grad)
+        if made_here or same(now, then):
+            return now
+        self._note("What a loss function was called with had to be put in: the script gave it something else.")
+        return then.to(now.device) if isinstance(now, torch.Tensor) and isinstance(then, torch.Tensor) else then
+
+    def _backward(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        tensors = args[0] if args else kwargs.get("tensors")
+        if self._begun and not in_backward():
+            roots = [root.detach() for root in given_tensors(tensors)]
+            self._roots += roots
+            with aside():
+                self._blame.loss(roots)
+        return original(*args, **kwargs)
+
+    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        self._names.freeze(() if self._names.frozen else self._book.survey())
+        closure = closure_of(args, kwargs)
+        if closure is None:
+            self._before_update(optimizer)
+            return None
+        if self._phases.is_last and self._book.entry(optimizer).label == self._capsule.head.optimizer:
+            # Before the optimizer takes its state in hand.
+            self._begin()
+
+        def watched() -> Any:
+            result = closure()
+            if len(self._roots) >= len(self._content["seen"]["losses"]):
+                self._before_update(optimizer, updates=False)
+            return result
+
+        return with_closure(args, kwargs, watched)
+
+    def _scaler_step(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if self._result is None and not self._stepped:
+            # The scaler has skipped the step, and no hook of the optimizer was called.
+            self._before_update(args[1] if len(args) > 1 else kwargs["optimizer"], updates=False)
+        self._stepped = False
+        return result
+
+    def _before_update(self, optimizer: Any, *, updates: bool = True) -> None:
+        self._stepped = updates
+        if not self._phases.is_back or not (self._phases.is_last or self._result is not None):
+            return
+        entry = self._book.entry(optimizer)
+        if entry.label == self._capsule.head.optimizer:
+            with aside():
+                now = seen_of(self._roots, [(slot.path, slot.parameter) for slot in entry.slots])
+            head = self._capsule.head
+            with self._failing():
+                result = graded(self._content["seen"], now, held=head.held.value, bound=head.numbers.get("bound"),
+                                notes=(*self._notes, *self._putting.notes))
+                result = replace(result, bad_operation=None if result.finite else self._blame.verdict(),
+                                 batches=tuple(self._parts.sizes))
+            self._result = self._result or result
+            if self._trial is None or not updates:
+                self._end(result)
+                return
+            loss = loss_value(self._roots[-1]) if self._roots else math.nan
+            with aside():
+                self._trial.before_update(optimizer, loss)
+            self._roots.clear()
+
+    def _after_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        label = self._book.entry(optimizer).label
+        if self._result is None:
+            self._phases.stepped(label)
+            self._roots.clear()
+        if self._result is not None and self._trial is not None and label == self._capsule.head.optimizer:
+            with aside():
+                trial = self._trial.after_update(optimizer)
+            if trial is not None:
+                self._end(replace(self._result, trial=trial))
+
+    # What is done to it
+
+    def _begin(self) -> None:
+        """Put everything back, at the beginning of each phase."""
+        phase = self._phases
+        if phase.is_back or phase.now is None:
+            return
+        phase.is_back = True
+        with self._failing(), aside():
+            self._names.freeze(() if self._names.frozen else self._book.survey())
+            self._putting.everything(phase.now)
+        self._blame.forget()
+        if self._begun:
+            return
+        self._begun = True
+        if self._trial is not None:
+            self._trial.begin()
+        # The numbers stay the same: it looks at them, and notes with each node of the graph which line made it.
+        torch.autograd.set_detect_anomaly(True, check_nan=False)
+        self._blame.__enter__()  # type: ignore[no-untyped-call]
+        self._notes += [f"{device} is not here: what lay on it was computed on the CPU."
+                        for device in sorted(self._unpacker.moved)]
+
+    def _put_random_back(self, phase: Mapping[str, Any]) -> None:
+        with self._failing(), aside():
+            self._putting.random(phase)
+
+    def _next_call(self, module: nn.Module, calls: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+        name = self._names.module(module) or self._names.module(unwrapped(module))
+        number = self._phases.called
+        if name is None or number >= len(calls) or calls[number]["what"] != self._names.path(name.root, name.path):
+            return None
+        self._phases.called += 1
+        return calls[number]
+
+    def _note(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes.append(text)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """End the script with a sentence where the capsule does not fit it, or holds what it must not."""
+        try:
+            yield
+        except FAILURES as error:
+            self._end(failed(error))
+
+    def _end(self, result: ReplayResult) -> None:
+        if _get_current_dispatch_mode() is self._blame:
+            self._blame.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        Path(self._order.result).write_text(result.to_text(), encoding="utf-8")
+        raise ReplayEnded(0)

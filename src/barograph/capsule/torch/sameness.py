@@ -1,0 +1,40 @@
+"""Whether what a script has is what it had, to the last bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from barograph.capture.torch.capsule import digest
+from barograph.capture.torch.values import tensors_in
+
+
+def same(now: Any, then: Any) -> bool:
+    """Return whether two arguments hold the same tensors, to the last bit."""
+    ours, theirs = _parts(now), _parts(then)
+    return len(ours) == len(theirs) and all(
+        one.shape == other.shape and one.dtype == other.dtype and digest(one) == digest(other)
+        for one, other in zip(ours, theirs, strict=True)
+    )
+
+
+def _parts(value: Any) -> list[torch.Tensor]:
+    # A nested tensor has no shape of its own.
+    return [part for _, tensor in tensors_in(value) for part in (tensor.unbind() if tensor.is_nested else [tensor])]
+
+
+def differs(now: Any, then: Any) -> bool:
+    """Return whether a variable holds something else than it held, and may be given that again.
+
+    A tensor that a graph made is left alone: given from outside it would have no gradient.
+    """
+    if isinstance(then, torch.Tensor):
+        if not isinstance(now, torch.Tensor):
+            return True
+        return now.grad_fn is None and not now.requires_grad and not same(now, then)
+    if isinstance(then, np.ndarray):
+        return not isinstance(now, np.ndarray) or now.dtype != then.dtype or now.shape != then.shape or (
+            now.tobytes() != then.tobytes())
+    return type(now) is not type(then) or bool(now != then)

@@ -1,0 +1,69 @@
+"""Tries a remedy on a held step: the update is made, and some steps after it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from barograph.capsule.remedies import DTYPES, Remedy, Trial
+from barograph.capture.torch.gate import norms_of
+from barograph.capture.torch.optimizers import parameters_of
+
+
+class TorchTrial:
+    """One remedy at work.
+
+    Args:
+        remedy: Which.
+        steps: How many steps are made after the held one.
+    """
+
+    def __init__(self, remedy: Remedy, steps: int) -> None:
+        self._remedy = remedy
+        self._left = steps
+        self._before: list[torch.Tensor] = []
+        self._norm = self._ratio = math.nan
+        self._finite = True
+        self._good_steps = 0
+        self._losses: list[float] = []
+
+    def begin(self) -> None:
+        """Do what has to be done before the step's forward pass."""
+        if self._remedy.name == "dtype":
+            wanted = getattr(torch, DTYPES[self._remedy.value])
+            for kind in ("cpu", *(["cuda"] if torch.cuda.is_available() else [])):
+                torch.set_autocast_enabled(kind, wanted is not torch.float32)
+                if wanted is not torch.float32:
+                    torch.set_autocast_dtype(kind, wanted)
+
+    def before_update(self, optimizer: Any, loss: float) -> None:
+        """Do what has to be done to the gradients, or to the optimizer, of the held step."""
+        parameters = list(parameters_of(optimizer))
+        if self._remedy.name == "clip":
+            torch.nn.utils.clip_grad_norm_(parameters, float(self._remedy.value))
+        elif self._remedy.name == "lr":
+            for group in optimizer.param_groups:
+                group["lr"] = float(self._remedy.value)
+        norms = norms_of([item.grad for item in parameters if item.grad is not None])
+        if math.isnan(self._norm):
+            self._norm = math.hypot(*norms) if norms else 0.0
+        self._before = [item.detach().clone() for item in parameters]
+        self._losses.append(loss)
+        self._finite = self._finite and math.isfinite(loss) and all(map(math.isfinite, norms))
+
+    def after_update(self, optimizer: Any) -> Trial | None:
+        """Look at the weights; return what came of it all once the last step was made, or something is lost."""
+        parameters = list(parameters_of(optimizer))
+        moved = math.hypot(*norms_of([item.detach() - before for item, before in zip(parameters, self._before,
+                                                                                    strict=True)]))
+        weights = math.hypot(*norms_of(self._before))
+        if math.isnan(self._ratio):
+            self._ratio = moved / weights if weights else math.inf
+        self._finite = self._finite and math.isfinite(moved)
+        self._good_steps += self._finite
+        if self._left and self._finite:
+            self._left -= 1
+            return None
+        return Trial(self._finite, self._good_steps, self._norm, self._ratio, tuple(self._losses))

@@ -1,0 +1,73 @@
+"""Where an operation runs: in which module, forward or, by the graph, backward; and what a tensor is that none made."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+from barograph.capture.frames import frames_of_script
+from barograph.capture.torch.names import ModelNames
+from barograph.capture.torch.values import tensors_in
+
+
+def user_frame() -> FrameType | None:
+    """Return the innermost frame of the user's code; None where there is none."""
+    return next(iter(frames_of_script(sys._getframe(1))), None)
+
+
+def _sequence_number() -> int:
+    """Return the number that the next node of this thread's graph gets."""
+    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
+
+
+class Where:
+    """Knows the module that runs, which nodes of the graph each made, and what was handed in.
+
+    Args:
+        names: The models.
+    """
+
+    def __init__(self, names: ModelNames) -> None:
+        self._names = names
+        self._running: list[tuple[str, int]] = []
+        self._made: list[tuple[int, int, str]] = []
+        self._fed: dict[int, tuple[torch.Tensor, str]] = {}
+
+    def entered(self, module: nn.Module) -> None:
+        """Note that a module's forward pass begins."""
+        name = self._names.module(module)
+        path = self._names.path(name.root, name.path) if name is not None else ""
+        self._running.append((path or type(module).__name__, _sequence_number()))
+
+    def left(self) -> None:
+        """Note that the forward pass of the module that was entered last ends."""
+        if self._running:
+            path, first = self._running.pop()
+            self._made.append((first, _sequence_number(), path))
+
+    def fed(self, value: Any, name: str) -> None:
+        """Remember the tensors of a batch, by what they are called."""
+        for item, tensor in tensors_in(value):
+            if tensor.layout is torch.strided:
+                self._fed[tensor.untyped_storage().data_ptr()] = (tensor, f"{name}{item}")
+
+    def now(self) -> str:
+        """Return the path of the module that runs; "" outside of any."""
+        return self._running[-1][0] if self._running else ""
+
+    def of_node(self, number: int) -> str:
+        """Return the innermost module that made a node of the graph; "" where it was made outside of any."""
+        within = [(stop - first, path) for first, stop, path in self._made if first <= number < stop]
+        return min(within, default=(0, ""))[1]
+
+    def handed_in(self, tensor: torch.Tensor) -> str:
+        """Return what a tensor is that no operation made; "" where that is not known."""
+        place = tensor.untyped_storage().data_ptr()
+        for parameter, name in self._names.parameters():
+            if parameter.untyped_storage().data_ptr() == place:
+                return self._names.path(name.root, name.path)
+        return self._fed[place][1] if place in self._fed else ""

@@ -1,0 +1,1 @@
+"""How a JAX training is recorded, and its failing steps held."""

@@ -1,0 +1,158 @@
+"""The flight recorder of a JAX training: holds the update of a step that fails, and saves what the step was given.
+
+The update is withheld within the compiled step, by a choice between what was and what would be; so it holds where the
+user gives the old state's memory away too. What only the host can judge (a loss that leaps, a function of the user's)
+is undone afterwards, for which the memory is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import jax
+import numpy as np
+
+from barograph.capture.array_read import raw_array
+from barograph.capture.array_tap import ArrayTap
+from barograph.capture.jax.harvest import GATE
+from barograph.capture.jax.names import is_number_array
+from barograph.capture.jax.program import Harvested
+from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
+from barograph.model.capsule import CapsuleHead, Held
+from barograph.model.recorder import STOP, RecorderSettings, UpdateSeen
+from barograph.model.tensor import RawTensor
+
+
+class JaxGuard:
+    """Looks at what each call has measured of its gradients.
+
+    Args:
+        tap: Of the series of steps.
+        settings: What is held, and what is done then.
+    """
+
+    def __init__(self, tap: ArrayTap, settings: RecorderSettings) -> None:
+        self._tap, self._settings = tap, settings
+        self._asked_for = AskedFor(settings)
+        self._held = 0
+
+    @property
+    def bound(self) -> float:
+        """The greatest norm of all gradients that may pass."""
+        return math.inf if self._settings.norm_above is None else self._settings.norm_above
+
+    @property
+    def keeps(self) -> bool:
+        """Whether a step may have to be undone once it was made."""
+        return self._settings.loss_above is not None or self._settings.when is not None
+
+    def looks(self, harvested: Harvested, losses: Sequence[float], steps: int) -> tuple[int, ...]:
+        """Judge the steps of a call, save the call where one was held, and return which were.
+
+        Waits for the device, once a call.
+
+        Args:
+            harvested: What the call was given and returned. Where a held step is to be undone here, its results are
+                put back to what they were.
+            losses: Of each step, as far as they are known.
+            steps: How many the call made.
+        """
+        judged = _judged(harvested, steps)
+        held: list[int] = []
+        for step in range(steps):
+            number = self._tap.step + step
+            verdict = self._verdict({path: values[step] for path, values in judged.items()},
+                                    losses[step] if step < len(losses) else None, number)
+            if verdict is not None:
+                held.append(step)
+                self._hold(verdict, harvested, step, steps)
+        return tuple(held)
+
+    def _verdict(self, judged: Mapping[str, tuple[float, bool]], loss: float | None, step: int) -> Verdict | None:
+        norms = {path: math.sqrt(squares) if squares >= 0 else math.nan for path, (squares, _) in judged.items()}
+        whole = math.hypot(*norms.values()) if norms else 0.0
+        numbers = {"norm": whole, **({} if loss is None else {"loss": loss})}
+        bad = [path for path, (_, is_bad) in judged.items() if is_bad]
+        if bad:
+            return of_gradients(bad, numbers)
+        if loss is not None and not math.isfinite(loss):
+            return of_loss(loss, numbers)
+        if whole > self.bound:
+            return of_norm(whole, self.bound, numbers)
+        seen = UpdateSeen(step, "", () if loss is None else (loss,), whole, norms)
+        return self._asked_for.verdict(seen, numbers)
+
+    def _hold(self, verdict: Verdict, harvested: Harvested, step: int, steps: int) -> None:
+        """Save the call, and see that the update is withheld. An error of ours never lets that pass."""
+        number = self._tap.step + step
+        withheld = self._put_back(verdict, harvested, steps)
+        try:
+            place = self._write(verdict, harvested, step, withheld=withheld)
+        except Exception as error:  # noqa: BLE001 - what cannot be saved is withheld all the same
+            self._tap.session.guard.caught(error, "saving a capsule")
+            place = f"; no capsule could be saved: {type(error).__name__}: {error}."
+        self._held += 1
+        done = "was withheld" if withheld else "could not be withheld (the step returns nothing in its state's place)"
+        text = f"{verdict.text} The update of step {number} {done}{place}"
+        if self._settings.then == STOP or self._held > self._settings.at_most:
+            self._tap.session.request_stop(text)
+        else:
+            self._tap.session.guard.report(text.removesuffix("."))
+
+    def _put_back(self, verdict: Verdict, harvested: Harvested, steps: int) -> bool:
+        """Put what a call carries on back where the compiled step has not; return whether its update is withheld."""
+        carried = harvested.version.program.carried
+        if _in_the_step(verdict) and (steps > 1 or carried):
+            return True
+        if not carried or harvested.version.donated & set(carried.values()):
+            return False
+        for place, source in carried.items():
+            harvested.outs[place] = harvested.given[source]
+        return True
+
+    def _write(self, verdict: Verdict, harvested: Harvested, step: int, *, withheld: bool) -> str:
+        session = self._tap.session
+        if session.write_capsule is None:
+            return "; no capsule was saved: nothing here knows how."
+        tensors, lost = _tensors_of(harvested)
+        head = CapsuleHead(session.attempt, "", session.tick + step, self._tap.step + step, "", verdict.held,
+                           verdict.text, session.clock.unix(), withheld=withheld, numbers=verdict.numbers)
+        content = {"framework": "jax", "arguments": {name: list(tensor.shape) for name, tensor in tensors.items()},
+                   "missing": lost}
+        return f". All that it was given is in {session.write_capsule(head, content, tensors, None)}."
+
+
+def _in_the_step(verdict: Verdict) -> bool:
+    return verdict.held is Held.NORM or (verdict.held is Held.NOT_FINITE and "parameters" in verdict.numbers)
+
+
+def _judged(harvested: Harvested, steps: int) -> dict[str, list[tuple[float, bool]]]:
+    """Return of each gradient the sum of squares, and whether it is not finite, in each step of a call."""
+    found = {}
+    for item, value in zip(harvested.version.found, harvested.values, strict=True):
+        if item.mark.role == GATE:
+            rows = np.asarray(value).reshape(steps, -1, 2) if item.axes and steps > 1 else (
+                np.asarray(value).reshape(1, -1, 2).repeat(steps, 0))
+            found[item.mark.path] = [(float(row[:, 0].max()), bool(row[:, 1].any())) for row in rows]
+    return found
+
+
+def _tensors_of(harvested: Harvested) -> tuple[dict[str, RawTensor], list[str]]:
+    """Return what a call was given, by name, and what of it is not there any more or is no array.
+
+    What the call carries on stands in its results as it was given, where the update was withheld within it.
+    """
+    results = {source: place for place, source in harvested.version.program.carried.items()}
+    tensors, lost = {}, []
+    for number, name in enumerate(harvested.version.program.names):
+        leaf = harvested.given[number]
+        if number in harvested.version.donated:
+            leaf = harvested.outs[results[number]] if number in results else None
+        if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
+        if leaf is None or not (is_number_array(leaf) or isinstance(leaf, bool | int | float)):
+            lost.append(name)
+        else:
+            tensors[name] = raw_array(np.asarray(leaf, order="C"))
+    return tensors, lost

@@ -1,0 +1,284 @@
+"""Makes of a traced JAX step another that returns what is marked in it as well, within loops and branches too.
+
+The operations are those of the step, one by one and in their order: what is added reads, and nothing is changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend import core
+from jax.sharding import PartitionSpec
+
+from barograph.capture.jax.marks import MARK, Mark
+from barograph.capture.jax.reduce import identity_like, reduce
+from barograph.capture.plan import Taking
+from barograph.model.activations import bound_of
+from barograph.model.key import Kind
+
+Wants = Callable[[Mark], Taking | None]
+"""Says what is taken of a marked tensor; None: nothing."""
+
+GATE = "gate"
+"""The role of what the update is judged by: of each gradient the sum of squares, and 1 where it is not finite."""
+
+DEVICES = "devices"
+"""The axis of what each device of a `shard_map` or `pmap` has."""
+
+_WITH_UNITS = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET})
+_OF_STEPS = frozenset({Kind.GRADIENT, Kind.UPDATE})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One thing that the step returns beside what it returned before.
+
+    Attributes:
+        mark: What it is.
+        taking: What is taken of it.
+        shape: Of the tensor.
+        dtype: Of its elements.
+        whole: The tensor itself, or an array of whole numbers, and not what `reduce` makes of it.
+        axes: What the leading axes are, the outermost first: the number of a scan, or `DEVICES`.
+    """
+
+    mark: Mark
+    taking: Taking
+    shape: tuple[int, ...]
+    dtype: str
+    whole: bool
+    axes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Basket:
+    """What is gathered from a step while it is traced anew.
+
+    Attributes:
+        wants: What is taken.
+        wholes: Tensors are returned whole outside of loops and branches: what reads them lies in the same memory.
+        found: What they are.
+        values: What they are being traced as, in the same order.
+        scans: Loops met so far, which gives each its number.
+        passed_over: Marks within what cannot be looked into.
+        bound: Gradients are judged, and a turn of a loop that is not fit leaves what the loop carries as it was: the
+            greatest norm that is fit. None: nothing is judged.
+    """
+
+    wants: Wants
+    wholes: bool
+    found: list[Found] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+    scans: int = 0
+    passed_over: set[str] = field(default_factory=set)
+    bound: float | None = None
+
+    def take(self, array: Any, mark: Mark) -> None:
+        """Gather one marked tensor."""
+        if self.bound is not None and mark.kind is Kind.GRADIENT and not mark.role:
+            self.found.append(Found(replace(mark, role=GATE), Taking(), tuple(array.shape), "float32", True))
+            self.values.append(_judged(array))
+        taking = self.wants(mark)
+        if taking is None:
+            return
+        shape, dtype = tuple(array.shape), jnp.dtype(array.dtype).name
+        whole = self.wholes or taking.raw or bool(mark.role)
+        # So that it is an array of its own, which nobody gives away with the next call.
+        value = lax.optimization_barrier(array)
+        if not whole:
+            bound = bound_of(mark.layer)
+            value = reduce(value, taking.histogram,
+                           units=taking.units and mark.kind in _WITH_UNITS,
+                           bound=math.nan if bound is None else bound)
+        self.found.append(Found(mark, taking, shape, dtype, whole))
+        self.values.append(value)
+
+    def unfit(self) -> Any:
+        """Return whether the gradients gathered here are not fit for an update; those of loops were judged there."""
+        judged = [jnp.reshape(value, (-1, 2)) for item, value in zip(self.found, self.values, strict=True)
+                  if item.mark.role == GATE and not any(axis != DEVICES for axis in item.axes)]
+        if not judged or self.bound is None:
+            return None
+        # Of devices that have the same gradients, the greatest stands for all.
+        squares, bad = zip(*((part[:, 0].max(), part[:, 1].max()) for part in judged), strict=True)
+        return (sum(bad) > 0) | (jnp.sqrt(sum(squares)) > self.bound)
+
+    def within(self) -> Basket:
+        """Return another for the inside of a loop or a branch, where tensors are reduced."""
+        return Basket(self.wants, False, scans=self.scans, passed_over=self.passed_over, bound=self.bound)
+
+    def anew(self) -> Basket:
+        """Return it with nothing in it: the inside of a loop is traced more than once."""
+        return Basket(self.wants, False, scans=self.scans, passed_over=self.passed_over, bound=self.bound)
+
+    def add(self, inner: Basket, values: Sequence[Any], axis: str = "") -> None:
+        """Take over what was gathered inside, with an axis more."""
+        self.scans = max(self.scans, inner.scans)
+        self.found += [replace(item, axes=(axis, *item.axes)) if axis else item for item in inner.found]
+        self.values += values
+
+
+def withheld(unfit: Any, before: Any, after: Any) -> Any:
+    """Return what stands after an update: as before, where its gradients were not fit."""
+    return jnp.where(unfit, before, after)
+
+
+def _judged(gradient: Any) -> Any:
+    magnitude = jnp.abs(gradient).astype(jnp.float32)
+    return jnp.stack([jnp.sum(magnitude * magnitude), jnp.any(~jnp.isfinite(gradient)).astype(jnp.float32)])
+
+
+def marks_in(jaxpr: Any) -> bool:
+    """Return whether anything is marked in a traced function, at any depth."""
+    return any(eqn.primitive is MARK or any(map(marks_in, core.jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
+
+
+def marks_of(jaxpr: Any) -> list[Mark]:
+    """Return everything that is marked in a traced function, at any depth."""
+    found: list[Mark] = []
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is MARK:
+            found.append(eqn.params["mark"])
+        for inner in core.jaxprs_in_params(eqn.params):
+            found += marks_of(inner)
+    return found
+
+
+def steps_in(jaxpr: Any) -> int:
+    """Return how many optimizer steps one call makes: the turns of the loops that an update is marked in."""
+    found = 1
+    for eqn in jaxpr.eqns:
+        for inner in core.jaxprs_in_params(eqn.params):
+            if _marks_steps(inner):
+                turns = eqn.params["length"] if eqn.primitive is core.primitives.scan_p else 1
+                found = max(found, turns * steps_in(inner))
+    return found
+
+
+def _marks_steps(jaxpr: Any) -> bool:
+    return any((eqn.primitive is MARK and eqn.params["mark"].kind in _OF_STEPS)
+               or any(map(_marks_steps, core.jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
+
+
+def harvest(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], basket: Basket) -> list[Any]:
+    """Evaluate a traced function while another is traced, gathering what is marked; return what it returns."""
+    known: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
+
+    def value(atom: Any) -> Any:
+        return atom.val if isinstance(atom, core.Literal) else known[atom]
+
+    for eqn in jaxpr.eqns:
+        given = [value(atom) for atom in eqn.invars]
+        found = _evaluate(eqn, given, basket)
+        known.update(zip(eqn.outvars, found, strict=True))
+    return [value(atom) for atom in jaxpr.outvars]
+
+
+def _evaluate(eqn: Any, given: list[Any], basket: Basket) -> Sequence[Any]:
+    if eqn.primitive is MARK:
+        basket.take(given[0], eqn.params["mark"])
+        return given
+    if any(map(marks_in, core.jaxprs_in_params(eqn.params))):
+        # What a checkpointed function computes a second time, for its gradient, was met before.
+        looks_into = _INTO.get(eqn.primitive.name)
+        if looks_into is not None and not eqn.params.get("differentiated"):
+            return looks_into(eqn, given, basket)
+        if not eqn.params.get("differentiated"):
+            basket.passed_over.add(eqn.primitive.name)
+    with eqn.ctx.manager:
+        found = eqn.primitive.bind(*given, **eqn.primitive.get_bind_params(eqn.params))
+    return found if eqn.primitive.multiple_results else [found]
+
+
+def _into_call(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
+    inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
+    return harvest(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), given, basket)
+
+
+def _into_scan(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
+    params, inner, gathered = eqn.params, eqn.params["jaxpr"], basket.within()
+    gathered.scans += 1
+    name = f"scan{gathered.scans}"
+    consts, carried = params["num_consts"], params["num_consts"] + params["num_carry"]
+
+    def body(carry: list[Any], each: list[Any]) -> tuple[list[Any], tuple[list[Any], list[Any]]]:
+        turn = gathered.anew()
+        found = harvest(inner.jaxpr, inner.consts, [*given[:consts], *carry, *each], turn)
+        gathered.found, gathered.scans = turn.found, turn.scans
+        carried_on, unfit = found[: params["num_carry"]], turn.unfit()
+        if unfit is not None:
+            carried_on = [withheld(unfit, before, after) for before, after in zip(carry, carried_on, strict=True)]
+        return carried_on, (found[params["num_carry"] :], turn.values)
+
+    carry, (each, values) = lax.scan(body, given[consts:carried], given[carried:], length=params["length"],
+                                     reverse=params["reverse"], unroll=params["unroll"])
+    basket.add(gathered, values, name)
+    return [*carry, *each]
+
+
+def _into_branches(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
+    """Look into the branches of a `cond` or a `switch`: what the one that is not taken would have has a count of 0."""
+    branches, operands = eqn.params["branches"], given[1:]
+    baskets = [basket.within() for _ in branches]
+
+    def run(number: int, *args: Any) -> tuple[list[Any], list[Any]]:
+        gathered, branch = baskets[number].anew(), branches[number]
+        found = harvest(branch.jaxpr, branch.consts, args, gathered)
+        baskets[number] = gathered
+        return found, gathered.values
+
+    shapes = [jax.eval_shape(lambda *args, number=number: run(number, *args)[1], *operands)
+              for number in range(len(branches))]
+
+    def taken(number: int) -> Callable[..., tuple[list[Any], list[Any]]]:
+        def branch(*args: Any) -> tuple[list[Any], list[Any]]:
+            found, values = run(number, *args)
+            return found, [values if other == number else identity_like(shape) for other, shape in enumerate(shapes)]
+
+        return branch
+
+    found: list[Any]
+    found, values = lax.switch(given[0], [taken(number) for number in range(len(branches))], *operands)
+    for gathered, its_values in zip(baskets, values, strict=True):
+        basket.add(gathered, its_values)
+    return found
+
+
+def _into_shards(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
+    """Look into what runs on each device of a mesh with its part: each returns what it has, side by side."""
+    params, gathered = eqn.params, basket.within()
+    axes = tuple(sorted(params["manual_axes"])) if "manual_axes" in params else tuple(params["mesh"].axis_names)
+
+    def body(*args: Any) -> tuple[list[Any], list[Any]]:
+        turn = gathered.anew()
+        found = harvest(params["jaxpr"], (), args, turn)
+        gathered.found, gathered.scans = turn.found, turn.scans
+        return found, jax.tree.map(lambda value: value[None], turn.values)
+
+    mapped = jax.shard_map(body, mesh=params["mesh"], in_specs=tuple(params["in_specs"]),
+                           out_specs=(list(params["out_specs"]), PartitionSpec(axes)),
+                           axis_names=set(axes), check_vma=False)
+    found, values = mapped(*given)
+    basket.add(gathered, values, DEVICES)
+    return list(found)
+
+
+_INTO: dict[str, Callable[[Any, list[Any], Basket], list[Any]]] = {
+    "jit": _into_call,
+    "pjit": _into_call,
+    "closed_call": _into_call,
+    "core_call": _into_call,
+    "remat2": _into_call,
+    "checkpoint": _into_call,
+    "custom_jvp_call": _into_call,
+    "custom_vjp_call": _into_call,
+    "scan": _into_scan,
+    "cond": _into_branches,
+    "shard_map": _into_shards,
+}

@@ -1,0 +1,72 @@
+"""Has JAX trainings listened to: what is shared by the steps that a process observes, and how it is taken out again."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from barograph.capture import recording as recordings
+from barograph.capture.array_tap import ArrayTap
+
+if TYPE_CHECKING:
+    from barograph.capture.doors import Listening
+    from barograph.capture.jax.layers import LayerWrappers
+    from barograph.capture.jax.optax import Wrappers
+    from barograph.capture.recording import Recording
+    from barograph.model.selection import Selection
+    from barograph.model.step import Mode
+
+
+class JaxTap:
+    """What the observed steps of one recording share.
+
+    Nothing is put into JAX before a step is observed: the script may use it for something else.
+    """
+
+    def __init__(self) -> None:
+        self._wrappers: tuple[Wrappers, LayerWrappers] | None = None
+        self.series: ArrayTap | None = None
+
+    def wrappers(self) -> tuple[Wrappers, LayerWrappers]:
+        """Return what has Optax, Flax and Equinox mark what they compute, in place."""
+        if self._wrappers is None:
+            from barograph.capture.jax.layers import LayerWrappers
+            from barograph.capture.jax.optax import Wrappers
+
+            self._wrappers = Wrappers(), LayerWrappers()
+        return self._wrappers
+
+    def ask_for(self, selections: Iterable[Selection]) -> None:
+        """Leave it to the taps of the steps."""
+
+    def set_mode(self, mode: Mode | None) -> None:
+        """Leave it to the taps of the steps."""
+
+    def remove(self) -> None:
+        """Take out every wrapper."""
+        for wrappers in self._wrappers or ():
+            wrappers.remove()
+        self._wrappers = None
+
+
+_taps: weakref.WeakKeyDictionary[Any, JaxTap] = weakref.WeakKeyDictionary()
+
+
+def listen(recording: Listening) -> None:
+    """Let what the observed steps share belong to the recording."""
+    tap = _taps[recording] = JaxTap()
+    recording.add_tap(tap)
+
+
+def shared(recording: Recording) -> JaxTap:
+    """Return what the observed steps of a recording share."""
+    if recording not in _taps:
+        listen(recording)
+    return _taps[recording]
+
+
+def recording_now() -> Recording | None:
+    """Return the recording that goes on in this process; None: nothing is recorded."""
+    found = recordings.current() or recordings.launched()
+    return None if found is None or found.session.closed else found

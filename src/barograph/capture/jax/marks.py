@@ -1,0 +1,91 @@
+"""Marks on what a JAX step computes: an operation that changes nothing, by which a tensor is found in the traced step.
+
+A mark is the identity under `jit`, `grad`, `vmap`, `scan` and the rest, and leaves nothing in the compiled program.
+`harvest.py` reads the marks of a step and makes a second program of it, which returns what was marked as well.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from barograph.model.key import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a marked tensor is.
+
+    Attributes:
+        kind: What it is.
+        path: Where in the model.
+        layer: Class of the layer it belongs to; "": none is known.
+        role: What else must be known of it: "labels" and "answers" belong together by their path.
+    """
+
+    kind: Kind
+    path: str
+    layer: str = ""
+    role: str = ""
+
+
+MARK = Primitive("barograph_mark")
+
+
+def mark(array: Any, what: Mark) -> Any:
+    """Return an array as it is, marked where it is being traced."""
+    return MARK.bind(array, mark=what) if isinstance(array, jax.core.Tracer) else array
+
+
+class Observing(threading.local):
+    """Whether an observed step is being called in this thread: only then do frameworks' own functions mark.
+
+    Attributes:
+        depth: Calls within each other.
+        updating: An optimizer's update is under way, whose inner updates are not marked.
+    """
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.updating = False
+
+
+observing = Observing()
+_traced_anew = jax.make_user_context(None)
+
+
+@contextmanager
+def observed_call() -> Iterator[None]:
+    """Have frameworks' own functions mark what they see, within a `with` block."""
+    observing.depth += 1
+    try:
+        # What was traced before has no marks, and JAX must not take it for the same.
+        with _traced_anew("observed"):
+            yield
+    finally:
+        observing.depth -= 1
+
+
+def _jvp(primals: Any, tangents: Any, *, mark: Mark) -> tuple[Any, Any]:
+    return MARK.bind(primals[0], mark=mark), tangents[0]
+
+
+def _batched(args: Any, axes: Any, *, mark: Mark) -> tuple[Any, Any]:
+    array, axis = args[0], axes[0]
+    # The samples come first, as without `vmap`: the last axis goes on telling the units apart.
+    moved = array if axis is None else jax.numpy.moveaxis(array, axis, 0)
+    return MARK.bind(moved, mark=mark), axis if axis is None else 0
+
+
+MARK.def_impl(lambda array, *, mark: array)
+MARK.def_abstract_eval(lambda aval, *, mark: aval)
+ad.primitive_jvps[MARK] = _jvp
+batching.primitive_batchers[MARK] = _batched
+mlir.register_lowering(MARK, lambda ctx, array, *, mark: [array])

@@ -1,0 +1,101 @@
+"""Marks what an Optax optimizer is given and what it returns, while an observed step is being traced.
+
+The list of wrappers: `optax.GradientTransformation.update`, read as an attribute; `optax.apply_updates`;
+`equinox.apply_updates`. Each does nothing outside of an observed step, and all are taken out at the end.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+
+from barograph.capture.jax.marks import Mark, mark, observing
+from barograph.capture.jax.names import is_number_array, learning_rates, named_leaves, named_state, path_of
+from barograph.model.key import Kind
+
+
+class Wrappers:
+    """The wrappers that are in place, and how they are taken out."""
+
+    def __init__(self) -> None:
+        self._undo: dict[str, Callable[[], None]] = {}
+
+    def install(self) -> None:
+        """Put in those whose libraries have been imported since; the others are there already."""
+        optax, equinox = sys.modules.get("optax"), sys.modules.get("equinox")
+        if optax is not None and hasattr(optax, "apply_updates"):
+            self._replace("optax.update", optax.GradientTransformation, "update", _watched_update)
+            self._replace("optax.apply", optax, "apply_updates", _watched_apply)
+        if equinox is not None and hasattr(equinox, "apply_updates"):
+            self._replace("equinox.apply", equinox, "apply_updates", _watched_apply)
+
+    def remove(self) -> None:
+        """Take all of them out."""
+        while self._undo:
+            self._undo.popitem()[1]()
+
+    def _replace(self, name: str, owner: Any, attribute: str, watched: Callable[[Any], Any]) -> None:
+        if name in self._undo:
+            return
+        original = vars(owner)[attribute]
+        setattr(owner, attribute, watched(original))
+        self._undo[name] = functools.partial(setattr, owner, attribute, original)
+
+
+def _watched_update(original: Any) -> property:
+    """Return the field `update` of an optimizer as an attribute that marks, where a step is being observed."""
+
+    def update_of(self: Any) -> Any:
+        update = original.__get__(self, type(self))
+        return functools.partial(_update, update) if observing.depth and not observing.updating else update
+
+    return property(update_of, doc="Of the optimizer.")
+
+
+def _update(update: Callable[..., Any], gradients: Any, state: Any, params: Any = None, **extra: Any) -> Any:
+    gradients = mark_tree(Kind.GRADIENT, gradients)
+    observing.updating = True
+    try:
+        updates, new_state = update(gradients, state, params, **extra)
+    finally:
+        observing.updating = False
+    kept = named_state(new_state, named_leaves(gradients))
+    new_state = _mark_leaves(new_state, {id(leaf): Mark(Kind.OPTIMIZER_STATE, name) for name, leaf in kept.items()} | {
+        id(leaf): Mark(Kind.LEARNING_RATE, name, role="number") for name, leaf in learning_rates(new_state).items()})
+    return mark_tree(Kind.UPDATE, updates), new_state
+
+
+def _watched_apply(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def apply_updates(*args: Any, **kwargs: Any) -> Any:
+        weights = original(*args, **kwargs)
+        return mark_tree(Kind.WEIGHT, weights) if observing.depth and not observing.updating else weights
+
+    return apply_updates
+
+
+def mark_tree(kind: Kind, tree: Any, prefix: str = "", layer: str = "") -> Any:
+    """Return a tree whose arrays are marked, each by its name.
+
+    Args:
+        kind: What they are.
+        tree: Any.
+        prefix: Before each name; where the tree is one array, its name.
+        layer: Class of the layer they belong to.
+    """
+
+    def marked(keys: Any, leaf: Any) -> Any:
+        if not is_number_array(leaf):
+            return leaf
+        name = ".".join(filter(None, (prefix, path_of(keys))))
+        return mark(leaf, Mark(kind, name or "parameter", layer))
+
+    return jax.tree_util.tree_map_with_path(marked, tree)
+
+
+def _mark_leaves(tree: Any, marks: Mapping[int, Mark]) -> Any:
+    return jax.tree.map(lambda leaf: mark(leaf, marks[id(leaf)]) if id(leaf) in marks else leaf, tree)

@@ -1,0 +1,217 @@
+"""The compiled function inside an observed JAX step, and the second version of it, which returns statistics as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from barograph.capture.jax.carried import carried_on
+from barograph.capture.jax.harvest import Basket, Found, Wants, harvest, marks_of, steps_in, withheld
+from barograph.capture.jax.names import path_of
+from barograph.errors import UnsupportedCapture
+from barograph.model.key import Kind
+
+Call = Callable[..., Any]
+
+_SLOTS = ("jitted_fn", "_cached")
+"""Where Flax NNX and Equinox keep the function that `jax.jit` returned."""
+
+
+@dataclass(slots=True)
+class Harvested:
+    """What a call of such a version was given and has returned.
+
+    Attributes:
+        version: That was called.
+        given: The arguments, side by side.
+        outs: What the step returns, side by side.
+        values: What it returns beside that, each as `version.found` says; they may still be computed.
+    """
+
+    version: Version
+    given: Sequence[Any]
+    outs: list[Any]
+    values: Sequence[Any]
+
+    @property
+    def results(self) -> Any:
+        """What the step returns, as it returns it."""
+        return self.version.program.results(self.outs)
+
+
+class Program:
+    """One traced form of a compiled function: of arguments of certain shapes.
+
+    Args:
+        function: What `jax.jit` returned.
+        args, kwargs: As it is called.
+
+    Attributes:
+        steps: Optimizer steps that one call makes.
+        marks: What is marked in it.
+        kinds: Of what is marked: of tensors, for which another version is worth calling.
+        many_devices: The arguments lie on several devices.
+    """
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self._traced = _anew(function).trace(*args, **kwargs)
+        self._static = _static_of(function, args)
+        self._closed = self._traced.jaxpr
+        self.steps = steps_in(self._closed.jaxpr)
+        self.marks = marks_of(self._closed.jaxpr)
+        self.kinds = frozenset(mark.kind for mark in self.marks) - {Kind.LEARNING_RATE}
+        leaves = self.leaves(args, kwargs)
+        self.many_devices = any(len(leaf.sharding.device_set) > 1 for leaf in leaves if isinstance(leaf, jax.Array))
+        self._carried: Mapping[int, int] | None = None
+
+    def leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Return the arrays among the arguments, in the order of the traced function."""
+        positions, names = self._static
+        dynamic = tuple(arg for number, arg in enumerate(args) if number not in positions)
+        named = {name: value for name, value in kwargs.items() if name not in names}
+        leaves: list[Any] = jax.tree.leaves((dynamic, named))
+        return leaves
+
+    def compile(self, wants: Wants, *, wholes: bool, bound: float | None = None, keeps: bool = False,
+                apart: bool = False) -> Version:
+        """Return another version of the function, which returns more.
+
+        Args:
+            wants: What is taken of what is marked.
+            wholes: Tensors are returned whole where that is possible: what reads them lies in the same memory.
+            bound: An update is withheld whose gradients are not finite, or have a greater norm. None: none is.
+            keeps: What the user gives away is kept, so that the step can be undone.
+            apart: Only what is more is returned: the step is made by another.
+        """
+        infos = jax.tree.leaves(self._traced.args_info)
+        closed, outcome = self._closed, Basket(wants, wholes, bound=bound)
+        if len(closed.jaxpr.invars) != len(infos):
+            raise UnsupportedCapture("The step closes over arrays in a way that this version of JAX keeps apart.")
+
+        def run(*leaves: Any) -> tuple[list[Any], list[Any]]:
+            basket = Basket(wants, wholes, bound=bound)
+            found = harvest(closed.jaxpr, closed.consts, leaves, basket)
+            outcome.found, outcome.passed_over = basket.found, basket.passed_over
+            unfit = basket.unfit()
+            if unfit is not None:
+                for place, source in self.carried.items():
+                    found[place] = withheld(unfit, leaves[source], found[place])
+            return [] if apart else found, basket.values
+
+        avals = [jax.ShapeDtypeStruct(info.shape, info.dtype) for info in infos]
+        jax.eval_shape(run, *avals)
+        donated = () if keeps or apart else tuple(number for number, info in enumerate(infos) if info.donated)
+        shardings = getattr(self._traced, "_params", {}).get("in_shardings")
+        compiled = jax.jit(run, donate_argnums=donated, keep_unused=True,
+                           **({} if shardings is None else {"in_shardings": shardings}))
+        return Version(self, compiled, tuple(outcome.found), frozenset(outcome.passed_over), frozenset(donated))
+
+    @property
+    def carried(self) -> Mapping[int, int]:
+        """Which result takes the place of which argument in the next call, by their numbers."""
+        if self._carried is None:
+            self._carried = carried_on(self._traced.args_info, self._traced.out_info)
+        return self._carried
+
+    @property
+    def names(self) -> list[str]:
+        """What each argument is called: by its place, and its path there."""
+        return [".".join(filter(None, (path_of(keys[1:2]), path_of(keys[2:])))) for keys, _ in
+                jax.tree_util.tree_flatten_with_path(self._traced.args_info)[0]]
+
+    def results(self, outs: Sequence[Any]) -> Any:
+        """Return results as the step returns them."""
+        return jax.tree.unflatten(self._traced.out_tree, outs)
+
+
+class Version:
+    """A compiled version of a step that returns more than the step.
+
+    Attributes:
+        program: Of which function.
+        found: What it returns beside the results.
+        passed_over: Marks within what cannot be looked into.
+        donated: Arguments whose memory is used anew.
+        calls: So far.
+    """
+
+    def __init__(self, program: Program, run: Any, found: tuple[Found, ...], passed_over: frozenset[str],
+                 donated: frozenset[int]) -> None:
+        self.program, self.found, self.passed_over, self.donated = program, found, passed_over, donated
+        self.calls = 0
+        self._run = run
+
+    def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Harvested:
+        """Make the step."""
+        self.calls += 1
+        leaves = self.program.leaves(args, kwargs)
+        outs, values = self._run(*leaves)
+        return Harvested(self, leaves, outs, values)
+
+
+class Compiled:
+    """A step as the user compiled it: by `jax.jit`, `jax.pmap`, `nnx.jit` or `equinox.filter_jit`.
+
+    Raises:
+        UnsupportedCapture: It is none of these.
+    """
+
+    def __init__(self, step: Call) -> None:
+        self.step = step
+        self._slot = next((name for name in _SLOTS if hasattr(getattr(step, name, None), "trace")), "")
+        if hasattr(step, "trace") and not self._slot:
+            self.function: Any = step
+        elif self._slot:
+            self.function = getattr(step, self._slot)
+        elif hasattr(step, "lower"):
+            self.function = jax.jit(step)
+        else:
+            raise UnsupportedCapture(
+                f"{getattr(step, '__name__', step)!r} is not compiled, so there is no program to add statistics to; "
+                "write observe(jax.jit(step)), or the same with nnx.jit or equinox.filter_jit.")
+
+    def call(self, instead: Call | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call the step, with `instead` in place of the compiled function within it."""
+        if instead is None:
+            return self.step(*args, **kwargs)
+        if not self._slot:
+            return instead(*args, **kwargs)
+        with self._replaced(instead):
+            return self.step(*args, **kwargs)
+
+    @contextmanager
+    def _replaced(self, instead: Call) -> Iterator[None]:
+        # Past what makes the objects of Equinox unchangeable; it is put back before anybody else can see it.
+        object.__setattr__(self.step, self._slot, instead)
+        try:
+            yield
+        finally:
+            object.__setattr__(self.step, self._slot, self.function)
+
+
+def signature(leaves: Sequence[Any], structure: Any) -> Any:
+    """Return what tells two traced forms of a function apart."""
+    return structure, tuple((getattr(leaf, "shape", None), getattr(leaf, "dtype", type(leaf)),
+                             getattr(leaf, "weak_type", None), getattr(leaf, "sharding", None)) for leaf in leaves)
+
+
+def _anew(function: Any) -> Any:
+    """Return the same compiled function as one that has not been traced yet: nothing was marked when it was."""
+    plain, info = getattr(function, "__wrapped__", None), getattr(function, "_jit_info", None)
+    if plain is None or info is None:
+        return function
+    return jax.jit(lambda *args, **kwargs: plain(*args, **kwargs), static_argnums=info.static_argnums,
+                   static_argnames=info.static_argnames, donate_argnums=info.donate_argnums,
+                   donate_argnames=info.donate_argnames)
+
+
+def _static_of(function: Any, args: tuple[Any, ...]) -> tuple[frozenset[int], frozenset[str]]:
+    """Return which arguments are no arrays, but part of what is compiled."""
+    info = getattr(function, "_jit_info", None)
+    numbers = getattr(info, "static_argnums", ())
+    positions = frozenset(number % len(args) for number in numbers if -len(args) <= number < len(args))
+    return positions, frozenset(getattr(info, "static_argnames", ()))

@@ -1,0 +1,318 @@
+"""A training step in JAX that is observed: chooses which of its two versions runs, and tells the tap what came out."""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from barograph.capture.array_tap import ArrayTap
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.jax.guard import JaxGuard
+from barograph.capture.jax.layers import LayerWrappers, linen_interception
+from barograph.capture.jax.marks import Mark, observed_call
+from barograph.capture.jax.names import scalars_of
+from barograph.capture.jax.optax import Wrappers
+from barograph.capture.jax.program import Compiled, Harvested, Program, Version, signature
+from barograph.capture.jax.reading import Reading
+from barograph.capture.plan import Taking
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
+
+_MEASURED = 3
+"""Calls of each version that are waited for, to know what the statistics cost the device."""
+
+_OPENING_STEPS = 10
+
+_TENSORS = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OPTIMIZER_STATE, Kind.OUTPUT, Kind.INPUT})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a step is observed.
+
+    Attributes:
+        loss: Returns the loss of what the step returned; None: it is looked for there.
+        steps: Optimizer steps of one call; None: as the loops around the optimizer tell.
+        evaluation: It is no step, but a part of an evaluation.
+        together: Statistics are computed in one program with the step, which may then round otherwise.
+    """
+
+    loss: Callable[[Any], Any] | None = None
+    steps: int | None = None
+    evaluation: bool = False
+    together: bool = False
+
+
+class ObservedStep:
+    """One compiled step, for the life of a recording.
+
+    Args:
+        tap: Of its series of steps.
+        compiled: The step.
+        options: How it is observed.
+        optax, layers: What has frameworks' own functions mark; shared with other steps.
+    """
+
+    def __init__(self, tap: ArrayTap, compiled: Compiled, options: Options, optax: Wrappers,
+                 layers: LayerWrappers) -> None:
+        self._tap, self._compiled, self._options = tap, compiled, options
+        self._optax, self._layers = optax, layers
+        recorder = tap.session.settings.recorder
+        self._guard = JaxGuard(tap, recorder) if recorder is not None and not options.evaluation else None
+        self._versions: dict[Any, Version | None] = {}
+        self._programs: dict[Any, Program] = {}
+        self._program: Program | None = None
+        self._due = False
+        self._held: tuple[int, ...] = ()
+        self._failed: Exception | None = None
+        self._harvested: Harvested | None = None
+        self._asked = 0
+        self._timed: dict[bool, list[float]] = {False: [], True: []}
+        self._calls = self._plain_calls = 0
+        self._means = _Means()
+
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Make the step, or the part of an evaluation, and record it; return what the user's function returns.
+
+        Raises:
+            TrainingStopped: A finding has asked for it: between this step and the one before.
+        """
+        if not self._options.evaluation:
+            self._tap.session.raise_if_stopped()
+        self._begin_call()
+        if self._due and self._options.together and self._must_be_measured():
+            found = self._measured(args, kwargs)
+        else:
+            other = self._due or self._guard is not None or self._program is None
+            found = self._compiled.call(self._instead if other else None, args, kwargs)
+        if self._failed is not None:
+            error, self._failed = self._failed, None
+            self._tap.session.guard.caught(error, "running the step with statistics")
+        self._record(found)
+        if self._held:
+            # The update is withheld, so nothing is lost where this raises.
+            self._tap.session.raise_if_stopped()
+        return found
+
+    # Which version runs
+
+    def _begin_call(self) -> None:
+        self._due = self._is_due()
+        self._harvested, self._held, self._calls = None, (), self._calls + 1
+
+    def _is_due(self) -> bool:
+        due = False
+        with self._tap.guarded("asking what is due"):
+            self._optax.install()
+            self._layers.install()
+            if self._options.evaluation and not self._tap.evaluating:
+                self._tap.begin_evaluation()
+            elif self._tap.evaluating and not self._options.evaluation:
+                self._tap.end_evaluation()
+            selections = len(self._tap.session.plan.selections)
+            if selections != self._asked:
+                self._asked = selections
+                self._versions.clear()
+            kinds = _TENSORS if self._program is None else self._program.kinds
+            due = bool(kinds) and self._tap.due(*kinds)
+        return due
+
+    def _must_be_measured(self) -> bool:
+        """Return whether a step is left without statistics, to learn what the others cost more than it."""
+        return (self._tap.session.price.budget is not None and len(self._timed[True]) >= _MEASURED
+                and self._guard is None and self._calls >= _OPENING_STEPS and len(self._timed[False]) < _MEASURED)
+
+    def _measured(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Make the step without statistics, and note how long that takes."""
+        jax.block_until_ready((args, kwargs))
+        begin = time.perf_counter()
+        found = jax.block_until_ready(self._compiled.call(None, args, kwargs))
+        if self._plain_calls:
+            self._timed[False].append(time.perf_counter() - begin)
+        self._plain_calls += 1  # the first one has compiled it
+        return found
+
+    def _instead(self, *args: Any, **kwargs: Any) -> Any:
+        """Make the step where more is wanted of it than its results, with the user's own function if that will do."""
+        if self._program is None:
+            with self._tap.guarded("tracing the step"):
+                self._program = self._program_for(args, kwargs)
+        apart = self._due and not self._options.together
+        if apart:
+            self._harvested = self._run(args, kwargs, due=True, apart=True)
+        held = None
+        if self._guard is not None or (self._due and not apart):
+            held = self._run(args, kwargs, due=self._due and not apart, apart=False)
+        if held is None:
+            return self._plainly(*args, **kwargs)
+        self._harvested = self._harvested if apart else held
+        if self._guard is not None:
+            with self._tap.guarded("looking at the gradients"):
+                steps = held.version.program.steps
+                self._held = self._guard.looks(held, self._losses(held.results, steps), steps)
+        return held.results
+
+    def _run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool) -> Harvested | None:
+        """Call another version of the step; None: there is none, or it fails, as the user's own may do then."""
+        with self._tap.guarded("adding statistics to the compiled step"):
+            version = None
+            version = self._version_for(args, kwargs, due=due, apart=apart)
+        if version is None:
+            return None
+        measured = due and version.calls > 0 and len(self._timed[True]) < _MEASURED
+        if measured:
+            jax.block_until_ready((args, kwargs))
+        begin, first = time.perf_counter(), version.calls == 0
+        try:
+            harvested = version(args, kwargs)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the user's own function can still be called
+            # Where it is the user's own error, their own function raises it.
+            self._versions = dict.fromkeys(self._versions)
+            self._failed = error
+            return None
+        if first:
+            self._tap.session.add_startup(time.perf_counter() - begin)
+        elif measured:
+            jax.block_until_ready((harvested.outs, harvested.values))
+            self._timed[True].append(time.perf_counter() - begin)
+            if apart:
+                self._timed[False].append(0.0)  # all of it is beside the step
+        return harvested
+
+    def _plainly(self, *args: Any, **kwargs: Any) -> Any:
+        return self._compiled.function(*args, **kwargs)
+
+    def _version_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool
+                     ) -> Version | None:
+        """Return the version for such arguments, with statistics where they are due; None: there can be none."""
+        leaves, structure = jax.tree.flatten((args, kwargs))
+        key = (signature(leaves, structure), due, apart)
+        if key not in self._versions:
+            begin = time.perf_counter()
+            self._versions[key] = None
+            try:
+                self._program = self._program_for(args, kwargs)
+                self._versions[key] = self._new_version(self._program, due=due, apart=apart)
+            finally:
+                self._tap.session.add_startup(time.perf_counter() - begin)
+        return self._versions[key]
+
+    def _program_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+        form = signature(*jax.tree.flatten((args, kwargs)))
+        if form not in self._programs:
+            self._programs[form] = self._new_program(args, kwargs)
+        return self._programs[form]
+
+    def _new_program(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+        with observed_call(), linen_interception():
+            program = Program(self._compiled.function, args, kwargs)
+        marks = program.marks
+        self._tap.declare(parameters=[mark.path for mark in marks if mark.kind is Kind.GRADIENT],
+                          modules=[mark.path for mark in marks if mark.kind is Kind.OUTPUT])
+        if not self._options.evaluation and not any(mark.kind is Kind.GRADIENT for mark in marks):
+            self._tap.session.seen.reasons["jax gradients"] = (
+                "no gradients were seen: the step updates without Optax; name them with barograph.jax.gradients")
+        return program
+
+    def _new_version(self, program: Program, *, due: bool, apart: bool) -> Version:
+        on_host = all(device.platform == "cpu" for device in jax.devices())
+        guard = None if apart else self._guard
+        version = program.compile(self._wants if due else lambda mark: None, apart=apart,
+                                  wholes=on_host and not program.many_devices,
+                                  bound=None if guard is None else guard.bound,
+                                  keeps=guard is not None and guard.keeps)
+        for name in version.passed_over:
+            self._tap.session.seen.reasons[f"jax {name}"] = f"what is computed within {name} of JAX was not recorded"
+        return version
+
+    def _wants(self, mark: Mark) -> Taking | None:
+        plan = self._tap.session.plan
+        mode = Mode.EVAL if self._options.evaluation else Mode.TRAIN
+        if mark.role in ("labels", "answers"):
+            asked = plan.kinds(plan.everything(mode)) & {Kind.LABEL, Kind.CONFUSION}
+            return Taking() if asked else None
+        return plan.taking(plan.everything(mode), Key(mark.kind, mark.path), mark.layer)
+
+    # What came out
+
+    def _record(self, found: Any) -> None:
+        steps = self._options.steps or (self._program.steps if self._program is not None else 1)
+        reading, losses, metrics = None, None, dict[str, Any]()
+        with self._tap.guarded("looking for the loss"):
+            losses, metrics = self._numbers(found, steps)
+        with self._tap.guarded("fetching statistics"):
+            reading = Reading(self._harvested, steps) if self._harvested is not None else None
+        for step in range(steps):
+            with self._tap.guarded("recording a step"):
+                if losses is not None:
+                    self._tap.loss(_number(losses, step, steps))
+                for name, values in metrics.items():
+                    self._means.add(self._tap, Key(Kind.SCALAR, name), _number(values, step, steps))
+                if reading is not None:
+                    reading.hand_over(self._tap, step)
+                    self._charge()
+            if not self._options.evaluation:
+                self._tap.end_explicit_step(skipped=step in self._held)
+
+    def _charge(self) -> None:
+        """Charge what the statistics have cost the device, as far as that is known."""
+        with_statistics, without = self._timed[True], self._timed[False]
+        if with_statistics and without:
+            more = statistics.median(with_statistics) - statistics.median(without)
+            self._tap.session.price.charge(max(0.0, more))
+
+    def _losses(self, found: Any, steps: int) -> list[float]:
+        losses, _ = self._numbers(found, steps)
+        return [] if losses is None else [float(_read(losses, step, steps)) for step in range(steps)]
+
+    def _numbers(self, found: Any, steps: int) -> tuple[Any, dict[str, Any]]:
+        """Return the loss and the metrics among what the step returned."""
+        if self._options.loss is not None:
+            return self._options.loss(found), {}
+        shape = (steps,) if steps > 1 else ()
+        numbers: dict[str, Any] = {}
+        for part in found if isinstance(found, tuple | list) else (found,):
+            for name, leaf in scalars_of(part, shape).items():
+                numbers.setdefault(name, leaf)
+        first = next((name for name in ("loss", "", *numbers) if name in numbers), None)
+        loss = None if first is None else numbers.pop(first)
+        return loss, {name: leaf for name, leaf in numbers.items() if name}
+
+
+class _Means:
+    """Metrics: of a step the last value, of an evaluation the mean over its parts."""
+
+    def __init__(self) -> None:
+        self._of: StepBuffer | None = None
+        self._values: dict[Key, list[float]] = {}
+
+    def add(self, tap: ArrayTap, key: Key, value: float | Callable[[], float]) -> None:
+        """Have a metric recorded once its device has it."""
+        def put(buffer: StepBuffer) -> None:
+            if buffer is not self._of:
+                self._of, self._values = buffer, {}
+            values = self._values.setdefault(key, [])
+            values.append(value() if callable(value) else value)
+            buffer.scalars[key] = sum(values) / len(values)
+
+        tap.defer(put)
+
+
+def _number(values: Any, step: int, steps: int) -> float | Callable[[], float]:
+    """Return the number of one step: at once where it is there, else a function that waits for it."""
+    if not isinstance(values, jax.Array) or values.is_ready():
+        return _read(values, step, steps)
+    values.copy_to_host_async()
+    return functools.partial(_read, values, step, steps)
+
+
+def _read(values: Any, step: int, steps: int) -> float:
+    array = np.asarray(values)
+    return float(array[step] if steps > 1 and array.ndim else array.mean())

@@ -1,0 +1,1 @@
+"""How a Keras or TensorFlow training is recorded, and its failing steps held."""

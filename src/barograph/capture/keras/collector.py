@@ -1,0 +1,268 @@
+"""Picks up what one step of a Keras model computes, while its step function runs, or is traced by a compiler.
+
+What is picked up is returned by the function beside its own result: under a compiler a tensor has no value yet, so it
+must leave as an output. A tensor that lives within a loop or a branch of its own cannot leave, and is named instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import keras
+
+if TYPE_CHECKING:
+    from barograph.capture.keras.names import Names
+    from barograph.capture.verdict import Verdict
+
+_COMPUTED = ("x", "y", "y_pred", "sample_weight")
+"""The arguments of a model's `compute_loss`, in order."""
+
+Seen = dict[str, Any]
+
+
+class Reach(Protocol):
+    """What a backend knows of where tensors live."""
+
+    def is_tensor(self, value: Any) -> bool:
+        """Return whether that is a tensor of the backend."""
+
+    def can_leave(self, tensor: Any) -> bool:
+        """Return whether a tensor can be returned by the step function that is being traced."""
+
+    def is_known(self, tensor: Any) -> bool:
+        """Return whether a tensor has its value now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a step function gives out beside its result.
+
+    Attributes:
+        gradients: Those that the optimizer is about to use.
+        outputs: Paths of the layers whose output is.
+        inputs: Likewise.
+        data: What the loss was computed of.
+        gate: The update is withheld where the gradients are not fit for it, and what is needed to say so is given out.
+        norm_above: Norm of all gradients beyond which it is withheld, too.
+    """
+
+    gradients: bool = False
+    outputs: frozenset[str] = frozenset()
+    inputs: frozenset[str] = frozenset()
+    data: bool = False
+    gate: bool = False
+    norm_above: float | None = None
+
+
+class Collector:
+    """What is picked up in one call of a step function.
+
+    Args:
+        names: Of the model.
+        wanted: What is asked for.
+        reach: Of the backend.
+
+    Attributes:
+        reach: See above.
+        seen: By name: "loss", "learning_rate", "finite", and the groups "gradients", "outputs", "inputs", "data"; with
+            a gate also "withheld", "norms", and the groups "batch" and "before" (variables that are not trained).
+        lost: Paths of layers whose tensors cannot leave.
+        optimizer: The first that has used gradients.
+        loss_is_of_tape: The loss is what a tape was asked for, and may be scaled.
+        of_tape: Variables that a tape was asked for, with their gradients.
+        verdict: Why the update is withheld, where that is for no reason that the step itself could tell.
+    """
+
+    def __init__(self, names: Names, wanted: Wanted, reach: Reach) -> None:
+        self.names = names
+        self.wanted = wanted
+        self.reach = reach
+        self.seen: Seen = {}
+        self.lost: set[str] = set()
+        self.optimizer: Any = None
+        self.loss_is_of_tape = False
+        self.of_tape: list[tuple[Any, Any]] = []
+        self._depth = 0
+        self.verdict: Verdict | None = None
+
+    @contextmanager
+    def listening_to(self, model: Any) -> Iterator[None]:
+        """Hear of the loss that a model computes, within a `with` block."""
+        compute = model.compute_loss
+
+        def compute_loss(*args: Any, **kwargs: Any) -> Any:
+            loss = compute(*args, **kwargs)
+            self._loss_computed(loss, {**dict(zip(_COMPUTED, args, strict=False)), **kwargs})
+            return loss
+
+        # In the object itself: whatever class defines it, the step finds ours first.
+        vars(model)["compute_loss"] = compute_loss
+        try:
+            yield
+        finally:
+            del vars(model)["compute_loss"]
+
+    @contextmanager
+    def within(self, reach: Reach) -> Iterator[Seen]:
+        """Pick up apart what is computed within a `with` block, in a trace of its own."""
+        outer, self.reach = self.reach, reach
+        seen, self.seen = self.seen, {}
+        try:
+            yield self.seen
+        finally:
+            self.seen, self.reach = seen, outer
+
+    def gradient_asked(self, target: Any, sources: Any, gradients: Any) -> None:
+        """Take what the gradients were computed of, where the model was not asked for its loss, and for what."""
+        if "loss" not in self.seen and self._leaves(target):
+            self.seen["loss"] = keras.ops.mean(target)
+            self.loss_is_of_tape = True
+        self.of_tape = list(zip(keras.tree.flatten(sources), keras.tree.flatten(gradients), strict=False))
+
+    def layer_begins(self, layer: Any) -> None:
+        """Note that a layer is called; it may be a model."""
+        self._depth += 1
+        if self._depth == 1:
+            self.names.called(layer)
+            if self.wanted.gate and "before" not in self.seen:
+                self.seen["before"] = {path: keras.ops.copy(variable.value)
+                                       for path, variable in self.names.untrained.items()}
+
+    def layer_ends(self) -> None:
+        """Note that the call of a layer is over."""
+        self._depth -= 1
+
+    def begin(self, data: Any, before: Mapping[str, Any]) -> None:
+        """Take what the step begins with, where it may have to be saved.
+
+        Args:
+            data: As Keras hands it to the step.
+            before: Variables that a forward pass changes, with their values of now.
+        """
+        if self.wanted.gate:
+            for name, part in zip(("x", "y", "sample_weight"), keras.utils.unpack_x_y_sample_weight(data), strict=True):
+                self._take("batch", name, part, "")
+            self.seen["before"] = {path: keras.ops.copy(value) for path, value in before.items()}
+
+    def begin_loop(self, arguments: Any) -> None:
+        """Do likewise in a loop of the script's own: what the step is called with is its batch."""
+        if self.wanted.gate:
+            self._take("batch", "batch", arguments, "")
+
+    def end_loop(self) -> None:
+        """Take gradients of a tape, where no optimizer of Keras was given them."""
+        if self.optimizer is None and self.wanted.gradients and self.of_tape:
+            known = [(variable, gradient) for variable, gradient in self.of_tape if self._leaves(gradient)]
+            self.seen["gradients"] = {self.names.path(variable): gradient for variable, gradient in known}
+            self.names.trainable.update({self.names.path(variable): variable for variable, _ in known})
+
+    def applied(self, optimizer: Any, gradients: Any, variables: Any) -> Any:
+        """Take gradients that an optimizer is about to use; its variables have the values of now.
+
+        Args:
+            optimizer: Whose they are.
+            gradients: In the order of the variables; None: that one has none.
+            variables: Those of the model.
+
+        Returns:
+            Whether they may be used, as a tensor; None: nobody asks.
+        """
+        self.names.called(None)
+        self.optimizer = self.optimizer or optimizer
+        inner = getattr(optimizer, "inner_optimizer", optimizer)
+        self.seen["learning_rate"] = keras.ops.cast(keras.ops.convert_to_tensor(inner.learning_rate), "float32")
+        known = [(variable, gradient) for variable, gradient in zip(variables, gradients, strict=False)
+                 if gradient is not None]
+        if inner is not optimizer:
+            self.seen["finite"] = all_finite([gradient for _, gradient in known])
+        scale = optimizer.dynamic_scale if inner is not optimizer else optimizer.loss_scale_factor
+        if self.loss_is_of_tape and scale is not None:
+            self.seen["loss"] = self.seen["loss"] / keras.ops.cast(scale, self.seen["loss"].dtype)
+            self.loss_is_of_tape = False
+        fits = self._fits(known, scale, skips=inner is not optimizer) if self.wanted.gate else None
+        if not self.wanted.gradients:
+            return fits
+        accumulated = _accumulated(inner, [variable for variable, _ in known])
+        found = self.seen.setdefault("gradients", {})
+        for number, (variable, given) in enumerate(known):
+            gradient = keras.ops.convert_to_tensor(given)
+            if scale is not None:
+                gradient = gradient / keras.ops.cast(scale, gradient.dtype)
+            if accumulated:
+                gradient = (gradient + accumulated[number]) / inner.gradient_accumulation_steps
+            found[self.names.path(variable)] = gradient
+        return fits
+
+    def _fits(self, known: list[tuple[Any, Any]], scale: Any, *, skips: bool) -> Any:
+        """Return whether gradients are fit to be used, and keep what says why not."""
+        ops = keras.ops
+        gradients = [ops.cast(ops.convert_to_tensor(gradient), "float32") for _, gradient in known]
+        norms = ops.stack([ops.sqrt(ops.sum(ops.square(gradient))) for gradient in gradients])
+        if scale is not None:
+            norms = norms / ops.cast(scale, "float32")
+        finite = all_finite(gradients)
+        fits = finite
+        if self.wanted.norm_above is not None:
+            fits = ops.logical_and(fits, ops.sqrt(ops.sum(ops.square(norms))) <= self.wanted.norm_above)
+        if "loss" in self.seen:
+            fits = ops.logical_and(fits, ops.isfinite(self.seen["loss"]))
+        if skips:
+            # The scaler skips such a step itself, and that is no failure, as long as its scale can be the reason.
+            fits = ops.logical_or(fits, ops.logical_and(ops.logical_not(finite), ops.cast(scale, "float32") > 1.0))
+        self.seen["norms"] = norms
+        self.seen["paths"] = [self.names.path(variable) for variable, _ in known]
+        self.seen["withheld"] = ops.logical_not(fits)
+        return fits
+
+    def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
+        """Take what a layer was called with and what it returned."""
+        path = self.names.layers.get(id(layer))
+        if path is None:
+            return
+        if path in self.wanted.outputs:
+            self._take("outputs", path, result, "")
+        if path in self.wanted.inputs:
+            self._take("inputs", path, args[0] if len(args) == 1 else args, "")
+
+    def _take(self, group: str, path: str, value: Any, item: str) -> None:
+        if isinstance(value, list | tuple):
+            for number, part in enumerate(value):
+                self._take(group, path, part, f"{item}[{number}]")
+        elif isinstance(value, dict):
+            for name, part in value.items():
+                self._take(group, path, part, f"{item}[{name}]")
+        elif self.reach.is_tensor(value):
+            if self.reach.can_leave(value):
+                # A layer may be called several times in one step.
+                self.seen.setdefault(group, {}).setdefault(path + item, []).append(value)
+            else:
+                self.lost.add(path)
+
+    def _loss_computed(self, loss: Any, arguments: Mapping[str, Any]) -> None:
+        if not self._leaves(loss):
+            return
+        self.seen["loss"] = keras.ops.mean(loss)
+        if self.wanted.data:
+            for name in ("x", "y", "y_pred"):
+                if name in arguments:
+                    self._take("data", name, arguments[name], "")
+
+    def _leaves(self, value: Any) -> bool:
+        return self.reach.is_tensor(value) and self.reach.can_leave(value)
+
+
+def all_finite(gradients: list[Any]) -> Any:
+    """Return whether all elements are, as a tensor of the backend."""
+    if not gradients:
+        return keras.ops.convert_to_tensor(True)
+    return keras.ops.all(keras.ops.stack([keras.ops.all(keras.ops.isfinite(item)) for item in gradients]))
+
+
+def _accumulated(optimizer: Any, variables: list[Any]) -> list[Any]:
+    """Return what an optimizer has gathered of earlier micro-batches for each variable; none: it gathers nothing."""
+    if not getattr(optimizer, "gradient_accumulation_steps", None):
+        return []
+    return [optimizer._accumulated_gradients[optimizer._get_variable_index(variable)] for variable in variables]

@@ -1,0 +1,131 @@
+"""The function that Keras makes of a model's step, in variants that give out more or less beside its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from barograph.capture.keras.collector import Collector, Seen, Wanted
+
+if TYPE_CHECKING:
+    from barograph.capture.keras.backends import Backend
+    from barograph.capture.keras.names import KerasNames
+    from barograph.capture.verdict import Verdict
+
+Collecting = Callable[[Collector], Any]
+
+
+class Functions:
+    """Makes each variant when it is first asked for: which one is called can change from step to step.
+
+    Under a compiler a variant is a program of its own, compiled when it is first called. So a step of which nothing is
+    wanted but its loss runs the program that Keras would have made, with one number more to return.
+
+    Args:
+        make: Keras's own way to make the function of a model, unbound.
+        model: Whose step it is.
+        what: "train" or "test".
+        backend: Of Keras.
+        collecting: Gives the context in which all wrappers tell a collector.
+        say: Told of an error that is ours.
+
+    Attributes:
+        replicas: Devices that share each step; above 1 Keras's own function is called, and none of the variants: what
+            replicas give out is averaged by Keras, and gradients, batches and outputs must not be.
+        plain: The function as Keras made it.
+        training: Whether the step is one of the training.
+        called: Variants that were called, and so are compiled where anything is.
+        lost: Paths of layers whose inputs and outputs cannot be had.
+        paths: Of the variables whose gradients a gate looks at, in order.
+        verdict: Why the last step was held, where the step itself could not tell.
+    """
+
+    def __init__(self, make: Callable[..., Any], model: Any, what: str, backend: Backend,
+                 collecting: Collecting, say: Callable[[Exception], None]) -> None:
+        self.training = what == "train"
+        self._make = make
+        self._model = model
+        self._step_name, self._function_name = f"{what}_step", f"{what}_function"
+        self._backend = backend
+        self._collecting = collecting
+        self._say = say
+        self._is_broken = False
+        self.replicas = backend.replicas(model)
+        self.plain: Callable[..., Any] = getattr(model, self._function_name)
+        self._made: dict[Wanted, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+        self.called: set[Wanted] = set()
+        self.lost: set[str] = set()
+        self.paths: list[str] = []
+        self.verdict: Verdict | None = None
+
+    def call(self, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> tuple[Any, Seen, Any]:
+        """Call a variant; return the logs, what was picked up, and what else Keras is to be given.
+
+        Where a variant cannot be called for the first time, and the function as Keras made it can, the fault is ours:
+        it is told, and from then on the latter is called.
+
+        Raises:
+            Exception: Whatever the script's own step raises.
+        """
+        if not self._is_broken and self.replicas == 1:
+            try:
+                return self._call(names, wanted, args)
+            except StopIteration:
+                raise
+            except Exception as error:
+                if wanted in self.called:
+                    raise
+                found = self._backend.parts(self.plain(*args))
+                self._is_broken = True
+                self._say(error)
+        else:
+            found = self._backend.parts(self.plain(*args))
+        return found[0], {}, found[1]
+
+    def _call(self, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> tuple[Any, Seen, Any]:
+        if wanted not in self._made:
+            self._made[wanted] = self._variant(names, wanted)
+        function, step = self._made[wanted]
+        # Keras may ask for the step when the function is made, or each time that it is called or traced.
+        with self._in_place_of_step(step):
+            found, given = self._backend.parts(function(*args))
+        self.called.add(wanted)
+        return found["logs"], found["seen"], given
+
+    def _variant(self, names: KerasNames, wanted: Wanted) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        model = self._model
+        original = getattr(model, self._step_name)
+
+        def step(*args: Any, **kwargs: Any) -> Any:
+            collector = Collector(names, wanted, self._backend.reach(args))
+            with self._collecting(collector):
+                try:
+                    result = self._backend.step(model, original, collector, args, training=self.training)
+                    self.paths = collector.seen.pop("paths", self.paths)
+                    return result
+                finally:
+                    self.lost |= collector.lost
+                    self.verdict = collector.verdict
+
+        before = getattr(model, self._function_name)
+        with self._in_place_of_step(step):
+            try:
+                self._make(model, True)
+                return getattr(model, self._function_name), step
+            finally:
+                setattr(model, self._function_name, before)
+
+    @contextmanager
+    def _in_place_of_step(self, step: Callable[..., Any]) -> Iterator[None]:
+        own = vars(self._model)
+        # A step that the script has put into the object itself stays there.
+        before = own.get(self._step_name)
+        own[self._step_name] = step
+        try:
+            yield
+        finally:
+            if before is None:
+                del own[self._step_name]
+            else:
+                own[self._step_name] = before

@@ -1,0 +1,29 @@
+"""Has trainings of Keras listened to, once it has been imported, whatever its backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import keras
+
+from barograph.capture.doors import say_missing
+from barograph.capture.keras.tap import KerasTap
+
+if TYPE_CHECKING:
+    from barograph.capture.doors import Listening
+
+_NEEDS = {
+    "Model.make_train_function": "steps", "Model.make_test_function": "evaluations",
+    "Model.compute_loss": "losses", "layers.Layer.__call__": "layers", "StatelessScope": "the JAX backend",
+    "optimizers.Optimizer.apply": "gradients", "optimizers.Optimizer.stateless_apply": "gradients",
+    "optimizers.LossScaleOptimizer.apply": "scaled gradients", "backend.backend": "the backend",
+}
+
+
+def listen(recording: Listening) -> None:
+    """Let a tap of Keras belong to the recording."""
+    if say_missing(recording.session, keras, _NEEDS):
+        return  # Keras 2 has another step: nothing of it is where ours would listen
+    tap = KerasTap(recording)
+    recording.add_tap(tap)
+    tap.install()

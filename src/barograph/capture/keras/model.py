@@ -1,0 +1,224 @@
+"""One Keras model under training: tells an `ArrayTap` of each step and each evaluation what that gave out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from barograph.capture.keras.arrays import array_of
+from barograph.capture.keras.collector import Seen, Wanted
+from barograph.capture.keras.names import KerasNames
+from barograph.capture.keras.recorder import KerasRecorder, packed_step
+from barograph.capture.keras.telling import Telling
+from barograph.model.key import Key, Kind
+
+if TYPE_CHECKING:
+    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.keras.backends import Backend, ValueOf
+    from barograph.capture.keras.functions import Functions
+
+_OF_THE_FUNCTION = (Kind.GRADIENT, Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET, Kind.LABEL, Kind.CONFUSION,
+                    Kind.FACT)
+"""Kinds that the step function must give out: all else is read from variables."""
+
+
+class WatchedModel:
+    """What is known of one model.
+
+    Args:
+        model: It.
+        tap: Where its steps go.
+        backend: Of Keras.
+        recorder: Holds steps; None: none are held.
+    """
+
+    def __init__(self, model: Any, tap: ArrayTap, backend: Backend, recorder: KerasRecorder | None = None) -> None:
+        self.model = model
+        self.tap = tap
+        self._backend = backend
+        self._telling = Telling(tap, waits=backend.waits)
+        self._recorder = recorder
+        self._light = Wanted() if recorder is None else Wanted(gate=True, norm_above=recorder.settings.norm_above)
+        self._names: KerasNames | None = None
+        self._wanted: dict[tuple[bool, int], Wanted] = {}
+        self._iterations = 0
+        self._is_evaluating = False
+        self._last_logs: Any = None
+
+    def plan_changed(self) -> None:
+        """Ask anew what is wanted."""
+        self._wanted.clear()
+
+    # A step of the training
+
+    def train(self, functions: Functions, args: tuple[Any, ...]) -> Any:
+        """Make the step, or the steps, of one call of Keras's function; return what it returns."""
+        tap, backend, model = self.tap, self._backend, self.model
+        names = self._names_now()
+        several = getattr(model, "steps_per_execution", 1) if backend.several else 1
+        args = backend.prepared(args, executes=several, eager=model.run_eagerly)
+        wanted = self._wanted_of(names, training=True) if tap.due(*_OF_THE_FUNCTION) else self._light
+        with tap.guarded("reading weights before their update"):
+            if tap.due(Kind.UPDATE):
+                self._telling.before(names, backend.values(model, args[0], training=True))
+        logs, seen, given = self._called(functions, names, wanted, args)
+        backend.keep(model, given, training=True)
+        value = backend.values(model, given, training=True)
+        steps, ends = self._steps_made(value, several)
+        with tap.guarded("recording a step of Keras"):
+            self._is_evaluating = False
+            self._tell(seen, logs, names)
+            if ends:
+                self._telling.after(names, model.optimizer, value)
+                tap.pass_steps(steps - 1)
+        held = self._was_held(functions, seen, names, value)
+        if held:
+            # What a forward pass has moved, as the statistics of a normalisation, is as it was before the step, too.
+            given = backend.put_back(model, given, {
+                id(names.untrained[path]): before for path, before in seen["before"].items()
+                if keras.backend.is_float_dtype(keras.backend.standardize_dtype(before.dtype))})
+            backend.keep(model, given, training=True)
+        if ends or held:
+            tap.end_step(skipped=held or self._was_skipped(seen))
+        return backend.returned(logs, given)
+
+    def _called(self, functions: Functions, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> Any:
+        begin, is_first = time.perf_counter(), wanted not in functions.called and bool(functions.called)
+        result = functions.call(names, wanted, args)
+        if functions.replicas > 1:
+            self._say("keras replicas", f"{functions.replicas} devices share each step: of those the weights and what "
+                      "Keras logs are recorded, no gradients, layers or data")
+        if is_first:
+            # Another variant is compiled: that is done once, and for us.
+            self.tap.session.add_startup(time.perf_counter() - begin)
+        for path in functions.lost:
+            self._say(f"keras within {path}", f"{path} is called within a loop or a branch of its own, from which its "
+                      "inputs and outputs cannot be had")
+        return result
+
+    def _steps_made(self, value: ValueOf, several: int) -> tuple[int, bool]:
+        """Return how many steps of the optimizer the call has made, and whether one has ended."""
+        optimizer = self.model.optimizer
+        inner = getattr(optimizer, "inner_optimizer", optimizer)
+        gathers = getattr(inner, "gradient_accumulation_steps", None) or 1
+        if several > 1:
+            self._say("keras steps_per_execution", f"steps_per_execution={several}: of the steps that Keras makes in "
+                      "one call, the last alone is seen")
+        if several == 1 and gathers == 1:
+            return 1, True
+        now = int(array_of(value(inner._iterations)))
+        before, self._iterations = self._iterations, now
+        made = now // gathers - before // gathers
+        return made, made > 0
+
+    def _was_skipped(self, seen: Seen) -> bool:
+        finite = seen.get("finite")
+        return finite is not None and not bool(array_of(finite))
+
+    def _was_held(self, functions: Functions, seen: Seen, names: KerasNames, value: ValueOf) -> bool:
+        """Return whether the update was withheld; if it was, save the step."""
+        recorder = self._recorder
+        if recorder is None or "withheld" not in seen:
+            if recorder is not None:
+                self._say("the flight recorder", "the flight recorder: steps of this training cannot be held")
+            return False
+        verdict = functions.verdict
+        if verdict is None and not bool(array_of(seen["withheld"])):
+            return False
+        with self.tap.guarded("holding a step"):
+            paths = functions.paths
+            recorder.hold(verdict or recorder.verdict(seen, paths), "", self.tap.step,
+                          lambda: packed_step(self.model, self.model.optimizer, names, seen, value, paths))
+        return True
+
+    def _tell(self, seen: Seen, logs: Any, names: KerasNames) -> None:
+        telling = self._telling
+        telling.tensors(seen, names, *_loss_of(self.model))
+        if "loss" in seen:
+            telling.loss(seen["loss"])
+        elif isinstance(logs, Mapping) and "loss" in logs:
+            self._say("keras loss", "the step of this model computes its loss by itself: what is recorded as the loss "
+                      "is the mean of the epoch so far, as Keras logs it")
+            telling.loss(logs["loss"])
+        telling.metrics(logs)
+        telling.learning_rate(seen)
+
+    # An evaluation
+
+    def test(self, functions: Functions, args: tuple[Any, ...]) -> Any:
+        """Make the evaluation of a batch, or of several, of one call of Keras's function; return what it returns."""
+        tap, backend, model = self.tap, self._backend, self.model
+        names = self._names_now()
+        several = getattr(model, "steps_per_execution", 1) if backend.several else 1
+        args = backend.prepared(args, executes=several, eager=model.run_eagerly)
+        if not self._is_evaluating:
+            tap.begin_evaluation()
+            self._is_evaluating = True
+        wanted = self._wanted_of(names, training=False) if tap.due(*_OF_THE_FUNCTION) else self._light
+        logs, seen, given = self._called(functions, names, wanted, args)
+        with tap.guarded("recording an evaluation of Keras"):
+            self._last_logs = logs
+            self._telling.tensors(seen, names, *_loss_of(model))
+            if "loss" in seen:
+                self._telling.loss(seen["loss"])
+        return backend.returned(logs, given)
+
+    def end_evaluation(self) -> None:
+        """End the evaluation under way, with the metrics that its last batch left."""
+        if not self._is_evaluating:
+            return
+        self._is_evaluating = False
+        logs, self._last_logs = self._last_logs, None
+        self._telling.metrics(logs, always=True)
+        self.tap.end_evaluation()
+
+    # What there is, and what of it is wanted
+
+    def _names_now(self) -> KerasNames:
+        if self._names is None or (self.tap.due() and not self._names.fits()):
+            with self.tap.guarded("reading the layers of a Keras model"):
+                self._names = KerasNames(self.model)
+                self._wanted.clear()
+                self.tap.declare(parameters=self._names.trainable, modules=self._names.leaves)
+                optimizer = self.model.optimizer
+                inner = getattr(optimizer, "inner_optimizer", optimizer)
+                self._iterations = self._iterations_before(inner)
+        return self._names or KerasNames(self.model)
+
+    def _iterations_before(self, optimizer: Any) -> int:
+        if optimizer is None or not optimizer.built:
+            return 0
+        value = optimizer._iterations._value
+        return 0 if value is None else int(array_of(value))
+
+    def _wanted_of(self, names: KerasNames, *, training: bool) -> Wanted:
+        which = training, len(names.leaves)
+        if which not in self._wanted:
+            self._wanted[which] = replace(
+                self._light, gradients=training and self.tap.asks_ever(Kind.GRADIENT),
+                outputs=self._asked(Kind.OUTPUT, names), inputs=self._asked(Kind.INPUT, names),
+                data=self.tap.asks_ever(Kind.BATCH, Kind.TARGET, Kind.LABEL, Kind.CONFUSION, Kind.FACT),
+            )
+        return self._wanted[which]
+
+    def _asked(self, kind: Kind, names: KerasNames) -> frozenset[str]:
+        plan = self.tap.session.plan
+        everything = plan.everything()
+        return frozenset(path for path, layer in names.leaves.items()
+                         if plan.taking(everything, Key(kind, path), layer) is not None)
+
+    def _say(self, cause: str, reason: str) -> None:
+        self.tap.session.seen.reasons[cause] = reason
+
+
+def _loss_of(model: Any) -> tuple[str, bool]:
+    """Return what the loss of a model is called, as it was compiled or by its function, and whether it takes logits."""
+    loss = getattr(model, "loss", None)
+    if loss is None or isinstance(loss, list | tuple | dict):
+        return "loss", False
+    name = loss if isinstance(loss, str) else getattr(loss, "name", None) or getattr(loss, "__name__", "loss")
+    return str(name), bool(getattr(loss, "from_logits", False))

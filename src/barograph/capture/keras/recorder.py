@@ -1,0 +1,118 @@
+"""The flight recorder of Keras: says why a step was held, and saves what it was made of.
+
+The update is withheld within the step itself, where the optimizer would use the gradients: see `tap.py`. So it is
+never made, on any backend, compiled or not. What is looked at there is what a compiler can look at: gradients, their
+norm, and the loss, where that can be had beside them. A function of the user's, and a loss beyond its level, are asked
+where values are known in the middle of a step: on the torch backend, and where a model runs eagerly.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from barograph.capture.held_steps import HeldSteps, Packed
+from barograph.capture.keras.arrays import array_of
+from barograph.capture.keras.collector import Seen
+from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
+from barograph.model.recorder import RecorderSettings, UpdateSeen
+
+if TYPE_CHECKING:
+    from barograph.capture.keras.backends import ValueOf
+    from barograph.capture.keras.names import Names
+    from barograph.capture.session import Session
+
+
+class KerasRecorder:
+    """Holds steps of all models of a recording.
+
+    Args:
+        session: Whose.
+        settings: What is held, and what is done then.
+    """
+
+    def __init__(self, session: Session, settings: RecorderSettings) -> None:
+        self.settings = settings
+        self._asked_for = AskedFor(settings)
+        self._held = HeldSteps(session, settings)
+        self._session = session
+        if settings.ring or settings.capsule_on:
+            session.seen.reasons["keras ring"] = "steps of findings are saved of PyTorch trainings alone"
+
+    def asked(self, seen: Seen) -> Verdict | None:
+        """Return why a step is to be held though its gradients are fit; its values must be known."""
+        norms = dict(zip(seen["paths"], array_of(seen["norms"]).tolist(), strict=True))
+        losses = (float(array_of(seen["loss"])),) if "loss" in seen else ()
+        whole = math.hypot(*norms.values())
+        numbers = {"norm": whole, **({"loss": losses[0]} if losses else {})}
+        return self._asked_for.verdict(UpdateSeen(self._session.steps_made, "", losses, whole, norms), numbers)
+
+    def unasked(self) -> list[str]:
+        """Return what was set that nobody asks within a compiled step."""
+        return [name for name in ("loss_above", "when") if getattr(self.settings, name) is not None]
+
+    def verdict(self, seen: Seen, paths: Sequence[str]) -> Verdict:
+        """Return why a step was held, of what it gave out."""
+        norms = dict(zip(paths, array_of(seen["norms"]).tolist(), strict=True))
+        loss = float(array_of(seen["loss"])) if "loss" in seen else None
+        whole = math.sqrt(sum(norm**2 for norm in norms.values()))
+        numbers = {"norm": whole, **({"loss": loss} if loss is not None else {})}
+        bad = [path for path, norm in norms.items() if not math.isfinite(norm)]
+        if bad:
+            return of_gradients(bad, numbers)
+        if loss is not None and not math.isfinite(loss):
+            return of_loss(loss, numbers)
+        return of_norm(whole, self.settings.norm_above or math.inf, numbers)
+
+    def hold(self, verdict: Verdict, label: str, step: int, pack: Callable[[], Packed]) -> None:
+        """Save a step that was held, and stop or go on."""
+        self._held.hold(verdict, label, step, pack)
+
+
+def packed_step(
+    model: Any, optimizer: Any, names: Names, seen: Seen, value: ValueOf, paths: Sequence[str]
+) -> Packed:
+    """Return what a step was made of, in plain data.
+
+    Args:
+        model: Whose step; None: that of a loop of the script's own.
+        optimizer: Whose update.
+        names: Of its variables.
+        seen: What the step gave out.
+        value: The values of its variables now: those of before, since the update was withheld.
+        paths: Of the variables whose gradients were looked at.
+    """
+    packed = Packed()
+    packed.content["framework"] = "keras"
+    packed.content["backend"] = keras.backend.backend()
+    packed.content["model"] = None if model is None else {"class": type_name(model), "config": _config(model.to_json)}
+    packed.put("weights", {path: array_of(value(variable)) for path, variable in names.trainable.items()})
+    packed.put("untrained", {path: array_of(before) for path, before in seen.get("before", {}).items()})
+    packed.content["optimizer"] = {
+        "class": type_name(optimizer),
+        "config": _config(lambda: json.dumps(keras.optimizers.serialize(optimizer), default=str))}
+    packed.put("optimizer_variables", {str(item.path): array_of(value(item)) for item in optimizer.variables})
+    packed.put("batch", {path: array_of(items[0]) for path, items in seen.get("batch", {}).items()})
+    norms: Mapping[str, float] = dict(zip(paths, array_of(seen["norms"]).tolist(), strict=True))
+    packed.content["seen"] = {
+        "losses": [float(array_of(seen["loss"])).hex()] if "loss" in seen else [],
+        "gradients": {path: {"norm": norm if math.isfinite(norm) else None} for path, norm in norms.items()},
+    }
+    return packed
+
+
+def type_name(of: Any) -> str:
+    """Return where the class of an object is found."""
+    return f"{of.__class__.__module__}.{of.__class__.__qualname__}"
+
+
+def _config(text: Callable[[], str]) -> Any:
+    """Return how Keras describes an object; null where it cannot: a class of the script's own need not tell."""
+    try:
+        return json.loads(text())
+    except (NotImplementedError, TypeError, ValueError):
+        return None

@@ -1,0 +1,244 @@
+"""Listens to Keras: gives each model that is trained a tap of its own, and has its steps pass through that."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from barograph.capture.entrance import Entrance
+from barograph.capture.keras.backends import BACKENDS
+from barograph.capture.keras.collector import Collector
+from barograph.capture.keras.functions import Functions
+from barograph.capture.keras.model import WatchedModel
+from barograph.capture.keras.recorder import KerasRecorder
+from barograph.capture.keras.tensorflow_loop import TensorFlowLoop
+from barograph.capture.keras.wrappers import Wrappers
+
+if TYPE_CHECKING:
+    from barograph.capture.doors import Listening
+    from barograph.model.selection import Selection
+    from barograph.model.step import Mode
+
+
+class KerasTap:
+    """What is heard of Keras in one recording.
+
+    Args:
+        recording: Whose tap this is.
+    """
+
+    def __init__(self, recording: Listening) -> None:
+        self._recording = recording
+        self._session = recording.session
+        self._backend = BACKENDS[keras.backend.backend()]()
+        self._is_torch = keras.backend.backend() == "torch"
+        self._wrappers = Wrappers(self)
+        self._models: weakref.WeakKeyDictionary[Any, WatchedModel] = weakref.WeakKeyDictionary()
+        self._collector: Collector | None = None
+        wanted = self._session.settings.recorder
+        self._recorder = None if wanted is None else KerasRecorder(self._session, wanted)
+        self._depth = 0
+        self._entrance = Entrance(self._session)
+
+    def install(self) -> None:
+        """Put the wrappers in."""
+        global _listening
+        self._wrappers.install(tapes=keras.backend.backend() == "tensorflow")
+        _listening = self
+
+    # What the recording asks
+
+    def ask_for(self, selections: Iterable[Selection]) -> None:
+        """Look anew what is asked for."""
+        for watched in self._models.values():
+            watched.plan_changed()
+
+    def set_mode(self, mode: Mode | None) -> None:
+        """Do nothing: Keras says itself what it does."""
+
+    def remove(self) -> None:
+        """Take out every wrapper, and put the functions back that Keras had made."""
+        global _listening
+        _listening = None
+        self._wrappers.undo()
+        for model in list(self._models):
+            for name in ("train_function", "test_function"):
+                plain = getattr(getattr(model, name, None), "of_keras", None)
+                if plain is not None:
+                    setattr(model, name, plain)
+        self._models.clear()
+
+    # What the wrappers tell
+
+    def function_made(self, make: Callable[..., Any], model: Any, args: Any, kwargs: Any, what: str) -> Any:
+        """Let Keras make its function, and have its calls pass through ours."""
+        result = make(model, *args, **kwargs)
+        plain = getattr(model, f"{what}_function")
+        if self._session.closed or plain is None or getattr(plain, "of_keras", None) is not None:
+            return result
+        watched = self._watched(model)
+        functions = Functions(make, model, what, self._backend, self.collecting,
+                              lambda error: self._session.guard.caught(error, f"recording the {what} step of Keras"))
+        call = watched.train if what == "train" else watched.test
+        session = self._session
+
+        # A plain function, as Keras's own: a model that is copied must not take a recording with it.
+        def function(*args: Any, **kwargs: Any) -> Any:
+            if session.closed or kwargs:
+                return plain(*args, **kwargs)
+            with self._torch_aside():
+                return call(functions, args)
+
+        function.of_keras = plain  # type: ignore[attr-defined]
+        setattr(model, f"{what}_function", function)
+        return result
+
+    def training_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
+        """Have the tap of torch stand aside while a model trains, and end an evaluation where it ends."""
+        with self._torch_aside():
+            result = method(model, *args, **kwargs)
+        watched = self._models.get(model)
+        if watched is not None:
+            watched.end_evaluation()
+        return result
+
+    def applied(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
+        """Tell the collector of the gradients that an optimizer is about to use."""
+        collector = self._collector
+        if collector is None or self._depth:
+            return apply(optimizer, *args, **kwargs)
+        given = {**dict(zip(("grads", "trainable_variables"), args, strict=False)), **kwargs}
+        gradients, variables = list(given["grads"]), given.get("trainable_variables")
+        variables = list(optimizer._trainable_variables if variables is None else variables)
+        if not optimizer.built:
+            optimizer.build(variables)
+        fits = None
+        with self._told_of("reading gradients"):
+            fits = collector.applied(optimizer, gradients, variables)
+        with self._within():
+            if fits is None:
+                return apply(optimizer, gradients, variables)
+            if not collector.reach.is_known(fits):
+                self._say_what_is_not_asked()
+                return keras.ops.cond(fits, lambda: apply(optimizer, gradients, variables), lambda: None)
+            if self._may_pass(collector, bool(fits)):
+                return apply(optimizer, gradients, variables)
+        return None
+
+    def applied_stateless(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
+        """Do likewise, where the variables are handed over."""
+        collector = self._collector
+        if collector is None or self._depth:
+            return apply(optimizer, *args, **kwargs)
+        names = ("optimizer_variables", "grads", "trainable_variables")
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        mapping = [*zip(optimizer.variables, given["optimizer_variables"], strict=False)]
+        fits = None
+        with self._told_of("reading gradients"), keras.StatelessScope(state_mapping=mapping):
+            fits = collector.applied(optimizer, given["grads"], optimizer._trainable_variables)
+        with self._within():
+            if fits is None:
+                return apply(optimizer, *args, **kwargs)
+            self._say_what_is_not_asked()
+            return keras.ops.cond(fits, lambda: _as_lists(apply(optimizer, *args, **kwargs)),
+                                  lambda: _as_lists((given["trainable_variables"], given["optimizer_variables"])))
+
+    def gradient_asked(self, gradient: Callable[..., Any], tape: Any, args: Any, kwargs: Any) -> Any:
+        """Tell the collector what gradients are computed of, and of which variables."""
+        result = gradient(tape, *args, **kwargs)
+        collector = self._collector
+        if collector is not None:
+            given = {**dict(zip(("target", "sources"), args, strict=False)), **kwargs}
+            with self._told_of("reading a tape"):
+                collector.gradient_asked(given["target"], given["sources"], result)
+        return result
+
+    def layer_called(self, call: Callable[..., Any], layer: Any, args: Any, kwargs: Any) -> Any:
+        """Tell the collector what a layer was called with and what it returned."""
+        collector = self._collector
+        if collector is None:
+            return call(layer, *args, **kwargs)
+        with self._told_of("reading a layer"):
+            collector.layer_begins(layer)
+        try:
+            result = call(layer, *args, **kwargs)
+        finally:
+            collector.layer_ends()
+        if collector is self._collector:
+            with self._told_of("reading a layer"):
+                collector.layer_called(layer, args, kwargs, result)
+        return result
+
+    def new_loop(self, function: Any) -> TensorFlowLoop:
+        """Return what calls the step of a loop of the script's own."""
+        loop = TensorFlowLoop(function, self._recording.new_array_tap(), self.collecting, self._recorder)
+        self._is_recorded_by_ours()
+        return loop
+
+    # Within
+
+    def _is_recorded_by_ours(self) -> None:
+        if self._recorder is not None:
+            self._session.seen.reasons.pop("the flight recorder", None)
+
+    def _watched(self, model: Any) -> WatchedModel:
+        if model not in self._models:
+            tap = self._recording.new_array_tap()
+            self._models[model] = WatchedModel(weakref.proxy(model), tap, self._backend, self._recorder)
+            self._is_recorded_by_ours()
+        return self._models[model]
+
+    def _say_what_is_not_asked(self) -> None:
+        """Say what of the recorder's settings nobody asks within a step whose values are not known yet."""
+        for name in self._recorder.unasked() if self._recorder is not None else ():
+            self._session.seen.reasons[f"recorder.{name}"] = (
+                f"recorder.{name} is not asked: the step is compiled, and within it no value is known "
+                "(run_eagerly=True, or the torch backend)")
+
+    def _may_pass(self, collector: Collector, fits: bool) -> bool:
+        """Return whether gradients whose values are known may be used: what the user asked to hold is held, too."""
+        if fits and self._recorder is not None:
+            with self._told_of("asking whether a step is to be held"):
+                collector.verdict = self._recorder.asked(collector.seen)
+        return fits and collector.verdict is None
+
+    @contextlib.contextmanager
+    def collecting(self, collector: Collector) -> Iterator[None]:
+        before, self._collector = self._collector, collector
+        try:
+            yield
+        finally:
+            self._collector = before
+
+    @contextlib.contextmanager
+    def _within(self) -> Iterator[None]:
+        """Tell nothing of what an optimizer calls itself in turn."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def _told_of(self, doing: str) -> Any:
+        return self._entrance.guarded(doing)
+
+    def _torch_aside(self) -> contextlib.AbstractContextManager[None]:
+        return self._recording.aside("torch") if self._is_torch else contextlib.nullcontext()
+
+
+def listening() -> KerasTap | None:
+    """Return the tap of the recording of this process; None where Keras is not listened to."""
+    return _listening
+
+
+_listening: KerasTap | None = None
+
+
+def _as_lists(state: Any) -> tuple[list[Any], list[Any]]:
+    """Return both lists of variables in one shape: the two ends of a branch must be alike."""
+    trainable, of_optimizer = state
+    return list(trainable), list(of_optimizer)

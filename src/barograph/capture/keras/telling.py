@@ -1,0 +1,136 @@
+"""Tells an `ArrayTap` what a step of Keras, or of TensorFlow, gave out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from barograph.capture.keras.arrays import array_of
+from barograph.capture.keras.collector import Seen
+from barograph.capture.keras.names import Names, optimizer_states
+from barograph.model.facts import Fact
+from barograph.model.key import Kind
+
+if TYPE_CHECKING:
+    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.keras.backends import ValueOf
+
+
+class Telling:
+    """Tells one tap.
+
+    Args:
+        tap: It.
+        waits: Reading a number of the step makes the training wait for it: then it is read when the step is published.
+    """
+
+    def __init__(self, tap: ArrayTap, *, waits: bool) -> None:
+        self._tap = tap
+        self._waits = waits
+        self._states: Mapping[str, Any] = {}
+        self._states_of: tuple[Names, Any] | None = None
+
+    def tensors(self, seen: Seen, names: Names, loss: str, from_logits: bool = False) -> None:
+        """Tell gradients, inputs and outputs of layers, and what the loss was computed of.
+
+        Args:
+            seen: What the step gave out.
+            names: Of what is trained.
+            loss: What the loss is called.
+            from_logits: It takes logits, not probabilities.
+        """
+        tap = self._tap
+        if "gradients" in seen:
+            tap.take(Kind.GRADIENT, {path: _lazily(item) for path, item in seen["gradients"].items()},
+                     layers=names.owners)
+        for group, kind in (("outputs", Kind.OUTPUT), ("inputs", Kind.INPUT)):
+            calls = seen.get(group, {})
+            for number in range(max(map(len, calls.values()), default=0)):
+                tap.take(kind, {path: _lazily(items[number]) for path, items in calls.items() if number < len(items)},
+                         layers=_classes(calls, names.leaves))
+        data = {name: items[-1] for name, items in seen.get("data", {}).items()}
+        if data:
+            self._data(data, loss, from_logits)
+
+    def _data(self, data: Mapping[str, Any], loss: str, from_logits: bool) -> None:
+        tap = self._tap
+        fed = {name[1:]: item for name, item in data.items() if name == "x" or name.startswith("x[")}
+        tap.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
+        if fed:
+            tap.fact(Fact.BATCH_SIZE, float(next(iter(fed.values())).shape[0]))
+        truth, answers = data.get("y"), data.get("y_pred")
+        if truth is None or answers is None:
+            return
+        if "crossentropy" not in loss:
+            tap.take(Kind.TARGET, {loss: _lazily(truth)})
+        elif tap.due(Kind.LABEL, Kind.CONFUSION):
+            tap.predictions(array_of(truth), _scores(array_of(answers), from_logits), loss)
+
+    def loss(self, value: Any) -> None:
+        """Tell the loss of the step, or of a batch of an evaluation."""
+        self._tap.loss(_number(value) if self._waits else float(array_of(value)))
+
+    def metrics(self, logs: Any, *, always: bool = False) -> None:
+        """Tell the metrics among what Keras logs; at every step only where reading them makes nobody wait."""
+        if isinstance(logs, Mapping) and (always or not self._waits or self._tap.due()):
+            self._tap.metrics(_metrics(logs))
+
+    def learning_rate(self, seen: Seen) -> None:
+        """Tell the learning rate that the optimizer has used."""
+        if "learning_rate" in seen and (not self._waits or self._tap.due()):
+            self._tap.learning_rate(float(array_of(seen["learning_rate"])))
+
+    def before(self, names: Names, value: ValueOf) -> None:
+        """Keep the weights before their update, where that is due."""
+        if self._tap.due(Kind.UPDATE):
+            self._tap.before_update(_arrays(names.trainable, value))
+
+    def after(self, names: Names, optimizer: Any, value: ValueOf) -> None:
+        """Tell weights and what the optimizer keeps."""
+        tap = self._tap
+        if tap.due(Kind.WEIGHT, Kind.UPDATE):
+            tap.after_update(_arrays(names.trainable, value), layers=names.owners)
+        if optimizer is not None and tap.due(Kind.OPTIMIZER_STATE):
+            if self._states_of != (names, optimizer):
+                self._states, self._states_of = optimizer_states(optimizer, names), (names, optimizer)
+            tap.take(Kind.OPTIMIZER_STATE, _arrays(self._states, value), layers=names.owners)
+
+
+def _lazily(value: Any) -> Callable[[], Any]:
+    return lambda: array_of(value)
+
+
+def _number(value: Any) -> Callable[[], float]:
+    return lambda: float(np.mean(array_of(value)))
+
+
+def _metrics(logs: Mapping[str, Any]) -> dict[str, Callable[[], float]]:
+    """Return the metrics among what Keras logs, but for the loss; those of a group under their own names."""
+    found: dict[str, Callable[[], float]] = {}
+    for name, value in logs.items():
+        if isinstance(value, Mapping):
+            found.update(_metrics(value))
+        elif name != "loss":
+            found[str(name)] = _number(value)
+    return found
+
+
+def _arrays(variables: Mapping[str, Any], value: ValueOf) -> dict[str, Callable[[], Any]]:
+    return {path: functools.partial(_value_of, variable, value) for path, variable in variables.items()}
+
+
+def _value_of(variable: Any, value: ValueOf) -> Any:
+    return array_of(value(variable))
+
+
+def _classes(paths: Iterable[str], leaves: Mapping[str, str]) -> dict[str, str]:
+    """Return the class of the layer of each path, also where an item in brackets follows it."""
+    return {path: leaves.get(path.partition("[")[0], "") for path in paths}
+
+
+def _scores(answers: Any, from_logits: bool) -> Any:
+    """Return answers as `predictions` takes them: of two classes as one logit, whether that is above 0."""
+    return (answers > 0).astype(np.float32) if from_logits and answers.shape[-1:] == (1,) else answers

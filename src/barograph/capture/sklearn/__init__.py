@@ -1,0 +1,1 @@
+"""How estimators of scikit-learn that learn step by step are recorded."""

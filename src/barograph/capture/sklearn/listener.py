@@ -1,0 +1,70 @@
+"""Listens to those estimators of scikit-learn that train step by step, each family once its module was imported."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barograph.capture.imports import after_import, forget
+from barograph.capture.patches import Patches
+from barograph.capture.tap_pool import TapPool
+
+if TYPE_CHECKING:
+    from barograph.capture.recording import Recording
+
+
+def listen(recording: Recording) -> None:
+    """Have the trainings of scikit-learn in this process told to the recording."""
+    listener = _Listener(recording)
+    recording.add_tap(listener)
+    listener.wait()
+
+
+class _Listener(Patches):
+    """Wraps each family's own functions when it comes."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self._recording = recording
+        self._taps = TapPool(recording)
+        self._waiting: list[Callable[[], None]] = []
+
+    def wait(self) -> None:
+        """Wrap what is there, and wait for the rest."""
+        families = {"sklearn.ensemble": self._trees, "sklearn.neural_network": self._networks,
+                    "sklearn.linear_model": self._linear}
+        for name, wrap in families.items():
+            action = functools.partial(self._guarded, wrap)
+            self._waiting.append(action)
+            after_import(name, action)
+
+    def remove(self) -> None:
+        """Put everything back, and wait no more."""
+        for action in self._waiting:
+            forget(action)
+        super().remove()
+
+    def _guarded(self, wrap: Callable[[], None]) -> None:
+        session = self._recording.session
+        if session.closed:
+            return
+        try:
+            wrap()
+        except Exception as error:  # noqa: BLE001 - the guard decides; a framework's import must not fail for us
+            session.guard.caught(error, "listening to sklearn")
+
+    def _trees(self) -> None:
+        from barograph.capture.sklearn.trees import wrap_trees
+
+        wrap_trees(self, self._taps, self._recording.session)
+
+    def _networks(self) -> None:
+        from barograph.capture.sklearn.networks import wrap_networks
+
+        wrap_networks(self, self._taps, self._recording.session)
+
+    def _linear(self) -> None:
+        from barograph.capture.sklearn.linear import wrap_linear
+
+        wrap_linear(self, self._taps, self._recording.session)

@@ -1,0 +1,1 @@
+"""How a PyTorch training is recorded, held and put back."""

@@ -1,0 +1,219 @@
+"""Finds the operation that made a loss, or a gradient, not finite, from the tensors that the graph has saved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from barograph.capture.torch.graph import Walk, operation, saved
+
+_MOST_NODES = 4096
+_MOST_SECS = 0.25
+
+_NAMES = {
+    "LinalgVectorNorm": "norm", "Norm": "norm", "Reciprocal": "div", "Rsqrt": "sqrt", "Log2": "log", "Log10": "log",
+    "Log1P": "log", "NllLoss": "mean", "NllLoss2D": "mean", "LogSoftmax": "softmax", "Expm1": "exp", "Exp2": "exp",
+}
+_RESULTS = ("result", "result0", "result1", "output")
+_INPUTS = {
+    "self": 0, "input": 0, "other": 1, "mat2": -1, "mat1": -2, "tensor1": -2, "tensor2": -1, "batch1": -2, "batch2": -1,
+    "weight": 1, "condition": 0, "exponent": 1, "value": 2, "key": 1, "query": 0,
+}
+"""A saved tensor to the place, among what went into the node, where it came from."""
+
+Test = Callable[[torch.Tensor], torch.Tensor]
+
+_OUT_OF_DOMAIN: dict[str, tuple[str, Test]] = {
+    "Log": ("self", lambda value: value <= 0),
+    "Log2": ("self", lambda value: value <= 0),
+    "Log10": ("self", lambda value: value <= 0),
+    "Log1P": ("self", lambda value: value <= -1),
+    "Div": ("other", lambda value: value == 0),
+    "Acos": ("self", lambda value: value.abs() > 1),
+    "Asin": ("self", lambda value: value.abs() > 1),
+    "NllLoss": ("total_weight", lambda value: value == 0),
+    "NllLoss2D": ("total_weight", lambda value: value == 0),
+}
+"""Where what goes in is fine and what comes out is not."""
+
+_STEEP: dict[str, tuple[str, Test]] = {
+    "Sqrt": ("result", lambda value: value == 0),
+    "Pow": ("self", lambda value: value == 0),
+    "Acos": ("self", lambda value: value.abs() == 1),
+    "Asin": ("self", lambda value: value.abs() == 1),
+    "Log": ("self", lambda value: value == 0),
+    "Div": ("other", lambda value: value == 0),
+    "Exp": ("result", torch.isinf),
+}
+"""Where what comes out is fine, or left out of the loss, and the derivative is infinite."""
+
+_FINITE_AND_STEEP = ("Sqrt", "Pow", "Acos", "Asin")
+_NEVER_THEMSELVES = ("Softmax", "LogSoftmax", "Sigmoid", "LogSigmoid", "Tanh")
+_MASKS = ("MaskedFill", "Where")
+
+
+def bad_operations(roots: Iterable[Any]) -> dict[str, float]:
+    """Return the operation that made a loss not finite, nearest to the data.
+
+    Args:
+        roots: Nodes that made the loss.
+
+    Returns:
+        One name ("log", "exp", "div", "sqrt", "addmm"…) with 1. Where the parameters themselves are not finite any
+        more, a gradient of an earlier step was not: then each operation of this graph whose derivative is
+        infinite somewhere, with 0.5. Nothing where the data is to blame, or nothing is known.
+    """
+    search = _Search()
+    for node in Walk(roots, most_nodes=_MOST_NODES, most_secs=_MOST_SECS):
+        search.look_at(node)
+    return search.verdict()
+
+
+def steep_operations(
+    roots: Iterable[Any], *, most_nodes: int, most_secs: float
+) -> dict[str, torch.Tensor]:
+    """Return the operations of a finite loss whose derivative is infinite at a value that they were given.
+
+    Their gradient may still be stopped on its way to the parameters, so this is a suspicion until the
+    gradients are seen not to be finite.
+
+    Returns:
+        Name to a truth value of one element, on the device of the value; only on the CPU, where asking makes
+        nobody wait, are those left out that are false.
+    """
+    found: dict[str, torch.Tensor] = {}
+    for node in Walk(roots, most_nodes=most_nodes, most_secs=most_secs):
+        steep = _steepness(node)
+        if steep is not None and (steep.device.type != "cpu" or bool(steep)):
+            name = short_name(operation(node))
+            known = found.get(name)
+            found[name] = steep if known is None or known.device != steep.device else known | steep
+    return found
+
+
+def short_name(name: str) -> str:
+    """Return the word for an operation.
+
+    Example:
+        >>> short_name("LinalgVectorNorm"), short_name("NativeLayerNorm")
+        ('norm', 'native_layer_norm')
+    """
+    return _NAMES.get(name) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+class _Search:
+    """Gathers over one walk which operations gave what is not finite, though they were given what is."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, Any] = {}
+        self._guilty: set[int] = set()
+        self._parameters_bad_at: int | None = None
+        self._data_bad_at: int | None = None
+        self._steep: set[str] = set()
+
+    def look_at(self, node: Any) -> None:
+        name = operation(node)
+        if name == "AccumulateGrad":
+            return
+        number = node._sequence_nr()
+        if name in _FINITE_AND_STEEP and _exponent_is_steep(node, name):
+            self._steep.add(short_name(name))
+        self._nodes[number] = node
+        for source_number, is_parameter, is_data in self._bad_inputs(node):
+            if is_parameter:
+                self._parameters_bad_at = _least(self._parameters_bad_at, number)
+            elif is_data:
+                self._data_bad_at = _least(self._data_bad_at, number)
+            else:
+                self._guilty.add(source_number)
+        if _gives_bad(node, name):
+            self._guilty.add(number)
+
+    def _bad_inputs(self, node: Any) -> Iterator[tuple[int, bool, bool]]:
+        for name, place in _INPUTS.items():
+            value = saved(node, name)
+            if value is None or not value.is_floating_point() or bool(torch.isfinite(value).all()):
+                continue
+            edges = node.next_functions
+            source = edges[place][0] if -len(edges) <= place < len(edges) else None
+            if source is None:
+                yield -1, False, True
+            elif _parameter_behind(source) is not None:
+                # A tensor of the script's own that wants a gradient is a parameter here, too.
+                yield -1, True, False
+            else:
+                yield source._sequence_nr(), False, False
+
+    def verdict(self) -> dict[str, float]:
+        # Nodes are numbered as they were made, so the first was given what is finite, or data or parameters were not.
+        first = min(self._guilty & self._nodes.keys(), default=None)
+        if first is not None and any(_is_bad_parameter(source) for source, _ in self._nodes[first].next_functions):
+            self._parameters_bad_at = _least(self._parameters_bad_at, first)
+        for blamed in (self._parameters_bad_at, self._data_bad_at):
+            if blamed is not None and (first is None or blamed <= first):
+                return dict.fromkeys(sorted(self._steep), 0.5) if self._parameters_bad_at is not None else {}
+        return {_name_of(self._nodes[first]): 1.0} if first is not None else {}
+
+
+def _least(known: int | None, number: int) -> int:
+    return number if known is None else min(known, number)
+
+
+def _name_of(node: Any) -> str:
+    """Return the word for an operation that gave what is not finite, or for the one before that must have."""
+    name = operation(node)
+    before = node.next_functions[0][0] if node.next_functions else None
+    if name in _NEVER_THEMSELVES and before is not None and operation(before) not in _MASKS:
+        return short_name(operation(before))
+    return short_name(name)
+
+
+def _parameter_behind(node: Any) -> torch.Tensor | None:
+    """Return the parameter that a node hands on as it is, perhaps transposed."""
+    while node is not None and operation(node) in ("T", "Transpose", "View", "ToCopy"):
+        node = node.next_functions[0][0]
+    return node.variable if node is not None and operation(node) == "AccumulateGrad" else None
+
+
+def _is_bad_parameter(node: Any) -> bool:
+    parameter = _parameter_behind(node)
+    return parameter is not None and parameter.is_floating_point() and not bool(torch.isfinite(parameter).all())
+
+
+def _gives_bad(node: Any, name: str) -> bool:
+    """Return whether what a node gives is known not to be finite."""
+    for result in _RESULTS:
+        value = saved(node, result)
+        if value is not None and value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            return True
+    if name == "Mean" and getattr(node, "_saved_self_sym_numel", 1) == 0:
+        return True
+    if name == "Pow":
+        return _is_out_of_powers(node)
+    place, test = _OUT_OF_DOMAIN.get(name, ("", torch.isnan))
+    value = saved(node, place) if place else None
+    return value is not None and bool(test(value).any())
+
+
+def _is_out_of_powers(node: Any) -> bool:
+    base, exponent = saved(node, "self"), getattr(node, "_saved_exponent", None)
+    if base is None or not isinstance(exponent, int | float):
+        return False
+    return bool((exponent < 0 and (base == 0).any()) or (exponent != int(exponent) and (base < 0).any()))
+
+
+def _exponent_is_steep(node: Any, name: str) -> bool:
+    exponent = getattr(node, "_saved_exponent", None)
+    return name != "Pow" or (isinstance(exponent, int | float) and exponent < 1)
+
+
+def _steepness(node: Any) -> torch.Tensor | None:
+    name = operation(node)
+    if name not in _STEEP or not _exponent_is_steep(node, name):
+        return None
+    place, test = _STEEP[name]
+    value = saved(node, place)
+    return None if value is None else test(value).any()

@@ -1,0 +1,181 @@
+"""Gathers what a step was made of, as the content of a capsule."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from barograph.capture.torch.gate import norms_of
+from barograph.capture.torch.kept import Call, Kept, loss_value
+from barograph.capture.torch.names import ModelNames, unwrapped
+from barograph.capture.torch.optimizers import Entry, OptimizerBook
+from barograph.capture.torch.packing import Packer
+from barograph.capture.torch.read import raw_tensor
+from barograph.capture.torch.standing import (
+    named_parameters,
+    packed_model,
+    packed_optimizers,
+    packed_random,
+    packed_scaler,
+    packed_schedulers,
+)
+from barograph.capture.torch.step_variables import Variables
+from barograph.runs.proof import checksum_of
+
+
+def content_of(
+    kept: Kept, others: Sequence[tuple[str, Kept]], names: ModelNames, optimizers: OptimizerBook, entry: Entry,
+    packer: Packer, *, scaler: Any, schedulers: Sequence[Any], rank: tuple[int | None, int],
+) -> dict[str, Any]:
+    """Return everything that the step under way was made of, packed; the script is added where it is written.
+
+    Args:
+        kept: What was kept of it.
+        others: Steps that other optimizers made since the last one of this, and what was kept of them.
+        names: The models.
+        optimizers: All of the script.
+        entry: The one whose update is withheld.
+        packer: Packs; its tensors and what it keeps apart belong to the content.
+        scaler: Of gradients; None where there is none.
+        schedulers: Those that have stepped.
+        rank: This process's, and how many there are.
+    """
+    before = _used(kept, others)
+    return {
+        "models": _models([kept, *(step for _, step in reversed(before))], names, packer),
+        "optimizers": packed_optimizers(optimizers, packer),
+        "others": len(others) if before else 0,
+        "before": [_before(label, step, names, packer, f"before/{number}")
+                   for number, (label, step) in enumerate(before)],
+        "scaler": packed_scaler(scaler, packer),
+        "schedulers": packed_schedulers(schedulers, packer),
+        **_pass(kept, packer),
+        "gradients_before": {
+            name: packer.pack(kept.gradients[id(parameter)], f"gradients_before/{name}")
+            for name, parameter in named_parameters(names) if id(parameter) in kept.gradients
+        },
+        "complete": kept.complete,
+        "seen": _seen(kept, entry),
+        "settings": numeric_settings(),
+        "machine": {"rank": rank[0], "world_size": rank[1], "processor": processor(), "devices": devices()},
+        "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
+    }
+
+
+def _used(kept: Kept, others: Sequence[tuple[str, Kept]]) -> Sequence[tuple[str, Kept]]:
+    """Return the steps of others that this one may rest on: back to the one that a loader gave a batch for."""
+    if kept.batches or not others:
+        return ()
+    fed = [number for number, (_, step) in enumerate(others) if step.batches]
+    return others[fed[-1]:] if fed else others[-1:]
+
+
+def _before(label: str, step: Kept, names: ModelNames, packer: Packer, name: str) -> dict[str, Any]:
+    models = {names.path(root, ""): step.buffers.get(identity, {}) for identity, root in step.models.items()}
+    buffers = {model: packer.pack(found, f"{name}/buffers/{model}") for model, found in models.items()}
+    return {"optimizer": label, "buffers": buffers, **_pass(step, packer, f"{name}/")}
+
+
+def _pass(kept: Kept, packer: Packer, name: str = "") -> dict[str, Any]:
+    """Return what the passes of one optimizer's step were made of."""
+    return {
+        "random": packed_random(kept.random, packer, f"{name}random"),
+        "batches": [packer.pack(batch, f"{name}batches/{number}") for number, batch in enumerate(kept.batches)],
+        "samples": [None if item is None else item.told() for item in kept.made_of],
+        "calls": [_call(call, packer, f"{name}calls/{number}") for number, call in enumerate(kept.calls)],
+        "losses": [_call(call, packer, f"{name}losses/{number}") for number, call in enumerate(kept.losses)],
+        "variables": [{"where": item.where, "values": _variables(item, packer, f"{name}variables/{number}")}
+                      for number, item in enumerate(kept.variables)],
+    }
+
+
+def numeric_settings() -> dict[str, Any]:
+    """Return what decides, beside the operations themselves, which bits come out."""
+    return {
+        "threads": torch.get_num_threads(),
+        "default_dtype": str(torch.get_default_dtype()).removeprefix("torch."),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "deterministic_warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "cudnn_benchmark": torch.backends.cudnn.benchmark,
+        "cudnn_deterministic": torch.backends.cudnn.deterministic,
+        "cudnn_tf32": torch.backends.cudnn.allow_tf32,
+        "cuda_tf32": torch.backends.cuda.matmul.allow_tf32,
+        "mkldnn": torch.backends.mkldnn.enabled,
+    }
+
+
+def processor() -> str:
+    """Return which instructions torch uses on this processor, as it names them."""
+    return str(torch.backends.cpu.get_cpu_capability())
+
+
+def devices() -> list[str]:
+    """Return the names of the devices of CUDA, where it was begun."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return []
+    return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+
+
+def digest(tensor: torch.Tensor) -> str:
+    """Return what tells a tensor's bits from any other's."""
+    return checksum_of(raw_tensor(tensor, copy=False).data)
+
+
+def _models(steps: Sequence[Kept], names: ModelNames, packer: Packer) -> dict[str, Any]:
+    """Return each model that was called: weights, which have not moved or were copied, and buffers as they were.
+
+    Args:
+        steps: The held one first, and those of others before it: what only they called has not moved since.
+    """
+    found = {}
+    kept = steps[0]
+    roots = {identity: root for step in reversed(steps) for identity, root in step.models.items()}
+    for identity, root in roots.items():
+        module = root.module()
+        if module is None:
+            continue
+        label = names.path(root, "")
+        module_before = kept.buffers.get(identity, {}) or dict(unwrapped(module).named_buffers())
+        found[label] = packed_model(unwrapped(module), label, packer, buffers=module_before, weights=kept.weights)
+    return found
+
+
+def _call(call: Call, packer: Packer, name: str) -> dict[str, Any]:
+    return {
+        "what": call.what, "args": packer.pack(list(call.args), f"{name}/args"),
+        "kwargs": packer.pack(dict(call.kwargs), f"{name}/kwargs"),
+        # Of what a graph made, the script makes it again: put in from outside it would have no gradient.
+        "made": made_by_graph(call.args, call.kwargs), "changed": call.was_changed, "autocast": dict(call.autocast),
+    }
+
+
+def made_by_graph(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a tensor among the arguments of a call was made by operations that a gradient goes through."""
+    return any(isinstance(item, torch.Tensor) and item.grad_fn is not None for item in (*args, *kwargs.values()))
+
+
+def _variables(of: Variables, packer: Packer, name: str) -> dict[str, Any]:
+    """Return what variables held, packed; a slice as "slice" and what it is made of."""
+    return {key: {"slice": [value.start, value.stop, value.step]} if isinstance(value, slice) else
+            packer.pack(value, f"{name}/{key}") for key, value in of.values.items()}
+
+
+def _seen(kept: Kept, entry: Entry) -> dict[str, Any]:
+    return seen_of(kept.roots, [(slot.path, slot.parameter) for slot in entry.slots])
+
+
+def seen_of(roots: Sequence[torch.Tensor], parameters: Iterable[tuple[str, torch.Tensor]]) -> dict[str, Any]:
+    """Return what tells one step from another to the last bit: the losses, and the gradients by name."""
+    there = [(name, gradient) for name, parameter in parameters if (gradient := parameter.grad) is not None]
+    gradients = [gradient for _, gradient in there]
+    norms, digests = norms_of(gradients), [digest(gradient) for gradient in gradients]
+    return {
+        "losses": [loss_value(root).hex() for root in roots],
+        "gradients": {name: {"digest": said, "norm": norm if math.isfinite(norm) else None}
+                      for (name, _), said, norm in zip(there, digests, norms, strict=True)},
+    }

@@ -1,0 +1,139 @@
+"""A checkpoint of a PyTorch training: how everything stands between two steps, without pickle.
+
+With its place in the data a training goes on from it as if nothing had been (`resuming.py`); `load` gives models and
+optimizers back to any script.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from barograph.capture.orders import NotDone
+from barograph.capture.torch.capsule import devices, numeric_settings, processor
+from barograph.capture.torch.gate import norms_of
+from barograph.capture.torch.names import ModelNames, unwrapped
+from barograph.capture.torch.optimizers import OptimizerBook
+from barograph.capture.torch.packing import Packer, Unpacker
+from barograph.capture.torch.random import random_states
+from barograph.capture.torch.standing import (
+    named_parameters,
+    packed_model,
+    packed_optimizers,
+    packed_random,
+    packed_scaler,
+    packed_schedulers,
+)
+from barograph.errors import NotPlain, UnknownKey, nearest
+from barograph.runs.checkpoints import read_checkpoint, write_checkpoint
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+
+
+def save(
+    store: Store, names: ModelNames, optimizers: OptimizerBook, *, attempt: int, steps: int, who: str,
+    scaler: Any = None, schedulers: Sequence[Any] = (), made: Mapping[str, int] | None = None, gradients: bool = False,
+    place: Callable[[Packer], Mapping[str, Any]] | None = None, finite: bool | None = None,
+    worker: tuple[int | None, int] = (None, 1),
+) -> str:
+    """Write how everything stands into the run; return the name of the file.
+
+    Args:
+        store: The run's.
+        names: The models: those that are trained are saved.
+        optimizers: Of the script.
+        attempt: Which life of the run.
+        steps: Optimizer steps made.
+        who: Tells the checkpoint of one process from another's.
+        scaler: Of gradients; None where there is none.
+        schedulers: Of learning rates.
+        made: Steps by optimizer.
+        gradients: Those that are there belong to it, too.
+        place: Packs where the script is; None: within a step, from where nothing can go on.
+        finite: Whether all weights are; None: that is looked at.
+        worker: Which of how many saves its part of a checkpoint that all save after the same step.
+
+    Raises:
+        NotDone: There is no model, one is split over workers, or a state holds what is no plain data.
+        StoreError: The store did not take it.
+    """
+    roots = [(root, module) for root in names.roots if root.trained and (module := root.module()) is not None]
+    if not roots:
+        raise NotDone("no model that is trained here is known")
+    # Written before anything moves again, so nothing need be copied.
+    packer = Packer(copies=False)
+    states = random_states()
+    try:
+        models = {}
+        for root, module in roots:
+            inner, label = unwrapped(module), names.path(root, "")
+            models[label] = packed_model(inner, label, packer, buffers=dict(inner.named_buffers()))
+        content = {
+            "models": models,
+            "optimizers": packed_optimizers(optimizers, packer),
+            "scaler": packed_scaler(scaler, packer),
+            "schedulers": packed_schedulers(schedulers, packer),
+            "random": packed_random(states, packer),
+            "gradients_before": {name: packer.pack(item.grad, f"gradients_before/{name}")
+                                 for name, item in named_parameters(names) if gradients and item.grad is not None},
+            "steps": dict(made or {}),
+            "settings": numeric_settings(),
+            "machine": {"rank": worker[0], "world_size": worker[1], "processor": processor(), "devices": devices()},
+            "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
+            "place": place(packer) if place is not None else None,
+        }
+    except NotPlain as error:
+        raise NotDone(f"{error}: hand attach a function that saves it, checkpoint=…") from error
+    return write_checkpoint(store, attempt=attempt, steps=steps, who=who, content=content, tensors=packer.tensors,
+                            finite=are_finite(names) if finite is None else finite)
+
+
+def are_finite(names: ModelNames) -> bool:
+    """Return whether all weights that are trained are; waits for their devices."""
+    weights = [item.detach() for root in names.roots if root.trained and (module := root.module()) is not None
+               for item in module.parameters()]
+    return all(math.isfinite(norm) for norm in norms_of(weights))
+
+
+def load(run: str, model: nn.Module | Mapping[str, nn.Module], optimizer: Any = None) -> int:
+    """Give models and optimizers back what a run's last checkpoint holds; return the steps that were made by then.
+
+    Args:
+        run: Directory or URL of the run.
+        model: The model; of several, a mapping of the labels in the checkpoint.
+        optimizer: Likewise, an optimizer or a mapping; None: none is loaded.
+
+    Raises:
+        UnknownKey: The run has no checkpoint, or that holds no such label.
+        DamagedChunk: Its bytes are not those that were written.
+        NotPlain: It holds an object of a class that this script has not loaded.
+        RuntimeError, ValueError: As `load_state_dict` raises, where a model or an optimizer is another.
+    """
+    checkpoint = read_checkpoint(store_from_url(run))
+    if checkpoint is None:
+        raise UnknownKey(f"The run holds no checkpoint ({run}).")
+    for kind, wanted in (("models", model), ("optimizers", optimizer)):
+        # One alone has no label; it can be called by its class.
+        held = {label or item["class"].rpartition(":")[2]: item for label, item in checkpoint.content[kind].items()}
+        for label, item in _wanted(wanted, held, kind):
+            state = Unpacker(checkpoint.tensors, checkpoint.name).unpack(held[label]["state"])
+            (unwrapped(item) if isinstance(item, nn.Module) else item).load_state_dict(state)
+    return checkpoint.steps
+
+
+def _wanted(wanted: Any, held: Mapping[str, Any], kind: str) -> list[tuple[str, Any]]:
+    if wanted is None:
+        return []
+    if not isinstance(wanted, Mapping):
+        if len(held) != 1:
+            raise UnknownKey(f"The checkpoint holds {len(held)} {kind} ({', '.join(held)}); say which with a mapping.")
+        return [(next(iter(held)), wanted)]
+    for label in wanted:
+        if label not in held:
+            raise UnknownKey(f'The checkpoint holds no "{label}" among its {kind}. {nearest(str(label), held)}')
+    return list(wanted.items())

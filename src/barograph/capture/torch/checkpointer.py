@@ -1,0 +1,328 @@
+"""Saves checkpoints where the script asks for its next batch after a step: all that belongs to the step is done there.
+
+It is there that a script which is started anew can be taken to. What the next step begins with is written after it,
+so that a training which goes on from there can show that it is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.optim import lr_scheduler
+
+from barograph.capture.cadence import Cadence
+from barograph.capture.frames import frames_of_script, library_that_asks
+from barograph.capture.orders import NotDone
+from barograph.capture.termination import Termination
+from barograph.capture.torch.agreement import Agreement
+from barograph.capture.torch.checkpoint import are_finite, save
+from barograph.capture.torch.door import Door, in_backward
+from barograph.capture.torch.names import ModelNames, instances_of
+from barograph.capture.torch.next_step import NextStep
+from barograph.capture.torch.optimizers import OptimizerBook
+from barograph.capture.torch.packing import Packer
+from barograph.capture.torch.passes import LoaderNames, Pass, PassBook, packed_pass, standing_of
+from barograph.capture.torch.values import tensors_in
+from barograph.capture.torch.variables import Variables
+from barograph.model.checkpoints import CheckpointSettings
+from barograph.runs.checkpoints import keep_newest, write_next
+from barograph.runs.control import CHECKPOINT, Request
+from barograph.runs.layout import CHECKPOINTS
+from barograph.store.base import Store
+
+_RECENT = 64
+_SIGTERM = "SIGTERM"
+_UNASKED_STEPS = 32
+"""Steps after which a script that asked no loader is one that does not."""
+
+
+class Checkpointer:
+    """Saves checkpoints when they are due.
+
+    Args:
+        door: The way into training.
+        names: The models.
+        optimizers: Of the script.
+        settings: When they are due.
+        loaders: Names passes; those that were begun before count.
+        store: Opens the run's.
+
+    Attributes:
+        loaders: See above.
+        passes: Where the script is in its data.
+        next_step: Sees the step after a checkpoint.
+        costs_secs: What the last ones cost.
+    """
+
+    def __init__(
+        self, door: Door, names: ModelNames, optimizers: OptimizerBook, settings: CheckpointSettings, *,
+        loaders: LoaderNames, store: Callable[[], Store],
+    ) -> None:
+        self.door = door
+        self.loaders = loaders
+        self.passes = PassBook(loaders)
+        self.next_step = NextStep()
+        self._session = door.session
+        self._names = names
+        self._optimizers = optimizers
+        self._settings = settings
+        self._open_store = store
+        self._store: Store | None = None
+        self.costs_secs: deque[float] = deque(maxlen=_RECENT)
+        self._cadence = Cadence(settings, now_secs=self._session.clock.monotonic())
+        self._agreement = Agreement(self._session.attempt)
+        self._variables: Variables | None = None
+        self._wanted = ""
+        self._asked_to_stop = ""
+        self._steps_at_stop = self._steps_asked = self._steps_agreeing = 0
+        self._saved: list[str] = []
+        self._beside = _Beside(optimizers)
+        self._batch: Any = None
+        self._carries: bool | None = None
+        self._looks_at_gradients = False
+        self._requests: list[Request] = []
+        self._session.lend_hand(CHECKPOINT, self._hear, always=True)
+        self._termination = Termination(self._asked_to_end) if settings.on_sigterm else None
+
+    # What the script does
+
+    def will_begin(self, loader: Any) -> None:
+        """Note how everything stands before a pass over a loader begins."""
+        self._guarded("noting where a pass begins", lambda: self.passes.will_begin(loader))
+
+    def asked(self, iterator: Any) -> None:
+        """Hear that the script asks for its next batch; save a checkpoint where one is due.
+
+        Raises:
+            TrainingStopped: SIGTERM has come.
+        """
+        self._guarded("saving a checkpoint", lambda: self._ask(iterator))
+        if self._asked_to_stop and not self._wanted:
+            self._stop()
+
+    def gave(self, iterator: Any, batch: Any, *, ended: bool) -> None:
+        """Note what came out of a loader."""
+        current = self.passes.of(iterator)
+        if current is None:
+            return
+        current.ended = ended
+        if not ended:
+            current.given += 1
+            self._batch = batch
+            self._looks_at_gradients = True
+            if self.next_step.waits:
+                self._guarded("noting what the next step begins with", lambda: self.next_step.batch_came(batch))
+
+    def backward_begins(self, tensors: Any) -> None:
+        """Note the loss of the step after a checkpoint, and whether gradients are carried from step to step."""
+        if in_backward() or self.door.place.busy:
+            return
+        if self._looks_at_gradients and self._carries is not True:
+            self._guarded("looking at gradients", self._look_at_gradients)
+        if self.next_step.waits:
+            self._guarded("noting the loss of the next step", lambda: self.next_step.backward_begins(tensors))
+
+    def step_ended(self) -> None:
+        """Save a checkpoint that is due, or stop, where the script asks no loader for its batches.
+
+        Raises:
+            TrainingStopped: SIGTERM has come.
+        """
+        steps = self._steps()
+        self._cadence.begins(steps)
+        if steps >= self._steps_asked + _UNASKED_STEPS:
+            self._guarded("saving a checkpoint", lambda: self._save_within(steps))
+        if self._asked_to_stop and steps > max(self._steps_at_stop, self._agreement.after_steps - 1,
+                                               self._steps_agreeing) + 1:
+            self._stop(within=True)
+
+    def ask_for_one(self, why: str) -> None:
+        """Have a checkpoint saved when the script next asks for a batch."""
+        self._wanted = self._wanted or why
+
+    def _hear(self, request: Request) -> None:
+        """Save one for a finding, where the script next asks for a batch; said then."""
+        self._requests.append(request)
+        self.ask_for_one(request.reason)
+
+    def close(self) -> None:
+        """Hear no more signals."""
+        if self._termination is not None:
+            self._termination.close()
+
+    # Between two steps
+
+    def _ask(self, iterator: Any) -> None:
+        current = self.passes.of(iterator)
+        if current is None:
+            return
+        frame = sys._getframe(1)
+        if self._variables is None:
+            self._variables = Variables(frames_of_script(frame), self._known())
+        steps = self._steps_asked = self._steps()
+        if current.first is None and (loader := current.loader()) is not None:
+            current.first = standing_of(loader)
+        self._cadence.begins(steps)
+        before, current.asked_at = current.asked_at, steps
+        if before is None or steps <= before:
+            return
+        if self._is_due(steps):
+            self._save(lambda packer: self._place(current, frame, packer))
+
+    def _is_due(self, steps: int) -> bool:
+        """Return whether one is saved now: of several workers, by all of them after the same step."""
+        now = self._session.clock.monotonic()
+        wanted, self._wanted = self._wanted, ""
+        if not self._is_of_several:
+            return bool(wanted) or self._cadence.due(steps, now)
+        self._steps_agreeing = steps
+        is_time = self._session.rank[0] == 0 and self._cadence.due_by_time(now)
+        try:
+            why = self._agreement.reached(steps, now, wanted or ("it was time" if is_time else ""))
+        except NotDone as error:
+            self._say_not_saved(error)
+            return self._cadence.due_by_steps(steps)
+        if why == _SIGTERM:
+            self._asked_to_stop = _SIGTERM
+        elif not why or wanted == _SIGTERM:
+            # The others have yet to come to the step that is agreed on; or they stop only where they are told to.
+            self._wanted = wanted
+        return bool(why) or self._cadence.due_by_steps(steps)
+
+    @property
+    def _is_of_several(self) -> bool:
+        return self._session.rank[1] > 1
+
+    def _save(self, place: Callable[[Packer], Mapping[str, Any]]) -> None:
+        session, several = self._session, self._is_of_several
+        begin = time.perf_counter()
+        try:
+            store = self._store = self._store or self._open_store()
+            if not are_finite(self._names):
+                raise NotDone("the weights are not finite")
+            who, steps = f"r{session.rank[0]}" if several else f"pid{os.getpid()}", session.steps_made
+            save(store, self._names, self._optimizers, attempt=session.attempt, steps=steps, who=who,
+                 scaler=next(iter(self._beside.of(torch.amp.GradScaler)), None),
+                 schedulers=self._beside.of(lr_scheduler.LRScheduler), made=session.steps_by_optimizer,
+                 gradients=self._carries is not False,
+                 place=place, finite=True, worker=session.rank)
+            name = f"{CHECKPOINTS}/{session.attempt:04d}-{steps:08d}-{who}.json"
+            self._saved.append(name)
+            self.next_step.write_with(lambda seen: write_next(store, name, seen))
+            self._answer(f"saved a checkpoint in {name}", done=True)
+            keep_newest(store, self._settings.keep, self._saved, who=who if several else "")
+        except NotDone as error:
+            self._say_not_saved(error)
+        finally:
+            now = session.clock.monotonic()
+            self.costs_secs.append(time.perf_counter() - begin)
+            self._cadence.took(self._steps(), now, cost_secs=self.costs_secs[-1])
+            # Its time is no part of a step's.
+            session.price.forget_step()
+            session.times.evaluation_ended(now)
+
+    def _say_not_saved(self, error: NotDone) -> None:
+        self._session.guard.report(f"no checkpoint was saved: {error}")
+        self._answer(f"saved no checkpoint: {error}", done=False)
+
+    def _answer(self, result: str, *, done: bool) -> None:
+        requests, self._requests = self._requests, []
+        for request in requests:
+            self._session.report(request, result, done=done)
+
+    def _save_within(self, steps: int) -> None:
+        """Save one within a step: better than none, though nothing can go on from it by itself."""
+        if self._wanted or self._cadence.due(steps, self._session.clock.monotonic()):
+            self._wanted = ""
+            self._session.guard.report(
+                "this training cannot be resumed: its loop asks no loader for its batches; let it count its steps with "
+                "run.steps. Checkpoints hold its models and optimizers")
+            self._save(lambda packer: {"why_not": "the loop of the script asks no loader for its batches, and does not "
+                                                  "count its steps with run.steps"})
+
+    def _place(self, current: Pass, frame: FrameType, packer: Packer) -> Mapping[str, Any]:
+        library = library_that_asks(frame)
+        if library:
+            self._session.guard.note(f"The loop over the data is {library}'s: from these checkpoints barograph resume "
+                                     "cannot go on.")
+            return {"why_not": f"the loop over the data is {library}'s, which has to go on by its own means"}
+        others = [item for item in self.passes.open() if item is not current]
+        passes = [packed_pass(item, packer, f"passes/{number}") for number, item in enumerate([current, *others])]
+        batch = {id(tensor) for _, tensor in tensors_in(self._batch)}
+        variables = self._variables.changed(frames_of_script(frame), self._known() | batch, packer) if (
+            self._variables is not None) else {}
+        return {"passes": passes, "variables": variables}
+
+    def _known(self) -> set[int]:
+        """Return the identities of what is saved anyway: models that are trained, what belongs to their training."""
+        known: set[int] = set()
+        for root in self._names.roots:
+            module = root.module()
+            if module is not None and root.trained:
+                known.update(id(part) for part in module.modules())
+                known.update(id(item) for item in module.parameters())
+        return known
+
+    def _look_at_gradients(self) -> None:
+        self._looks_at_gradients = False
+        there = [item.grad for item, _ in self._names.trainable() if item.grad is not None]
+        self._carries = bool(there) and any(bool(norm) for norm in torch._foreach_norm(there))
+
+    # SIGTERM
+
+    def _asked_to_end(self) -> bool:
+        """Return whether there is something to save before the end."""
+        self._steps_at_stop = self._steps()
+        if self._steps_at_stop:
+            self._asked_to_stop = self._wanted = _SIGTERM
+        return self._steps_at_stop > 0
+
+    def _stop(self, *, within: bool = False) -> None:
+        reason, self._asked_to_stop = self._asked_to_stop, ""
+        saved = f" A checkpoint was saved in {self._saved[-1]}." if self._saved and not within else ""
+        self._session.request_stop(f"{reason} came.{saved}", checkpoint=within)
+        self._session.raise_if_stopped()
+
+    # Small things
+
+    def _steps(self) -> int:
+        return sum(self._session.steps_by_optimizer.values())
+
+    def _guarded(self, doing: str, action: Callable[[], None]) -> None:
+        place = self.door.place
+        if place.busy or self._session.closed:
+            return
+        place.busy = True
+        try:
+            with self.door.lock, torch.no_grad():
+                action()
+        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+            self._session.guard.caught(error, doing)
+        finally:
+            place.busy = False
+
+
+class _Beside:
+    """Schedulers and scalers, found once for a set of optimizers: the walk over all objects takes long."""
+
+    def __init__(self, optimizers: OptimizerBook) -> None:
+        self._optimizers = optimizers
+        self._found_for: list[int] = []
+        self._found: list[weakref.ref[Any]] = []
+
+    def of(self, kind: type) -> list[Any]:
+        """Return those of a class, that are in use."""
+        there = [id(entry.optimizer()) for entry in self._optimizers]
+        if there != self._found_for:
+            items = [*instances_of(lr_scheduler.LRScheduler), *instances_of(torch.amp.GradScaler)]
+            self._found_for, self._found = there, [weakref.ref(item) for item in items]
+        found = [item for reference in self._found if isinstance(item := reference(), kind)]
+        return [item for item in found if not isinstance(item, torch.amp.GradScaler) or item.is_enabled()]

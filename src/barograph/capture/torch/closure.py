@@ -1,0 +1,93 @@
+"""A step whose gradients are computed within it, by a closure: each time the closure was called is looked at.
+
+Such an optimizer (L-BFGS) moves the weights between two calls, so they and its state are copied before the step, and
+put back where the step is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from barograph.capture.torch.optimizers import Entry, parameters_of
+
+
+@dataclass(slots=True)
+class ClosureStep:
+    """One step with a closure.
+
+    Attributes:
+        entry: Of the optimizer.
+        optimizer: It.
+        scaler: Of gradients; None where there is none.
+        schedulers: Those that have stepped.
+        weights: Each parameter with its value before the step.
+        state: Of the optimizer before the step, by parameter.
+        looked_at: Losses that were looked at.
+        held: It is to be undone.
+    """
+
+    entry: Entry
+    optimizer: Any
+    scaler: Any
+    schedulers: Sequence[Any]
+    weights: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+    state: dict[Any, Any] = field(default_factory=dict)
+    looked_at: int = 0
+    held: bool = False
+
+    def copy(self) -> None:
+        """Remember how everything stands."""
+        self.weights = [(item, item.detach().clone()) for item in parameters_of(self.optimizer)]
+        self.state = {key: _copied(value) for key, value in self.optimizer.state.items()}
+
+    def undo(self) -> None:
+        """Put weights and state back."""
+        with torch.no_grad():
+            for parameter, before in self.weights:
+                parameter.copy_(before)
+        self.optimizer.state.clear()
+        self.optimizer.state.update(self.state)
+
+    @contextmanager
+    def as_before(self) -> Iterator[None]:
+        """Let the optimizer show the state that it had before the step."""
+        now, self.optimizer.state = self.optimizer.state, self.state
+        try:
+            yield
+        finally:
+            self.optimizer.state = now
+
+
+def closure_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
+    """Return the closure that an optimizer's step was called with; None where there is none.
+
+    Args:
+        args: As torch hands them to a hook: the optimizer first.
+        kwargs: Likewise.
+    """
+    closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
+    return closure if callable(closure) else None
+
+
+def with_closure(
+    args: Sequence[Any], kwargs: Mapping[str, Any], closure: Callable[[], Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of an optimizer's step with another closure."""
+    if kwargs.get("closure") is not None:
+        return tuple(args), {**kwargs, "closure": closure}
+    return (args[0], closure, *args[2:]), dict(kwargs)
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_copied(item) for item in value)
+    return value

@@ -1,0 +1,115 @@
+"""What a training is fed and what it is to answer: one door to what reads batches, labels, targets and loaders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.data_wants import DataWants, data_wants
+from barograph.capture.session import Session
+from barograph.capture.torch.batches import BatchTap
+from barograph.capture.torch.labels import LabelTap, are_values
+from barograph.capture.torch.loaders import LoaderTap
+from barograph.capture.torch.loss_arguments import (
+    BINARY_LOSSES,
+    CLASS_LOSSES,
+    DISTANCE_LOSSES,
+    VALUE_LOSSES,
+    loss_arguments,
+)
+from barograph.capture.torch.names import ModelNames, Root
+from barograph.capture.torch.read import Reader
+from barograph.capture.torch.targets import TargetTap, compare_with_input
+from barograph.errors import UnsupportedCapture
+from barograph.model.step import Mode
+
+_UNDERSTOOD = CLASS_LOSSES | BINARY_LOSSES | VALUE_LOSSES
+
+
+class DataTap:
+    """Records labels, predictions and data, as far as the plan asks for them in a step or an evaluation."""
+
+    def __init__(self, session: Session, names: ModelNames, reader: Reader) -> None:
+        self._session = session
+        self.loaders = LoaderTap(session)
+        self._batches = BatchTap(session, names, reader)
+        self._labels = LabelTap(session)
+        self._targets = TargetTap(session, reader)
+        self._wants: dict[tuple[int, bool], DataWants] = {}
+
+    def plan_changed(self) -> None:
+        """Look anew what is asked for."""
+        self._wants.clear()
+
+    def wants(self, mask: int, *, training: bool = True) -> DataWants:
+        """Return what is asked for under a mask."""
+        found = self._wants.get((mask, training))
+        if found is None:
+            found = self._wants[mask, training] = data_wants(self._session.plan, mask, training=training)
+        return found
+
+    def asked(self, mask: int, *, training: bool = True) -> bool:
+        """Return whether forward passes have to be listened to."""
+        return self.wants(mask, training=training).of_input
+
+    @property
+    def asked_in_evaluations(self) -> bool:
+        """Whether anything is asked of the forward passes of some evaluation."""
+        return self.asked(self._session.plan.everything(Mode.EVAL), training=False)
+
+    def fed(
+        self, module: nn.Module, root: Root, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer,
+        *, training: bool,
+    ) -> None:
+        """Record what a model is called with."""
+        wants = self.wants(mask, training=training)
+        if wants.of_input:
+            part = None if training else self.loaders.part
+            self._batches.fed(module, root, args, kwargs, wants, mask, buffer, part)
+
+    def handed(
+        self, name: str, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer, *, training: bool
+    ) -> None:
+        """Record what a loss function was handed."""
+        wants = self.wants(mask, training=training)
+        if not wants.of_loss or (name not in _UNDERSTOOD and name != "kl_div"):
+            return
+        given = loss_arguments(args, kwargs)
+        if given is None:
+            return
+        if hasattr(given.outputs, "to_local") or hasattr(given.target, "to_local"):
+            raise UnsupportedCapture("labels and answers that are spread over devices cannot be read")
+        if given.target.dim():
+            self._batches.labelled(given.target.shape[0], buffer)
+        if name in CLASS_LOSSES or name == "kl_div":
+            self._labels.classes(name, given, wants, buffer)
+        elif name in BINARY_LOSSES:
+            self._labels.yes_or_no(name, given, wants, buffer)
+        if wants.targets and (name in VALUE_LOSSES or (name in BINARY_LOSSES and are_values(given.target))):
+            self._targets.statistics(name, given.target, mask, buffer)
+        if wants.class_numbers and name in DISTANCE_LOSSES:
+            self._targets.class_numbers(name, given, buffer)
+        if wants.target_in_input and self._batches.last is not None:
+            compare_with_input(given, self._batches.last, buffer)
+
+    def refused(self, name: str, args: Any, kwargs: Mapping[str, Any], mask: int, buffer: StepBuffer) -> bool:
+        """Record the range of the labels that a loss function refused; return whether there was one to record."""
+        given = loss_arguments(args, kwargs) if name in CLASS_LOSSES and self.wants(mask).label_range else None
+        return given is not None and self._labels.range_of(given, buffer)
+
+    def named(self, name: str, targets: Any, predictions: Any, buffer: StepBuffer) -> None:
+        """Record labels and answers that the script hands over."""
+        self._labels.named(name, targets, predictions, buffer)
+
+    def begin_anew(self) -> None:
+        """Note that another model is trained from now on, as in the next fold of a cross-validation."""
+        self._batches.forget_samples()
+
+    def end_step(self, mask: int, buffer: StepBuffer) -> None:
+        """Record what the loader tells of the step that ends, and let go of its batch."""
+        self._batches.forget_step()
+        if self.wants(mask).loader:
+            self.loaders.step_facts(buffer)

@@ -1,0 +1,174 @@
+"""Hears what feeds a training, loaders and loops that count their own steps, and tells those who follow it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barograph.capture.steps import Steps, StepsIterator
+from barograph.capture.torch.door import Door, entry_point
+from barograph.capture.torch.loaders import LoaderTap
+from barograph.capture.torch.names import ModelNames
+from barograph.capture.torch.optimizers import OptimizerBook
+from barograph.model.checkpoints import CheckpointSettings
+
+if TYPE_CHECKING:
+    from barograph.capture.torch.checkpointer import Checkpointer
+    from barograph.capture.torch.passes import Pass
+    from barograph.capture.torch.recorder import TorchRecorder
+    from barograph.capture.torch.resuming import Resuming
+    from barograph.capture.torch.sources import Source
+    from barograph.capture.torch.trace import LoaderTrace, MadeOf
+
+
+class Feeding:
+    """Passes over data, from their first draw to their last batch.
+
+    Args:
+        door: The way into training. Its session's settings say who follows: the data trace, the checkpointer.
+        names: The models.
+        optimizers: Of the script.
+        loaders: Knows how long training waits for each loader.
+        recorder: Keeps the batches of the step under way; None: nobody does.
+
+    Attributes:
+        door: See above.
+        checkpointer: Saves checkpoints between two batches; None: nobody asked for any.
+        resuming: Takes the script to a checkpoint; None: the training is not resumed.
+    """
+
+    def __init__(
+        self, door: Door, names: ModelNames, optimizers: OptimizerBook, loaders: LoaderTap,
+        recorder: TorchRecorder | None,
+    ) -> None:
+        self.door = door
+        self.checkpointer: Checkpointer | None = None
+        self.resuming: Resuming | None = None
+        self._names = names
+        self._optimizers = optimizers
+        self._loaders = loaders
+        self._recorder = recorder
+        self._trace = self._begin_trace()
+        self._made_of: MadeOf | None = None
+        if door.session.settings.checkpoints is not None:
+            self.begin_checkpointer()
+
+    @property
+    def traces(self) -> bool:
+        """Whether it is followed what loaders draw."""
+        return self._trace is not None
+
+    def _begin_trace(self) -> LoaderTrace | None:
+        session = self.door.session
+        if not session.settings.trace:
+            return None
+        # Here alone, as below: what nobody asked for is not loaded.
+        from barograph.capture.torch.trace import LoaderTrace
+
+        trace = LoaderTrace()
+        session.fed_by = trace.end_step
+        return trace
+
+    def begin_checkpointer(self) -> Checkpointer:
+        """Return what saves checkpoints, begun where that was not; without settings it saves none that is not asked."""
+        if self.checkpointer is not None:
+            return self.checkpointer
+        from barograph.capture.torch.checkpointer import Checkpointer
+        from barograph.capture.torch.passes import LoaderNames
+        from barograph.store.urls import store_from_url
+
+        wanted = self.door.session.settings
+        settings = wanted.checkpoints or CheckpointSettings(on_sigterm=False)
+        self.checkpointer = Checkpointer(self.door, self._names, self._optimizers, settings, loaders=LoaderNames(),
+                                         store=lambda: store_from_url(wanted.to))
+        return self.checkpointer
+
+    def name_samples(self, source: Source) -> None:
+        """Have samples named by a function of the user's, in the data trace."""
+        if self._trace is not None:
+            self._trace.source = source
+
+    # A pass
+
+    def loader_will_begin(self, loader: Any) -> None:
+        """Note how everything stands before a pass, where checkpoints are saved."""
+        if self.checkpointer is not None:
+            self.checkpointer.will_begin(loader)
+
+    @entry_point("at the start of a pass over the data")
+    def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None:
+        """Note that a data loader begins a pass."""
+        if self.checkpointer is not None:
+            self.checkpointer.passes.begins(iterator)
+        self._loaders.begins(loader, iterator, secs)
+        if self._trace is not None:
+            self._trace.note_workers(iterator)
+
+    def steps_begin(self, steps: Steps) -> Any:
+        """Return what counts the steps of a loop."""
+        steps.feeding = self
+        if self.resuming is not None and not self.resuming.over:
+            return self.resuming.begins(steps)
+        checkpointer = self.begin_checkpointer()
+        checkpointer.will_begin(steps)
+        iterator = StepsIterator(steps)
+        checkpointer.passes.begins(iterator)
+        return iterator
+
+    def pass_goes_on(self, iterator: Any, known: Pass) -> None:
+        """Note a pass that a resumed training goes on with."""
+        if self.checkpointer is not None:
+            self.checkpointer.passes.adopt(iterator, known)
+        loader = known.loader()
+        if not isinstance(iterator, StepsIterator) and loader is not None:
+            self._loaders.goes_on(loader, iterator, known.name.begun)
+
+    def loader_ended(self, iterator: Any) -> None:
+        """Note that a pass over the data gave its last batch."""
+        if self.checkpointer is not None:
+            self.checkpointer.gave(iterator, None, ended=True)
+        if self._trace is not None:
+            self._trace.ended(iterator)
+
+    # What is drawn
+
+    def loader_draws(self, iterator: Any) -> None:
+        """Note that a loader is about to draw the samples of a batch."""
+        if self._trace is not None and self._trace.begins_pass(iterator):
+            self._begin_pass(iterator)
+
+    @entry_point("at the first draw of a pass over the data")
+    def _begin_pass(self, iterator: Any) -> None:
+        if self._trace is not None:
+            self._trace.begin_pass(iterator)
+
+    def loader_drew(self, iterator: Any, drawn: Any) -> None:
+        """Note the samples of a batch; guarded by itself, since the door takes longer than that."""
+        session = self.door.session
+        if self._trace is not None and not session.closed:
+            try:
+                self._trace.drew(iterator, drawn)
+            except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+                session.guard.caught(error, "noting which samples were drawn")
+
+    # What comes
+
+    def loader_asked(self, iterator: Any) -> None:
+        """Save a checkpoint where one is due: the script has done all that belongs to the step."""
+        if self.checkpointer is not None:
+            self.checkpointer.asked(iterator)
+
+    @entry_point("waiting for a batch")
+    def loader_gave(self, iterator: Any, secs: float, *batch: Any) -> None:
+        """Note how long a batch was waited for, and what it was made of; no batch: there was none."""
+        self._loaders.gave(iterator, secs)
+        self._made_of = None
+        if self._trace is not None and batch:
+            self._made_of = self._trace.gave(iterator, *batch)
+
+    def batch_came(self, iterator: Any, batch: Any) -> None:
+        """Keep what a loader gave, where steps are kept, and what it was made of."""
+        made_of, self._made_of = self._made_of, None
+        if self.checkpointer is not None:
+            self.checkpointer.gave(iterator, batch, ended=False)
+        if self._recorder is not None:
+            self._recorder.batch_came(batch, made_of)

@@ -1,0 +1,239 @@
+"""Hears of forward passes: which model is called, for training or in an evaluation, with what, and what comes out."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as module_hooks
+
+from barograph.capture.torch.data import DataTap
+from barograph.capture.torch.door import Door, entry_point, in_backward, in_transform
+from barograph.capture.torch.facts import FactTap
+from barograph.capture.torch.feeding import Feeding
+from barograph.capture.torch.losses import LossTap
+from barograph.capture.torch.names import ModelNames, Root
+from barograph.capture.torch.optimizers import OptimizerBook
+from barograph.capture.torch.outputs import OutputTap
+from barograph.capture.torch.phase import Phase
+from barograph.model.step import Mode
+
+if TYPE_CHECKING:
+    from barograph.capture.torch.recorder import TorchRecorder
+
+
+class ForwardTap:
+    """Listens to the modules of torch, as long as anything is asked of them.
+
+    Args:
+        door: The way into training.
+        names: The models, which become known here.
+        optimizers: Of the script.
+        phase: What the script is doing.
+        only: Record the models that were handed over, and no others.
+        outputs, losses, facts, data: Who is told of what comes out, of losses, of what was called, of what went in.
+        feeding: Knows whether checkpoints are saved.
+        recorder: Keeps what a step is made of; None: nobody does.
+
+    Attributes:
+        door: See above.
+        seen: A forward pass was heard since the last backward pass.
+        hears_evaluation: It listens because of an evaluation.
+    """
+
+    def __init__(
+        self, door: Door, names: ModelNames, optimizers: OptimizerBook, phase: Phase, *, only: bool, outputs: OutputTap,
+        losses: LossTap, facts: FactTap, data: DataTap, feeding: Feeding, recorder: TorchRecorder | None,
+    ) -> None:
+        self.door = door
+        self.seen = self.hears_evaluation = False
+        self._session = door.session
+        self._place = door.place
+        self._names = names
+        self._optimizers = optimizers
+        self._phase = phase
+        self._allowance = phase.allowance
+        self._only = only
+        self._outputs = outputs
+        self._losses = losses
+        self._facts = facts
+        self._data = data
+        self._feeding = feeding
+        self._recorder = recorder
+        self._handles: list[Any] = []
+        self._is_aside = False
+
+    @property
+    def heard(self) -> bool:
+        """Whether forward passes are listened to."""
+        return bool(self._handles)
+
+    def take_part(self) -> None:
+        """Listen, or listen again after `stand_aside`."""
+        self._is_aside = False
+        self._listen(True)
+
+    def stand_aside(self) -> None:
+        """Hear nothing until `take_part`."""
+        self._listen(False)
+        self._is_aside = True
+
+    def prepare(self, mask: int) -> None:
+        """Listen to the forward passes of the step that comes next, where anything is taken of them."""
+        self.hears_evaluation = False
+        self._listen(self._outputs.asked(mask) or self._data.asked(mask) or self._outputs.always
+                     or self._recorder is not None)
+
+    def _listen(self, wanted: bool) -> None:
+        """Hear of forward passes, or not: a hook costs each module some microseconds, also where it does nothing."""
+        if wanted and not (self._handles or self._is_aside):
+            self._handles = [
+                module_hooks.register_module_forward_pre_hook(self._forward_begins),
+                module_hooks.register_module_forward_hook(self._forward_ended, with_kwargs=True),
+            ]
+        elif not wanted:
+            for handle in self._handles:
+                handle.remove()
+                # torch forgets to: it would hold a hook to be there, and warn whoever compiles a model later.
+                getattr(module_hooks, "_global_forward_hooks_with_kwargs", {}).pop(handle.id, None)
+            self._handles = []
+            self._place.root = None
+
+    # An evaluation
+
+    def mode_set(self, training: bool) -> None:
+        """Listen to the forward passes of the evaluation that begins, where something is asked of them."""
+        if not (training or self._handles or self._place.busy):
+            self._await_evaluation(Mode.EVAL)
+
+    @entry_point("at the start of an evaluation")
+    def _await_evaluation(self, mode: Mode) -> None:
+        self.hear_evaluation(mode)
+
+    def hear_evaluation(self, mode: Mode) -> None:
+        if self._data.asked_in_evaluations:
+            self.hears_evaluation = self._data.asked(self._phase.evaluation_mask_for(mode), training=False)
+            self._listen(self.hears_evaluation)
+
+    def gradients_turned_off(self) -> None:
+        """Listen, where nobody does: an evaluation may follow."""
+        if not (self._handles or self._place.busy) and self._facts.wants_to_hear():
+            self._hear()
+
+    @entry_point("listening for an evaluation")
+    def _hear(self) -> None:
+        if not in_backward():
+            self._allowance.stir()  # who sleeps would not stop listening
+            self._listen(True)
+
+    # One pass
+
+    def _forward_begins(self, module: nn.Module, args: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
+        place = self._place
+        # The model that is in its forward pass begins one: the one before has raised, and no hook told its end.
+        if (place.root is None or place.root is module) and not place.busy:
+            self._enter(module, args)
+            if place.mode is Mode.TRAIN and place.root is module:
+                self._session.times.forward.begins()
+
+    @entry_point("at the start of a forward pass")
+    def _enter(self, module: nn.Module, args: Any) -> None:
+        if in_backward():
+            return
+        place, phase = self._place, self._phase
+        place.root, place.mode = module, None
+        root = self._root_of(module)
+        if root is None:
+            # Perhaps a known model is inside, as in a wrapper of one that was handed over.
+            place.root = None
+            return
+        self._facts.called(root)
+        if not self._is_trained(root) or in_transform():
+            return
+        place.mode = phase.of_forward(module, root)
+        self.seen = True
+        self._outputs.entered(module)
+        self._session.began()
+        if place.mode is Mode.TRAIN:
+            phase.end_evaluation()
+            if self._recorder is not None:
+                self._recorder.forward_begins(root)
+            mask = self._allowance.for_forward()
+        else:
+            mask = phase.evaluation_mask_for(place.mode)
+        self._facts.forward(root, place.mode, mask)
+        place.mask = mask if mask and self._outputs.asked(mask) else 0
+        place.fed_mask = mask if self._data.asked(mask, training=place.mode is Mode.TRAIN) else 0
+        if args and place.fed_mask:
+            self._feed(module, args, {}, place.mode)
+
+    def _feed(self, module: nn.Module, args: Any, kwargs: Any, mode: Mode) -> None:
+        """Record what a model is called with: by position before it runs, which may change it, else after."""
+        name, mask, self._place.fed_mask = self._names.module(module), self._place.fed_mask, 0
+        if name is not None:
+            buffer = self._phase.buffer_of(mode)
+            self._data.fed(module, name.root, args, kwargs, mask, buffer, training=mode is Mode.TRAIN)
+
+    def _root_of(self, module: nn.Module) -> Root | None:
+        """Return the model that a module is or belongs to; None where it is not to be recorded."""
+        name = self._names.module(module)
+        if name is None and getattr(module, "_is_replica", False):
+            name = self._outputs.adopt_replica(module)
+        if name is None and not self._only and next(module.parameters(), None) is not None:
+            self._names.add_root(module)
+        self.settle_names()
+        # A whole that holds this model may have been found, and taken its place.
+        found = self._names.module(module)
+        return found.root if found is not None else None
+
+    def settle_names(self) -> None:
+        """Before anything is named: find the other models of this script, if it has several."""
+        if self._names.frozen:
+            return
+        begin = time.perf_counter()
+        self._names.freeze([] if self._only else self._optimizers.survey())
+        if self._feeding.checkpointer is not None:
+            self._names.label_all()  # as a script that is resumed will
+        self._session.note_loaded(self._optimizers.steps_loaded())
+        self._session.add_startup(time.perf_counter() - begin)
+
+    def _is_trained(self, root: Root) -> bool:
+        """Return whether a model is trained here: a frozen teacher or a target network is not."""
+        if root.trained:
+            return True
+        trained = self._optimizers.parameters()
+        module = root.module()
+        return not trained or module is None or any(id(item) in trained for item in module.parameters())
+
+    def _forward_ended(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
+        place = self._place
+        if place.root is None or place.busy:
+            return
+        if module is place.root and place.mode is Mode.TRAIN:
+            self._session.times.forward.ended()
+            if self._recorder is not None:
+                self._recorder.forward_ended(module, args, kwargs)
+        if place.mode is not None and (place.mask or module is place.root):
+            self._take_outputs(module, args, kwargs, output, place.mask)
+        if module is place.root:
+            place.root = place.mode = None
+
+    @entry_point("reading a layer's output")
+    def _take_outputs(self, module: nn.Module, args: Any, kwargs: Any, output: Any, mask: int) -> None:
+        mode = self._place.mode
+        if in_backward() or mode is None:
+            return
+        buffer = self._phase.buffer_of(mode)
+        if module is self._place.root:
+            if self._place.fed_mask:
+                self._feed(module, (), kwargs, mode)
+            for path, loss in self._outputs.losses_of(module, output):
+                self._losses.add(path, loss, buffer)
+        if mask:
+            self._outputs.take(module, args, output, mask, buffer, training=mode is Mode.TRAIN)

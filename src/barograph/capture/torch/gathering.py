@@ -1,0 +1,131 @@
+"""Small tensors that a step gathers from call to call, brought to the host together, and what they then tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from barograph.capture.torch.device import FetchedTensor
+from barograph.model.key import Key
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from barograph.capture.buffer import StepBuffer
+
+MOST_COLUMNS = 1 << 20
+"""Columns of one step or one evaluation that are gathered; what comes after them is not looked at."""
+
+_PIECES = 64
+
+Tell = Callable[["StepBuffer", "NDArray[np.float64] | NDArray[np.int64]", bool], None]
+
+
+class Gathering:
+    """Columns of one kind that come bit by bit: the labels of each micro-batch, the digests of each.
+
+    What lies in memory is there at once. What lies on a device stays there until the step or the evaluation ends,
+    and is then copied behind the step's own work: nothing waits.
+
+    Args:
+        tell: Called once with the buffer, all columns side by side, and whether this was training: at the end of
+            the step or, where they come from a device, in the writer's thread.
+    """
+
+    __slots__ = ("_columns", "_pieces", "_tell")
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._pieces: list[torch.Tensor] = []
+        self._columns = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether no more is gathered."""
+        return self._columns >= MOST_COLUMNS
+
+    def add(self, piece: torch.Tensor) -> None:
+        """Gather more columns.
+
+        Args:
+            piece: The last axis is that of the columns; all pieces have the same other axes and type.
+        """
+        self._columns += piece.shape[-1]
+        self._pieces.append(piece.detach())
+        if len(self._pieces) >= _PIECES:
+            self._pieces = [self._joined()]
+
+    def settle(self, buffer: StepBuffer, *, training: bool) -> None:
+        """End the gathering: tell now, or have it told later where something is on its way from a device."""
+        if not self._pieces:
+            return
+        joined = self._joined()
+        self._pieces = []
+        if joined.device.type == "cpu":
+            self._tell(buffer, joined.numpy(), training)
+            return
+        fetch = FetchedTensor(joined)
+        buffer.defer(lambda late: self._tell(late, fetch.numbers(), training))
+
+    def _joined(self) -> torch.Tensor:
+        if len(self._pieces) == 1:
+            return self._pieces[0]
+        # The parts of a model may lie on several devices.
+        device = self._pieces[0].device
+        return torch.cat([piece.to(device, non_blocking=True) for piece in self._pieces], dim=-1)
+
+
+def evenly(count: int, most: int, device: torch.device) -> torch.Tensor | None:
+    """Return the places of at most `most` of `count` elements, evenly spread; None: all of them.
+
+    Example:
+        >>> evenly(10, 4, torch.device("cpu")).tolist()
+        [0, 2, 5, 7]
+    """
+    if count <= most:
+        return None
+    return torch.arange(most, device=device) * count // most
+
+
+def gather(buffer: StepBuffer, name: str, tell: Tell, piece: torch.Tensor) -> None:
+    """Add to the gathering of that name in a buffer, a new one if there is none.
+
+    Args:
+        buffer: Of the step or the evaluation.
+        name: What is gathered; the same name means the same kind of columns.
+        tell: What becomes of them, where this is the first piece.
+        piece: One more; a tensor of our own, since it is read when the step ends.
+    """
+    gathering = buffer.gathered.get(name)
+    if gathering is None:
+        gathering = buffer.gathered[name] = Gathering(tell)
+    if isinstance(gathering, Gathering) and not gathering.full:
+        gathering.add(piece)
+
+
+def gather_share(buffer: StepBuffer, key: Key, hits: torch.Tensor, of: torch.Tensor | None = None) -> None:
+    """Have the share of those that hold recorded, over all calls of the step or the evaluation.
+
+    Args:
+        buffer: Of the step or the evaluation.
+        key: Of the share.
+        hits: Of type bool, any shape.
+        of: Likewise: which of them are looked at; None: all.
+    """
+
+    def tell(late: StepBuffer, columns: NDArray[np.float64] | NDArray[np.int64], training: bool) -> None:
+        held, looked_at = columns.sum(1).tolist()
+        if looked_at:
+            late.scalars[key] = held / looked_at
+
+    held = hits.sum()
+    number = torch.full_like(held, hits.numel()) if of is None else of.sum()
+    gather(buffer, str(key), tell, torch.stack([held, number])[:, None])
+
+
+def wide(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the numbers as float64; as float32 where the device has no more."""
+    return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)

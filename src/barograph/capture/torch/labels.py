@@ -1,0 +1,206 @@
+"""Counts labels and answers from what loss functions are handed, or from what the script names."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.data_wants import DataWants
+from barograph.capture.label_counts import LEFT_OUT, MOST_CLASSES, LabelCounts, tell_range
+from barograph.capture.session import Session
+from barograph.capture.torch.gathering import evenly, gather, gather_share, wide
+from barograph.capture.torch.loss_arguments import LossArguments
+from barograph.errors import ShapeMismatch, UnsupportedCapture
+from barograph.model.facts import Fact, fact
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MOST_LABELS = 4096
+_MOST_LOGITS = 1 << 18
+_LEAST_ROWS = 256
+_MOST_LOGITS_SUMMED = 1 << 16
+_LEAST_ROWS_SUMMED = 32
+_LEAST_LOGITS = 8
+_UNDECIDED = (0.3, 0.7)
+_MOST_UNDECIDED = 0.01
+_TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 3e-2}
+_LEAST_TOLERANCE = 1e-3
+
+
+class LabelTap:
+    """Counts labels and answers.
+
+    Of much (an image of labels, a sequence of tokens), at most 4096 places evenly spread are looked at.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def classes(self, name: str, given: LossArguments, wants: DataWants, buffer: StepBuffer) -> None:
+        """Record what a loss of several classes was handed: numbers of classes, or probabilities of them."""
+        outputs, target = given.outputs, given.target
+        axis = 0 if outputs.dim() == 1 else 1
+        if name == "kl_div" and outputs.dim() != 2:
+            return  # which axis is that of the classes is not known
+        classes = outputs.shape[axis] if outputs.dim() else 0
+        if classes < 2 or not target.numel():
+            return
+        samples = outputs.numel() // classes
+        places = evenly(samples, max(_LEAST_ROWS, min(_MOST_LABELS, _MOST_LOGITS // classes)), outputs.device)
+        if wants.rows:
+            most = max(_LEAST_ROWS_SUMMED, min(_MOST_LABELS, _MOST_LOGITS_SUMMED // classes))
+            _tell_likeness(name, _rows(outputs, axis, evenly(samples, most, outputs.device)), buffer)
+        if name == "kl_div" or not (wants.labels or wants.label_range):
+            return
+        soft = target.is_floating_point()
+        if soft:
+            labels = _rows(target, axis, places).argmax(-1)
+        else:
+            flat = target.reshape(-1)
+            labels = (flat if places is None else flat[places]).to(torch.int64)
+            labels = torch.where(labels == given.ignored, LEFT_OUT, labels)
+        few = classes <= MOST_CLASSES
+        if wants.labels and not few:
+            self._session.seen.reasons["many classes"] = (
+                f"labels of {name}: of more than {MOST_CLASSES} classes only the least and the greatest label is told"
+            )
+        answers = _rows(outputs, axis, places).argmax(-1) if wants.labels and few else None
+        counts = LabelCounts(name, classes, answers is not None, wants.labels, wants.label_range and not soft)
+        codes = labels if answers is None else torch.where(labels < 0, LEFT_OUT, labels * classes + answers)
+        gather(buffer, f"labels of {name} among {classes}", counts.tell, codes)
+
+    def range_of(self, given: LossArguments, buffer: StepBuffer) -> bool:
+        """Record the least and the greatest label alone, at once; return whether that could be done."""
+        outputs, target = given.outputs, given.target
+        # After an error on a device, nothing can be asked of it any more.
+        if not (outputs.is_cpu and target.is_cpu) or target.is_floating_point() or outputs.dim() < 1:
+            return False
+        labels = target[target != given.ignored]
+        tell_range(buffer, labels.reshape(-1).numpy(), outputs.shape[0 if outputs.dim() == 1 else 1])
+        return True
+
+    def yes_or_no(self, name: str, given: LossArguments, wants: DataWants, buffer: StepBuffer) -> None:
+        """Record what a loss of two classes was handed, one answer a sample or a place: logits or probabilities."""
+        outputs, target = given.outputs, given.target
+        if outputs.numel() != target.numel() or not target.numel():
+            return
+        logits = name.endswith("with_logits")
+        if wants.rows and logits:
+            low, high = torch.aminmax(wide(outputs))
+            extremes = torch.stack([low, high, torch.full_like(low, outputs.numel())])
+            gather(buffer, f"logits of {name}", _tell_logits, extremes[:, None])
+        if are_values(target) or not (wants.labels or wants.label_range):
+            return
+        places = evenly(target.numel(), _MOST_LABELS, target.device)
+        truth, answer = (flat if places is None else flat[places] for flat in (target.reshape(-1), outputs.reshape(-1)))
+        codes = (truth >= 0.5).to(torch.int64) * 2 + (answer >= (0.0 if logits else 0.5)).to(torch.int64)
+        # Soft labels lie near 0 and 1; grey pixels that are to be drawn anew lie anywhere, and are no labels.
+        codes = torch.where((truth > _UNDECIDED[0]) & (truth < _UNDECIDED[1]), LEFT_OUT, codes)
+        if wants.labels:
+            gather(buffer, f"labels of {name}", functools.partial(_tell_yes_or_no, name), codes)
+        if wants.label_range:
+            extremes = wide(torch.stack(torch.aminmax(truth)))
+            gather(buffer, f"range of {name}", _tell_range, extremes[:, None])
+
+    def named(self, name: str, targets: Any, predictions: Any, buffer: StepBuffer) -> None:
+        """Record labels and answers that the script hands over.
+
+        Raises:
+            ShapeMismatch: There is not one answer, or one row of scores, for each label.
+            UnsupportedCapture: The labels are no numbers of classes.
+        """
+        truth, answers = torch.as_tensor(targets).detach().cpu(), torch.as_tensor(predictions).detach().cpu()
+        scored = answers.dim() == truth.dim() + 1
+        if (answers.shape[:-1] if scored else answers.shape) != truth.shape:
+            raise ShapeMismatch(
+                f"save_predictions was given targets of shape {tuple(truth.shape)} and predictions of shape "
+                f"{tuple(answers.shape)}; predictions must have the shape of targets, or one axis more, of the scores "
+                "of the classes. Hand over one class number for each sample."
+            )
+        labels = _class_numbers(truth, "targets")
+        found = answers.argmax(-1) if scored else _class_numbers(answers, "predictions")
+        if not labels.numel():
+            return
+        classes = answers.shape[-1] if scored else 0
+        classes = max(classes, int(labels.max()) + 1, int(found.max()) + 1)
+        counts = LabelCounts(name, classes, True, True, True)
+        # The name tells the loss apart, and the number of classes the code: it may grow from call to call.
+        gather(buffer, f"predictions {name} among {classes}", counts.tell, (labels * classes + found).reshape(-1))
+
+
+def are_values(target: torch.Tensor) -> bool:
+    """Return whether the targets of a loss of probabilities are many a sample: values, not one answer."""
+    return target.dim() == 2 and target.shape[1] > 1
+
+
+def _rows(tensor: torch.Tensor, axis: int, places: torch.Tensor | None) -> torch.Tensor:
+    """Return the classes' values at some places, one row each.
+
+    Args:
+        tensor: With the classes on `axis`, 0 or 1.
+        axis: Of the classes.
+        places: Numbers of the places, in the order of the tensor without that axis; None: all.
+    """
+    if axis == 0:
+        return tensor[None]
+    if places is None:
+        return tensor if tensor.dim() == 2 else tensor.movedim(1, -1).reshape(-1, tensor.shape[1])
+    sizes = (tensor.shape[0], *tensor.shape[2:])
+    found = []
+    for size in reversed(sizes):
+        found.append(places % size)
+        places = places // size
+    first, *rest = reversed(found)
+    # What stands beside a slice between indices comes first: one row a place.
+    return tensor[(first, slice(None), *rest)]
+
+
+def _tell_likeness(name: str, rows: torch.Tensor, buffer: StepBuffer) -> None:
+    """Have it recorded whether logits look like probabilities, or log-probabilities do not."""
+    tolerance = _TOLERANCE.get(rows.dtype, _LEAST_TOLERANCE)
+    if name == "cross_entropy":
+        likely = (rows >= 0).all(-1) & ((rows.float().sum(-1) - 1).abs() <= tolerance)
+        gather_share(buffer, fact(Fact.PROBABILITIES_AS_LOGITS), likely)
+    elif name in ("nll_loss", "kl_div"):
+        unlikely = (rows.float().exp().sum(-1) - 1).abs() > 10 * tolerance
+        gather_share(buffer, fact(Fact.LOGITS_AS_PROBABILITIES), unlikely)
+
+
+_NO, _YES = 0.2, 0.8
+
+
+def _tell_logits(buffer: StepBuffer, extremes: NDArray[Any], training: bool) -> None:
+    low, high, number = extremes[0].min(), extremes[1].max(), extremes[2].sum()
+    if number >= _LEAST_LOGITS:
+        # Logits of a young model may well lie between 0 and 1, but not from nearly the one to nearly the other.
+        buffer.scalars[fact(Fact.PROBABILITIES_AS_LOGITS)] = float(0 <= low < _NO and _YES < high <= 1)
+
+
+def _tell_yes_or_no(name: str, buffer: StepBuffer, codes: NDArray[Any], training: bool) -> None:
+    if (codes == LEFT_OUT).mean() <= _MOST_UNDECIDED:
+        LabelCounts(name, 2, answered=True, counted=True, ranged=False).tell(buffer, codes, training)
+
+
+def _tell_range(buffer: StepBuffer, extremes: NDArray[Any], training: bool) -> None:
+    if np.isfinite(extremes).all():
+        tell_range(buffer, extremes.reshape(-1), classes=2)
+
+
+def _class_numbers(values: torch.Tensor, what: str) -> torch.Tensor:
+    """Return whole numbers from 0.
+
+    Raises:
+        UnsupportedCapture: They are not.
+    """
+    numbers = values.to(torch.int64)
+    if values.is_complex() or bool((numbers != values).any()) or bool((numbers < 0).any()):
+        raise UnsupportedCapture(
+            f"save_predictions was given {what} that are no class numbers; they must be whole numbers from 0. "
+            "Record other numbers with run.log."
+        )
+    return numbers

@@ -1,0 +1,80 @@
+"""Has a PyTorch training listened to, once torch has been imported; and saves its checkpoints where that is asked."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from typing import TYPE_CHECKING
+
+from barograph.capture.orders import NotDone
+from barograph.capture.torch.tap import TorchTap
+from barograph.errors import BarographError
+
+if TYPE_CHECKING:
+    from barograph.capture.recording import Recording
+    from barograph.store.base import Store
+
+_CHECKPOINT_SECS = 120.0
+_CHECKPOINT_LOOK_SECS = 0.2
+
+
+def listen(recording: Recording) -> None:
+    """Let a tap of torch belong to the recording; of a run that is resumed, take the script to its checkpoint first."""
+    session = recording.session
+    tap = TorchTap(session, only=recording.only, explicit_steps=recording.explicit_steps)
+    recording.torch = tap
+    recording.add_tap(tap)
+    recording.name_samples(recording.source)
+    if session.save_checkpoint is None:
+        session.save_checkpoint = functools.partial(save_checkpoint, recording, tap)
+    order = recording.launch.resume
+    if order is None:
+        tap.install()
+    else:
+        from barograph.capture.torch.resuming import begin_resuming, refuse
+        from barograph.store.urls import store_from_url
+
+        # Nothing is recorded until it is there.
+        try:
+            recording.resuming = begin_resuming(tap, store_from_url(recording.url), order)
+        except BarographError as error:
+            refuse(order, str(error))
+    if recording.is_aside("torch"):
+        tap.stand_aside()
+
+
+def save_checkpoint(recording: Recording, tap: TorchTap) -> str:
+    """Save what is known of this training into its run; return where."""
+    from barograph.capture.torch.checkpoint import save
+    from barograph.store.urls import store_from_url
+
+    session, attempt = recording.session, recording.launch.attempt
+    index, _ = session.rank
+    store = store_from_url(recording.url)
+    if index:
+        # Replicas are the same, and one is saved by the first; it must not be ended meanwhile.
+        wait_for_checkpoint(store, attempt, session.steps_made)
+        return ""
+    who = "r0" if index is not None else f"pid{os.getpid()}"
+    name = save(store, tap.names, tap.optimizers, attempt=attempt, steps=session.steps_made, who=who)
+    return f"{recording.url.rstrip('/')}/{name}"
+
+
+def wait_for_checkpoint(store: Store, attempt: int, steps: int, timeout_secs: float = _CHECKPOINT_SECS) -> None:
+    """Return once the first worker has saved its checkpoint of these steps.
+
+    Raises:
+        NotDone: It has not in that time.
+    """
+    from barograph.runs.control import STOP, read_answers
+    from barograph.runs.layout import CHECKPOINTS
+
+    deadline = time.monotonic() + timeout_secs
+    while time.monotonic() < deadline:
+        if any(item.name == f"{CHECKPOINTS}/{attempt:04d}-{steps:08d}-r0.json" for item in store.list(CHECKPOINTS)):
+            return
+        if any(done.action == STOP and done.worker == "r0" for done in read_answers(store, attempt=attempt).values()):
+            raise NotDone("the first worker saved none")
+        time.sleep(_CHECKPOINT_LOOK_SECS)
+    raise NotDone(f"the first worker saved none within {timeout_secs:g} s")

@@ -1,0 +1,89 @@
+"""Reads losses: what `backward` starts from, what loss functions return, what a model returns."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import torch
+
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.session import Session
+from barograph.capture.torch.device import fetch_number_later
+from barograph.capture.torch.graph import given_tensors
+from barograph.capture.torch.phase import Phase
+from barograph.model.key import Kind
+
+_SCALED_LOSSES = 7
+
+TOTAL = "total"
+"""Path of the loss that `backward` starts from."""
+
+
+class LossTap:
+    """Records losses as plain numbers, without making training wait for a device."""
+
+    def __init__(self, session: Session, phase: Phase) -> None:
+        self._session = session
+        self._phase = phase
+        self._wanted = False
+        self._scaled: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.plan_changed()
+
+    def plan_changed(self) -> None:
+        """Look anew whether anything asks for losses."""
+        self._wanted = self._session.plan_asks(Kind.LOSS)
+
+    def roots(self, tensors: Any) -> None:
+        """Record the tensors that a backward pass starts from."""
+        for root in given_tensors(tensors):
+            self.add(TOTAL, self._unscaled(root), self._phase.train)
+
+    def is_calm(self, tensors: Any) -> bool:
+        """Return whether a loss that the budget has no room for is near those before it, as far as that costs nothing.
+
+        A microsecond or two, and not through the door, which would be the dearest part of it.
+        """
+        if type(tensors) is not torch.Tensor or not self._wanted or not tensors.is_cpu or tensors.numel() != 1:
+            return True
+        if not tensors.is_floating_point():
+            return True  # a complex number, say, which is neither high nor low
+        return not self._session.level.jumps(tensors.item())
+
+    def scaled(self, outputs: Any, scaled: Any) -> None:
+        """Remember what losses were before a gradient scaler multiplied them."""
+        if isinstance(scaled, torch.Tensor) and isinstance(outputs, torch.Tensor):
+            self._scaled = [*self._scaled[-_SCALED_LOSSES:], (scaled.detach(), outputs.detach())]
+        elif isinstance(scaled, tuple | list) and isinstance(outputs, tuple | list):
+            for output, item in zip(outputs, scaled, strict=False):
+                self.scaled(output, item)
+
+    def _unscaled(self, loss: torch.Tensor) -> torch.Tensor:
+        # The newest first: addresses are used again.
+        matches = (plain for scaled, plain in reversed(self._scaled) if scaled.data_ptr() == loss.data_ptr())
+        return next(matches, loss)
+
+    def add(self, path: str, loss: torch.Tensor, buffer: StepBuffer) -> None:
+        """Record one value of a loss: the mean, where it has several elements. One that is complex is passed over."""
+        if not self._wanted or not loss.is_floating_point():
+            return
+        training = buffer is self._phase.train
+        value = loss.detach()
+        if value.numel() != 1:
+            value = value.float().mean()
+        if value.device.type == "cpu":
+            self._note(path, value.item(), buffer, training=training)
+        else:
+            # Asking a device for a number would make training wait for it.
+            note = functools.partial(self._note, path, buffer=buffer, training=training)
+            buffer.defer(fetch_number_later(value, note))
+
+    def _note(self, path: str, number: float, buffer: StepBuffer, *, training: bool) -> None:
+        total, count = buffer.losses.get(path, (0.0, 0))
+        buffer.losses[path] = (total + number, count + 1)
+        if path == TOTAL or not self._session.seen.loss:
+            self._session.saw_loss(number)
+        if training and not math.isfinite(number):
+            # Of a loss that came late from its device, this alarms a step after its own: by then all is NaN.
+            self._phase.allowance.alarm()

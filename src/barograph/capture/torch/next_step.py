@@ -1,0 +1,68 @@
+"""What the step after a checkpoint begins with: written down once, and looked at again where a training goes on.
+
+The batch and the loss tell whether everything came back: weights, random numbers, the place in the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from barograph.capture.torch.capsule import digest
+from barograph.capture.torch.graph import given_tensors
+from barograph.capture.torch.kept import loss_value
+from barograph.capture.torch.values import tensors_in
+
+_SAME = "the batch and the loss of the first step after it are the same to the last bit"
+
+
+class NextStep:
+    """Sees the next step, where anybody wants to know of it.
+
+    Attributes:
+        waits: It is to be seen.
+    """
+
+    def __init__(self) -> None:
+        self.waits = False
+        self._seen: dict[str, Any] = {}
+        self._expected: Mapping[str, Any] = {}
+        self._proved: Callable[[str, bool], None] = lambda text, same: None
+        self._write: Callable[[Mapping[str, Any]], None] = lambda seen: None
+
+    def write_with(self, write: Callable[[Mapping[str, Any]], None]) -> None:
+        """Have the next step told to `write`."""
+        self._seen, self._write, self.waits = {}, write, True
+
+    def expect(self, expected: Mapping[str, Any], proved: Callable[[str, bool], None]) -> None:
+        """Have the next step compared.
+
+        Args:
+            expected: As it was written; empty: nothing is known, and nothing will be said.
+            proved: Told in a few words, and whether it is the same.
+        """
+        if expected:
+            self._seen, self._expected, self._proved, self.waits = {}, expected, proved, True
+
+    def batch_came(self, batch: Any) -> None:
+        """See the first batch."""
+        if "batch" not in self._seen:
+            self._seen["batch"] = " ".join(digest(tensor) for _, tensor in tensors_in(batch))
+
+    def backward_begins(self, tensors: Any) -> None:
+        """See the first loss, with which all is seen; waits for its device."""
+        roots: list[torch.Tensor] = given_tensors(tensors)
+        if not roots:
+            return
+        self._seen["loss"] = loss_value(roots[0].detach()).hex()
+        self.waits = False
+        expected, self._expected = self._expected, {}
+        if expected:
+            differ = [what for what in ("batch", "loss") if what in expected and expected[what] != self._seen.get(what)]
+            verb = "differs from that" if len(differ) == 1 else "differ from those"
+            self._proved(f"the {' and the '.join(differ)} of the first step after it {verb} of the run before"
+                         if differ else _SAME, not differ)
+        write, self._write = self._write, lambda seen: None
+        write(self._seen)

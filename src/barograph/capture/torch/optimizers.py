@@ -1,0 +1,308 @@
+"""Which optimizer is which, and which parameters are its own."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from barograph.capture.torch.names import ModelNames, ParameterName, Root, free_label, instances_of, unwrapped
+from barograph.model.step import ANOTHER_TRAINING
+
+_LONG = 100
+"""Steps in a row by one optimizer: several that train together take turns sooner."""
+
+_MOST_COLLECTED = 20
+"""How often what is dead is collected to learn whether another training has begun; each takes a tenth of a second."""
+
+
+@dataclass(slots=True)
+class Slot:
+    """One parameter of an optimizer.
+
+    Attributes:
+        parameter: The tensor.
+        path: As in a Key.
+        layer: Class of the module that holds it.
+    """
+
+    parameter: torch.Tensor
+    path: str
+    layer: str
+
+
+@dataclass(slots=True)
+class Entry:
+    """One optimizer of the script.
+
+    Attributes:
+        optimizer: Weakly.
+        label: "" where the script has one.
+        slots: Its parameters, by path; refreshed when the groups change.
+        roots: The models they are in.
+        signature: Identities of the parameters the slots were made from.
+        held: Those parameters, weakly: identities are given anew once a parameter is gone.
+        next_label: Which optimizer stepped after it the last time.
+        learning_rates: Of its parameter groups, as they were recorded last.
+        made: Which optimizer for these parameters it is, from 1: above where the script makes its optimizer anew.
+        shares: Whether it holds parameters that an optimizer before it held.
+        is_new: Whether it has not made a step yet that was noticed.
+        superseded_by: One that was made for the same parameters after it, until it steps again beside that.
+    """
+
+    optimizer: weakref.ref[Any]
+    label: str
+    slots: tuple[Slot, ...] = ()
+    roots: tuple[Root, ...] = ()
+    signature: tuple[int, ...] = ()
+    held: tuple[weakref.ref[torch.Tensor], ...] = ()
+    next_label: str = field(default="")
+    learning_rates: tuple[float, ...] = ()
+    made: int = 1
+    shares: bool = False
+    is_new: bool = True
+    superseded_by: Entry | None = None
+
+    def holds_any(self, parameters: Iterable[torch.Tensor]) -> bool:
+        """Return whether the script had handed it any of these parameters."""
+        mine = {id(item) for reference in self.held if (item := reference()) is not None}
+        return any(id(parameter) in mine for parameter in parameters)
+
+
+class OptimizerBook:
+    """Names the optimizers and their parameters.
+
+    A single optimizer has no label. Of several, each is called by the user's label, by the model whose
+    parameters it holds, or by its class. One that is alone after all before it are gone begins another
+    training, and is called by its number ("#2").
+    """
+
+    def __init__(self, names: ModelNames) -> None:
+        self._names = names
+        self._entries: dict[int, Entry] = {}
+        self._labels: dict[int, tuple[weakref.ref[Any], str]] = {}
+        self._searched: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._alone = True
+        self._surveyed: list[weakref.ref[Any]] = []
+        self._held: set[int] | None = None
+        self._on_gone: Callable[[], None] = lambda: None
+        self._last_label = ""
+        self._steps_in_turn = 0
+        self._collected = 0
+        self._taken: set[str] = set()
+        self._trainings = 1
+        self.label_of_first: Callable[[], str] = lambda: ""
+        """Returns what the only optimizer of the script is called: other frameworks may have trained before."""
+
+    def label(self, optimizer: torch.optim.Optimizer, label: str) -> None:
+        """Let the user say what an optimizer is called."""
+        self._labels[id(optimizer)] = (weakref.ref(optimizer), label)
+
+    def entry(self, optimizer: torch.optim.Optimizer, *, refresh: bool = True) -> Entry:
+        """Return what is known of an optimizer; with `refresh`, with its parameters as they are now."""
+        known = self._entries.get(id(optimizer))
+        if known is None or known.optimizer() is not optimizer:
+            self._name_parameters(optimizer)
+            before = self._predecessor(optimizer)
+            known = Entry(weakref.ref(optimizer, self._gone), self._find_label(optimizer))
+            known.next_label = known.label
+            self._taken.add(known.label)
+            self._entries[id(optimizer)] = known
+            known.shares = before is not None
+            if before is not None:
+                known.made, before.superseded_by = before.made + 1, known
+        if refresh or not known.slots:
+            self._refresh(known, optimizer)
+        return known
+
+    def survey(self) -> list[torch.Tensor]:
+        """Find the models of every optimizer that exists, so that names can be settled before the first step.
+
+        Slow, and done once.
+
+        Returns:
+            All parameters that optimizers hold.
+        """
+        live = _live_optimizers()
+        self._alone = _are_one(live)
+        self._surveyed = [weakref.ref(optimizer) for optimizer in live]
+        self._held = None
+        for optimizer in live:
+            self._name_parameters(optimizer)
+        return [parameter for optimizer in live for parameter in parameters_of(optimizer)]
+
+    def steps_loaded(self) -> int:
+        """Return the most steps that an optimizer of this script had made before it was loaded from a checkpoint."""
+        live = (optimizer for reference in self._surveyed if (optimizer := reference()) is not None)
+        return max((steps_loaded(optimizer) for optimizer in live), default=0)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._entries.values()))
+
+    def note_step(self, entry: Entry) -> str:
+        """Note that an optimizer has stepped; return the label of the one that stepped after it the last time."""
+        previous = next((item for item in self if item.label == self._last_label), None)
+        if previous is not None:
+            previous.next_label = entry.label
+        self._steps_in_turn = self._steps_in_turn + 1 if previous is entry else 1
+        if entry.superseded_by is not None:
+            # Both step: neither was made in place of the other.
+            entry.superseded_by.made -= entry.made
+            entry.superseded_by = None
+        self._last_label = entry.label
+        return entry.next_label
+
+    def _predecessor(self, optimizer: torch.optim.Optimizer) -> Entry | None:
+        """Return the entry of the last optimizer before this one that held any of its parameters."""
+        sharing = [known for known in self._entries.values() if known.holds_any(parameters_of(optimizer))]
+        return max(sharing, key=lambda known: known.made, default=None)
+
+    def alone(self) -> Entry | None:
+        """Return the one optimizer that steps; None if there are several or none."""
+        there = [known for known in self._entries.values() if known.optimizer() is not None]
+        return there[0] if len(there) == 1 else None
+
+    def when_one_is_gone(self, action: Callable[[], None]) -> None:
+        """Have `action` called when the script has dropped an optimizer, or has replaced parameters of one."""
+        self._on_gone = action
+
+    def _gone(self, _: weakref.ref[Any]) -> None:
+        for known in list(self._entries.values()):
+            if known.optimizer() is None:
+                known.slots = ()
+        self._held = None
+        self._on_gone()
+
+    def parameters(self) -> set[int]:
+        """Return the identities of all parameters that an optimizer holds, also one that has not stepped yet."""
+        if self._held is None:
+            waiting = (optimizer for reference in self._surveyed if (optimizer := reference()) is not None)
+            self._held = {id(slot.parameter) for entry in self for slot in entry.slots}
+            self._held.update(id(parameter) for optimizer in waiting for parameter in parameters_of(optimizer))
+        return self._held
+
+    def _find_label(self, optimizer: torch.optim.Optimizer) -> str:
+        given = self._labels.get(id(optimizer))
+        if given is not None and given[0]() is optimizer:
+            return given[1]
+        gone = [known for known in self._entries.values() if known.optimizer() is None]
+        for known in gone:
+            # A script that makes its optimizer anew goes on with the same series.
+            if known.holds_any(parameters_of(optimizer)):
+                known.signature = known.held = ()
+                return known.label
+        if not self._entries and self._alone:
+            first = self.label_of_first()
+            self._trainings = int(first.removeprefix(ANOTHER_TRAINING)) if first else 1
+            return first
+        if self._entries and self._begins_anew():
+            self._trainings += 1
+            return f"{ANOTHER_TRAINING}{self._trainings}"
+        return free_label(self._base_label(optimizer), self._taken)
+
+    def _begins_anew(self) -> bool:
+        """Return whether the optimizer that steps for the first time is the only one left: the script trains again."""
+        if self._entries_alive() and (self._steps_in_turn < _LONG or self._collected >= _MOST_COLLECTED):
+            return False
+        # It has stepped for long, and now another does: whether the script still holds it, only the collector knows.
+        if self._entries_alive():
+            self._collected += 1
+            gc.collect()
+        return not self._entries_alive() and _are_one(_live_optimizers())
+
+    def _entries_alive(self) -> bool:
+        return any(known.optimizer() is not None for known in self._entries.values())
+
+    def _base_label(self, optimizer: torch.optim.Optimizer) -> str:
+        roots: list[Root | None] = []
+        for parameter in parameters_of(optimizer):
+            name = self._names.parameter(parameter)
+            root = name.root if name else None
+            if root not in roots:
+                roots.append(root)
+        if len(roots) == 1 and roots[0] is not None and len(self._names.roots) > 1:
+            module = roots[0].module()
+            if module is not None:
+                return roots[0].label or type(unwrapped(module)).__name__
+        return type(optimizer).__name__
+
+    def _name_parameters(self, optimizer: torch.optim.Optimizer) -> None:
+        unknown = [item for item in parameters_of(optimizer) if self._names.parameter(item) is None]
+        if unknown:
+            for root in list(self._names.roots):
+                self._names.rescan(root)
+        unknown = [
+            item for item in unknown if self._names.parameter(item) is None and not self._was_searched(item)
+        ]
+        if unknown:
+            self._searched.update((id(item), weakref.ref(item)) for item in unknown)
+            self._names.search(unknown)
+
+    def _was_searched(self, parameter: torch.Tensor) -> bool:
+        reference = self._searched.get(id(parameter))
+        return reference is not None and reference() is parameter
+
+    def _refresh(self, entry: Entry, optimizer: torch.optim.Optimizer) -> None:
+        parameters = list(parameters_of(optimizer))
+        signature = tuple(id(parameter) for parameter in parameters)
+        if signature == entry.signature and all(
+            slot.parameter is parameter for slot, parameter in zip(entry.slots, parameters, strict=False)
+        ):
+            return
+        self._name_parameters(optimizer)
+        entry.signature, entry.held = signature, tuple(weakref.ref(parameter) for parameter in parameters)
+        prefix = f"{entry.label}." if entry.label else ""
+        slots: list[Slot] = []
+        roots: dict[int, Root] = {}
+        for number, parameter in enumerate(parameters):
+            name = self._names.parameter(parameter) or ParameterName(None, f"{prefix}parameter{number}", "")
+            if name.root is not None:
+                name.root.trained = True
+                roots[id(name.root)] = name.root
+            slots.append(Slot(parameter, self._names.path(name.root, name.path), name.layer))
+        had_others = bool(entry.slots)
+        entry.slots, entry.roots = tuple(slots), tuple(roots.values())
+        self._held = None
+        if had_others:
+            # Those that were replaced belong to the script alone again.
+            self._on_gone()
+
+
+def steps_loaded(optimizer: torch.optim.Optimizer) -> int:
+    """Return how many steps the optimizer's own state says were made, after a checkpoint was loaded; else 0."""
+    states = getattr(optimizer, "state", {}).values()  # one that stands around another may have none
+    counts = [state["step"] for state in states if isinstance(state, dict) and "step" in state]
+    return max((int(count) for count in counts), default=0)
+
+
+def _are_one(optimizers: Iterable[torch.optim.Optimizer]) -> bool:
+    # One that stands around another (as those of Lightning and Accelerate do) shows the other's very groups.
+    return len({id(optimizer.param_groups) for optimizer in optimizers}) == 1
+
+
+def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
+    """Yield the parameters that a script has handed to an optimizer, group by group."""
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _live_optimizers() -> list[torch.optim.Optimizer]:
+    """Return the optimizers that the script still holds.
+
+    Those it has dropped but Python has not collected yet would count too, so where there seem to be
+    several, what is dead is collected first. That is slow, and one optimizer is the rule.
+    """
+    found = _optimizers()
+    if len(found) > 1:
+        del found
+        gc.collect()
+        found = _optimizers()
+    return found
+
+
+def _optimizers() -> list[torch.optim.Optimizer]:
+    return [item for item in instances_of(torch.optim.Optimizer) if getattr(item, "param_groups", None)]

@@ -1,0 +1,183 @@
+"""Keeps the book of parameters: who learns, who is in which optimizer, and who is reached by the loss."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from barograph.capture.session import Session
+from barograph.capture.torch.graph import Walk, operation
+from barograph.capture.torch.names import ModelNames, Root
+from barograph.capture.torch.optimizers import Entry, OptimizerBook, Slot
+from barograph.capture.torch.read import local
+from barograph.model.facts import Fact
+
+MOST_NAMED = 10
+_OPENING_WALKS = 4
+_MOST_NODES = 50_000
+_OPENING_SECS = 0.05
+_LATER_NODES = 500
+_LATER_SECS = 0.002
+
+Put = Callable[[Fact, str | int, float], bool]
+"""Records a number of a fact about something; "": as a whole."""
+
+BOOK = frozenset({
+    Fact.PARAMETERS, Fact.FROZEN, Fact.OUTSIDE_OPTIMIZER, Fact.WITHOUT_GRADIENT, Fact.UNREACHED, Fact.FOREIGN,
+})
+GROUPS = frozenset({Fact.WEIGHT_DECAY, Fact.MOMENTUM, Fact.DECOUPLED})
+
+
+class ParameterFacts:
+    """Tells of parameters what no statistic of theirs tells."""
+
+    def __init__(self, session: Session, names: ModelNames, optimizers: OptimizerBook) -> None:
+        self._session = session
+        self._names = names
+        self._optimizers = optimizers
+        self._called: set[int] = set()
+        self._reached: set[int] | None = None
+        self._stepped = True
+        self._walks = 0
+        self._nodes = 0
+        self._groups: dict[tuple[str, Fact, str | int], float] = {}
+
+    def called(self, root: Root) -> None:
+        """Note that a model was called."""
+        self._called.add(id(root))
+
+    def begin_anew(self) -> None:
+        """Note that another model is trained from now on: those of before are called no more, as far as is known."""
+        self._called.clear()
+
+    def walk(self, roots: Iterable[Any]) -> None:
+        """Note which parameters the loss reaches, from the nodes that made it."""
+        opening = self._walks < _OPENING_WALKS
+        if not opening and self._nodes > _LATER_NODES:
+            self.backward_unwalked()  # a graph that large is walked at the start only
+            return
+        begin = time.perf_counter()
+        walk = Walk(roots, most_nodes=_MOST_NODES, most_secs=_OPENING_SECS if opening else _LATER_SECS)
+        nodes = list(walk)
+        found = {id(node.variable) for node in nodes if operation(node) == "AccumulateGrad"}
+        if self._stepped:
+            self._stepped, self._reached = False, set()
+        # A part that was not seen to its end says nothing of who is not reached.
+        self._reached = self._reached | found if walk.whole and self._reached is not None else None
+        self._walks += 1
+        self._nodes = max(self._nodes, len(nodes))
+        if opening:
+            self._session.add_startup(time.perf_counter() - begin)
+
+    def backward_unwalked(self) -> None:
+        """Note a backward pass over a graph that was not walked."""
+        self._stepped, self._reached = False, None
+
+    def end_step(self) -> None:
+        """Note that an optimizer has stepped: with the next backward pass, what is reached is found anew."""
+        self._stepped = True
+
+    def record(self, entry: Entry, asked: frozenset[Fact], put: Put) -> None:
+        """Record the book at a step of this optimizer, while its gradients are there."""
+        if asked & {Fact.PARAMETERS, Fact.FROZEN, Fact.OUTSIDE_OPTIMIZER}:
+            self._of_models(entry, put)
+        # One slot a parameter: a script may hand one over twice.
+        slots = list({id(slot.parameter): slot for slot in entry.slots}.values())
+        foreign = self._foreign(slots) if self._called else {}
+        without = [slot for slot in slots if slot.parameter.grad is None and slot.parameter.requires_grad]
+        _count(Fact.WITHOUT_GRADIENT, [slot.path for slot in without], put)
+        reached = self._reached
+        if reached is not None and not any(_is_distributed(slot.parameter) for slot in slots):
+            missed = [slot for slot in slots if id(slot.parameter) not in reached and _has_nothing(slot.parameter)]
+            _count(Fact.UNREACHED, [slot.path for slot in missed if slot.parameter.requires_grad], put)
+        if self._called:
+            _count(Fact.FOREIGN, [slot.path for slot in foreign.values()], put)
+        if foreign:
+            # What stands in their place has no name yet; with the next step it is known to be in no optimizer.
+            for root in [root for root in self._names.roots if id(root) in self._called]:
+                self._names.rescan(root)
+
+    def _of_models(self, entry: Entry, put: Put) -> None:
+        parameters = list(self._of_trained())
+        put(Fact.PARAMETERS, "", len(parameters))
+        frozen = [path for parameter, path in parameters if not parameter.requires_grad]
+        _count(Fact.FROZEN, frozen, put)
+        # Not in its first step: by the second, every optimizer of the script has been met.
+        if self._session.made(entry.label) > 0:
+            held, reached = self._optimizers.parameters(), self._reached
+            # A teacher that was trained before may hold the gradients of its own last step.
+            outside = [
+                path for parameter, path in parameters
+                if parameter.requires_grad and id(parameter) not in held and parameter.grad is not None
+                and (reached is None or id(parameter) in reached)
+            ]
+            _count(Fact.OUTSIDE_OPTIMIZER, outside, put)
+
+    def _of_trained(self) -> Iterator[tuple[torch.Tensor, str]]:
+        for parameter, name in self._names.parameters():
+            # A model of an earlier training in this script may still be there, and hold its last gradients.
+            if name.root is not None and name.root.trained and (not self._called or id(name.root) in self._called):
+                yield parameter, self._names.path(name.root, name.path)
+
+    def _foreign(self, slots: list[Slot]) -> dict[int, Slot]:
+        """Return by identity the parameters of no model that was called, or of none any more, which nothing uses."""
+        idle = [slot for slot in slots if _has_nothing(slot.parameter)]
+        if not idle:
+            return {}
+        # A layer that was replaced has left its name to another.
+        modules = [root.module() for root in self._names.roots if id(root) in self._called]
+        held = {id(item) for module in modules if module is not None for item in module.parameters()}
+        return {id(slot.parameter): slot for slot in idle if id(slot.parameter) not in held}
+
+    def groups(self, entry: Entry, optimizer: Any, put: Put) -> None:
+        """Record what the parameter groups are set to, where it has changed."""
+        for number, group in enumerate(optimizer.param_groups):
+            self._put_changed(entry, Fact.WEIGHT_DECAY, f"group{number}", group.get("weight_decay"), put)
+            self._put_changed(entry, Fact.MOMENTUM, f"group{number}", _momentum(group), put)
+        self._put_changed(entry, Fact.DECOUPLED, "", _decoupled(optimizer), put)
+
+    def _put_changed(self, entry: Entry, fact: Fact, about: str, value: Any, put: Put) -> None:
+        # What nothing asks for in this step is told at the next that does.
+        if isinstance(value, int | float) and self._groups.get((entry.label, fact, about)) != value and put(
+                fact, about, value):
+            self._groups[entry.label, fact, about] = value
+
+
+def _count(fact: Fact, paths: list[str], put: Put) -> None:
+    put(fact, "", len(paths))
+    for path in paths[:MOST_NAMED]:
+        put(fact, path, 1)
+
+
+def _has_nothing(parameter: torch.Tensor) -> bool:
+    """Return whether a parameter has no gradient, or one that is zero; on a device the latter is not looked for."""
+    gradient = parameter.grad
+    if gradient is None:
+        return True
+    if gradient.device.type != "cpu" or gradient.layout is not torch.strided:
+        return False
+    return int(torch.count_nonzero(local(gradient).detach())) == 0
+
+
+def _is_distributed(parameter: torch.Tensor) -> bool:
+    # The loss is made from what was gathered of it, and reaches that.
+    return hasattr(parameter, "to_local")
+
+
+def _momentum(group: dict[str, Any]) -> Any:
+    betas = group.get("betas")
+    return betas[0] if isinstance(betas, tuple | list) and betas else group.get("momentum")
+
+
+def _decoupled(optimizer: Any) -> float | None:
+    """Return whether weight decay goes to the weights and not to the gradient; None where that is not known."""
+    said = [group["decoupled_weight_decay"] for group in optimizer.param_groups if "decoupled_weight_decay" in group]
+    if said:
+        return float(any(said))
+    name = type(optimizer).__name__
+    if "AdamW" in name or name in ("Adafactor", "Muon"):
+        return 1.0
+    return 0.0 if type(optimizer).__module__.startswith("torch.optim") else None

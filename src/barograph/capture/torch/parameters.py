@@ -1,0 +1,377 @@
+"""Reads weights, gradients, updates, optimizer state and learning rates around an optimizer step."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.plan import Taking
+from barograph.capture.session import Session
+from barograph.capture.torch.device import fetch_number_later
+from barograph.capture.torch.names import COMPILED_REASON, ModelNames, ParameterName, is_compiled
+from barograph.capture.torch.optimizers import Entry, OptimizerBook, Slot
+from barograph.capture.torch.read import PreparedRead, Reader, local, raw_tensor, subject_of
+from barograph.errors import UnsupportedCapture
+from barograph.model.key import Key, Kind
+
+_NAMED_IN_A_REASON = 3
+
+_COPIES_KEPT_BYTES = 64 * 2**20
+"""Most that copies of weights may hold between two recorded steps; to make small ones anew costs more than to copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """How a list of slots was read the last time, to read it faster the next.
+
+    Attributes:
+        slots: The list, by identity.
+        asked: Those of it of which something is taken, and which had a tensor.
+        without: Those of which something is taken, and which had none: a branch that was not used yet.
+        read: Reads them.
+    """
+
+    slots: Sequence[Slot]
+    asked: Sequence[Slot]
+    without: Sequence[Slot]
+    read: PreparedRead
+
+
+class ParameterTap:
+    """Records what belongs to parameters."""
+
+    def __init__(self, session: Session, names: ModelNames, optimizers: OptimizerBook, reader: Reader) -> None:
+        self._session = session
+        self._names = names
+        self._optimizers = optimizers
+        self._reader = reader
+        self._before: dict[int, torch.Tensor] = {}
+        self._kept: set[int] = set()
+        self._clipped: set[int] = set()
+        self._counted = (0, 0, 0, 0)
+        self._prepared: dict[tuple[Kind, int, int, int], _Prepared] = {}
+        optimizers.when_one_is_gone(self.forget_models)
+
+    def learning_rates(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
+        """Record the learning rate of each parameter group, where it has changed or the step is recorded anyway."""
+        if Kind.LEARNING_RATE not in self._session.plan.kinds(self._session.plan.everything()):
+            return
+        given = [group["lr"] for group in optimizer.param_groups if "lr" in group]
+        asked = Kind.WEIGHT in self._session.plan.kinds(mask)
+        # One on a device would have to be waited for: it comes later, with the steps that are recorded anyway.
+        late = {number: rate for number, rate in enumerate(given) if _is_on_device(rate)}
+        rates = tuple(0.0 if number in late else float(rate) for number, rate in enumerate(given))
+        if rates == entry.learning_rates and not asked:
+            return
+        entry.learning_rates = rates
+        for number, rate in enumerate(rates):
+            key = Key(Kind.LEARNING_RATE, f"group{number}")
+            if number not in late:
+                buffer.scalars[key] = rate
+            elif asked:
+                use = functools.partial(buffer.scalars.__setitem__, key)
+                buffer.defer(fetch_number_later(late[number], use))
+
+    def before_clip(self, parameters: set[int], mask: int, buffer: StepBuffer) -> None:
+        """Record the gradients of `parameters` (identities) as they are now, before they are clipped."""
+        slots = [
+            slot
+            for entry in self._optimizers
+            for slot in entry.slots
+            if id(slot.parameter) in parameters and id(slot.parameter) not in self._clipped
+        ]
+        if not slots:
+            # The first step: no optimizer was met yet, so the parameters are named from the models.
+            slots = [
+                Slot(parameter, self._names.path(name.root, name.path), name.layer)
+                for parameter, name in self._names.trainable()
+                if id(parameter) in parameters
+            ]
+        self._read(Kind.GRADIENT, slots, _gradient, mask, buffer)
+        self._clipped.update(id(slot.parameter) for slot in slots)
+
+    def gradients(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
+        """Record the gradients that an optimizer is about to use, or has used."""
+        scale = getattr(optimizer, "grad_scale", None)
+
+        def gradient(slot: Slot) -> torch.Tensor | None:
+            value = slot.parameter.grad
+            # A fused optimizer unscales inside its step: the gradient still carries the loss scale.
+            return value if value is None or scale is None else value / scale.to(value.device)
+
+        if not self._clipped:
+            self._read(Kind.GRADIENT, entry.slots, _gradient if scale is None else gradient, mask, buffer)
+            return
+        after = [slot for slot in entry.slots if id(slot.parameter) in self._clipped]
+        before = [slot for slot in entry.slots if id(slot.parameter) not in self._clipped]
+        self._read(Kind.GRADIENT, before, gradient, mask, buffer)
+        self._read(Kind.GRADIENT_CLIPPED, after, gradient, mask, buffer)
+
+    def keep_weights(self, entry: Entry, mask: int) -> None:
+        """Copy the weights whose update is asked for, before the step changes them."""
+        self._kept.clear()
+        if Kind.UPDATE not in self._session.plan.kinds(mask):
+            return
+        for slot in entry.slots:
+            if self._session.plan.taking(mask, Key(Kind.UPDATE, slot.path), slot.layer) is None:
+                continue
+            now = local(slot.parameter).detach()
+            copy = self._before.get(id(slot.parameter))
+            if copy is None or copy.shape != now.shape or copy.dtype != now.dtype or copy.device != now.device:
+                copy = self._before[id(slot.parameter)] = torch.empty_like(now)
+            copy.copy_(now)
+            self._kept.add(id(slot.parameter))
+
+    def weights(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
+        """Record weights, updates and optimizer state after a step."""
+        self._read(Kind.WEIGHT, entry.slots, _parameter, mask, buffer)
+        kinds = self._session.plan.kinds(mask)
+        if Kind.UPDATE in kinds:
+            self._updates(entry, mask, buffer)
+        if Kind.OPTIMIZER_STATE in kinds:
+            self._state(entry, optimizer, mask, buffer)
+        if mask:
+            self._read_orphans(entry, mask, buffer)
+            self._count()
+
+    def models(self, mask: int, buffer: StepBuffer) -> None:
+        """Record weights and gradients of every model, where the script ends steps itself."""
+        slots = [
+            Slot(parameter, self._names.path(name.root, name.path), name.layer)
+            for parameter, name in self._names.trainable()
+        ]
+        self._read(Kind.GRADIENT, slots, _gradient, mask, buffer)
+        self._read(Kind.WEIGHT, slots, _parameter, mask, buffer)
+        self._count()
+
+    def save(self, name: str, tensor: Any, buffer: StepBuffer) -> None:
+        """Record a tensor of the script's own, whole and summarised."""
+        value = tensor if isinstance(tensor, torch.Tensor) else torch.as_tensor(tensor)
+        key = Key(Kind.CUSTOM, name)
+        row = self._session.table.row(subject_of(key, "", value))
+        self._reader.read(value, row, Taking(), buffer)
+        buffer.tensors[key] = raw_tensor(value)
+
+    def asks_for_gradients(self, mask: int) -> bool:
+        """Return whether the mask asks for gradients, before or after clipping."""
+        return bool(self._session.plan.kinds(mask) & {Kind.GRADIENT, Kind.GRADIENT_CLIPPED})
+
+    def forget_models(self) -> None:
+        """Let go of every parameter: an optimizer is gone, and its model may be."""
+        self._prepared.clear()
+        self._before.clear()
+
+    def forget_step(self) -> None:
+        """Forget what was noted for the step that ended, and its copies of weights where they are worth the memory.
+
+        Those on a device always are: its memory is scarce, and its allocator gives the same blocks again.
+        """
+        self._clipped.clear()
+        if self._kept:
+            self._kept.clear()
+            copies = self._before.values()
+            if any(copy.device.type != "cpu" for copy in copies) or (
+                sum(copy.nbytes for copy in copies) > _COPIES_KEPT_BYTES
+            ):
+                self._before.clear()
+
+    def _updates(self, entry: Entry, mask: int, buffer: StepBuffer) -> None:
+        for slot in entry.slots:
+            taking = self._session.plan.taking(mask, Key(Kind.UPDATE, slot.path), slot.layer)
+            if taking is None or id(slot.parameter) not in self._kept:
+                continue
+            row = self._row(Kind.UPDATE, slot, slot.parameter)
+            self._reader.read_difference(slot.parameter, self._before[id(slot.parameter)], row, taking, buffer)
+
+    def _state(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
+        for slot in entry.slots:
+            state = optimizer.state.get(slot.parameter, {})
+            for name, value in state.items():
+                if isinstance(value, torch.Tensor) and value.numel() > 1:
+                    part = Slot(slot.parameter, f"{slot.path}[{name}]", slot.layer)
+                    self._read(Kind.OPTIMIZER_STATE, [part], _always(value), mask, buffer)
+
+    def _read_orphans(self, entry: Entry, mask: int, buffer: StepBuffer) -> None:
+        """Record trainable parameters that no optimizer holds, with the first optimizer's steps.
+
+        Not in its first step: by the second, every optimizer of the script has been met.
+        """
+        if self._session.made(entry.label) == 0 or next(iter(self._optimizers)) is not entry:
+            return
+        held = self._optimizers.parameters()
+        slots = [
+            Slot(parameter, self._names.path(name.root, name.path), name.layer)
+            for parameter, name in self._trainable()
+            if id(parameter) not in held
+        ]
+        self._read(Kind.GRADIENT, slots, _gradient, mask, buffer)
+        self._read(Kind.WEIGHT, slots, _parameter, mask, buffer)
+
+    def _read(
+        self,
+        kind: Kind,
+        slots: Sequence[Slot],
+        tensor_of: Callable[[Slot], torch.Tensor | None],
+        mask: int,
+        buffer: StepBuffer,
+    ) -> None:
+        if not slots or kind not in self._session.plan.kinds(mask):
+            return
+        question = (kind, mask, id(slots[0].parameter), len(slots))
+        prepared = self._prepared.get(question)
+        if (
+            prepared is not None
+            and prepared.slots is slots
+            and not any(tensor_of(slot) is not None for slot in prepared.without)
+            and prepared.read.read([tensor_of(slot) for slot in prepared.asked], buffer)
+        ):
+            return
+        self._read_carefully(kind, slots, tensor_of, mask, buffer, question)
+
+    def _read_carefully(
+        self,
+        kind: Kind,
+        slots: Sequence[Slot],
+        tensor_of: Callable[[Slot], torch.Tensor | None],
+        mask: int,
+        buffer: StepBuffer,
+        question: tuple[Kind, int, int, int],
+    ) -> None:
+        asked, tensors, rows, takings = [], [], [], []
+        for slot, tensor, taking in self._asked(kind, slots, tensor_of, mask):
+            asked.append(slot)
+            tensors.append(tensor)
+            rows.append(self._row(kind, slot, tensor))
+            takings.append(taking)
+            self._note_seen(kind, slot.path)
+            if taking.raw:
+                buffer.tensors[Key(kind, slot.path)] = raw_tensor(tensor)
+        if not tensors:
+            return
+        try:
+            self._reader.read_many(tensors, rows, takings, buffer)
+        except UnsupportedCapture:
+            self._read_each(kind, tensors, rows, takings, buffer)
+            return
+        without = [
+            slot
+            for slot in slots
+            if self._session.plan.taking(mask, Key(kind, slot.path), slot.layer) is not None
+            and tensor_of(slot) is None
+        ]
+        self._prepared[question] = _Prepared(slots, asked, without, PreparedRead(tensors, rows, takings))
+
+    def _read_each(
+        self, kind: Kind, tensors: list[torch.Tensor], rows: list[int], takings: list[Taking], buffer: StepBuffer
+    ) -> None:
+        """Read one by one, after one of them could not be read: name that one, and read the rest."""
+        for tensor, row, taking in zip(tensors, rows, takings, strict=True):
+            try:
+                self._reader.read(tensor, row, taking, buffer)
+            except UnsupportedCapture as error:
+                path = self._session.table.subjects()[row].key.path
+                self._session.seen.reasons[f"{kind} {error}"] = f"{kind.value} of {path}: {error}"
+
+    def _asked(
+        self, kind: Kind, slots: Iterable[Slot], tensor_of: Callable[[Slot], torch.Tensor | None], mask: int
+    ) -> Iterator[tuple[Slot, torch.Tensor, Taking]]:
+        for slot in slots:
+            taking = self._session.plan.taking(mask, Key(kind, slot.path), slot.layer)
+            if taking is None:
+                continue
+            tensor = tensor_of(slot)
+            if tensor is not None:
+                yield slot, tensor, taking
+
+    def _row(self, kind: Kind, slot: Slot, tensor: torch.Tensor) -> int:
+        return self._session.table.row(subject_of(Key(kind, slot.path), slot.layer, tensor))
+
+    def _note_seen(self, kind: Kind, path: str) -> None:
+        if kind is Kind.WEIGHT:
+            self._session.seen.weights.add(path)
+        elif kind is Kind.GRADIENT:
+            self._session.seen.gradients.add(path)
+
+    def _trained_roots(self) -> set[int]:
+        """Return the models of which an optimizer holds a parameter: a teacher or an average is none of them."""
+        names = (self._names.parameter(slot.parameter) for entry in self._optimizers for slot in entry.slots)
+        return {id(name.root) for name in names if name is not None}
+
+    def _trainable(self) -> Iterator[tuple[torch.Tensor, ParameterName]]:
+        """Yield the trainable parameters of the models that are trained; without optimizers, of all."""
+        roots = self._trained_roots()
+        return (item for item in self._names.trainable() if not roots or id(item[1].root) in roots)
+
+    def _count(self) -> None:
+        """Bring the coverage up to date: how many trainable parameters and leaf modules there are.
+
+        Only when something new was seen: walking all names at every step would cost more than reading.
+        """
+        seen = self._session.seen
+        now = (len(seen.weights), len(seen.gradients), len(seen.outputs), len(self._names.roots))
+        if now == self._counted:
+            return
+        self._counted = now
+        trainable = {self._names.path(name.root, name.path): name.layer for _, name in self._trainable()}
+        for entry in self._optimizers:
+            trainable.update((slot.path, slot.layer) for slot in entry.slots if slot.parameter.requires_grad)
+        seen.parameters = len(trainable.keys() | seen.weights)
+        self._name_those_without_gradient(trainable)
+        roots = self._trained_roots()
+        leaves = {
+            self._names.path(name.root, name.path) or "model"
+            for name in self._names.leaves()
+            if not roots or id(name.root) in roots
+        }
+        seen.modules = len(leaves | seen.outputs)
+        missing = sorted(leaves - seen.outputs)
+        if any(is_compiled(module) for root in self._names.roots if (module := root.module()) is not None):
+            seen.reasons["compiled"] = COMPILED_REASON
+        elif missing and self._session.plan_asks(Kind.OUTPUT):
+            seen.reasons["not called"] = (
+                f"{len(missing)} of {len(leaves)} leaf modules were not called in training: {_some(missing)}"
+            )
+        else:
+            seen.reasons.pop("not called", None)
+
+    def _name_those_without_gradient(self, trainable: Mapping[str, str]) -> None:
+        """Say in the coverage which parameters should learn, and never had a gradient where others had one.
+
+        Args:
+            trainable: Path to the class of the module that holds it.
+        """
+        session, everything = self._session, self._session.plan.everything()
+        paths = sorted(
+            path for path in (trainable.keys() & session.seen.weights) - session.seen.gradients
+            if session.plan.taking(everything, Key(Kind.GRADIENT, path), trainable[path]) is not None
+        )
+        if paths and session.seen.gradients:
+            which = "1 parameter that is" if len(paths) == 1 else f"{len(paths)} parameters that are"
+            session.seen.reasons["no gradient"] = f"no gradient was seen of {which} to learn: {_some(paths)}"
+        else:
+            session.seen.reasons.pop("no gradient", None)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED_IN_A_REASON]) + (", …" if len(names) > _NAMED_IN_A_REASON else "")
+
+
+def _is_on_device(rate: Any) -> bool:
+    return isinstance(rate, torch.Tensor) and rate.device.type != "cpu"
+
+
+def _parameter(slot: Slot) -> torch.Tensor:
+    return slot.parameter
+
+
+def _gradient(slot: Slot) -> torch.Tensor | None:
+    return slot.parameter.grad
+
+
+def _always(tensor: torch.Tensor) -> Callable[[Slot], torch.Tensor]:
+    return lambda slot: tensor

@@ -1,0 +1,219 @@
+"""Knows where the script is in its data: which passes over which loaders are under way, and how far each is.
+
+A pass is told from others by its loader (what it is made of, and its number among its likes, in the order in which
+they were first used) and by its number among the passes over that loader: a script that is started anew comes to the
+same ones.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from barograph.capture.steps import Steps, StepsIterator
+from barograph.capture.torch.generators import generators_of, put_states, states_of
+from barograph.capture.torch.packing import Packer, Unpacker
+from barograph.capture.torch.putting_back import unpacked_random
+from barograph.capture.torch.random import RandomStates, random_states
+from barograph.capture.torch.standing import packed_random
+
+
+@dataclass(frozen=True, slots=True)
+class PassName:
+    """Which pass of a script it is.
+
+    Attributes:
+        loader: What its loader is made of.
+        number: Of that loader among those made alike.
+        begun: Passes over it that began before.
+    """
+
+    loader: str
+    number: int
+    begun: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where generators of random numbers stood.
+
+    Attributes:
+        random: All that are everybody's.
+        own: Those of the loader, its samplers and its data, by name.
+    """
+
+    random: RandomStates
+    own: Mapping[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Pass:
+    """One pass over a loader.
+
+    Attributes:
+        name: Of it.
+        loader: Returns it. Held where its iterator does not: a script may have no other name for it.
+        begin: Where generators stood right before it began.
+        first: And right before its first batch, for which others may have drawn meanwhile; None: none was asked for.
+        given: Batches that came out of it.
+        ended: It has no more.
+        asked_at: Optimizer steps that had been made when it was last asked for a batch; None: it never was.
+    """
+
+    name: PassName
+    loader: Callable[[], Any]
+    begin: Standing
+    first: Standing | None = None
+    given: int = 0
+    ended: bool = False
+    asked_at: int | None = None
+
+
+class LoaderNames:
+    """Names the passes of a script."""
+
+    def __init__(self) -> None:
+        self._loaders: weakref.WeakKeyDictionary[Any, tuple[str, int]] = weakref.WeakKeyDictionary()
+        self._alike: dict[str, int] = {}
+        self._begun: dict[tuple[str, int], int] = {}
+
+    def begins(self, loader: Any) -> PassName:
+        """Return the name of a pass that begins now; called once for each."""
+        key = self._loaders.get(loader)
+        if key is None:
+            kind = _made_of(loader)
+            key = self._loaders[loader] = (kind, self._alike.get(kind, 0))
+            self._alike[kind] = key[1] + 1
+        begun = self._begun.get(key, 0)
+        self._begun[key] = begun + 1
+        return PassName(*key, begun)
+
+
+class PassBook:
+    """The passes that are under way in the thread that trains.
+
+    Args:
+        names: Of passes; those begun before count.
+    """
+
+    def __init__(self, names: LoaderNames) -> None:
+        self._names = names
+        self._passes: weakref.WeakKeyDictionary[Any, Pass] = weakref.WeakKeyDictionary()
+        self._beginning: Pass | None = None
+
+    def will_begin(self, loader: Any) -> None:
+        """Note how everything stands right before a pass begins."""
+        if _in_main_thread():
+            self._beginning = Pass(self._names.begins(loader), _held(loader), standing_of(loader))
+
+    def begins(self, iterator: Any) -> None:
+        """Note that it has begun."""
+        if self._beginning is not None and _in_main_thread():
+            self._passes[iterator], self._beginning = self._beginning, None
+
+    def adopt(self, iterator: Any, current: Pass) -> None:
+        """Note that an iterator goes on with a pass."""
+        self._passes[iterator] = current
+
+    def of(self, iterator: Any) -> Pass | None:
+        """Return what is known of the pass that an iterator makes; None where it is another thread's."""
+        return self._passes.get(iterator) if _in_main_thread() else None
+
+    def open(self) -> Iterator[Pass]:
+        """Yield the passes that have given batches and may give more."""
+        for item in list(self._passes.values()):
+            if item.given and not item.ended and item.loader() is not None:
+                yield item
+
+
+def packed_pass(item: Pass, packer: Packer, name: str) -> dict[str, Any]:
+    """Return a pass as plain data: which it is, how far, and where generators stood when it began and stand now."""
+    loader = item.loader()
+    now = states_of(generators_of(loader)) if loader is not None else {}
+    first = item.first or item.begin
+    return {
+        "loader": item.name.loader, "number": item.name.number, "begun": item.name.begun, "given": item.given,
+        "begin": _packed(item.begin, packer, f"{name}/begin"), "first": _packed(first, packer, f"{name}/first"),
+        "generators_now": packer.pack(now, f"{name}/generators_now"),
+    }
+
+
+def begun_again(
+    loader: Any, packed: Mapping[str, Any], unpacker: Unpacker, iterate: Callable[[Any], Any]
+) -> tuple[Any, Pass]:
+    """Return a pass over a loader that stands where a packed one stood; random states are left anywhere.
+
+    Of data in memory, indices are drawn and passed over. Of a stream, and where other processes load (their random
+    numbers follow from what they have loaded), batches are loaded and dropped.
+
+    Args:
+        loader: Which.
+        packed: As `packed_pass` returned it.
+        unpacker: Of its values.
+        iterate: Begins a pass.
+
+    Raises:
+        StopIteration: It has fewer batches than were given then.
+    """
+    begin, first = (_unpacked(packed[which], unpacker) for which in ("begin", "first"))
+    put_back(loader, begin)
+    iterator = iterate(loader)
+    put_back(loader, first)
+    given = int(packed["given"])
+    if isinstance(iterator, StepsIterator):
+        iterator.made = given
+    elif loader.num_workers == 0 and not isinstance(loader.dataset, torch.utils.data.IterableDataset):
+        for _ in range(given):
+            iterator._next_index()
+        iterator._num_yielded += given
+    else:
+        for _ in range(given):
+            next(iterator)
+    put_states(generators_of(loader), unpacker.unpack(packed["generators_now"]))
+    name = PassName(packed["loader"], packed["number"], packed["begun"])
+    return iterator, Pass(name, _held(loader), begin, first, given)
+
+
+def standing_of(loader: Any) -> Standing:
+    """Return where generators stand now."""
+    return Standing(random_states(), states_of(generators_of(loader)))
+
+
+def put_back(loader: Any, standing: Standing) -> None:
+    """Let generators stand where they stood."""
+    standing.random.put_back()
+    put_states(generators_of(loader), standing.own)
+
+
+def _held(loader: Any) -> Callable[[], Any]:
+    # A loader whose workers stay holds its iterator, and would never be let go of.
+    return weakref.ref(loader) if getattr(loader, "persistent_workers", False) else lambda: loader
+
+
+def _packed(standing: Standing, packer: Packer, name: str) -> dict[str, Any]:
+    return {"random": packed_random(standing.random, packer, f"{name}/random"),
+            "own": packer.pack(dict(standing.own), f"{name}/own")}
+
+
+def _unpacked(packed: Mapping[str, Any], unpacker: Unpacker) -> Standing:
+    return Standing(unpacked_random(packed["random"], unpacker), unpacker.unpack(packed["own"]))
+
+
+def _made_of(loader: Any) -> str:
+    if isinstance(loader, Steps):
+        return f"{loader.count} steps"
+    data = loader.dataset
+    try:
+        length = str(len(data))
+    except (TypeError, NotImplementedError):
+        length = "stream"
+    return f"{type(data).__name__}[{length}] by {loader.batch_size}, {type(loader.sampler).__name__}"
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -1,0 +1,166 @@
+"""What a script is doing right now: training or evaluating, and where what it shows is gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from barograph.capture.allowance import Allowance
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.session import Session
+from barograph.capture.torch.names import ModelNames, Root
+from barograph.model.step import Mode
+
+_MOST_BACKWARDS = 1024
+"""Backward passes after which a step is not waited for any more: the script moves its weights some other way."""
+
+
+@dataclass(slots=True)
+class Phase:
+    """The step under way and the evaluation under way, each with its buffer.
+
+    Attributes:
+        session: Who publishes.
+        names: The models seen so far.
+        allowance: What is taken of the step.
+        train: What the optimizer step under way has shown.
+        evaluation: What the evaluation under way has shown.
+        evaluation_mask: What is taken of this evaluation; None: no forward of it was seen.
+        last_forward: What the last forward pass that was seen was for; None: unknown.
+        before_evaluation_ends: Called with the buffer and the mode of an evaluation that is about to be published.
+    """
+
+    session: Session
+    names: ModelNames
+    allowance: Allowance
+    train: StepBuffer = field(default_factory=StepBuffer)
+    evaluation: StepBuffer = field(default_factory=StepBuffer)
+    evaluation_mask: int | None = None
+    last_forward: Mode | None = None
+    before_evaluation_ends: list[Callable[[StepBuffer, Mode], None]] = field(default_factory=list)
+    _evaluation_mode: Mode = Mode.EVAL
+    _provisional: Root | None = None
+    _metrics_in_training: bool = False
+    _backwards: int = 0
+
+    def of_forward(self, module: nn.Module, root: Root) -> Mode:
+        """Return what a forward pass that begins now is for."""
+        self._provisional = None
+        if self.session.mode is not None:
+            mode = self.session.mode
+        elif not torch.is_grad_enabled():
+            mode = Mode.EVAL
+        elif module.training or root.trains_in_eval:
+            mode = Mode.TRAIN
+        else:
+            # In eval mode with gradients on: an evaluation that forgot no_grad, or a training in eval mode.
+            # If `backward` follows, it was training.
+            self._provisional = root
+            mode = Mode.EVAL
+        self.last_forward = mode
+        if mode is not Mode.TRAIN:
+            self._evaluation_mode = mode
+        return mode
+
+    def of_loss(self, loss: torch.Tensor, *, forward_seen: bool) -> Mode:
+        """Return what a loss is for that a loss function has just returned.
+
+        Args:
+            loss: It.
+            forward_seen: Forward passes are being listened to, so the last one tells.
+        """
+        mode = self.session.mode or self._guess_of_loss(loss, forward_seen=forward_seen)
+        if mode is not Mode.TRAIN:
+            self._evaluation_mode = mode
+        return mode
+
+    def _guess_of_loss(self, loss: torch.Tensor, *, forward_seen: bool) -> Mode:
+        differentiable = torch.is_grad_enabled() and loss.requires_grad
+        if forward_seen and self.last_forward is not None:
+            if not differentiable and self.last_forward is Mode.TRAIN:
+                # A number computed on the side; remembered for steps in which forwards are not listened to.
+                self._metrics_in_training = True
+            return Mode.TRAIN if differentiable and self._provisional is None else self.last_forward
+        if not differentiable:
+            return Mode.TRAIN if self._metrics_in_training else Mode.EVAL
+        self._provisional = next((root for root in self.names.roots if root.seems_evaluated), None)
+        return Mode.TRAIN if self._provisional is None else Mode.EVAL
+
+    def of_predictions(self) -> Mode:
+        """Return what labels and answers are of that the script names now."""
+        if self.session.mode is not None:
+            mode = self.session.mode
+        elif not torch.is_grad_enabled() or self.last_forward not in (None, Mode.TRAIN):
+            mode = Mode.EVAL
+        else:
+            mode = Mode.EVAL if any(root.seems_evaluated for root in self.names.roots) else Mode.TRAIN
+        if mode is not Mode.TRAIN:
+            self._evaluation_mode = mode
+        return mode
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether an evaluation may be under way."""
+        return self.evaluation_mask is not None or bool(self.evaluation.losses)
+
+    def evaluation_mask_for(self, mode: Mode) -> int:
+        """Return what is taken of the evaluation under way, or of the one that begins now."""
+        if self.evaluation_mask is None:
+            self.evaluation_mask = self.session.choose(self.session.steps_of_training, mode)
+        elif not self.session.evaluation_goes_on(self.evaluation_mask):
+            # What is a sum over the whole evaluation must not be told of a part of it.
+            self.evaluation_mask = 0
+            self.evaluation.gathered.clear()
+        return self.evaluation_mask
+
+    def backward_begins(self) -> None:
+        """Settle what was provisional: who calls `backward` trains, and an evaluation that was under way has ended."""
+        self._backwards += 1
+        if self._backwards == _MOST_BACKWARDS:
+            self.allowance.mask = 0
+        if self._provisional is not None:
+            self._provisional.trains_in_eval = True
+            self._provisional = None
+            if self.train.empty:
+                self.train, self.evaluation = self.evaluation, self.train
+                self.evaluation_mask = None
+        self.last_forward = Mode.TRAIN
+        self.end_evaluation()
+
+    def end_evaluation(self) -> None:
+        """Publish the evaluation that was under way, if there was one."""
+        if not self.evaluates:
+            return
+        mask = self.evaluation_mask or 0
+        buffer, self.evaluation, self.evaluation_mask = self.evaluation, StepBuffer(), None
+        for tell in self.before_evaluation_ends:
+            tell(buffer, self._evaluation_mode)
+        buffer.settle(training=False)
+        if not buffer.empty:
+            self.session.end_evaluation(buffer, self._evaluation_mode, mask)
+        # What it cost is no part of a step's price, nor is its time part of a step's.
+        self.session.price.forget_step()
+        self.session.times.evaluation_ended(self.session.clock.monotonic())
+
+    @property
+    def backwards(self) -> int:
+        """Backward passes of the step under way."""
+        return self._backwards
+
+    @property
+    def is_provisional(self) -> bool:
+        """Whether the last forward pass, held to be an evaluation, may yet turn out to be training."""
+        return self._provisional is not None
+
+    def buffer_of(self, mode: Mode) -> StepBuffer:
+        """Return where what is shown in this mode is gathered."""
+        return self.train if mode is Mode.TRAIN else self.evaluation
+
+    def take_step(self) -> StepBuffer:
+        """Return what the step that ends has shown, and begin the next."""
+        ended, self.train, self._backwards = self.train, StepBuffer(), 0
+        ended.settle(training=True)
+        return ended

@@ -1,0 +1,195 @@
+"""Puts a script's models, optimizers and generators back to where a capsule or a checkpoint says they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from barograph.capture.torch.capsule import devices, digest, processor
+from barograph.capture.torch.names import ModelNames, instances_of, unwrapped
+from barograph.capture.torch.optimizers import OptimizerBook
+from barograph.capture.torch.packing import Unpacker
+from barograph.capture.torch.random import RandomStates
+from barograph.capture.torch.standing import class_of
+from barograph.errors import BarographError, ReplayFailed
+
+_NAMED = 5
+
+
+class PuttingBack:
+    """Puts back, and says what is not as it was.
+
+    Args:
+        content: Of the capsule, or of the checkpoint.
+        unpacker: Of its values.
+        names: The models of the script.
+        optimizers: And its optimizers.
+        held_by: What holds the content, for messages.
+        failure: Raised where something cannot be put back.
+
+    Attributes:
+        notes: What could not be made as it was, a sentence each.
+    """
+
+    def __init__(
+        self, content: Mapping[str, Any], unpacker: Unpacker, names: ModelNames, optimizers: OptimizerBook, *,
+        held_by: str = "capsule", failure: type[BarographError] = ReplayFailed,
+    ) -> None:
+        self.notes: list[str] = []
+        self._held_by = held_by
+        self._failure = failure
+        self._content = content
+        self._unpacker = unpacker
+        self._names = names
+        self._optimizers = optimizers
+
+    def everything(self, phase: Mapping[str, Any] | None = None) -> None:
+        """Put back all but the random states. What is as it was is not written to: a graph may rest on it.
+
+        Args:
+            phase: One of another optimizer before the step, with buffers of its own; None: the step itself.
+
+        Raises:
+            BarographError: The script's models or optimizers are others: of the class that was asked for.
+            DamagedChunk, NotPlain: The values cannot be read.
+        """
+        self._label_models()
+        there = {self._names.path(root, ""): module for root in self._names.roots
+                 if (module := root.module()) is not None}
+        before = phase["buffers"] if phase is not None and phase is not self._content else {}
+        for label, saved in self._content["models"].items():
+            if label not in there:
+                raise self._failure(f"The script has no model {label or 'that trains'} by the time of its first step; "
+                                    f"it has {', '.join(map(repr, there)) or 'none'}.")
+            self._model(label, unwrapped(there[label]), saved, before.get(label))
+        self._gradients()
+        self._put_optimizers()
+        self._scaler()
+        self._schedulers()
+
+    def random(self, phase: Mapping[str, Any] | None = None) -> None:
+        """Let all generators stand where they stood before the first forward pass of a phase; None: of the step."""
+        packed = (self._content if phase is None else phase)["random"]
+        if packed is not None:
+            unpacked_random(packed, self._unpacker).put_back()
+
+    def _label_models(self) -> None:
+        """Call each of several models what it was called: by what it holds, since they may be met in another order."""
+        free = [(root, module) for root in self._names.roots
+                if not root.label and (module := root.module()) is not None]
+        for label, saved in self._content["models"].items():
+            if label and "." not in label and all(root.label != label for root in self._names.roots):
+                state = self._unpacker.unpack(saved["state"])
+                fitting = next(((root, module) for root, module in free if not list(
+                    _differences(unwrapped(module).state_dict(keep_vars=True), state))), None)
+                if fitting is not None:
+                    fitting[0].label = label
+                    free.remove(fitting)
+
+    def _model(
+        self, label: str, module: nn.Module, saved: Mapping[str, Any], before: Mapping[str, Any] | None
+    ) -> None:
+        wanted = dict(self._unpacker.unpack(saved["state"]))
+        wanted.update(self._unpacker.unpack(saved["buffers"]))
+        wanted.update(self._unpacker.unpack(before) if before is not None else {})
+        found = {**module.state_dict(keep_vars=True), **dict(module.named_buffers())}
+        differ = list(_differences(found, wanted))
+        if differ:
+            more = f"; and {len(differ) - _NAMED} more" if len(differ) > _NAMED else ""
+            raise self._failure(f"The script's model {label or type(module).__name__} is another than the "
+                                f"{self._held_by}'s: {'; '.join(differ[:_NAMED])}{more}.")
+        with torch.no_grad():
+            for name, value in wanted.items():
+                if isinstance(value, torch.Tensor) and digest(value) != digest(found[name]):
+                    found[name].copy_(value)
+        training, frozen = set(saved["training"]), set(saved["frozen"])
+        for path, part in module.named_modules():
+            part.training = path in training
+        for path, parameter in module.named_parameters():
+            parameter.requires_grad_(path not in frozen)
+
+    def _gradients(self) -> None:
+        saved = self._content["gradients_before"]
+        for parameter, name in self._names.parameters():
+            packed = saved.get(self._names.path(name.root, name.path))
+            parameter.grad = None if packed is None else self._unpacker.unpack(packed).to(parameter.device)
+
+    def _put_optimizers(self) -> None:
+        there = {self._optimizers.entry(item).label: item for item in instances_of(torch.optim.Optimizer)
+                 if getattr(item, "param_groups", None)}
+        for label, saved in self._content["optimizers"].items():
+            if label not in there:
+                raise self._failure(f"The script has no optimizer {label or saved['class'].rpartition(':')[2]} by the "
+                                    "time of its first step.")
+            try:
+                there[label].load_state_dict(self._unpacker.unpack(saved["state"]))
+            except (ValueError, KeyError) as error:
+                raise self._failure(f"The script's optimizer {label or type(there[label]).__name__} is another than "
+                                    f"the {self._held_by}'s: {error}") from error
+
+    def _scaler(self) -> None:
+        saved = self._content["scaler"]
+        if saved is None:
+            return
+        scalers = instances_of(torch.amp.GradScaler)
+        if len(scalers) != 1:
+            raise self._failure(f"The step went through a gradient scaler, and the script has {len(scalers)} of them.")
+        scalers[0].load_state_dict(self._unpacker.unpack(saved))
+
+    def _schedulers(self) -> None:
+        saved = self._content["schedulers"]
+        there = instances_of(torch.optim.lr_scheduler.LRScheduler)
+        waiting = list(there)
+        for packed in saved:
+            item = next((one for one in waiting if class_of(one) == packed["class"]), None)
+            if item is not None:
+                waiting.remove(item)
+                item.load_state_dict({**item.state_dict(), **self._unpacker.unpack(packed["state"])})
+        if len(there) != len(saved) or len(waiting):
+            self.notes.append(f"{len(saved)} learning-rate schedulers had stepped, and the script has {len(there)}.")
+
+
+def unpacked_random(packed: Any, unpacker: Unpacker) -> RandomStates:
+    """Return the states of all generators as `packed_random` packed them."""
+    states = unpacker.unpack(packed)
+    return RandomStates(states["python"], states["numpy"], states["torch"], tuple(states["cuda"]))
+
+
+def put_settings(content: Mapping[str, Any]) -> list[str]:
+    """Put back what decides which bits come out, and return what cannot be: a sentence each."""
+    said = content["settings"]
+    torch.set_num_threads(int(said["threads"]))
+    torch.set_default_dtype(getattr(torch, said["default_dtype"]))
+    torch.use_deterministic_algorithms(said["deterministic"], warn_only=said["deterministic_warn_only"])
+    torch.set_float32_matmul_precision(said["matmul_precision"])
+    torch.backends.cudnn.benchmark = said["cudnn_benchmark"]
+    torch.backends.cudnn.deterministic = said["cudnn_deterministic"]
+    torch.backends.cudnn.allow_tf32 = said["cudnn_tf32"]
+    torch.backends.cuda.matmul.allow_tf32 = said["cuda_tf32"]
+    torch.backends.mkldnn.set_flags(said["mkldnn"])  # type: ignore[no-untyped-call]
+    return list(_other_machine(content))
+
+
+def _other_machine(content: Mapping[str, Any]) -> Iterable[str]:
+    machine, versions = content["machine"], content["versions"]
+    if processor() != machine["processor"]:
+        yield f"torch uses other instructions of the processor: {machine['processor']} then, {processor()} now."
+    if machine["devices"] and torch.cuda.is_available() and devices() != machine["devices"]:
+        yield f"Other devices: {', '.join(machine['devices'])} then, {', '.join(devices())} now."
+    if versions["torch"] != str(torch.__version__):
+        yield f"Another torch: {versions['torch']} then, {torch.__version__} now."
+
+
+def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterable[str]:
+    for name, value in wanted.items():
+        if name not in found:
+            yield f"it has no {name}"
+        elif isinstance(value, torch.Tensor) and isinstance(found[name], torch.Tensor):
+            if value.shape != found[name].shape:
+                yield f"{name} is {tuple(found[name].shape)}, and was {tuple(value.shape)}"
+            elif value.dtype != found[name].dtype:
+                yield f"{name} is {found[name].dtype}, and was {value.dtype}"
+    yield from (f"{name} was not there" for name in found if name not in wanted)

@@ -1,0 +1,295 @@
+"""The flight recorder: keeps the step under way, looks at it before the update, and holds and saves one that fails."""
+
+from __future__ import annotations
+
+import functools
+import math
+import pickle
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from barograph.capture.orders import NotDone
+from barograph.capture.script import script_now
+from barograph.capture.torch.capsule import content_of
+from barograph.capture.torch.closure import ClosureStep, closure_of, with_closure
+from barograph.capture.torch.door import Door, entry_point, in_backward, in_transform
+from barograph.capture.torch.gate import Gate
+from barograph.capture.torch.kept import Keeper, Kept, loss_value
+from barograph.capture.torch.names import ModelNames, Root
+from barograph.capture.torch.optimizers import Entry, OptimizerBook
+from barograph.capture.torch.packing import Packer
+from barograph.capture.torch.ring import Ring, Taken
+from barograph.capture.torch.sharing import Share, sharing
+from barograph.capture.verdict import Verdict
+from barograph.model.actions import ActionName
+from barograph.model.capsule import CapsuleHead, Held
+from barograph.model.recorder import STOP, RecorderSettings
+from barograph.runs.control import Request
+
+_Take = Callable[[Held, str, Mapping[str, float]], Taken]
+
+if TYPE_CHECKING:
+    from barograph.capture.torch.trace import MadeOf
+
+_LEAST_SCALE = 1.0
+"""Gradients that are not finite at this scale or below are so by themselves."""
+
+
+class TorchRecorder:
+    """Holds the update of a step that fails.
+
+    Args:
+        door: The way into training. Its session writes capsules and is asked to stop.
+        names: The models.
+        optimizers: Of the script.
+        settings: What is held, and what is done then.
+
+    Attributes:
+        door: See above.
+        holds: The update of the step under way is to be withheld.
+    """
+
+    def __init__(
+        self, door: Door, names: ModelNames, optimizers: OptimizerBook, settings: RecorderSettings
+    ) -> None:
+        self.door = door
+        self.holds = False
+        self._session = door.session
+        self._names = names
+        self._optimizers = optimizers
+        self._settings = settings
+        self._gate = Gate(settings)
+        self._held = 0
+        self._keeper = Keeper(names)
+        self._ring = Ring(settings.ring)
+        self._wanted: list[Request] = []
+        self._saved: dict[int, str] = {}
+        self._session.lend_hand(ActionName.CAPSULE, self.asked, always=True)
+        self._closure: ClosureStep | None = None
+        self._clipped: list[torch.Tensor] = []
+
+    @property
+    def kept(self) -> Kept:
+        """What is kept of the step under way."""
+        return self._keeper.kept
+
+    @entry_point("keeping a batch")
+    def batch_came(self, batch: Any, made_of: MadeOf | None) -> None:
+        """Keep what a loader gave, and what that was made of, where it is known."""
+        self._keeper.batch_came(batch, made_of)
+
+    def forward_begins(self, root: Root) -> None:
+        """Keep how everything stands before a model is called in training."""
+        self._keeper.forward_begins(root)
+
+    @entry_point("keeping what a model was called with")
+    def forward_ended(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        """Keep what a model was called with in training."""
+        if not in_backward():
+            self._keeper.forward_ended(module, args, kwargs)
+
+    @entry_point("keeping what a loss function was called with")
+    def loss_returned(self, name: str, args: Any, kwargs: Any) -> None:
+        """Keep what a loss function was called with."""
+        if torch.is_grad_enabled() and not (in_backward() or in_transform()):
+            self._keeper.loss_returned(name, args, kwargs)
+
+    @entry_point("keeping the loss")
+    def backward_begins(self, tensors: Any) -> None:
+        """Keep what a backward pass starts from."""
+        if not in_backward():
+            self._keeper.backward_begins(tensors, (parameter for parameter, _ in self._names.trainable()))
+
+    def take_held(self) -> bool:
+        """Return whether the update under way is to be withheld; that is asked once."""
+        held, self.holds = self.holds, False
+        return held
+
+    def before_update(
+        self, entry: Entry, optimizer: Any, *, closure: bool, scaler: Any, schedulers: Iterable[Any]
+    ) -> None:
+        """Look at the gradients that an optimizer is about to use; save the step where they are not fit.
+
+        Args:
+            entry: Of the optimizer.
+            optimizer: It.
+            closure: It computes its gradients within its step.
+            scaler: Of gradients; None where there is none.
+            schedulers: Those that have stepped.
+        """
+        if closure:
+            self._closure = ClosureStep(entry, optimizer, scaler, list(schedulers))
+            self._closure.copy()
+            self._keeper.closure_begins(self._closure.weights)
+            for request in self._due(entry.label):
+                self._session.report(request, "did nothing: the optimizer computes its gradients within its step (a "
+                                              "closure)", done=False)
+            return
+        if self._scaler_skips(optimizer):
+            self.scaler_skipped(entry, scaler, schedulers)
+            return
+        verdict = self._looks(entry, 0)
+        take = functools.partial(self._take, entry, scaler, list(schedulers))
+        if verdict is not None:
+            self._hold(verdict, entry.label, take)
+            self.holds = True
+        elif self._wanted or self._ring:
+            self._pass(entry.label, take)
+
+    def around_closure(self, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Return the arguments of the step that begins, with a closure that is looked at; None: it has none."""
+        closure = closure_of(args, kwargs) if self._closure is not None else None
+        if closure is None:
+            return None
+
+        def watched() -> Any:
+            result = closure()
+            self._closure_called()
+            return result
+
+        return with_closure(args, kwargs, functools.wraps(closure)(watched))
+
+    @entry_point("looking at what a closure has computed")
+    def _closure_called(self) -> None:
+        """Look at gradients of a step with a closure; save it the first time that they are not fit."""
+        step = self._closure
+        if step is None or step.held:
+            return
+        verdict = self._looks(step.entry, step.looked_at)
+        step.looked_at = len(self.kept.roots)
+        if verdict is not None:
+            step.held = True
+            with step.as_before():
+                self._hold(verdict, step.entry.label,
+                           functools.partial(self._take, step.entry, step.scaler, step.schedulers))
+
+    def undo_closure(self) -> bool:
+        """Put back what a held step with a closure has moved; return whether there was one."""
+        step, self._closure = self._closure, None
+        if step is None or not step.held:
+            return False
+        step.undo()
+        return True
+
+    def clipped(self, total_norm: torch.Tensor) -> None:
+        """Keep the norm that clipping has measured: what is clipped has none beyond its bound."""
+        if self._settings.norm_above is not None:
+            self._clipped.append(total_norm.detach())
+
+    def scaler_skipped(self, entry: Entry, scaler: Any, schedulers: Iterable[Any]) -> None:
+        """Save a step that a gradient scaler has skipped, where its scale can be no reason any more."""
+        scale = float(scaler.get_scale()) if scaler is not None else math.inf
+        if scale <= _LEAST_SCALE:
+            self._hold(Verdict(Held.SCALE, f"The gradient scaler has lowered its scale to {scale:.4g}, and the "
+                               "gradients are not finite all the same.", {"scale": scale}), entry.label,
+                       functools.partial(self._take, entry, scaler, list(schedulers)))
+
+    def _looks(self, entry: Entry, first_root: int) -> Verdict | None:
+        return self._gate.looks(
+            entry.slots, self._losses_from(first_root), step=self._session.made(entry.label), optimizer=entry.label,
+            clipped=self._norm_before_clip(), share=self._sharing(entry))
+
+    def _sharing(self, entry: Entry) -> Share | None:
+        modules = [root.module() for root in self.kept.models.values()]
+        return sharing(modules, [slot.parameter for slot in entry.slots])
+
+    def _losses_from(self, first: int) -> list[float]:
+        return [loss_value(root) for root in self.kept.roots[first:] if root.device.type == "cpu"]
+
+    def _norm_before_clip(self) -> float:
+        return max(map(float, self._clipped), default=0.0)
+
+    def asked(self, request: Request) -> str | None:
+        """Save the step of a finding from the ring, or the next one of its optimizer, where that is said later.
+
+        Raises:
+            NotDone: As many were saved as may be.
+        """
+        if len(self._saved) >= self._settings.at_most:
+            raise NotDone(f"{self._settings.at_most} steps were saved because of findings already (recorder.at_most)")
+        step = int(request.options["step"])
+        taken = self._ring.find(step, request.optimizer)
+        if taken is None:
+            self._wanted.append(request)
+            return None
+        return f"saved step {step}{self._write_once(replace(taken, head=replace(taken.head, text=request.reason)))}"
+
+    def _hold(self, verdict: Verdict, label: str, take: _Take) -> None:
+        """Save a step and withhold its update. An error of ours never lets that pass."""
+        try:
+            place = self._write(take(verdict.held, verdict.text, verdict.numbers))
+        except Exception as error:  # noqa: BLE001 - a batch may be anything; what cannot be saved is withheld all the same
+            self._session.guard.caught(error, "saving a capsule")
+            place = f"; no capsule could be saved: {type(error).__name__}: {error}"
+        self._held += 1
+        text = f"{verdict.text} The update of step {self._session.made(label)} was withheld{place}"
+        if self._settings.then == STOP or self._held > self._settings.at_most:
+            self._session.request_stop(text)
+        else:
+            self._session.guard.report(text.removesuffix("."))
+
+    def _pass(self, label: str, take: _Take) -> None:
+        """Keep a step that passes, and save it where a finding asked for the next one."""
+        due = self._due(label)
+        text = due[0].reason if due else ""
+        losses = self._losses_from(0)
+        taken = take(Held.FINDING, text, {"loss": losses[-1]} if losses else {})
+        if self._ring:
+            self._ring.keep(taken)
+        for request in due:
+            self._session.report(request, f"saved step {taken.head.step}{self._write_once(taken)}")
+
+    def _due(self, label: str) -> list[Request]:
+        """Return the requests that the next step of an optimizer answers, each once."""
+        due = [request for request in self._wanted if request.optimizer in ("", label)]
+        self._wanted = [request for request in self._wanted if request not in due]
+        return due
+
+    def _take(
+        self, entry: Entry, scaler: Any, schedulers: Sequence[Any], held: Held, text: str, numbers: Mapping[str, float]
+    ) -> Taken:
+        """Return the step under way, whole."""
+        session = self._session
+        # What is written at once need not be copied: nothing moves meanwhile.
+        packer = Packer(keeps_apart=True, takes_shards=True, copies=held is Held.FINDING)
+        with torch.no_grad():
+            others = self._keeper.others_since(entry.label)
+            content = content_of(self.kept, others, self._names, self._optimizers, entry, packer, scaler=scaler,
+                                 schedulers=schedulers, rank=session.rank)
+        head = CapsuleHead(
+            session.attempt, "", session.tick, session.made(entry.label), entry.label, held, text,
+            session.clock.unix(), withheld=held is not Held.FINDING, numbers=numbers,
+        )
+        return Taken(head, content, packer)
+
+    def _write_once(self, taken: Taken) -> str:
+        """Write a step of a finding, unless it is written already; return where, as the end of a sentence."""
+        if taken.head.tick not in self._saved:
+            self._saved[taken.head.tick] = self._write(taken)
+        return self._saved[taken.head.tick]
+
+    def _write(self, taken: Taken) -> str:
+        """Write a capsule; return where, as the end of a sentence."""
+        if self._session.write_capsule is None:
+            return "; no capsule was saved: nothing here knows how."
+        apart = taken.packer.apart if self._settings.pickle else None
+        place = self._session.write_capsule(taken.head, {**taken.content, "script": script_now()}, taken.packer.tensors,
+                                            pickle.dumps(apart) if apart else None)
+        return f". All that it was made of is in {place}."
+
+    @entry_point("letting go of a step")
+    def step_ended(self, optimizer: Any) -> None:
+        """Let go of the step of an optimizer."""
+        self._clipped.clear()
+        label = self._optimizers.entry(optimizer, refresh=False).label
+        self._keeper.step_ended(label, alone=self._optimizers.alone() is not None)
+
+    @staticmethod
+    def _scaler_skips(optimizer: Any) -> bool:
+        """Return whether a gradient scaler has left it to a fused optimizer to skip this step: that is no failure."""
+        found_inf = getattr(optimizer, "found_inf", None)
+        return found_inf is not None and bool(found_inf)

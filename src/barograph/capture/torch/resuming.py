@@ -1,0 +1,334 @@
+"""Takes a script that was started anew to where a checkpoint was saved, and puts everything back there.
+
+The script runs as always. Of each pass over a loader that was begun before, it gets one batch and then the end: so its
+own loops count on, whatever they do once a pass, and what they use after a loop is there. Where it asks for the second
+batch of the pass in which the checkpoint was saved, models, optimizers, schedulers, the place in the data, the script's
+own variables and all generators are put back, and the loader goes on with the batch that was next.
+
+What the script prints meanwhile to its standard output is not shown, and what it hands to `torch.save` is not written:
+it would say and keep what is not so.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+from torch.nn.modules import module as module_hooks
+from torch.optim import optimizer as optimizer_hooks
+from torch.utils.data import DataLoader
+
+from barograph.capture.frames import count_on, frames_of_script
+from barograph.capture.steps import Steps, StepsIterator
+from barograph.capture.torch.names import ModelNames
+from barograph.capture.torch.optimizers import OptimizerBook
+from barograph.capture.torch.packing import Unpacker
+from barograph.capture.torch.passes import LoaderNames, Pass, PassName, begun_again
+from barograph.capture.torch.putting_back import PuttingBack, put_settings
+from barograph.capture.torch.variables import put_back
+from barograph.errors import EXIT_STOPPED, BarographError, ResumeFailed
+from barograph.model.resume import ResumeOrder, ResumeResult, result_of_worker
+from barograph.runs.checkpoints import Checkpoint, name_of_worker, read_checkpoint, read_next
+from barograph.store.base import Store
+
+if TYPE_CHECKING:
+    from barograph.capture.torch.tap import TorchTap
+
+
+_ENDED_BEFORE = "The script ended before it came to where the checkpoint was saved."
+
+
+class PassedOver:
+    """What a script gets for an iterator over a loader until its training goes on.
+
+    Args:
+        resuming: Knows when that is.
+        loader: Which loader.
+        name: Of the pass.
+    """
+
+    def __init__(self, resuming: Resuming, loader: Any, name: PassName) -> None:
+        self.loader, self.name = loader, name
+        self.given = 0
+        self.real: Any = None
+        self._resuming = resuming
+
+    def __iter__(self) -> PassedOver:
+        return self
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __next__(self) -> Any:
+        if self.real is None:
+            batch = self._resuming.next_of(self)
+            if self.real is None:
+                return batch
+        return next(self.real)
+
+
+class Resuming:
+    """Takes the script to its checkpoint.
+
+    Args:
+        checkpoint: From which it goes on.
+        order: As it was given.
+        names: The models, which become known on the way.
+        optimizers: Likewise.
+        loaders: Names passes.
+        arrived: Called once everything is back, with the passes that go on, by their iterators.
+
+    Attributes:
+        over: The training goes on, or never will.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, order: ResumeOrder, names: ModelNames, optimizers: OptimizerBook,
+        loaders: LoaderNames, arrived: Callable[[list[tuple[Any, Pass]]], None],
+    ) -> None:
+        self._content = checkpoint.content
+        self._checkpoint = checkpoint
+        self._order = order
+        self._names = names
+        self._optimizers = optimizers
+        self._loaders = loaders
+        self._arrived = arrived
+        self._unpacker = Unpacker(checkpoint.tensors, checkpoint.name)
+        self._targets = {_name_of(item): item for item in self._content["place"]["passes"]}
+        self._first = _name_of(self._content["place"]["passes"][0])
+        self._under_way: dict[PassName, PassedOver] = {}
+        self._batches: dict[int, Any] = {}
+        self._undo: list[Callable[[], None]] = []
+        self._notes: list[str] = []
+        self._iterate: Callable[[Any], Any] = iter
+        self.over = False
+        self._pid = os.getpid()
+
+    def install(self) -> None:
+        """Begin to take the script there."""
+        self._notes += put_settings(self._content)
+        original = DataLoader.__iter__
+        self._iterate = lambda loader: StepsIterator(loader) if isinstance(loader, Steps) else original(loader)
+
+        def begins(loader: DataLoader[Any]) -> Any:
+            return self.begins(loader)
+
+        self._put(DataLoader, "__iter__", begins)
+        self._put(torch, "save", lambda *args, **kwargs: None)
+        handles = [module_hooks.register_module_forward_pre_hook(self._forward_begins),
+                   optimizer_hooks.register_optimizer_step_post_hook(self._stepped)]
+        self._undo += [handle.remove for handle in handles]
+
+    def ends(self) -> None:
+        """Note that the script has ended: where it did not come to its checkpoint, that is said."""
+        if not self.over and os.getpid() == self._pid:
+            self._undo_all()
+            self._say(ResumeResult(self._checkpoint.steps, _ENDED_BEFORE))
+
+    # What the script does on the way
+
+    def begins(self, loader: Any) -> PassedOver:
+        """Return what a script gets for an iterator over a loader."""
+        self._quiet()
+        passed = PassedOver(self, loader, self._loaders.begins(loader))
+        self._under_way[passed.name] = passed
+        return passed
+
+    def next_of(self, passed: PassedOver) -> Any:
+        """Return the one batch of a pass that is passed over; where the training goes on, nothing.
+
+        Raises:
+            StopIteration: It has had that.
+        """
+        if passed.given == 0:
+            passed.given = 1
+            return self._batch_of(passed.loader)
+        if self.over or passed.name != self._first:
+            self._under_way.pop(passed.name, None)
+            raise StopIteration
+        self._arrive(passed, sys._getframe(1))
+        return None
+
+    def _batch_of(self, loader: Any) -> Any:
+        key = id(loader)
+        if key not in self._batches:
+            self._batches[key] = (loader, next(self._iterate(loader)))
+        return self._batches[key][1]
+
+    def _forward_begins(self, module: torch.nn.Module, args: Any) -> None:
+        # As the tap does it, so that all are called the same as then.
+        if self._names.module(module) is None and next(module.parameters(), None) is not None:
+            self._names.add_root(module)
+        if not self._names.frozen:
+            self._names.freeze(self._optimizers.survey())
+            self._names.label_all()
+
+    def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._optimizers.entry(optimizer).is_new = False
+
+    def _quiet(self) -> None:
+        if self.over or "stdout" in self.__dict__:
+            return
+        shown = self.stdout = sys.stdout
+        silent = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the training goes on
+        sys.stdout = silent
+
+        def speak() -> None:
+            if sys.stdout is silent:
+                sys.stdout = shown
+            silent.close()
+
+        self._undo.append(speak)
+
+    # Where its training goes on
+
+    def _arrive(self, passed: PassedOver, frame: FrameType) -> None:
+        try:
+            with torch.no_grad():
+                going_on = self._put_back(passed, frame)
+        except (BarographError, KeyError, TypeError, ValueError, RuntimeError, StopIteration) as error:
+            text = str(error) if isinstance(error, BarographError) else f"{type(error).__name__}: {error}"
+            self._fail(text)
+        if self._notes and not self._order.inexact:
+            self._fail(f"It would not go on as it was: {' '.join(self._notes)}")
+        self.over = True
+        self._undo_all()
+        self.say()
+        self._arrived(going_on)
+
+    def _put_back(self, passed: PassedOver, frame: FrameType) -> list[tuple[Any, Pass]]:
+        going_on = []
+        for name, packed in self._targets.items():
+            stub = self._under_way.get(name)
+            if stub is None:
+                raise ResumeFailed(f"A pass over {name.loader} was under way, and the script has not begun it.")
+            iterator, known = begun_again(stub.loader, packed, self._unpacker, self._iterate)
+            going_on.append((iterator, known))
+            count_on(stub, int(packed["given"]) - stub.given, frame)
+            stub.real = iterator
+        self._names.freeze(self._optimizers.survey())
+        putting = PuttingBack(self._content, self._unpacker, self._names, self._optimizers, held_by="checkpoint",
+                              failure=ResumeFailed)
+        putting.everything()
+        self._notes += putting.notes
+        self._notes += put_back(self._content["place"]["variables"], frames_of_script(frame), self._unpacker)
+        self._notes += [f"{device} is not here." for device in sorted(self._unpacker.moved)]
+        putting.random()
+        return going_on
+
+    def _fail(self, text: str) -> NoReturn:
+        self.over = True
+        self._undo_all()
+        self._say(ResumeResult(self._checkpoint.steps, text))
+        raise SystemExit(EXIT_STOPPED)
+
+    def say(self, proof: str = "") -> None:
+        """Tell whoever gave the order that the training goes on, and how that was proved."""
+        self._say(ResumeResult(self._checkpoint.steps, notes=tuple(self._notes), proof=proof))
+
+    def _say(self, result: ResumeResult) -> None:
+        if self._order.result:
+            Path(self._order.result).write_text(result.to_text(), encoding="utf-8")
+
+    def _put(self, holder: Any, name: str, value: Any) -> None:
+        original = holder.__dict__[name]
+        setattr(holder, name, value)
+
+        def put_back_original() -> None:
+            if holder.__dict__.get(name) is value:
+                setattr(holder, name, original)
+
+        self._undo.append(put_back_original)
+
+    def _undo_all(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+        self._batches.clear()
+
+
+def begin_resuming(tap: TorchTap, store: Store, order: ResumeOrder) -> Resuming | None:
+    """Take a script to its checkpoint, and have the tap record it from there on.
+
+    Of several workers each goes on from its own part. What is none of them, as the process that starts them, has no
+    part to go on from (None); should it train all the same, it is ended.
+
+    Args:
+        tap: Not yet installed.
+        store: The run's.
+        order: As it was given.
+
+    Raises:
+        ResumeFailed: There is no such checkpoint, or nothing can go on from it.
+        DamagedChunk, StoreError: It cannot be read.
+    """
+    rank, world_size = tap.session.rank
+    checkpoint = read_checkpoint(store, order.checkpoint)
+    if checkpoint is not None and checkpoint.world_size != world_size:
+        text = (f"The checkpoint was saved by {checkpoint.world_size} workers, and here {_are(world_size)}. Start as "
+                "many, by torchrun or with RANK and WORLD_SIZE set before torch is imported.")
+        if world_size > 1:
+            raise ResumeFailed(text)
+        _refuse_to_train(order, text)
+        return None
+    if checkpoint is not None and rank:
+        order = replace(order, checkpoint=name_of_worker(order.checkpoint, rank),
+                        result=result_of_worker(order.result, rank))
+        checkpoint = read_checkpoint(store, order.checkpoint)
+    if checkpoint is None or checkpoint.why_not:
+        why = checkpoint.why_not if checkpoint is not None else "there is none"
+        raise ResumeFailed(f"A training cannot go on from {order.checkpoint}: {why}.")
+    session, checkpointer = tap.session, tap.feeding.begin_checkpointer()
+
+    def proved(text: str, same: bool) -> None:
+        resuming.say(proof=text)
+        if same:
+            session.guard.note(f"It goes on from step {checkpoint.steps}: {text}.")
+        else:
+            session.guard.report(f"this training does not go on as it was: {text}")
+
+    def arrived(passes: list[tuple[Any, Pass]]) -> None:
+        session.resume_at({str(label): int(number) for label, number in checkpoint.content["steps"].items()})
+        tap.door.place.busy = session.passes_over = False
+        checkpointer.next_step.expect(read_next(store, checkpoint.name), proved)
+        for iterator, item in passes:
+            tap.feeding.pass_goes_on(iterator, item)
+        tap.install()
+
+    resuming = Resuming(checkpoint, order, tap.names, tap.optimizers, checkpointer.loaders, arrived)
+    tap.feeding.resuming = resuming
+    # Nothing is recorded on the way, whatever the script hands over.
+    tap.door.place.busy = session.passes_over = True
+    resuming.install()
+    return resuming
+
+
+def refuse(order: ResumeOrder, text: str) -> NoReturn:
+    """End this process before it trains from the beginning: it was to go on.
+
+    Raises:
+        SystemExit: Always.
+    """
+    if order.result:
+        Path(order.result).write_text(ResumeResult(0, text).to_text(), encoding="utf-8")
+    raise SystemExit(EXIT_STOPPED)
+
+
+def _refuse_to_train(order: ResumeOrder, text: str) -> None:
+    def refuse_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        refuse(order, text)
+
+    optimizer_hooks.register_optimizer_step_pre_hook(refuse_step)
+
+
+def _are(workers: int) -> str:
+    return "is 1" if workers == 1 else f"are {workers}"
+
+
+def _name_of(packed: Mapping[str, Any]) -> PassName:
+    return PassName(packed["loader"], int(packed["number"]), int(packed["begun"]))

@@ -1,0 +1,93 @@
+"""How everything stands in a training, packed: models, optimizers, scaler, schedulers, random states.
+
+What a capsule and a checkpoint have in common; `putting_back.py` is the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import nn
+
+from barograph.capture.torch.names import ModelNames, unwrapped
+from barograph.capture.torch.optimizers import OptimizerBook
+from barograph.capture.torch.packing import Packer, class_name
+from barograph.capture.torch.random import RandomStates
+
+
+def packed_model(
+    module: nn.Module, label: str, packer: Packer, *, buffers: Mapping[str, torch.Tensor],
+    weights: Mapping[int, torch.Tensor] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Return a model as it stands.
+
+    Args:
+        module: Without its wrappers.
+        label: Of it.
+        packer: Packs.
+        buffers: By name; they stand for those that the model holds now.
+        weights: Likewise, by identity.
+
+    Raises:
+        NotPlain: Its state holds what is no plain data.
+    """
+    state = {name: buffers.get(name, weights.get(id(value), value))
+             for name, value in module.state_dict(keep_vars=True).items()}
+    # Buffers that a state dict leaves out decide what comes out as well.
+    more = {name: value for name, value in buffers.items() if name not in state}
+    return {
+        "class": class_of(module), "state": packer.pack(state, f"models/{label}"),
+        "buffers": packer.pack(more, f"buffers/{label}"),
+        "training": [path for path, part in module.named_modules() if part.training],
+        "frozen": [path for path, parameter in module.named_parameters() if not parameter.requires_grad],
+    }
+
+
+def packed_optimizers(optimizers: OptimizerBook, packer: Packer) -> dict[str, Any]:
+    """Return all optimizers that have stepped, by label.
+
+    Raises:
+        NotPlain: The state of one holds what is no plain data.
+    """
+    return {
+        entry.label: {"class": class_of(item), "state": packer.pack(item.state_dict(), f"optimizers/{entry.label}")}
+        for entry in optimizers if (item := entry.optimizer()) is not None
+    }
+
+
+def packed_scaler(scaler: Any, packer: Packer) -> Any:
+    """Return a gradient scaler; None where there is none."""
+    return None if scaler is None else packer.pack(scaler.state_dict(), "scaler")
+
+
+def packed_schedulers(schedulers: Sequence[Any], packer: Packer) -> list[dict[str, Any]]:
+    """Return learning-rate schedulers, in their order."""
+    return [{"class": class_of(item), "state": packer.pack(_plain_state(item), f"schedulers/{number}")}
+            for number, item in enumerate(schedulers)]
+
+
+def packed_random(states: RandomStates | None, packer: Packer, name: str = "random") -> Any:
+    """Return where all generators stood; None where that was not asked."""
+    if states is None:
+        return None
+    return packer.pack({"python": states.python, "numpy": states.numpy, "torch": states.cpu,
+                        "cuda": list(states.cuda)}, name)
+
+
+def named_parameters(names: ModelNames) -> Iterable[tuple[str, torch.Tensor]]:
+    """Yield every parameter of every model, with its path."""
+    for parameter, name in names.parameters():
+        yield names.path(name.root, name.path), parameter
+
+
+def class_of(item: Any) -> str:
+    """Return the class of a model inside its wrappers, or of anything else."""
+    return class_name(type(unwrapped(item)) if isinstance(item, nn.Module) else type(item))
+
+
+def _plain_state(scheduler: Any) -> dict[str, Any]:
+    """Return a scheduler's state without the functions that those of lambdas hold."""
+    return {name: value for name, value in scheduler.state_dict().items() if name not in ("lr_lambdas", "anneal_func")}

@@ -1,0 +1,520 @@
+"""Listens to a PyTorch training through the official global hooks, and tells the session.
+
+The order of one step: modules are called (outputs), `backward` starts from a tensor (the loss), gradients
+may be clipped (gradients before), an optimizer steps (gradients, then weights). The step ends when
+`optimizer.step` returns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import nn
+from torch.optim import optimizer as optimizer_hooks
+
+from barograph.capture.allowance import Allowance
+from barograph.capture.orders import NotDone
+from barograph.capture.session import Session
+from barograph.capture.steps import Steps
+from barograph.capture.torch.data import DataTap
+from barograph.capture.torch.door import HOOKS_WARNING, Door, entry_point, in_backward, in_transform
+from barograph.capture.torch.facts import FactTap
+from barograph.capture.torch.feeding import Feeding
+from barograph.capture.torch.forward import ForwardTap
+from barograph.capture.torch.hands import TorchHands
+from barograph.capture.torch.losses import TOTAL, LossTap
+from barograph.capture.torch.names import ModelNames
+from barograph.capture.torch.optimizers import Entry, OptimizerBook, parameters_of, steps_loaded
+from barograph.capture.torch.outputs import OutputTap
+from barograph.capture.torch.parameters import ParameterTap
+from barograph.capture.torch.phase import Phase
+from barograph.capture.torch.read import Reader
+from barograph.capture.torch.stepping import Stepping
+from barograph.capture.torch.withholding import Withholding
+from barograph.capture.torch.wrappers import Wrappers
+from barograph.measures import native
+from barograph.model.actions import ActionName
+from barograph.model.key import Key, Kind
+from barograph.model.selection import Selection
+from barograph.model.step import Mode, is_of_later_training
+from barograph.runs.control import Request
+
+if TYPE_CHECKING:
+    from barograph.capture.torch.recorder import TorchRecorder
+
+
+class TorchTap:
+    """Turns what a PyTorch script does into steps.
+
+    Args:
+        session: Who is told.
+        only: Record the models and optimizers that `watch_model` and `watch_optimizer` name, and no others.
+        explicit_steps: The script ends its steps itself, with `end_explicit_step`.
+    """
+
+    def __init__(self, session: Session, *, only: bool = False, explicit_steps: bool = False) -> None:
+        self.session = session
+        self.door = Door(session)
+        self.names = ModelNames()
+        self.optimizers = OptimizerBook(self.names)
+        self.optimizers.label_of_first = session.label_of_first_training
+        self.explicit_steps = explicit_steps
+        self._only = only
+        self._allowance = Allowance(session)
+        self._phase = Phase(session, self.names, self._allowance)
+        reader = Reader()
+        self._outputs = OutputTap(session, self.names, reader)
+        # Whose loss it is that `backward` starts from, only the forward pass before it tells.
+        self._outputs.always = self._outputs.always or only
+        self._parameters = ParameterTap(session, self.names, self.optimizers, reader)
+        self._losses = LossTap(session, self._phase)
+        self._facts = FactTap(session, self.names, self.optimizers, self._phase)
+        self._data = DataTap(session, self.names, reader)
+        self._optimizer_handles: list[Any] = []
+        self._place = self.door.place
+        self._stepping = Stepping()
+        self._withholding = Withholding()
+        self._hands = TorchHands(session, self.optimizers, self._withholding)
+        self._recorder = self._begin_recorder()
+        self.feeding = Feeding(self.door, self.names, self.optimizers, self._data.loaders, self._recorder)
+        self._forwards = ForwardTap(
+            self.door, self.names, self.optimizers, self._phase, only=only, outputs=self._outputs, losses=self._losses,
+            facts=self._facts, data=self._data, feeding=self.feeding, recorder=self._recorder)
+        self._wrappers = Wrappers(self, self.feeding)
+        self._times = session.times
+        self._refused = False
+        self._withheld = False
+        self._filter: Any = None
+        session.before_close(self._flush)
+
+    def _begin_recorder(self) -> TorchRecorder | None:
+        settings = self.session.settings.recorder
+        if settings is None:
+            self.session.lend_hand(ActionName.CAPSULE, _no_recorder, always=True)
+            return None
+        # Here alone: what it writes with would be loaded by every training.
+        from barograph.capture.torch.recorder import TorchRecorder
+
+        return TorchRecorder(self.door, self.names, self.optimizers, settings)
+
+    # Coming and going
+
+    def install(self) -> None:
+        """Put in the global hooks and the wrappers."""
+        warnings.filterwarnings("ignore", message=HOOKS_WARNING)
+        self._filter = warnings.filters[0]
+        self.take_part()
+        self._wrappers.install()
+        if not native.available():
+            self.session.guard.note("The native statistics loop is not built here (no C compiler when Barograph was "
+                                    "installed); the plain one serves, many times slower.")
+
+    def remove(self) -> None:
+        """Take out every hook and wrapper; nothing of Barograph is left in torch."""
+        self.stand_aside()
+        self._wrappers.undo()
+        if self.feeding.checkpointer is not None:
+            self.feeding.checkpointer.close()
+        if self._filter is not None and self._filter in warnings.filters:
+            cast("list[Any]", warnings.filters).remove(self._filter)
+
+    def stand_aside(self) -> None:
+        """Hear nothing of what goes on until `take_part`: another tap records it."""
+        self._forwards.stand_aside()
+        for handle in self._optimizer_handles:
+            handle.remove()
+        self._optimizer_handles = []
+        self._wrappers.tell(None)
+
+    def take_part(self) -> None:
+        """Listen, or listen again after `stand_aside`."""
+        self._optimizer_handles = [
+            optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins),
+            optimizer_hooks.register_optimizer_step_post_hook(self._step_ended),
+        ]
+        self._forwards.take_part()
+        self._wrappers.tell(self)
+
+    def watch_model(self, model: nn.Module, label: str = "") -> None:
+        """Name a model that the user hands over."""
+        known = self.names.module(model)
+        if known is None or known.path:
+            self.names.add_root(model, label)
+        elif label:
+            known.root.label = label
+
+    def ask_for(self, selections: Iterable[Selection]) -> None:
+        """Record more from now on."""
+        self.session.plan.add(selections)
+        self._outputs.plan_changed()
+        self._losses.plan_changed()
+        self._facts.plan_changed()
+        self._data.plan_changed()
+
+    def watch_optimizer(self, optimizer: torch.optim.Optimizer, label: str = "") -> None:
+        """Name an optimizer that the user hands over."""
+        self.optimizers.label(optimizer, label)
+
+    # Losses, clipping, scaling: called by the wrappers
+
+    def backward_begins(self, tensors: Any) -> None:
+        """Record the tensors that a backward pass starts from."""
+        if self.feeding.checkpointer is not None:
+            self.feeding.checkpointer.backward_begins(tensors)
+        if self._recorder is not None:
+            self._recorder.backward_begins(tensors)
+        if self._allowance.dormant and self._losses.is_calm(tensors):
+            self._facts.miss_backward()
+        else:
+            if self._allowance.dormant:
+                self._allowance.wake()
+            self._read_roots(tensors)
+            self._times.backward.begins()
+
+    def backward_ended(self) -> None:
+        """Note that a backward pass has ended."""
+        if not self._allowance.dormant:
+            self._times.backward.ended()
+
+    @entry_point("reading the loss")
+    def _read_roots(self, tensors: Any) -> None:
+        if in_backward():
+            return
+        self._facts.gradients_before_backward()
+        if self._only and not self._forwards.seen:
+            return  # of a model that was not handed over
+        self._forwards.seen = False
+        self._place.root = None
+        self.session.began()
+        self._phase.backward_begins()
+        self._losses.roots(tensors)
+        self._allowance.for_forward()
+        self._facts.backward(tensors, self._allowance.whole_mask(), failed=self._allowance.alarmed)
+
+    def loss_returned(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
+        """Record what a loss function of torch returned; in evaluation always, since that is rare."""
+        if self._recorder is not None:
+            self._recorder.loss_returned(name, args, kwargs)
+        if not (self._allowance.dormant and torch.is_grad_enabled()):
+            self._read_loss(name, loss, args, kwargs)
+
+    @entry_point("reading what a loss function returned")
+    def _read_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
+        if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point() or in_transform():
+            return
+        if self._only and not self._forwards.seen:
+            return
+        mode = self._phase.of_loss(loss, forward_seen=self._forwards.heard)
+        if mode is not Mode.TRAIN:
+            self._facts.evaluated(mode)
+        buffer = self._phase.buffer_of(mode)
+        self._losses.add(name, loss, buffer)
+        mask = self._allowance.for_forward() if mode is Mode.TRAIN else self._phase.evaluation_mask_for(mode)
+        if mask:
+            self._data.handed(name, args, kwargs, mask, buffer, training=mode is Mode.TRAIN)
+
+    @entry_point("reading what a loss function was handed that raised")
+    def loss_raised(self, name: str, args: Any, kwargs: Any) -> None:
+        """Record the labels that a loss function refused: the step may never end, and they may be why."""
+        mask = self._allowance.for_forward()
+        if mask and torch.is_grad_enabled() and not in_transform():
+            self._refused |= self._data.refused(name, args, kwargs, mask, self._phase.train)
+
+    def mode_set(self, training: bool) -> None:
+        """Hear of the evaluation that may begin, where something is asked of it."""
+        self._forwards.mode_set(training)
+
+    def gradients_turned_off(self) -> None:
+        """Likewise."""
+        if not self._stepping.running:
+            self._forwards.gradients_turned_off()
+
+    def steps_begin(self, steps: Steps) -> Iterator[int]:
+        """Return what counts the steps of a loop."""
+        begun: Iterator[int] = self.feeding.steps_begin(steps)
+        return begun
+
+    def loss_scaled(self, outputs: Any, scaled: Any) -> None:
+        """Remember what a scaled loss was before."""
+        self._losses.scaled(outputs, scaled)
+
+    def before_clip(self, parameters: Any) -> None:
+        """Record gradients as they are before the script clips them."""
+        if self._parameters.asks_for_gradients(self._allowance.whole_mask()):
+            self._read_before_clip(parameters)
+
+    @entry_point("reading gradients before clipping")
+    def _read_before_clip(self, parameters: Any) -> None:
+        self._forwards.settle_names()
+        self._parameters.before_clip({id(item) for item in parameters}, self._allowance.whole_mask(), self._phase.train)
+
+    @entry_point("reading the clipped norm")
+    def after_clip(self, total_norm: Any) -> None:
+        """Record the norm that clipping measured, where that makes nobody wait for a device."""
+        if self._recorder is not None and isinstance(total_norm, torch.Tensor):
+            self._recorder.clipped(total_norm)
+        if not self._allowance.dormant and isinstance(total_norm, torch.Tensor) and total_norm.device.type == "cpu":
+            self._phase.train.scalars[Key(Kind.SCALAR, "gradient_norm_before_clip")] = float(total_norm)
+
+    def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None:
+        """Note that the optimizer steps through a gradient scaler."""
+        self._facts.scaler = scaler
+        self._stepping.scaler_begins(optimizer)
+
+    def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None:
+        """Record a step that the scaler skipped: no hook of the optimizer fired."""
+        if self._stepping.scaler_skipped(optimizer) and scaler.is_enabled() and not self.explicit_steps:
+            if self._recorder is not None:
+                self._look_at_skipped(scaler, optimizer)
+            self._scaler_skipped(optimizer)
+            if self._recorder is not None:
+                self._recorder.step_ended(optimizer)
+            self.session.raise_if_stopped()
+
+    @entry_point("looking at a skipped step")
+    def _look_at_skipped(self, scaler: Any, optimizer: Any) -> None:
+        if self._recorder is not None and (not self._only or self._is_watched(optimizer)):
+            self._forwards.settle_names()
+            self._recorder.scaler_skipped(self.optimizers.entry(optimizer), scaler, self._facts.schedulers)
+
+    @entry_point("recording a skipped step")
+    def _scaler_skipped(self, optimizer: Any) -> None:
+        if not self._only or self._is_watched(optimizer):
+            self._forwards.settle_names()
+            # Its gradients are not judged and its weights have not moved: what was due is due at the next step.
+            self._facts.step_ended(self.optimizers.entry(optimizer), 0, skipped=True)
+            self._end(self.optimizers.entry(optimizer), skipped=True, took=False)
+
+    @entry_point("counting a scheduler's step")
+    def scheduler_stepped(self, scheduler: Any) -> None:
+        """Count a step of a learning-rate scheduler."""
+        self._facts.schedulers.stepped(scheduler)
+
+    # The step
+
+    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        if torch.compiler.is_compiling() or not self._stepping.begins(optimizer):
+            return None
+        if self._hands.withholds:
+            self._allowance.wake()
+        if self._recorder is not None and not self.explicit_steps:
+            self._look_before(optimizer, args, kwargs)
+        if not (self._allowance.dormant or self.explicit_steps):
+            self._before_step(optimizer, args, kwargs)
+            self._times.optimizer.begins()
+        if self._hands.withholds:
+            self._withhold(optimizer, args, kwargs)
+        if self._recorder is None:
+            return None
+        if self._recorder.take_held():
+            # Only now: what was recorded of the step before is what it held.
+            self._withholding.hide(optimizer)
+        return self._recorder.around_closure(args, kwargs)
+
+    @entry_point("looking at a step before its update")
+    def _look_before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._recorder is None or (self._only and not self._is_watched(optimizer)):
+            return
+        self.session.began()
+        self._forwards.settle_names()
+        self._recorder.before_update(
+            self.optimizers.entry(optimizer), optimizer, closure=_has_closure(args, kwargs), scaler=self._facts.scaler,
+            schedulers=self._facts.schedulers)
+        if self._recorder.holds:
+            # It is told of, whatever the budget had in mind.
+            self._allowance.wake()
+
+    @entry_point("withholding an update")
+    def _withhold(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self._only or self._is_watched(optimizer):
+            self._hands.before_update(optimizer, closure=_has_closure(args, kwargs))
+
+    @entry_point("reading gradients before a step")
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._only and not self._is_watched(optimizer):
+            return
+        phase = self._phase
+        self._place.root = None
+        self.session.began()
+        self._forwards.settle_names()
+        entry = self.optimizers.entry(optimizer, refresh=self._allowance.mask != 0)
+        if entry.label not in self.session.steps_by_optimizer:
+            self.session.start_at(entry.label, steps_loaded(optimizer))
+        # Only now: an evaluation before the first step belongs to the steps that a checkpoint brought.
+        self._phase.end_evaluation()
+        self._meet(entry)
+        mask = self._allowance.for_step_of(entry.label)
+        self._parameters.learning_rates(entry, optimizer, mask, phase.train)
+        if mask:
+            if not _has_closure(args, kwargs):
+                self._parameters.gradients(entry, optimizer, mask, phase.train)
+                self._facts.parameters(entry, optimizer, mask)
+            self._parameters.keep_weights(entry, mask)
+
+    def _meet(self, entry: Entry) -> None:
+        """Note the first step of an optimizer: where one comes later, another training may have begun."""
+        if not entry.is_new:
+            return
+        entry.is_new = False
+        if self.session.steps_made > 0:
+            if not entry.shares:
+                self._data.begin_anew()
+                self._facts.begin_anew()
+                self.session.begin_training(entry.label if is_of_later_training(entry.label) else "")
+            self.session.look_closely(entry.label)
+
+    def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if torch.compiler.is_compiling() or not self._stepping.ended(optimizer):
+            return
+        self._withheld = False
+        if self._withholding.hides:
+            self._give_back(optimizer)
+        if self._recorder is not None:
+            self._undo_closure()
+        if self.explicit_steps:
+            return
+        # Who listened to an evaluation has to stop listening, before steps are passed over again.
+        busy = self._forwards.hears_evaluation or self._phase.evaluates
+        if not busy and self._allowance.sleeps_on(optimizer):
+            self.session.pass_step(self._allowance.label)
+        elif self._allowance.dormant:
+            self._pass(optimizer)
+        else:
+            self._times.optimizer.ended()
+            self._after_step(optimizer, args, kwargs)
+        if self._recorder is not None:
+            self._recorder.step_ended(optimizer)
+        if self.feeding.checkpointer is not None:
+            self.feeding.checkpointer.step_ended()
+        self.session.raise_if_stopped()
+
+    @entry_point("putting weights back")
+    def _undo_closure(self) -> None:
+        if self._recorder is not None and self._recorder.undo_closure():
+            self._withheld = True
+            self._allowance.wake()
+
+    @entry_point("giving gradients back")
+    def _give_back(self, optimizer: Any) -> None:
+        self._withheld = self._withholding.give_back(optimizer)
+
+    @entry_point("counting a step")
+    def _pass(self, optimizer: Any) -> None:
+        """Count a step that the budget has no room for, not even for its loss."""
+        if self._only and not self._is_watched(optimizer):
+            return
+        self._phase.end_evaluation()
+        entry = self.optimizers.entry(optimizer, refresh=False)
+        self._meet(entry)
+        self.session.pass_step(entry.label)
+        self._prepare(self.optimizers.note_step(entry))
+
+    @entry_point("reading weights after a step")
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._only and not self._is_watched(optimizer):
+            return
+        phase = self._phase
+        entry = self.optimizers.entry(optimizer, refresh=False)
+        mask = self._allowance.whole_mask()
+        try:
+            if mask:
+                if _has_closure(args, kwargs):
+                    self._parameters.gradients(entry, optimizer, mask, phase.train)
+                    self._facts.parameters(entry, optimizer, mask)
+                self._parameters.weights(entry, optimizer, mask, phase.train)
+            self._facts.step_ended(entry, mask)
+        finally:
+            # A step of which something could not be read is a step all the same.
+            self._end(entry, skipped=self._withheld or _was_skipped(optimizer))
+
+    @entry_point("ending a step")
+    def end_explicit_step(self, loss: Any = None) -> None:
+        """End a step where the script says so.
+
+        Args:
+            loss: The step's loss, a number or a tensor of one element.
+        """
+        phase = self._phase
+        self.session.began()
+        self._phase.end_evaluation()
+        self._forwards.settle_names()
+        if loss is not None and not phase.train.losses.get(TOTAL):
+            tensor = loss if isinstance(loss, torch.Tensor) else torch.tensor(float(loss), dtype=torch.float64)
+            self._losses.add(TOTAL, tensor, phase.train)
+        self.session.start_at("", 0)
+        self._allowance.for_forward()
+        self._parameters.models(self._allowance.whole_mask(), phase.train)
+        self._publish("", "", skipped=False)
+
+    def _end(self, entry: Entry, *, skipped: bool, took: bool = True) -> None:
+        self._publish(entry.label, self.optimizers.note_step(entry), skipped=skipped, took=took)
+
+    def _publish(self, label: str, next_label: str, *, skipped: bool, took: bool = True) -> None:
+        mask = self._allowance.close_step()
+        self._data.end_step(mask if took else 0, self._phase.train)
+        buffer, self._refused = self._phase.take_step(), False
+        self._parameters.forget_step()
+        self._outputs.forget_step()
+        self.session.end_step(buffer, optimizer=label, mask=mask if took else 0, skipped=skipped)
+        self._prepare(next_label)
+
+    def _prepare(self, next_label: str) -> None:
+        alone = self.optimizers.alone()
+        self._allowance.prepare(next_label, alone.optimizer if alone else None)
+        self._forwards.prepare(self._allowance.mask or 0)
+
+    @entry_point("changing the mode")
+    def set_mode(self, mode: Mode | None) -> None:
+        """Let the script say what it does from now on."""
+        if mode is not self.session.mode:
+            self._phase.end_evaluation()
+            self.session.set_mode(mode)
+            if mode is not None and mode is not Mode.TRAIN and not self._forwards.heard:
+                self._forwards.hear_evaluation(mode)
+
+    # Small things
+
+    def _is_watched(self, optimizer: Any) -> bool:
+        return any(self.names.parameter(item) is not None for item in parameters_of(optimizer))
+
+    @entry_point("saving a tensor")
+    def save(self, name: str, tensor: Any) -> None:
+        """Record a tensor of the script's own, whole, with the step that is under way."""
+        self._allowance.wake()
+        self.session.began()
+        self._parameters.save(name, tensor, self._phase.train)
+
+    @entry_point("saving predictions")
+    def save_predictions(self, targets: Any, predictions: Any, name: str) -> None:
+        """Count labels and answers that the script names, with the step or the evaluation that is under way."""
+        self.session.began()
+        mode = self._phase.of_predictions()
+        if mode is Mode.TRAIN:
+            self._allowance.wake()
+        else:
+            self._phase.evaluation_mask_for(mode)
+        self._data.named(name, targets, predictions, self._phase.buffer_of(mode))
+
+    @entry_point("publishing what was pending")
+    def _flush(self) -> None:
+        self._phase.end_evaluation()
+        if self._phase.train.tensors or self._refused:
+            self.session.end_evaluation(self._phase.train, Mode.TRAIN)
+
+
+def _has_closure(args: Any, kwargs: Any) -> bool:
+    # args[0] is the optimizer itself: torch hands over the arguments of the unbound `step`.
+    return kwargs.get("closure") is not None or (len(args) > 1 and callable(args[1]))
+
+
+def _was_skipped(optimizer: Any) -> bool:
+    """Return whether a fused optimizer withheld the update, as far as that is known without waiting for a device."""
+    found_inf = getattr(optimizer, "found_inf", None)
+    return found_inf is not None and found_inf.device.type == "cpu" and bool(found_inf)
+
+
+def _no_recorder(request: Request) -> str:
+    raise NotDone("the flight recorder is not on; begin the training with --record")

@@ -1,0 +1,290 @@
+"""The reversible wrappers: the only places where Barograph replaces something of torch.
+
+Everything else rests on torch's official global hooks. There is no hook for these:
+
+- `torch.autograd.backward`: the tensor it starts from is the loss (`Tensor.backward` calls it).
+- `torch.nn.utils.clip_grad._clip_grads_with_norm_`: gradients as they are before clipping. It is the one place
+  that `clip_grad_norm_` ends in, under whatever name a script imported that.
+- `torch.nn.utils.clip_grad_value_`, and the same in `clip_grad`: likewise, for clipping by value.
+- `torch.amp.GradScaler.scale`: the loss before it was scaled.
+- `torch.amp.GradScaler.step`: a step that the scaler skips fires no optimizer hook.
+- `torch.optim.lr_scheduler.LRScheduler.step`, and those of the schedulers of torch that have a `step` of their own:
+  how often a scheduler is stepped.
+- the loss functions of `torch.nn.functional`: the loss in evaluation, where nothing calls `backward`, and what
+  they are handed: labels, answers, targets. They stay the objects they are, since models hold them and pickle
+  them; it is their code that passes through ours.
+- `torch.nn.Module.train`: `eval()` calls it. An evaluation begins, whose forward passes may have to be heard.
+- `torch.utils.data.DataLoader.__iter__` and `_BaseDataLoaderIter.__next__` of `torch.utils.data.dataloader`: a
+  pass over the data begins, and how long training waits for a batch. What the batch holds is not looked at here.
+- `_BaseDataLoaderIter._next_index`: which samples a batch is to be made of.
+- `torch.no_grad.__enter__` and `torch.inference_mode.__enter__`: an evaluation may follow, whose forward pass is to be
+  heard, though in the steps around it none is.
+
+Each calls the original with the arguments it got and returns what it returned. `undo` puts the originals
+back, unless someone has wrapped ours in the meantime: then ours stays, as a plain passage.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any, Protocol
+
+import torch
+from torch.nn.utils import clip_grad
+from torch.optim import lr_scheduler
+from torch.utils.data import DataLoader
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+LOSS_FUNCTIONS = (
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
+    "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss",
+    "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
+)
+
+
+SCHEDULERS = tuple(
+    kind for kind in vars(lr_scheduler).values()
+    if isinstance(kind, type) and issubclass(kind, lr_scheduler.LRScheduler) and "step" in vars(kind)
+    and kind is not lr_scheduler.LRScheduler
+)
+"""Those of torch that have a `step` of their own."""
+
+_passages: dict[str, Callable[[Any, Any], Any]] = {}
+
+
+class Listener(Protocol):
+    """Who is told; each of these must not raise, except where it means to."""
+
+    def backward_begins(self, tensors: Any) -> None: ...
+    def backward_ended(self) -> None: ...
+    def before_clip(self, parameters: Any) -> None: ...
+    def after_clip(self, total_norm: Any) -> None: ...
+    def loss_scaled(self, outputs: Any, scaled: Any) -> None: ...
+    def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None: ...
+    def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None: ...
+    def scheduler_stepped(self, scheduler: Any) -> None: ...
+    def loss_returned(self, name: str, loss: Any, args: Any, kwargs: Any) -> None: ...
+    def loss_raised(self, name: str, args: Any, kwargs: Any) -> None: ...
+    def mode_set(self, training: bool) -> None: ...
+    def gradients_turned_off(self) -> None: ...
+
+
+class Feeder(Protocol):
+    """Who is told of loaders; likewise."""
+
+    @property
+    def traces(self) -> bool: ...
+    def loader_will_begin(self, loader: Any) -> None: ...
+    def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None: ...
+    def loader_asked(self, iterator: Any) -> None: ...
+    def loader_gave(self, iterator: Any, secs: float, *batch: Any) -> None: ...
+    def loader_draws(self, iterator: Any) -> None: ...
+    def loader_drew(self, iterator: Any, drawn: Any) -> None: ...
+    def loader_ended(self, iterator: Any) -> None: ...
+    def batch_came(self, iterator: Any, batch: Any) -> None: ...
+
+
+class Wrappers:
+    """Puts the wrappers in and takes them out again.
+
+    Args:
+        listener: Who is told.
+        feeder: Who is told of loaders.
+    """
+
+    def __init__(self, listener: Listener, feeder: Feeder) -> None:
+        self._listener: Listener | None = listener
+        self._feeder = feeder
+        self._undo: list[Callable[[], None]] = []
+        self._in_scheduler = False
+
+    def install(self) -> None:
+        """Wrap everything in the list above."""
+        self._wrap(torch.autograd, "backward", self._backward)
+        self._wrap(clip_grad, "_clip_grads_with_norm_", self._clip_with_norm)
+        self._wrap(clip_grad, "clip_grad_value_", self._clip_value)
+        self._wrap(torch.nn.utils, "clip_grad_value_", self._clip_value)
+        self._wrap(torch.amp.GradScaler, "scale", self._scale)
+        self._wrap(torch.amp.GradScaler, "step", self._scaler_step)
+        self._wrap(lr_scheduler.LRScheduler, "step", self._scheduler_step)
+        for scheduler in SCHEDULERS:
+            self._wrap(scheduler, "step", self._scheduler_step)
+        self._wrap(torch.nn.Module, "train", self._train)
+        self._wrap(DataLoader, "__iter__", self._loader_iter)
+        self._wrap(_BaseDataLoaderIter, "__next__", self._loader_next)
+        if self._feeder.traces:
+            self._wrap(_BaseDataLoaderIter, "_next_index", self._next_index)
+        self._wrap(torch.no_grad, "__enter__", self._turn_off)
+        self._wrap(torch.inference_mode, "__enter__", self._turn_off)
+        for name in LOSS_FUNCTIONS:
+            function = getattr(torch.nn.functional, name, None)
+            if isinstance(function, FunctionType):
+                self._listen_in(function, name)
+
+    def tell(self, listener: Listener | None) -> None:
+        """Tell this one from now on; None: nobody, and the wrappers are plain passages."""
+        self._listener = listener
+
+    def undo(self) -> None:
+        """Put the originals back; what was built on top of ours keeps working."""
+        self._listener = None
+        while self._undo:
+            self._undo.pop()()
+
+    def _wrap(self, holder: Any, name: str, around: Callable[..., Any]) -> None:
+        original = holder.__dict__[name]
+
+        @functools.wraps(original)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            # A compiler that traces through sees a constant: nothing of ours gets into its graph.
+            if torch.compiler.is_compiling() or self._listener is None:
+                return original(*args, **kwargs)
+            return around(original, self._listener, args, kwargs)
+
+        def put_back() -> None:
+            if holder.__dict__.get(name) is wrapper:
+                setattr(holder, name, original)
+
+        setattr(holder, name, wrapper)
+        self._undo.append(put_back)
+
+    def _listen_in(self, function: FunctionType, name: str) -> None:
+        """Tell the listener what a function returns, by what it runs and not by what it is.
+
+        The function stays the object it was, under whatever name a script or a model holds it: it can be
+        pickled, compared, scripted and imported by name as ever. Its code is that of a passage meanwhile.
+        """
+        plain = FunctionType(
+            function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        )
+        plain.__kwdefaults__ = function.__kwdefaults__
+        had_wrapped = function.__dict__.get("__wrapped__")
+
+        def call(args: Any, kwargs: Any) -> Any:
+            try:
+                result = plain(*args, **kwargs)
+            except Exception:
+                if self._listener is not None and not torch.compiler.is_compiling():
+                    self._listener.loss_raised(name, args, kwargs)
+                raise
+            if self._listener is not None and not torch.compiler.is_compiling():
+                self._listener.loss_returned(name, result, args, kwargs)
+            return result
+
+        _passages[name] = call
+        passage: dict[str, Any] = {}
+        exec(
+            f"def {name}(*args, **kwargs):\n"
+            f"    from barograph.capture.torch.wrappers import _passages\n"
+            f"    return _passages[{name!r}](args, kwargs)\n",
+            passage,
+        )
+        code = passage[name].__code__
+
+        def put_back() -> None:
+            if function.__code__ is code:
+                function.__code__ = plain.__code__
+                if had_wrapped is None:
+                    function.__dict__.pop("__wrapped__", None)
+                else:
+                    function.__dict__["__wrapped__"] = had_wrapped
+
+        # Whoever looks for the source or the signature finds those of the function itself.
+        function.__dict__["__wrapped__"] = plain
+        function.__code__ = code
+        self._undo.append(put_back)
+
+    @staticmethod
+    def _backward(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        tensors = args[0] if args else kwargs.get("tensors")
+        if isinstance(tensors, Iterator):
+            # Whoever looks into it uses it up: torch gets what it held.
+            tensors = tuple(tensors)
+            args, kwargs = ((tensors, *args[1:]), kwargs) if args else (args, {**kwargs, "tensors": tensors})
+        listener.backward_begins(tensors)
+        result = original(*args, **kwargs)
+        listener.backward_ended()
+        return result
+
+    @staticmethod
+    def _train(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        listener.mode_set(bool(args[1] if len(args) > 1 else kwargs.get("mode", True)))
+        return original(*args, **kwargs)
+
+    def _loader_iter(self, original: Any, _: Listener, args: Any, kwargs: Any) -> Any:
+        self._feeder.loader_will_begin(args[0])
+        begin = time.perf_counter()
+        iterator = original(*args, **kwargs)
+        self._feeder.loader_begins(args[0], iterator, time.perf_counter() - begin)
+        return iterator
+
+    def _loader_next(self, original: Any, _: Listener, args: Any, kwargs: Any) -> Any:
+        self._feeder.loader_asked(args[0])
+        begin = time.perf_counter()
+        try:
+            batch = original(*args, **kwargs)
+        except BaseException as error:
+            self._feeder.loader_gave(args[0], time.perf_counter() - begin)
+            if isinstance(error, StopIteration):
+                self._feeder.loader_ended(args[0])
+            raise
+        self._feeder.loader_gave(args[0], time.perf_counter() - begin, batch)
+        self._feeder.batch_came(args[0], batch)
+        return batch
+
+    def _next_index(self, original: Any, _: Listener, args: Any, kwargs: Any) -> Any:
+        self._feeder.loader_draws(args[0])
+        drawn = original(*args, **kwargs)
+        self._feeder.loader_drew(args[0], drawn)
+        return drawn
+
+    @staticmethod
+    def _clip_with_norm(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        # The caller may hand over a generator, and both of us must walk it.
+        parameters = args[0] if args else kwargs.pop("parameters")
+        parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        listener.before_clip(parameters)
+        result = original(parameters, *args[1:], **kwargs)
+        listener.after_clip(args[2] if len(args) > 2 else kwargs.get("total_norm"))
+        return result
+
+    @staticmethod
+    def _clip_value(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        parameters = args[0] if args else kwargs.pop("parameters")
+        parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        listener.before_clip(parameters)
+        return original(parameters, *args[1:], **kwargs)
+
+    @staticmethod
+    def _scale(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        scaled = original(*args, **kwargs)
+        listener.loss_scaled(args[1] if len(args) > 1 else kwargs.get("outputs"), scaled)
+        return scaled
+
+    @staticmethod
+    def _scaler_step(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        scaler, optimizer = args[0], args[1] if len(args) > 1 else kwargs.get("optimizer")
+        listener.scaler_step_begins(scaler, optimizer)
+        result = original(*args, **kwargs)
+        listener.scaler_step_ended(scaler, optimizer)
+        return result
+
+    @staticmethod
+    def _turn_off(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        listener.gradients_turned_off()
+        return original(*args, **kwargs)
+
+    def _scheduler_step(self, original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        if self._in_scheduler:
+            return original(*args, **kwargs)  # one scheduler that steps others is one
+        self._in_scheduler = True
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            self._in_scheduler = False
+        listener.scheduler_stepped(args[0])
+        return result
