@@ -36,7 +36,7 @@ DOORS = {
     "opentelemetry": ("export/otel",),
     "google": ("export/otel",),
     "ray": ("watch/ray_cluster",),
-    "PIL": ("capture/torch/packing",),
+    "PIL": ("capture/torch/unpacking",),
     "apprise": ("watch/apprise_carrier",),
     "typer": ("cli/",),
     "rich": ("cli/", "watch/"),

@@ -421,6 +421,7 @@ ODD = {
     "not a number": lambda: (torch.full((4, 6), torch.nan),),
     "packed": lambda: (nn.utils.rnn.pack_sequence([torch.ones(3, 2), torch.ones(2, 2)]),),
     "nested": lambda: (torch.nested.nested_tensor([torch.ones(3, 2), torch.ones(2, 2)], layout=torch.jagged),),
+    "nested in strides": lambda: (torch.nested.nested_tensor([torch.ones(3, 2), torch.ones(2, 2)]),),
     "a graph": lambda: (torch.randn(5, 3), torch.tensor([[0, 1], [1, 2]])),
     "text": lambda: (["a", "b"],),
 }

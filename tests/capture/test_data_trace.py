@@ -322,6 +322,7 @@ def test_a_function_of_the_user_names_before_the_data_set(training):
     (ConcatDataset([Numbers(2), Named(3)]), 3, "1.png"),
     (Files([("d/cat/a.png", 0), ("d/dog/b.png", 1)], root="d"), 1, "dog/b.png"),
     (Files(["d/a.wav"]), 0, "d/a.wav"),
+    (type("OfAClass", (Numbers,), {"files": ("a.npy", "b.npy")})(2), 1, "b.npy"),
 ])
 def test_where_a_data_set_has_names_they_are_found(data, index, expected):
     assert source_of(data)(index) == expected

@@ -266,6 +266,20 @@ def test_units_are_neurons_of_a_linear_layer_and_channels_of_a_convolution(recor
     assert tape.units("output:3").columns.shape[0] == 7
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_samples_of_several_lengths_are_counted_whole_and_without_units(record, layout):
+    tape = record(preset="free", collections=(Selection(kinds=frozenset({Kind.OUTPUT, Kind.BATCH}), units=True),))
+    model = nn.Linear(4, 8)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    samples = torch.nested.nested_tensor([torch.ones(3, 4), torch.full((2, 4), 3.0)], layout=layout)
+    sum(part.sum() for part in model(samples).unbind()).backward()
+    optimizer.step()
+    tape.close()
+    assert (tape.summary("batch:model[0]").count, tape.summary("batch:model[0]").max) == (20, 3.0)
+    assert tape.summary("output:model").count == 40
+
+
 def test_channels_last_gives_the_units_of_the_plain_layout(record):
     units = Selection(kinds=frozenset({Kind.OUTPUT}), units=True, include=("0",))
     sums = []

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from barograph.capture.torch.packing import Packer, Unpacker
+from barograph.capture.torch.packing import Packer
+from barograph.capture.torch.unpacking import Unpacker
 from barograph.errors import DamagedChunk, NotPlain
 from barograph.runs.tensors import array_from_raw, read_tensor, tensor_entries, tensors_bytes
 
@@ -135,6 +136,31 @@ def test_ragged_tensors_come_back() -> None:
     assert [part.tolist() for part in back.unbind()] == [[0.0, 1.0], [0.0, 1.0, 2.0]]
 
 
+@pytest.mark.parametrize("value", [
+    np.array([["a", "bcd"], ["", "ü"]]), np.array([b"a", b"bc"]), np.array(["2026-11-22", "NaT"], "datetime64[D]"),
+    np.array([3, 5], ">m8[s]"), np.array([]).astype("U1"), np.array(7, "datetime64[s]"),
+], ids=["texts", "bytes", "days", "durations", "none", "one"])
+def test_arrays_of_what_are_no_numbers_come_back(value: Any) -> None:
+    back = through(value)
+    assert (back.dtype, back.shape) == (value.dtype, value.shape)
+    assert np.array_equal(back, value, equal_nan=value.dtype.kind == "M")
+
+
+def test_arrays_of_objects_come_back() -> None:
+    value = np.empty((2, 1), object)
+    value[0, 0], value[1, 0] = {"boxes": torch.ones(2)}, "cat"
+    back = through(value)
+    assert back.shape == (2, 1)
+    assert torch.equal(back[0, 0]["boxes"], torch.ones(2))
+    assert back[1, 0] == "cat"
+    with pytest.raises(NotPlain, match="it/0 holds Odd"):
+        Packer().pack(np.array([Odd()], object), "it")
+
+
+def test_slices_come_back() -> None:
+    assert through([slice(None, 3), slice(1, 9, 2)]) == [slice(None, 3), slice(1, 9, 2)]
+
+
 def test_a_dataclass_comes_back_without_being_made_again() -> None:
     value = Sample(torch.ones(2), "cat")
     made.clear()
@@ -184,7 +210,10 @@ def test_a_class_that_is_not_loaded_is_not_looked_for() -> None:
     {"map": [1]}, {"items": [[[1], 2]]}, {"items": [1]}, {"dtype": "save"}, {"dtype": "nn.Linear"}, {"tuple": None},
     {"range": [1, 2, 0]}, {"float": "much"}, {"fields": [1], "as": "test_packing:Pair"},
     {"sparse_coo": {"indices": "it", "values": "it", "size": [1], "coalesced": True}}, {"image": {"mode": "L"}},
-    {"nested": [], "layout": "sparse_coo"}, {"path": 3}, {"complex": ["1"]}, {"device": "nowhere"},
+    {"texts": ["a"], "of": "O", "shape": [1]}, {"texts": "it", "of": "U1", "shape": [9]},
+    {"times": [1], "of": "f8", "shape": [1]}, {"objects": [1, 2], "shape": [3]}, {"objects": 3, "shape": [3]},
+    {"slice": [1, 2, 3, 4, 5]}, {"nested": [], "layout": "sparse_coo"}, {"path": 3},
+    {"complex": ["1"]}, {"device": "nowhere"},
 ], ids=json.dumps)
 def test_a_hostile_entry_is_damage_and_nothing_else(content: Any) -> None:
     with pytest.raises(DamagedChunk, match="file"):

@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from barograph.capture.script import sources
-from barograph.capture.torch.packing import Unpacker
+from barograph.capture.torch.unpacking import Unpacker
 from barograph.errors import TrainingStopped
 from barograph.model.capsule import Held
 from barograph.model.recorder import RecorderSettings

@@ -249,10 +249,15 @@ def test_a_function_of_the_users_holds_a_step_and_that_step_is_made_again(desk: 
     assert "say. The update of step 7 was withheld." in ended.err
     code, result, err = replay(desk, "run")
     assert (code, result["grade"], result["finite"]) == (0, "bitwise", True), err
+    shutil.rmtree(desk.place / "run" / "capsules")
+    told = desk.end(desk.start("barograph", "capsules", "run")).out
+    assert b"No capsule is in this run" in told
+    assert b"It ended because: " in told
+    assert b"The update of step 7 was withheld" in told
 
 
 def test_a_training_that_does_not_fail_goes_through_and_holds_nothing(desk: Any) -> None:
     desk.write("train.py", SCRIPT)
     ended = desk.run("--record", "--rules", "none", "train.py", "0", "0.5")
     assert (ended.code, ended.out) == (0, b"to the end\n")
-    assert b"No step of this run was held." in desk.end(desk.start("barograph", "capsules", "run")).out
+    assert b"No capsule is in this run: no step was held," in desk.end(desk.start("barograph", "capsules", "run")).out

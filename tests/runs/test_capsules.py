@@ -102,6 +102,12 @@ def test_a_newer_capsule_says_so(store: Store) -> None:
         read_head(store, HEAD.name)
 
 
+def test_a_format_that_never_was_is_damage(store: Store) -> None:
+    write(store, replace(HEAD, format=0))
+    with pytest.raises(DamagedChunk, match="names a format that never was: 0"):
+        read_head(store, HEAD.name)
+
+
 def files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 

@@ -9,6 +9,7 @@ from barograph.cli.printing import Column, Printer
 from barograph.errors import DamagedChunk, NewerFormat
 from barograph.model.capsule import CapsuleHead
 from barograph.runs.capsules import capsule_names, read_head
+from barograph.runs.glance import glance
 from barograph.watch.figures import local_time
 from barograph.watch.wording import shown
 
@@ -38,7 +39,11 @@ def print_capsules(place: str, *, as_json: bool) -> None:
                       for where, head in heads])
         return
     if not heads:
-        printer.line("No step of this run was held. The flight recorder is begun with: barograph run --record")
+        printer.line("No capsule is in this run: no step was held, or none could be saved. The flight recorder is begun "
+                     "with: barograph run --record")
+        for state in glance(store).newest_workers:
+            if state.ending is not None and state.ending.reason:
+                printer.line(f"It ended because: {shown(state.ending.reason)}")
         return
     printer.table(_COLUMNS, [
         ["", "", "", "", shown(head), shown(where)] if isinstance(head, str) else

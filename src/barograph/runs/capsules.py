@@ -147,6 +147,8 @@ def _paper(store: Store, name: str) -> dict[str, Any]:
 def _head(paper: Mapping[str, Any], where: str) -> CapsuleHead:
     try:
         head = paper["head"]
+        if int(head["format"]) < 1:
+            raise DamagedChunk(f"The paper names a format that never was: {head['format']} ({where}).")
         if int(head["format"]) > CAPSULE_FORMAT:
             raise NewerFormat(f"The capsule is of format {head['format']}; this Barograph reads up to "
                               f"{CAPSULE_FORMAT}. Install a newer one ({where}).")

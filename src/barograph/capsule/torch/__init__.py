@@ -1,1 +1,0 @@
-"""How a held step of PyTorch is made again."""

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import _disable_current_modes as aside
 
 from barograph.capsule.order import ReplayOrder
 from barograph.capsule.torch.samples import part_of, rows_of
-from barograph.capture.torch.packing import Unpacker
+from barograph.capture.torch.unpacking import Unpacker
 
 
 class Parts:

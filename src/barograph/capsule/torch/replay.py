@@ -43,9 +43,9 @@ from barograph.capture.torch.graph import given_tensors
 from barograph.capture.torch.kept import loss_value
 from barograph.capture.torch.names import ModelNames, unwrapped
 from barograph.capture.torch.optimizers import OptimizerBook
-from barograph.capture.torch.packing import Unpacker
 from barograph.capture.torch.putting_back import PuttingBack, put_settings
 from barograph.capture.torch.step_variables import put_variables
+from barograph.capture.torch.unpacking import Unpacker
 from barograph.capture.torch.wrappers import LOSS_FUNCTIONS
 from barograph.errors import BarographError
 from barograph.runs.capsules import Capsule, read_capsule

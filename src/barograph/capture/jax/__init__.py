@@ -1,1 +1,0 @@
-"""How a JAX training is recorded, and its failing steps held."""

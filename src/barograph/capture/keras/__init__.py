@@ -1,1 +1,0 @@
-"""How a Keras or TensorFlow training is recorded, and its failing steps held."""

@@ -1,1 +1,0 @@
-"""How estimators of scikit-learn that learn step by step are recorded."""

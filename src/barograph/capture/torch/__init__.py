@@ -1,1 +1,0 @@
-"""How a PyTorch training is recorded, held and put back."""

@@ -92,8 +92,8 @@ class BatchTap:
         inputs = {item: tensor for item, tensor in tensors_in(args or kwargs) if item not in _ANSWERS}
         if not inputs:
             return
-        rows = next((tensor.shape[0] for tensor in inputs.values() if tensor.dim()), 1)
-        self.last = Fed(inputs, rows)
+        rows = next((tensor.size(0) for tensor in inputs.values() if tensor.dim()), 1)
+        self.last = Fed({item: tensor for item, tensor in inputs.items() if not tensor.is_nested}, rows)
         if wants.size:
             key = fact(Fact.BATCH_SIZE)
             buffer.scalars[key] = buffer.scalars.get(key, 0.0) + rows
@@ -138,7 +138,7 @@ class BatchTap:
 
     def _channel_axis(self, root: Root, tensor: torch.Tensor) -> int | None:
         """Return the axis of channels or features; None where a sample is one number."""
-        if tensor.dim() < 2 or not tensor.numel() or tensor.layout is not torch.strided:
+        if tensor.dim() < 2 or not tensor.numel() or tensor.layout is not torch.strided or tensor.is_nested:
             return None
         if tensor.dim() == 4 and tensor.shape[-1] in (1, 3, 4) and tensor.shape[1] > tensor.shape[-1]:
             return 3  # images as files hold them; the model turns them itself
@@ -160,7 +160,9 @@ class BatchTap:
 
     def _padding(self, inputs: Iterable[torch.Tensor], buffer: StepBuffer) -> None:
         for tensor in inputs:
-            if tensor.dim() < 2 or tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is torch.bool:
+            if tensor.dim() < 2 or tensor.is_nested or tensor.dtype is torch.bool:
+                continue
+            if tensor.is_floating_point() or tensor.is_complex():
                 continue
             flat = tensor.detach().reshape(-1)
             places = evenly(flat.numel(), _MOST_TOKENS, flat.device)
@@ -216,7 +218,8 @@ def _is_rich(samples: torch.Tensor) -> bool:
 def _storage(inputs: Iterable[torch.Tensor]) -> str:
     """Return where the first tensor lies: slices of one set lie together, and those of another elsewhere."""
     tensor = next(iter(inputs))
-    return str(tensor.untyped_storage().data_ptr()) if tensor.layout is torch.strided else ""
+    in_order = tensor.layout is torch.strided and not tensor.is_nested
+    return str(tensor.untyped_storage().data_ptr()) if in_order else ""
 
 
 _RICH_ELEMENTS, _RICH_VALUES, _RICH_LOOKED_AT = 16, 8, 256

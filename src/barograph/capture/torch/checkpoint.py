@@ -19,7 +19,7 @@ from barograph.capture.torch.capsule import devices, numeric_settings, processor
 from barograph.capture.torch.gate import norms_of
 from barograph.capture.torch.names import ModelNames, unwrapped
 from barograph.capture.torch.optimizers import OptimizerBook
-from barograph.capture.torch.packing import Packer, Unpacker
+from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.random import random_states
 from barograph.capture.torch.standing import (
     named_parameters,
@@ -29,6 +29,7 @@ from barograph.capture.torch.standing import (
     packed_scaler,
     packed_schedulers,
 )
+from barograph.capture.torch.unpacking import Unpacker
 from barograph.errors import NotPlain, UnknownKey, nearest
 from barograph.runs.checkpoints import read_checkpoint, write_checkpoint
 from barograph.store.base import Store

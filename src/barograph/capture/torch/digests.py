@@ -50,8 +50,8 @@ def sample_sums(tensors: Iterable[torch.Tensor], rows: int) -> torch.Tensor | No
 def _words(tensor: torch.Tensor, rows: int) -> torch.Tensor | None:
     """Return the bits of a tensor as signed whole numbers, a row a sample; None where they cannot be had."""
     if (
-        tensor.dim() == 0 or tensor.shape[0] != rows or not tensor.numel() or tensor.layout is not torch.strided
-        or tensor.is_quantized or hasattr(tensor, "to_local")
+        tensor.dim() == 0 or tensor.is_nested or tensor.shape[0] != rows or not tensor.numel()
+        or tensor.layout is not torch.strided or tensor.is_quantized or hasattr(tensor, "to_local")
     ):
         return None
     item = tensor.detach().resolve_conj().resolve_neg()

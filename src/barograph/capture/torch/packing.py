@@ -1,4 +1,4 @@
-"""What a training works on as plain data and tensors, and back: nothing that is read can run code.
+"""What a training works on as plain data and tensors; `unpacking.py` is the way back.
 
 JSON holds null, truth values, whole numbers, texts, finite fractions and lists as they are. All else is an object
 with one entry that says what it is:
@@ -7,12 +7,13 @@ with one entry that says what it is:
 |---|---|
 | `tensor` | the name of a tensor; beside it, where they are not the usual: `device`, `requires_grad`, `strides` |
 | `array`, `bytes` | the name of a tensor: a NumPy array or number, bytes |
+| `texts`, `times`, `objects` | a NumPy array of texts or bytes, of times, of anything that is plain data itself |
 | `sparse_coo`, `sparse_csr`, `nested` | what a tensor of that layout is made of |
 | `map`, `items` | a mapping, where all keys are texts and where they are not; `as` names a class other than `dict` |
 | `tuple`, `set`, `frozenset` | members |
 | `fields` | a dataclass or a named tuple, of the class that `as` names |
 | `float`, `complex` | a number that JSON has no word for |
-| `dtype`, `size`, `device`, `path`, `range` | what their names say |
+| `dtype`, `size`, `device`, `path`, `range`, `slice` | what their names say |
 | `image` | an image of PIL: mode, size, the name of its bytes, its palette |
 | `apart` | the number of an object among those that only pickle can hold |
 
@@ -24,8 +25,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import pathlib
-import sys
-from collections import OrderedDict, UserDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,12 +33,12 @@ import torch
 from numpy.typing import NDArray
 
 from barograph.capture.torch.read import is_shard, local, raw_tensor
-from barograph.errors import BarographError, DamagedChunk, NotPlain
+from barograph.errors import NotPlain
 from barograph.model.tensor import RawTensor
 from barograph.runs.tensors import DTYPES
 
 _DEEPEST = 200
-_SPARSE_CSR = ("crow_indices", "col_indices", "values")
+SPARSE_CSR = ("crow_indices", "col_indices", "values")
 
 
 class Packer:
@@ -85,7 +84,7 @@ class Packer:
         if isinstance(value, torch.Tensor):
             return self._once(value, lambda: self._tensor(value, name, depth))
         if isinstance(value, np.ndarray | np.generic):
-            return self._once(value, lambda: self._array(value, name))
+            return self._once(value, lambda: self._array(value, name, depth))
         pack = _SIMPLE.get(type(value))
         if pack is not None:
             return pack(value)
@@ -113,6 +112,8 @@ class Packer:
             return self._mapping(value, inside)
         if isinstance(value, pathlib.PurePath):
             return {"path": str(value)}
+        if kind is slice:
+            return {"slice": [inside(getattr(value, end), end) for end in ("start", "stop", "step")]}
         if kind.__module__.partition(".")[0] == "PIL" and hasattr(value, "tobytes"):
             return self._image(value, name)
         return self._apart(value, name)
@@ -152,7 +153,7 @@ class Packer:
                 "size": list(item.shape), "coalesced": item.is_coalesced()}, **said}
         if item.layout is torch.sparse_csr:
             return {"sparse_csr": {"size": list(item.shape), **{
-                part: self._named(getattr(item, part)(), f"{name}/{part}") for part in _SPARSE_CSR}}, **said}
+                part: self._named(getattr(item, part)(), f"{name}/{part}") for part in SPARSE_CSR}}, **said}
         if item.layout is not torch.strided or item.is_quantized or str(item.dtype)[6:] not in DTYPES:
             return dict(self._apart(value, name))
         if not item.is_contiguous() and _is_dense(item):
@@ -169,13 +170,28 @@ class Packer:
         self.tensors[name] = data if isinstance(data, RawTensor) else RawTensor("uint8", (len(data),), data)
         return name
 
-    def _array(self, value: NDArray[Any] | np.generic, name: str) -> dict[str, Any]:
+    def _array(self, value: NDArray[Any] | np.generic, name: str, depth: int) -> dict[str, Any]:
         array = np.asarray(value)
         if array.dtype.name not in DTYPES:
-            return dict(self._apart(value, name))
+            return dict(self._odd_array(value, name, depth))
         little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
         called = self._put(RawTensor(array.dtype.name, array.shape, little.tobytes()), name)
         return {"array": called} if isinstance(value, np.ndarray) else {"array": called, "number": True}
+
+    def _odd_array(self, value: NDArray[Any] | np.generic, name: str, depth: int) -> Any:
+        """Return an array whose elements are no numbers."""
+        array = np.asarray(value)
+        said = {"shape": list(array.shape), **({} if isinstance(value, np.ndarray) else {"number": True})}
+        if array.dtype.kind == "U":
+            return {"texts": array.ravel().tolist(), "of": array.dtype.str, **said}
+        if array.dtype.kind == "S":
+            return {"texts": self._put(array.tobytes(), name), "of": array.dtype.str, **said}
+        if array.dtype.kind in "mM":
+            return {"times": array.ravel().astype(np.int64).tolist(), "of": array.dtype.str, **said}
+        if array.dtype.kind == "O":
+            return {"objects": [self._pack(item, f"{name}/{number}", depth + 1)
+                                for number, item in enumerate(array.ravel())], **said}
+        return self._apart(value, name)
 
     def _image(self, value: Any, name: str) -> dict[str, Any]:
         palette = value.getpalette() if value.mode in ("P", "PA") else None
@@ -189,182 +205,12 @@ class Packer:
         return {"apart": len(self.apart) - 1, "as": class_name(type(value))}
 
 
-class Unpacker:
-    """Makes values of what `Packer` made of them.
-
-    Args:
-        tensors: By name.
-        where: What is read, for messages.
-        apart: What only pickle can hold; where it was not opened, those objects are refused.
-        device: Where to put tensors that lay on a device; None: where they lay, if that is there, else in memory.
-
-    Attributes:
-        moved: Devices that are not here, of which tensors were put elsewhere.
-    """
-
-    def __init__(
-        self, tensors: Mapping[str, NDArray[Any]], where: str, *, apart: Sequence[Any] | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.moved: set[str] = set()
-        self._tensors = tensors
-        self._where = where
-        self._apart = apart
-        self._device = device
-        self._known: dict[str, torch.Tensor] = {}
-
-    def unpack(self, value: Any) -> Any:
-        """Return the value.
-
-        Raises:
-            DamagedChunk: It says what no packed value says.
-            NotPlain: It holds an object that only pickle can hold, or one of a class that this script has not loaded.
-        """
-        try:
-            return self._unpack(value)
-        except BarographError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError, RecursionError) as error:
-            raise self._damaged(f"{type(error).__name__}: {error}") from error
-
-    def _unpack(self, value: Any) -> Any:
-        if isinstance(value, list):
-            return [self._unpack(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        for entry, make in _ENTRIES.items():
-            if entry in value:
-                return make(self, value[entry], value)
-        raise self._damaged(f"an entry of {', '.join(map(str, value)) or 'nothing'}")
-
-    def _damaged(self, what: str) -> DamagedChunk:
-        return DamagedChunk(f"It holds an entry that it must not: {what} ({self._where}).")
-
-    def _array_called(self, name: Any) -> NDArray[Any]:
-        array = self._tensors.get(name)
-        if array is None:
-            raise DamagedChunk(f"It lacks the tensor {name} ({self._where}).")
-        return array
-
-    def _plain_tensor(self, name: Any) -> torch.Tensor:
-        array = self._array_called(name)
-        dtype = getattr(torch, array.dtype.name)
-        if not array.size:
-            return torch.empty(array.shape, dtype=dtype)
-        # A copy: what the file's bytes share cannot be written to.
-        return torch.frombuffer(bytearray(array.tobytes()), dtype=dtype).reshape(array.shape)
-
-    def _placed(self, tensor: torch.Tensor, said: Mapping[str, Any]) -> torch.Tensor:
-        wanted = said.get("device")
-        if wanted is not None:
-            there = self._device or (wanted if _is_here(wanted) else "cpu")
-            if there == "cpu":
-                self.moved.add(wanted)
-            tensor = tensor.to(there)
-        return tensor.requires_grad_() if said.get("requires_grad") else tensor
-
-    def _tensor(self, name: Any, said: Mapping[str, Any]) -> torch.Tensor:
-        known = self._known.get(str(name))
-        if known is None:
-            known = self._plain_tensor(name)
-            strides = said.get("strides")
-            if strides is not None:
-                if not _fits(known.shape, strides):
-                    raise self._damaged(f"strides {strides} of a tensor of shape {list(known.shape)}")
-                known = torch.empty_strided(known.shape, strides, dtype=known.dtype).copy_(known)
-            known = self._known[str(name)] = self._placed(known, said)
-        return known
-
-    def _sparse_coo(self, made_of: Any, said: Mapping[str, Any]) -> torch.Tensor:
-        indices, values = self._plain_tensor(made_of["indices"]), self._plain_tensor(made_of["values"])
-        tensor = torch.sparse_coo_tensor(indices, values, made_of["size"], check_invariants=True)
-        return self._placed(tensor._coalesced_(bool(made_of["coalesced"])), said)
-
-    def _sparse_csr(self, made_of: Any, said: Mapping[str, Any]) -> torch.Tensor:
-        rows, columns, values = (self._plain_tensor(made_of[part]) for part in _SPARSE_CSR)
-        tensor = torch.sparse_csr_tensor(rows, columns, values, made_of["size"], check_invariants=True)
-        return self._placed(tensor, said)
-
-    def _nested(self, parts: Any, said: Mapping[str, Any]) -> torch.Tensor:
-        layout = {"jagged": torch.jagged, "strided": torch.strided}[said["layout"]]
-        return self._placed(torch.nested.nested_tensor([self._unpack(part) for part in parts], layout=layout), said)
-
-    def _array(self, name: Any, said: Mapping[str, Any]) -> Any:
-        array = self._array_called(name).copy()
-        return array[()] if said.get("number") else array
-
-    def _map(self, entries: Any, said: Mapping[str, Any]) -> Any:
-        return self._mapping({key: self._unpack(item) for key, item in entries.items()}, said)
-
-    def _items(self, pairs: Any, said: Mapping[str, Any]) -> Any:
-        return self._mapping({self._unpack(key): self._unpack(item) for key, item in pairs}, said)
-
-    def _mapping(self, found: dict[Any, Any], said: Mapping[str, Any]) -> Any:
-        if "as" not in said:
-            return found
-        kind = _class_called(said["as"])
-        # Past what these classes would do when they are made. Of any other class, what it holds: whoever reads it by
-        # key finds that.
-        if not isinstance(kind, type):
-            return found
-        if issubclass(kind, UserDict):
-            made = object.__new__(kind)
-            object.__setattr__(made, "data", found)
-            return made
-        if issubclass(kind, OrderedDict):
-            ordered = OrderedDict.__new__(kind)
-            for key, item in found.items():
-                OrderedDict.__setitem__(ordered, key, item)
-            return ordered
-        if issubclass(kind, dict):
-            plain = dict.__new__(kind)
-            dict.update(plain, found)
-            return plain
-        return found
-
-    def _fields(self, pairs: Any, said: Mapping[str, Any]) -> Any:
-        kind = _class_called(said["as"])
-        values = {str(field): self._unpack(item) for field, item in pairs}
-        names = getattr(kind, "_fields", ())
-        if isinstance(kind, type) and issubclass(kind, tuple) and set(names) == set(values):
-            return tuple.__new__(kind, [values[field] for field in names])
-        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            # Past __init__ and __post_init__: they may do anything, and have done it when the step was made.
-            made = object.__new__(kind)
-            for field, item in values.items():
-                object.__setattr__(made, field, item)
-            return made
-        raise NotPlain(f"It holds a {said['as']}, and the script has loaded no such dataclass or named tuple "
-                       f"({self._where}).")
-
-    def _image(self, made_of: Any, _: Mapping[str, Any]) -> Any:
-        data = self._array_called(made_of["data"]).tobytes()
-        image = _pillow(self._where).frombytes(made_of["mode"], tuple(made_of["size"]), data)
-        if made_of["palette"] is not None:
-            image.putpalette(made_of["palette"])
-        return image
-
-    def _kept_apart(self, number: Any, said: Mapping[str, Any]) -> Any:
-        if self._apart is None:
-            raise NotPlain(f"It holds a {said['as']}, which only pickle can hold, and that was not opened "
-                           f"({self._where}).")
-        return self._apart[number]
-
-
-def _pillow(where: str) -> Any:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise NotPlain(f"It holds an image, and Pillow is not installed here ({where}).") from error
-    return Image
-
-
 def _is_dense(tensor: torch.Tensor) -> bool:
     """Return whether the elements lie side by side, in any order of the axes."""
-    return _fits(tensor.shape, tensor.stride())
+    return fits(tensor.shape, tensor.stride())
 
 
-def _fits(shape: Sequence[int], strides: Sequence[int]) -> bool:
+def fits(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Return whether strides lay the elements of a shape side by side, without gaps or overlaps."""
     if len(shape) != len(strides):
         return False
@@ -376,25 +222,9 @@ def _fits(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
-def _is_here(device: str) -> bool:
-    kind, _, number = device.partition(":")
-    if kind != "cuda":
-        return kind == "mps" and torch.backends.mps.is_available()
-    return torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()
-
-
 def class_name(kind: type) -> str:
     """Return where a class is found: module and name."""
     return f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _class_called(name: Any) -> Any:
-    """Return a class that has been loaded already; None where there is none: nothing is imported for a file."""
-    module, _, path = str(name).partition(":")
-    found: Any = sys.modules.get(module)
-    for part in path.split("."):
-        found = getattr(found, part, None)
-    return found
 
 
 _SIMPLE: Mapping[type, Callable[[Any], dict[str, Any]]] = {
@@ -404,34 +234,3 @@ _SIMPLE: Mapping[type, Callable[[Any], dict[str, Any]]] = {
     torch.device: lambda value: {"device": str(value)},
     range: lambda value: {"range": [value.start, value.stop, value.step]},
 }
-
-_ENTRIES: Mapping[str, Callable[[Unpacker, Any, Mapping[str, Any]], Any]] = {
-    "tensor": Unpacker._tensor,
-    "array": Unpacker._array,
-    "sparse_coo": Unpacker._sparse_coo,
-    "sparse_csr": Unpacker._sparse_csr,
-    "nested": Unpacker._nested,
-    "map": Unpacker._map,
-    "items": Unpacker._items,
-    "fields": Unpacker._fields,
-    "image": Unpacker._image,
-    "apart": Unpacker._kept_apart,
-    "bytes": lambda unpacker, name, _: unpacker._array_called(name).tobytes(),
-    "tuple": lambda unpacker, members, _: tuple(unpacker._unpack(item) for item in members),
-    "set": lambda unpacker, members, _: {unpacker._unpack(item) for item in members},
-    "frozenset": lambda unpacker, members, _: frozenset(unpacker._unpack(item) for item in members),
-    "float": lambda unpacker, text, _: float(text),
-    "complex": lambda unpacker, parts, _: complex(float(parts[0]), float(parts[1])),
-    "dtype": lambda unpacker, name, _: _dtype(name),
-    "size": lambda unpacker, lengths, _: torch.Size(lengths),
-    "device": lambda unpacker, text, _: torch.device(text),
-    "path": lambda unpacker, text, _: pathlib.Path(text),
-    "range": lambda unpacker, ends, _: range(*ends),
-}
-
-
-def _dtype(name: Any) -> torch.dtype:
-    found = getattr(torch, str(name))
-    if not isinstance(found, torch.dtype):
-        raise ValueError(f"{name} is no type of elements")
-    return found

@@ -17,10 +17,11 @@ import torch
 
 from barograph.capture.steps import Steps, StepsIterator
 from barograph.capture.torch.generators import generators_of, put_states, states_of
-from barograph.capture.torch.packing import Packer, Unpacker
+from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.putting_back import unpacked_random
 from barograph.capture.torch.random import RandomStates, random_states
 from barograph.capture.torch.standing import packed_random
+from barograph.capture.torch.unpacking import Unpacker
 
 
 @dataclass(frozen=True, slots=True)

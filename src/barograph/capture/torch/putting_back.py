@@ -11,9 +11,9 @@ from torch import nn
 from barograph.capture.torch.capsule import devices, digest, processor
 from barograph.capture.torch.names import ModelNames, instances_of, unwrapped
 from barograph.capture.torch.optimizers import OptimizerBook
-from barograph.capture.torch.packing import Unpacker
 from barograph.capture.torch.random import RandomStates
 from barograph.capture.torch.standing import class_of
+from barograph.capture.torch.unpacking import Unpacker
 from barograph.errors import BarographError, ReplayFailed
 
 _NAMED = 5

@@ -183,6 +183,8 @@ class Reader:
             buffer: Where to.
         """
         tensor = local(tensor).detach()
+        if tensor.is_nested:
+            return  # each of its samples has a shape of its own
         axis %= tensor.dim()
         if axis == 1 and tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
             outer, units, inner = tensor.numel() // max(tensor.shape[1], 1), tensor.shape[1], 1
@@ -268,13 +270,15 @@ def raw_tensor(tensor: torch.Tensor, *, copy: bool = True) -> RawTensor:
 
 
 def _elements(tensor: torch.Tensor, row: int, buffer: StepBuffer) -> torch.Tensor:
-    """Return dense elements; for a sparse tensor its values, with the zeros it leaves out counted."""
+    """Return dense elements: of a sparse tensor its values, with the zeros it leaves out counted; of a nested all."""
     item = local(tensor).detach()
     if item.layout == torch.sparse_coo:
         values = item.coalesce().values()
         buffer.reserve(row + 1, histogram=False)
         _count_zeros(buffer.moments[row], item.numel() - values.numel())
         item = values
+    if item.is_nested:
+        item = torch.cat([part.reshape(-1) for part in item.unbind()])
     if item.layout != torch.strided:
         raise UnsupportedCapture(f"a tensor of layout {item.layout} cannot be read")
     _code(item)

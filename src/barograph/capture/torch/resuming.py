@@ -28,9 +28,9 @@ from barograph.capture.frames import count_on, frames_of_script
 from barograph.capture.steps import Steps, StepsIterator
 from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.optimizers import OptimizerBook
-from barograph.capture.torch.packing import Unpacker
 from barograph.capture.torch.passes import LoaderNames, Pass, PassName, begun_again
 from barograph.capture.torch.putting_back import PuttingBack, put_settings
+from barograph.capture.torch.unpacking import Unpacker
 from barograph.capture.torch.variables import put_back
 from barograph.errors import EXIT_STOPPED, BarographError, ResumeFailed
 from barograph.model.resume import ResumeOrder, ResumeResult, result_of_worker

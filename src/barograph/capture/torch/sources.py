@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -74,12 +75,11 @@ def _of_several(dataset: ConcatDataset[Any]) -> Source | None:
 
 
 def _of_paths(dataset: Any) -> Source | None:
-    # What the data set has as its own, not what it computes when it is asked.
-    own = getattr(dataset, "__dict__", {})
+    # What the data set or its class has as its own, not what it computes when it is asked.
     for name in _LISTS:
-        paths = own.get(name)
+        paths = inspect.getattr_static(dataset, name, None)
         if isinstance(paths, list | tuple) and paths and _path_in(paths[0]):
-            return _path_source(paths, own.get("root"))
+            return _path_source(paths, inspect.getattr_static(dataset, "root", None))
     return None
 
 

@@ -23,8 +23,9 @@ from torch import nn
 
 from barograph.capture.frames import asks_now, is_of_script, loop_names, place_of, set_locals
 from barograph.capture.torch.generators import GENERATORS, put_state, state_of
-from barograph.capture.torch.packing import Packer, Unpacker
+from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.read import raw_tensor
+from barograph.capture.torch.unpacking import Unpacker
 from barograph.errors import BarographError, NotPlain
 
 _PLAIN = (bool, int, float, str, bytes, complex, type(None))
