@@ -39,8 +39,8 @@ def print_capsules(place: str, *, as_json: bool) -> None:
                       for where, head in heads])
         return
     if not heads:
-        printer.line("No capsule is in this run: no step was held, or none could be saved. The flight recorder is begun "
-                     "with: barograph run --record")
+        printer.line("No capsule is in this run: no step was held, or none could be saved. The flight recorder is "
+                     "begun with: barograph run --record")
         for state in glance(store).newest_workers:
             if state.ending is not None and state.ending.reason:
                 printer.line(f"It ended because: {shown(state.ending.reason)}")
