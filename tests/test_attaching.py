@@ -72,7 +72,7 @@ class DeafTap:
     def ask_for(self, selections):
         pass
 
-    def set_mode(self, mode):
+    def mode_changes(self, mode):
         pass
 
     def remove(self):

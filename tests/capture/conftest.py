@@ -27,6 +27,10 @@ class Tape:
     def __init__(self, session: Session, tap: TorchTap, writer: ListWriter) -> None:
         self.session, self.tap, self.writer = session, tap, writer
 
+    def set_mode(self, mode: Mode | None) -> None:
+        self.tap.mode_changes(mode)
+        self.session.mode = mode
+
     def close(self) -> None:
         self.session.close(EndState.FINISHED)
         self.tap.remove()

@@ -40,6 +40,10 @@ class Told:
         self.session = Session(wanted, needs, open_writer)
         self.tap = ArrayTap(self.session)
 
+    def set_mode(self, mode: Mode | None) -> None:
+        self.tap.mode_changes(mode)
+        self.session.mode = mode
+
     def steps(self, mode: Mode = Mode.TRAIN) -> list[StepRecords]:
         return [item for item in self.writer.steps if item.step.mode is mode]
 
@@ -211,9 +215,9 @@ def test_an_evaluation_stands_between_two_steps_with_the_steps_made_so_far() -> 
 def test_a_mode_that_the_script_says_is_an_evaluation_until_it_says_otherwise() -> None:
     told = Told()
     told.tap.end_step(loss=2.0)
-    told.tap.set_mode(Mode.PREDICT)
+    told.set_mode(Mode.PREDICT)
     told.tap.loss(5.0)
-    told.tap.set_mode(None)
+    told.set_mode(None)
     told.tap.end_step(loss=1.0)
     assert told.scalars(mode=Mode.PREDICT)["loss:total"] == 5.0
     assert [told.scalars(at)["loss:total"] for at in (0, 1)] == [2.0, 1.0]

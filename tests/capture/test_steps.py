@@ -713,7 +713,7 @@ def test_two_modes_after_each_other_are_two_evaluations(record):
     model = small()
     train(model, torch.optim.SGD(model.parameters(), 0.1))
     for mode in (Mode.EVAL, Mode.PREDICT):
-        tape.tap.set_mode(mode)
+        tape.set_mode(mode)
         with torch.no_grad():
             x, y = batch()
             F.cross_entropy(model(x), y)
@@ -761,7 +761,7 @@ def test_the_mode_that_is_set_holds_where_no_forward_passes_are_heard(record):
     tape = record(preset="free")
     model = small()
     train(model, torch.optim.SGD(model.parameters(), 0.1), steps=2)
-    tape.tap.set_mode(Mode.PREDICT)
+    tape.set_mode(Mode.PREDICT)
     with torch.no_grad():
         x, y = batch()
         F.cross_entropy(model(x), y)

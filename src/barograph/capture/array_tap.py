@@ -457,11 +457,9 @@ class ArrayTap:
         """Note that more was added to the plan."""
         self._reader.plan_changed()
 
-    def set_mode(self, mode: Mode | None) -> None:
-        """Let the script say what it does from now on."""
-        if mode is not self.session.mode:
-            self.end_evaluation()
-            self.session.set_mode(mode)
+    def mode_changes(self, mode: Mode | None) -> None:
+        """End the evaluation that goes on."""
+        self.end_evaluation()
 
     @entry_point("saving an array")
     def save(self, name: str, tensor: Any) -> None:

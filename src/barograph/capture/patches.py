@@ -46,7 +46,7 @@ class Patches:
     def ask_for(self, selections: Iterable[Selection]) -> None:
         """Note nothing: what is asked for is asked of the plan."""
 
-    def set_mode(self, mode: Mode | None) -> None:
+    def mode_changes(self, mode: Mode | None) -> None:
         """Note nothing: the taps that are fed know the mode."""
 
     def remove(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import os
@@ -11,19 +10,17 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from barograph.capture.autostart import begin_if_armed
 from barograph.capture.doors import DOORS, Door, open_door, versions
 from barograph.capture.imports import after_import, forget
+from barograph.capture.process_end import ProcessEnd
 from barograph.capture.session import Rank, Session
-from barograph.capture.trace import leave_out_our_frames
-from barograph.errors import EXIT_STOPPED, AlreadyAttached, SettingsError, TrainingStopped, UnsupportedCapture
+from barograph.errors import AlreadyAttached, SettingsError, TrainingStopped, UnsupportedCapture
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
 from barograph.model.manifest import CAUGHT, EndState, Heartbeat
-from barograph.model.settings import Settings
 from barograph.runs.claim import new_claim
 from barograph.runs.scribe_line import ScribeLine
 
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
     from barograph.model.tensor import RawTensor
     from barograph.runs.scribe_messages import Asked, StopAsked
     from barograph.runs.writer import RunWriter
-    from barograph.store.base import Store
 
 _current: Recording | None = None
 
@@ -176,13 +172,10 @@ class Recording:
 
     def set_mode(self, mode: Mode | None) -> None:
         """Let the script say what it does from now on."""
-        before = self.session.mode
-        for tap in self._taps or [self.tap]:
-            # Each ends its own evaluation where the mode changes.
-            self.session.set_mode(before)
-            tap.set_mode(mode)
-        # Not every framework's tap minds the mode; the session does.
-        self.session.set_mode(mode)
+        if mode is not self.session.mode:
+            for tap in self._taps or [self.tap]:
+                tap.mode_changes(mode)
+            self.session.mode = mode
 
     def ask_for_checkpoint(self) -> None:
         """Have a checkpoint saved where the script asks for its next batch, or `steps` for its next step."""
@@ -202,8 +195,10 @@ class Recording:
                 reports=self.session.orders.reports,
                 on_loss=self.session.lost_some, on_trouble=self.session.guard.report,
             )
-        writer, self._write_answers = _writer_in_this_process(
-            self.session, settings, attempt, rank, status, self._claim)
+        from barograph.capture.memory_writer import memory_writer
+
+        writer, self._write_answers = memory_writer(
+            self.session, settings, attempt, rank, status, _versions(), self._claim)
         return writer
 
     def _hear_stop(self, asked: StopAsked) -> None:
@@ -273,46 +268,6 @@ class Recording:
             action()
 
 
-def _writer_in_this_process(
-    session: Session, settings: Settings, attempt: int, rank: Rank, status: Callable[[], Heartbeat], claim: str
-) -> tuple[RunWriter, Callable[[], None]]:
-    """Return a writer with a thread of its own, for a run in memory, which no other process could write; and what
-    writes the answers to requests."""
-    from barograph.runs.claim import claim_worker
-    from barograph.runs.control import Requests, answer
-    from barograph.runs.sampling import sampler_for
-    from barograph.runs.writer import RunWriter
-    from barograph.store.urls import store_from_url
-
-    store = store_from_url(settings.to)
-    worker = claim_worker(
-        store, attempt=attempt, rank=rank.index, world_size=rank.world_size, clock=SystemClock(), versions=_versions(),
-        claim=claim,
-    )
-
-    requests = Requests(worker.attempt, worker.name)
-
-    hz = settings.machine_hz
-    sampler = functools.partial(sampler_for, worker, hz=hz, clock=SystemClock()) if hz else None
-
-    def write_answers() -> None:
-        for done in session.orders.reports():
-            answer(store, replace(done, worker=worker.name))
-
-    def look_for_requests(store: Store) -> None:
-        write_answers()
-        stop, asked = requests.look(store)
-        if stop is not None:
-            session.request_stop(stop.reason, finding_id=stop.finding_id, checkpoint=stop.checkpoint)
-        for request in asked:
-            session.orders.hear(request)
-
-    writer = RunWriter(
-        store, worker, settings=settings, status=status, on_control=look_for_requests, sampler=sampler
-    )
-    return writer, write_answers
-
-
 def current() -> Recording | None:
     """Return the recording of this process; None if there is none."""
     return _current
@@ -362,105 +317,15 @@ def start_from_launch(environment: Mapping[str, str], begin: float) -> None:
     recording.session.add_startup(time.perf_counter() - begin)
 
 
-class _End:
-    """Hears of the end of this process, however it comes, while it is being recorded."""
-
-    def __init__(self) -> None:
-        self._replaced: Callable[..., Any] | None = None
-        self._finalizer: Any = None
-        self._forks_heard = False
-        self._processes_heard = False
-
-    def watch(self) -> None:
-        """Hear of it from now on."""
-        if not self._forks_heard:
-            self._forks_heard = True
-            os.register_at_fork(after_in_child=_after_fork)
-        # atexit runs last in, first out: what the script registers later still runs while we record.
-        atexit.register(_at_exit)
-        if self._replaced is None:
-            self._replaced, sys.excepthook = sys.excepthook, self._uncaught
-        self._watch_multiprocessing()
-
-    def forget(self) -> None:
-        """Hear no more of it. Where somebody has put a hook on top of ours, ours stays, as a plain passage."""
-        atexit.unregister(_at_exit)
-        if self._finalizer is not None:
-            self._finalizer.cancel()
-            self._finalizer = None
-        if sys.excepthook == self._uncaught:
-            sys.excepthook, self._replaced = cast("Callable[..., Any]", self._replaced), None
-
-    def _watch_multiprocessing(self) -> None:
-        """Hear of the end of a process of multiprocessing: it ends without atexit, or once its failure is forgotten."""
-        if "multiprocessing.util" not in sys.modules:
-            return
-        from multiprocessing import util
-
-        self._finalize()
-        if not self._processes_heard:
-            self._processes_heard = True
-            # A process that is forked forgets what was registered before.
-            util.register_after_fork(self, _End._finalize)
-
-    def _finalize(self) -> None:
-        from multiprocessing.util import Finalize
-
-        # Called while what the process's target raised is on its way.
-        self._finalizer = Finalize(None, _close_raising, exitpriority=0)
-
-    def _uncaught(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-        if _current is not None and not _is_interactive():
-            _current.failed(kind, error)
-        if issubclass(kind, TrainingStopped) and not _is_interactive():
-            _last_words(f"Barograph stopped this training: {error}")
-            # What a hook raises ends the interpreter in place of the exception, in the ordinary way: whatever
-            # the script has registered for its end still runs.
-            raise SystemExit(EXIT_STOPPED)
-        leave_out_our_frames(error)
-        return (self._replaced or sys.__excepthook__)(kind, error, trace)
-
-
-_end = _End()
-
-
-def _last_words(text: str) -> None:
-    """Write to standard error; where nobody reads it any more, let that not be what the process ends with."""
-    try:
-        if sys.stderr is not None:
-            print(text, file=sys.stderr, flush=True)
-    except (OSError, ValueError):
-        # Python flushes the stream once more when it ends, and would end with an error of its own.
-        sys.stderr = cast("Any", None)
-
-
-def _close_raising() -> None:
-    if _current is not None:
-        kind, error, _ = sys.exc_info()
-        if kind is not None:
-            _current.failed(kind, error)
-        _current.close()
-
-
-def _at_exit() -> None:
-    if _current is not None:
-        # Where the script has put a hook of its own in place of ours, this is what is left of an exception.
-        error = getattr(sys, "last_value", None)
-        if error is not None and not _is_interactive():
-            _current.failed(type(error), error)
-        _current.close()
-
-
-def _is_interactive() -> bool:
-    return hasattr(sys, "ps1")
-
-
 def _after_fork() -> None:
     """A forked child is not the process that trains, unless training had not begun; the run stays its parent's."""
     global _current
     if _current is not None and (_current.session.declared or _current.is_resuming):
         _current.session.abandon()
         _current = None
+
+
+_end = ProcessEnd(current, _after_fork)
 
 
 def _rank() -> Rank:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from barograph.capture.buffer import PendingStep, RowTable, StepBuffer
@@ -20,11 +20,12 @@ from barograph.capture.orders import Hand, NotDone, Orders
 from barograph.capture.plan import Agenda, Plan
 from barograph.capture.presets import preset_named
 from barograph.capture.price import Price
+from barograph.capture.seen import Seen
 from barograph.capture.step_times import StepTimes
 from barograph.errors import SessionClosed, TrainingStopped
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.key import Kind
-from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
+from barograph.model.manifest import Cost, EndState, Heartbeat
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import ANOTHER_TRAINING, Mode, Step
@@ -55,43 +56,6 @@ class Rank:
 
     index: int | None = None
     world_size: int = 1
-
-
-@dataclass(slots=True)
-class Seen:
-    """What a tap has met and what it has recorded, for the coverage.
-
-    Attributes:
-        parameters: Trainable parameters there are.
-        weights, gradients: Paths of the parameters whose value, whose gradient was recorded.
-        modules: Leaf modules there are.
-        outputs: Paths of the leaf modules whose output was recorded.
-        loss: A loss was recorded.
-        evaluations: Evaluations that ended.
-        reasons: Cause to one sentence that names it.
-        things: What is recorded of a step whose turn it is, for people.
-        no_loss: Why no loss was seen, where none was.
-    """
-
-    parameters: int = 0
-    weights: set[str] = field(default_factory=set)
-    gradients: set[str] = field(default_factory=set)
-    modules: int = 0
-    outputs: set[str] = field(default_factory=set)
-    loss: bool = False
-    evaluations: int = 0
-    reasons: dict[str, str] = field(default_factory=dict)
-    things: str = "tensors"
-    no_loss: str = "none went through `backward` or a loss function of torch"
-
-    def note(self, kind: Kind, path: str) -> None:
-        """Note that something of this kind was recorded."""
-        if kind is Kind.WEIGHT:
-            self.weights.add(path)
-        elif kind is Kind.GRADIENT:
-            self.gradients.add(path)
-        elif kind is Kind.OUTPUT:
-            self.outputs.add(path)
 
 
 class Session:
@@ -168,19 +132,11 @@ class Session:
         self.allowed = {str(name) for name in settings.allow}
         self._hands: dict[str, Hand] = {}
         self.attempt = 0
-        self._mode: Mode | None = None
+        self.mode: Mode | None = None
+        """What the script says that it does; None where it leaves that to Barograph."""
         self._final_steps: list[Callable[[], None]] = []
 
     # What taps ask before a step
-
-    @property
-    def mode(self) -> Mode | None:
-        """The mode that the script has set; None where it leaves that to Barograph."""
-        return self._mode
-
-    def set_mode(self, mode: Mode | None) -> None:
-        """Let the script say what it is doing."""
-        self._mode = mode
 
     def made(self, optimizer: str) -> int:
         """Return how many steps this optimizer has made."""
@@ -383,7 +339,7 @@ class Session:
             if writer is None:
                 return
         number = self.steps_made if step is None else step
-        mode = self._mode or Mode.TRAIN
+        mode = self.mode or Mode.TRAIN
         now = time.time()
         for name, value in values.items():
             writer.log(name, value if type(value) is float else float(value), number, mode, now)
@@ -525,33 +481,15 @@ class Session:
                 budget=self.price.budget_or_nan,
                 interval_steps=self.price.interval_steps,
             ),
-            coverage=self._coverage(),
+            coverage=self.seen.coverage(
+                sum(self._steps.values()), sum(self._recorded_steps.values()), self._numbers_passed,
+                "the schedule" if self.settings.budget is None else "the budget"),
             problems=self.guard.problems,
         )
 
     def add_startup(self, secs: float) -> None:
         """Add to the time spent on starting up, which is no part of the price of any step."""
         self.startup_secs += secs
-
-    def _coverage(self) -> Coverage:
-        seen = self.seen
-        steps = sum(self._steps.values())
-        recorded = sum(self._recorded_steps.values())
-        reasons = list(dict(seen.reasons).values())
-        if seen.parameters > len(seen.weights):
-            reasons.append(f"{seen.parameters - len(seen.weights)} of {seen.parameters} parameters were never recorded")
-        if seen.loss and self._numbers_passed:
-            reasons.append(f"the loss was recorded at {steps - self._numbers_passed} of {steps} steps (the budget)")
-        if steps and not seen.loss:
-            reasons.append(f"no loss was seen: {seen.no_loss}")
-        if recorded < steps:
-            why = "the budget" if self.settings.budget is not None else "the schedule"
-            reasons.append(f"{seen.things} were recorded at {recorded} of {steps} steps ({why})")
-        return Coverage(
-            parameters=seen.parameters, parameters_seen=len(seen.weights), gradients_seen=len(seen.gradients),
-            modules=seen.modules, modules_seen=len(seen.outputs), loss_seen=seen.loss, steps=steps,
-            steps_seen=recorded, evaluations=seen.evaluations, reasons=tuple(reasons),
-        )
 
     def plan_asks(self, kind: Kind) -> bool:
         """Return whether any Selection, at any step, asks for this kind."""

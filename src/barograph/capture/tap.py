@@ -17,8 +17,11 @@ class Tap(Protocol):
     def ask_for(self, selections: Iterable[Selection]) -> None:
         """Note that more was added to the plan, which all taps of a recording share."""
 
-    def set_mode(self, mode: Mode | None) -> None:
-        """Let the script say what it does from now on; None: it is seen."""
+    def mode_changes(self, mode: Mode | None) -> None:
+        """Note that the script does something else from now on; None: it does not say what.
+
+        The session has the mode that was.
+        """
 
     def remove(self) -> None:
         """Take out every hook and wrapper; nothing of Barograph is left in the framework. Called once, at the end."""

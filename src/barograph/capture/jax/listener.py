@@ -40,7 +40,7 @@ class JaxTap:
     def ask_for(self, selections: Iterable[Selection]) -> None:
         """Leave it to the taps of the steps."""
 
-    def set_mode(self, mode: Mode | None) -> None:
+    def mode_changes(self, mode: Mode | None) -> None:
         """Leave it to the taps of the steps."""
 
     def remove(self) -> None:

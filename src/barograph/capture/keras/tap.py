@@ -57,7 +57,7 @@ class KerasTap:
         for watched in self._models.values():
             watched.plan_changed()
 
-    def set_mode(self, mode: Mode | None) -> None:
+    def mode_changes(self, mode: Mode | None) -> None:
         """Do nothing: Keras says itself what it does."""
 
     def remove(self) -> None:

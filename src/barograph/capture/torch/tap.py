@@ -467,13 +467,11 @@ class TorchTap:
         self._forwards.prepare(self._allowance.mask or 0)
 
     @entry_point("changing the mode")
-    def set_mode(self, mode: Mode | None) -> None:
-        """Let the script say what it does from now on."""
-        if mode is not self.session.mode:
-            self._phase.end_evaluation()
-            self.session.set_mode(mode)
-            if mode is not None and mode is not Mode.TRAIN and not self._forwards.heard:
-                self._forwards.hear_evaluation(mode)
+    def mode_changes(self, mode: Mode | None) -> None:
+        """End the evaluation that goes on, and listen for the one that the script begins."""
+        self._phase.end_evaluation()
+        if mode is not None and mode is not Mode.TRAIN and not self._forwards.heard:
+            self._forwards.hear_evaluation(mode)
 
     # Small things
 

@@ -1,0 +1,121 @@
+"""Hears of the end of this process, however it comes, so that a recording is always closed."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol, cast
+
+from barograph.capture.trace import leave_out_our_frames
+from barograph.errors import EXIT_STOPPED, TrainingStopped
+
+
+class Closing(Protocol):
+    """What is closed at the end of the process."""
+
+    def failed(self, kind: type[BaseException], error: BaseException | None) -> None:
+        """Note with what exception the script ends."""
+
+    def close(self) -> None:
+        """Say how it ended; later calls do nothing."""
+
+
+class ProcessEnd:
+    """Hears of the end while something is to be closed.
+
+    Args:
+        current: Returns what; None: nothing.
+        after_fork: Called in every child that is forked.
+    """
+
+    def __init__(self, current: Callable[[], Closing | None], after_fork: Callable[[], None]) -> None:
+        self._current = current
+        self._after_fork = after_fork
+        self._replaced: Callable[..., Any] | None = None
+        self._finalizer: Any = None
+        self._forks_heard = False
+        self._processes_heard = False
+
+    def watch(self) -> None:
+        """Hear of it from now on."""
+        if not self._forks_heard:
+            self._forks_heard = True
+            os.register_at_fork(after_in_child=self._after_fork)
+        # atexit runs last in, first out: what the script registers later still runs while we record.
+        atexit.register(self._at_exit)
+        if self._replaced is None:
+            self._replaced, sys.excepthook = sys.excepthook, self._uncaught
+        self._watch_multiprocessing()
+
+    def forget(self) -> None:
+        """Hear no more of it. Where somebody has put a hook on top of ours, ours stays, as a plain passage."""
+        atexit.unregister(self._at_exit)
+        if self._finalizer is not None:
+            self._finalizer.cancel()
+            self._finalizer = None
+        if sys.excepthook == self._uncaught:
+            sys.excepthook, self._replaced = cast("Callable[..., Any]", self._replaced), None
+
+    def _watch_multiprocessing(self) -> None:
+        """Hear of the end of a process of multiprocessing: it ends without atexit, or once its failure is forgotten."""
+        if "multiprocessing.util" not in sys.modules:
+            return
+        from multiprocessing import util
+
+        self._finalize()
+        if not self._processes_heard:
+            self._processes_heard = True
+            # A process that is forked forgets what was registered before.
+            util.register_after_fork(self, ProcessEnd._finalize)
+
+    def _finalize(self) -> None:
+        from multiprocessing.util import Finalize
+
+        # Called while what the process's target raised is on its way.
+        self._finalizer = Finalize(None, self._close_raising, exitpriority=0)
+
+    def _uncaught(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+        current = self._current()
+        if current is not None and not _is_interactive():
+            current.failed(kind, error)
+        if issubclass(kind, TrainingStopped) and not _is_interactive():
+            _last_words(f"Barograph stopped this training: {error}")
+            # What a hook raises ends the interpreter in place of the exception, in the ordinary way: whatever
+            # the script has registered for its end still runs.
+            raise SystemExit(EXIT_STOPPED)
+        leave_out_our_frames(error)
+        return (self._replaced or sys.__excepthook__)(kind, error, trace)
+
+    def _close_raising(self) -> None:
+        current = self._current()
+        if current is not None:
+            kind, error, _ = sys.exc_info()
+            if kind is not None:
+                current.failed(kind, error)
+            current.close()
+
+    def _at_exit(self) -> None:
+        current = self._current()
+        if current is not None:
+            # Where the script has put a hook of its own in place of ours, this is what is left of an exception.
+            error = getattr(sys, "last_value", None)
+            if error is not None and not _is_interactive():
+                current.failed(type(error), error)
+            current.close()
+
+
+def _last_words(text: str) -> None:
+    """Write to standard error; where nobody reads it any more, let that not be what the process ends with."""
+    try:
+        if sys.stderr is not None:
+            print(text, file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        # Python flushes the stream once more when it ends, and would end with an error of its own.
+        sys.stderr = cast("Any", None)
+
+
+def _is_interactive() -> bool:
+    return hasattr(sys, "ps1")

@@ -1,0 +1,69 @@
+"""What a tap has met of a training, and what of it was recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from barograph.model.key import Kind
+from barograph.model.manifest import Coverage
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a tap has met and what it has recorded, for the coverage.
+
+    Attributes:
+        parameters: Trainable parameters there are.
+        weights, gradients: Paths of the parameters whose value, whose gradient was recorded.
+        modules: Leaf modules there are.
+        outputs: Paths of the leaf modules whose output was recorded.
+        loss: A loss was recorded.
+        evaluations: Evaluations that ended.
+        reasons: Cause to one sentence that names it.
+        things: What is recorded of a step whose turn it is, for people.
+        no_loss: Why no loss was seen, where none was.
+    """
+
+    parameters: int = 0
+    weights: set[str] = field(default_factory=set)
+    gradients: set[str] = field(default_factory=set)
+    modules: int = 0
+    outputs: set[str] = field(default_factory=set)
+    loss: bool = False
+    evaluations: int = 0
+    reasons: dict[str, str] = field(default_factory=dict)
+    things: str = "tensors"
+    no_loss: str = "none went through `backward` or a loss function of torch"
+
+    def note(self, kind: Kind, path: str) -> None:
+        """Note that something of this kind was recorded."""
+        if kind is Kind.WEIGHT:
+            self.weights.add(path)
+        elif kind is Kind.GRADIENT:
+            self.gradients.add(path)
+        elif kind is Kind.OUTPUT:
+            self.outputs.add(path)
+
+    def coverage(self, steps: int, recorded: int, numbers_passed: int, why: str) -> Coverage:
+        """Return how much was seen.
+
+        Args:
+            steps: That were made.
+            recorded: Of them those with tensors.
+            numbers_passed: Of them those without even a loss.
+            why: What has left the others out, for people.
+        """
+        reasons = list(dict(self.reasons).values())
+        if self.parameters > len(self.weights):
+            reasons.append(f"{self.parameters - len(self.weights)} of {self.parameters} parameters were never recorded")
+        if self.loss and numbers_passed:
+            reasons.append(f"the loss was recorded at {steps - numbers_passed} of {steps} steps (the budget)")
+        if steps and not self.loss:
+            reasons.append(f"no loss was seen: {self.no_loss}")
+        if recorded < steps:
+            reasons.append(f"{self.things} were recorded at {recorded} of {steps} steps ({why})")
+        return Coverage(
+            parameters=self.parameters, parameters_seen=len(self.weights), gradients_seen=len(self.gradients),
+            modules=self.modules, modules_seen=len(self.outputs), loss_seen=self.loss, steps=steps,
+            steps_seen=recorded, evaluations=self.evaluations, reasons=tuple(reasons),
+        )
