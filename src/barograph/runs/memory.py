@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
+import platform
+
 import pyarrow as pa
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""Names of glibc's `mallopt`."""
+
+_LARGE_BYTES = 2**20
 
 
 def give_memory_back() -> None:
-    """Have Arrow take memory from the system's own allocator, in this process, from now on.
+    """Have large pieces of memory go back to the system once they are free, in this process, from now on.
 
-    Its usual one keeps what a poll took for the next, a hundred megabytes of it; a watcher reads in bursts, beside a
+    Arrow's usual allocator keeps what a poll took for the next, a hundred megabytes of it, and glibc's, once large
+    pieces were freed, takes such pieces from a heap that shrinks at its end alone. A watcher reads in bursts, beside a
     training that needs the memory. For processes that are ours: a user's own keeps what it has chosen.
     """
     pa.set_memory_pool(pa.system_memory_pool())
+    if platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        for name in (_TRIM_THRESHOLD, _MMAP_THRESHOLD):
+            libc.mallopt(name, _LARGE_BYTES)
