@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import weakref
 from collections.abc import Callable
@@ -36,7 +37,7 @@ def wrap_networks(patches: Patches, taps: TapPool, session: Session) -> None:
     if say_missing(session, sklearn, _NEEDS):
         return
     network = neural_network._multilayer_perceptron.BaseMultilayerPerceptron
-    listener = _Networks(taps)
+    listener = _Networks(taps, list(inspect.signature(network._backprop).parameters).index("activations"))
     patches.wrap(network, "_fit_stochastic", listener.fits)
     patches.wrap(network, "_backprop", listener.backward)
     patches.wrap(network, "_update_no_improvement_count", listener.ends_epoch)
@@ -44,10 +45,16 @@ def wrap_networks(patches: Patches, taps: TapPool, session: Session) -> None:
 
 
 class _Networks:
-    """Knows which network trains in this thread, and each network's series of steps."""
+    """Knows which network trains in this thread, and each network's series of steps.
 
-    def __init__(self, taps: TapPool) -> None:
+    Args:
+        taps: For the series.
+        activations_at: Which argument of `_backprop` they are: since 1.7 weights of the samples stand before them.
+    """
+
+    def __init__(self, taps: TapPool, activations_at: int) -> None:
         self._taps = taps
+        self._activations_at = activations_at
         self._here = threading.local()
         self._known: weakref.WeakKeyDictionary[Any, ArrayTap] = weakref.WeakKeyDictionary()
 
@@ -78,7 +85,7 @@ class _Networks:
             tap.loss(float(loss))
             tap.fact(Fact.BATCH_SIZE, float(args[1].shape[0]))
             if tap.due():
-                _, batch, labels, _, activations = args[:5]
+                batch, labels, activations = args[1], args[2], args[self._activations_at]
                 _take_outputs(tap, network, activations)
                 if isinstance(batch, np.ndarray):
                     tap.take(Kind.BATCH, {"model[0]": batch})
