@@ -55,6 +55,30 @@ def test(arguments: Sequence[str]) -> int:
     return setup() or _python("-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments)
 
 
+def versions(names: Sequence[str]) -> int:
+    """run the tests of each framework, or of those named, with its oldest supported version (.ci/versions.toml)"""
+    import tomllib  # not before Python 3.11, which an older one must be told
+
+    with (ROOT / ".ci" / "versions.toml").open("rb") as file:
+        known = tomllib.load(file)
+    if unknown := sorted(set(names) - known.keys()):
+        print(f"There is no {', '.join(unknown)} in .ci/versions.toml; there are {', '.join(known)}.", file=sys.stderr)
+        return 2
+    failed = setup()
+    for name in names or known if not failed else ():
+        packages = known[name]["packages"]
+        folder = ROOT / ".cache" / "versions" / "-".join(packages)
+        print(f"{name}: {', '.join(packages)}", flush=True)
+        if not folder.is_dir():
+            failed |= _python("-m", "pip", "install", "--quiet", "--no-deps", "--target", f"{folder}.new", *packages)
+            if failed:
+                break
+            Path(f"{folder}.new").rename(folder)
+        paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+        failed |= _python("-m", "pytest", "-q", "-n", "0", *known[name]["tests"], PYTHONPATH=os.pathsep.join(paths))
+    return failed
+
+
 def check(_: Sequence[str]) -> int:
     """lint, types, import floors, documents"""
     return (setup() or _python("-m", "ruff", "check", ".") or _python("-m", "mypy")
@@ -79,7 +103,7 @@ def clean(_: Sequence[str]) -> int:
 
 
 VERBS: dict[str, Callable[[Sequence[str]], int]] = {
-    verb.__name__: verb for verb in (demo, test, check, bench, docs, setup, clean)
+    verb.__name__: verb for verb in (demo, test, check, bench, versions, docs, setup, clean)
 }
 
 
@@ -96,10 +120,10 @@ def main(arguments: Sequence[str]) -> int:
     return VERBS[arguments[0]](arguments[1:])
 
 
-def _python(*arguments: str) -> int:
+def _python(*arguments: str, **variables: str) -> int:
     sys.stdout.flush()
     try:
-        return subprocess.call([str(PYTHON), *arguments], cwd=ROOT)
+        return subprocess.call([str(PYTHON), *arguments], cwd=ROOT, env={**os.environ, **variables})
     except KeyboardInterrupt:
         return 130
 

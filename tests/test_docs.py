@@ -160,6 +160,15 @@ def test_make_knows_every_verb() -> None:
     assert set(line.partition(":=")[2].split()) == set(verbs())
 
 
+def test_the_oldest_versions_that_are_tested_are_those_that_are_promised() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for name, entry in tomllib.loads((ROOT / ".ci" / "versions.toml").read_text(encoding="utf-8")).items():
+        tested = entry["packages"][0].partition("==")[2]
+        _, _, promised = extras[name][0].partition(">=")
+        assert f"{tested}.".startswith(f"{promised}."), name
+        assert all((ROOT / path).is_file() for path in entry["tests"] if path.endswith(".py")), name
+
+
 # Examples in docstrings
 
 
