@@ -74,10 +74,13 @@ class Book:
 
     def put(self, store: Store) -> None:
         """Write it into its run, in place of what may be there."""
+        # Copies: whoever records may be adding to them meanwhile.
+        names = {name: str(key) for name, key in dict(self.naming.keys).items()}
+        numbers = {name: [kind, list(shape)] for name, (kind, shape) in dict(self.numbers).items()}
         store.put(BOOK, sealed({
-            "source": self.source, "names": {name: str(key) for name, key in self.naming.keys.items()},
+            "source": self.source, "names": names,
             "workers": self.workers, "collections": self.collections, "num_workers": self.num_workers,
-            "ended": self.ended, "numbers": {name: [kind, list(shape)] for name, (kind, shape) in self.numbers.items()},
+            "ended": self.ended, "numbers": numbers,
             "texts": sorted(self.texts), "original_names": self.original_names, "trainings": self.trainings,
             "damage": self.damage,
         }))

@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from barograph.errors import BarographError, ImportFailed, ObjectExists
 from barograph.ingest.smdebug.book import Book
 from barograph.ingest.smdebug.drafting import Array, Drafter
 from barograph.ingest.smdebug.index import MODES
+from barograph.ingest.smdebug.progress import Progress
 from barograph.ingest.tensor_proto import Texts
 from barograph.model.clock import ManualClock, SystemClock
-from barograph.model.key import Kind
-from barograph.model.manifest import Coverage, EndState, Heartbeat, Worker
+from barograph.model.manifest import EndState, Worker
 from barograph.model.settings import Settings
-from barograph.model.step import Mode, Step
+from barograph.model.step import Step
 from barograph.runs.claim import begin_attempt, claim_worker
 from barograph.runs.layout import MANIFEST
 from barograph.runs.papers import manifest_bytes
@@ -53,7 +52,7 @@ class BookWriter:
         self._began_unix: float | None = None
         self._last_unix = 0.0
         self._writer: RunWriter | None = None
-        self._progress = _Progress()
+        self._progress = Progress(NOT_SAVED)
 
     def begin(self, worker: str, time_unix: float) -> None:
         """Begin with a worker.
@@ -71,7 +70,7 @@ class BookWriter:
         rank = len(self._book.workers) if self._count > 1 else None
         declared = self._declared(worker, rank)
         self._book.workers[declared.name] = worker
-        self._progress = _Progress()
+        self._progress = Progress(NOT_SAVED)
         self._last_unix = self._began_unix or 0.0
         self._writer = RunWriter(self._store, declared, settings=self._settings, status=self._progress.heartbeat,
                                  clock=_ThenClock(self), background=False)
@@ -161,37 +160,3 @@ class _ThenClock(SystemClock):
 
     def unix(self) -> float:
         return self._told.reached_unix
-
-
-class _Progress:
-    """What the papers of a worker say of how far it went."""
-
-    def __init__(self) -> None:
-        self.problems: tuple[str, ...] = ()
-        self._made = self._with_tensors = self._evaluations = 0
-        self._kinds: set[Kind] = set()
-        self._parameters = self._gradients = 0
-        self._time_unix = 0.0
-
-    def take(self, step: Step, kinds: set[Kind], book: Book) -> None:
-        self._kinds |= kinds
-        self._time_unix = step.time_unix
-        if step.mode is Mode.TRAIN:
-            self._made = max(self._made, step.number + 1)
-            self._with_tensors += bool(kinds & {Kind.WEIGHT, Kind.GRADIENT})
-        else:
-            self._evaluations += 1
-        keys: Any = set(book.naming.keys.values())
-        whole = [key for key in keys if not key.path.endswith("]")]
-        self._parameters = sum(key.kind is Kind.WEIGHT for key in whole)
-        self._gradients = sum(key.kind is Kind.GRADIENT for key in whole)
-
-    def heartbeat(self) -> Heartbeat:
-        coverage = Coverage(
-            parameters=self._parameters, parameters_seen=self._parameters, gradients_seen=self._gradients,
-            loss_seen=Kind.LOSS in self._kinds, steps=self._made, steps_seen=self._with_tensors,
-            evaluations=self._evaluations, reasons=(NOT_SAVED,),
-        )
-        return Heartbeat(0, self._time_unix, step=self._made, coverage=coverage, problems=self.problems)
-
-
