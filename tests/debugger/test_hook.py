@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -157,6 +160,27 @@ def test_the_hook_that_was_made_last_is_found(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused(make: object) -> None:
     with pytest.raises(smd.SMDebugError):
         make()  # type: ignore[operator]
+
+
+_RANK = """
+import sys, torch, barograph.smdebug as smd
+hook = smd.Hook(sys.argv[1], save_config=smd.SaveConfig(save_interval=1), save_all=True, include_workers="all")
+model, loss_of = torch.nn.Linear(2, 2), torch.nn.CrossEntropyLoss()
+hook.register_module(model)
+hook.register_loss(loss_of)
+loss_of(model(torch.ones(3, 2)), torch.zeros(3, dtype=torch.long)).backward()
+hook.close()
+"""
+
+
+def test_every_worker_saves_where_that_is_asked_for(tmp_path: Path) -> None:
+    common = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}
+    ranks = [subprocess.Popen([sys.executable, "-c", _RANK, str(tmp_path / "run")], env={**common, "RANK": str(rank)})
+             for rank in range(2)]
+    assert [process.wait(60) for process in ranks] == [0, 0]
+    trial = smd.create_trial(tmp_path / "run")
+    assert (trial.workers(), trial.num_workers) == (["worker_0", "worker_1"], 2)
+    assert trial.tensor("Linear_weight").workers(0) == ["worker_0", "worker_1"]
 
 
 def test_a_step_that_is_under_way_may_come(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ class _Import:
             if not self._steps:
                 what = self._damage[0] if self._damage else "its steps are empty."
                 raise ImportFailed(f"Nothing at {self._source.url} can be imported: {what}")
-            self._writer.finish(EndState.FINISHED)
+            self._writer.finish()
         except BaseException as error:
             self._writer.give_up(f"The import was not finished: {type(error).__name__}: {error}")
             raise

@@ -114,7 +114,7 @@ class BookWriter:
         if not closing.complete:
             raise ImportFailed(f"The run could not be written: {'; '.join(closing.problems)} ({self._store.url}).")
 
-    def finish(self, state: EndState) -> None:
+    def finish(self) -> None:
         """Write the book, after the last worker."""
         self._book.put(self._store)
 
