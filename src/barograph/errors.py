@@ -35,6 +35,8 @@
     ├── MissingExtra (ImportError)        a library that comes with an extra is not installed
     ├── ExportError                       what a run holds cannot be handed on to another program
     │   └── EndpointFailed (OSError)      an endpoint did not take what was sent to it
+    ├── ImportFailed                      what another program has written cannot be made a run
+    │   └── DamagedSource                 a file's bytes cannot be what that program wrote
     └── TrainingStopped                   training was stopped because a finding asked for it
 
 Each takes one message string, because errors cross processes. The message names the thing, what it
@@ -192,6 +194,14 @@ class MissingExtra(BarographError, ImportError):
 
 class EndpointFailed(ExportError, OSError):
     """An endpoint did not take what was sent to it."""
+
+
+class ImportFailed(BarographError):
+    """What another program has written cannot be made a run."""
+
+
+class DamagedSource(ImportFailed):
+    """A file's bytes cannot be what that program wrote."""
 
 
 class TrainingStopped(BarographError):

@@ -14,10 +14,12 @@ from barograph.version import __version__
 EXIT_ERROR = 2
 """Exit code after an error of ours: a wrong path, name or setting, a store that cannot be reached."""
 
-COMMANDS = ("run", "watch", "runs", "show", "report", "keys", "rules", "doctor", "export", "capsules", "replay",
-            "resume", "trace")
+COMMANDS = ("run", "watch", "runs", "show", "report", "keys", "rules", "doctor", "export", "import", "capsules",
+            "replay", "resume", "trace")
 """Each is a module beside this one, with a function `command` and, where needed, `CONTEXT` settings; or with
-`GROUP`, where it has subcommands."""
+`GROUP`, where it has subcommands. That of `import`, which Python keeps for itself, is `importing`."""
+
+_MODULES = {"import": "importing"}
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -29,7 +31,7 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     )
     app.callback()(_root)
     for name in names:
-        module = importlib.import_module(f"barograph.cli.{name}")
+        module = importlib.import_module(f"barograph.cli.{_MODULES.get(name, name)}")
         if hasattr(module, "GROUP"):
             app.add_typer(module.GROUP, name=name)
             continue

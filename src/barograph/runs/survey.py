@@ -17,6 +17,7 @@ from barograph.runs.layout import (
     CONTROL,
     ENDINGS,
     FINDINGS,
+    IMPORTED,
     MANIFEST,
     RETENTION,
     WATCH,
@@ -214,7 +215,7 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
             attempts.append(attempt)
         elif trace_from_name(name):
             continue  # `trace` reads these, and `doctor` looks at them
-        elif name != MANIFEST and name.partition("/")[0] not in (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES):
+        elif name != MANIFEST and name.partition("/")[0] not in _OTHERS:
             foreign.append(name)
     return Survey(
         chunks={stream: sorted(named, key=_widest_first) for stream, named in sorted(chunks.items())},
@@ -226,6 +227,9 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
         has_manifest=MANIFEST in sizes,
         named=named,
     )
+
+
+_OTHERS = (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES, IMPORTED)
 
 
 def _last_chunk(data: memoryview, name: str) -> int:

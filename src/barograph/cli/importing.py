@@ -1,0 +1,48 @@
+"""`barograph import`: make a run of what another program has written."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+GROUP = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+
+
+@GROUP.callback()
+def command() -> None:
+    """Make a run of what another program has written, to be judged, shown and asked like any other.
+
+    Examples:
+
+      barograph import smdebug ts_output -o runs/old
+
+      barograph watch runs/old --once
+    """
+
+
+@GROUP.command()
+def smdebug(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL that smdebug has written to.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="RUN", help="Directory or URL of the run to make; nothing may be "
+                                                             "there yet.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Make a run of what smdebug 1.0, the library of Amazon SageMaker Debugger, has saved.
+
+    Tensors, reductions and scalars keep their values to the last bit, and their modes, steps and workers. What is
+    damaged is named, and the rest imported. Exit code 1: something could not be imported.
+
+    Examples:
+
+      barograph import smdebug ts_output -o runs/old
+
+      barograph import smdebug s3://bucket/job/debug-output -o s3://bucket/runs/old --json | jq .damage
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.importing_page import import_and_tell
+
+    if not import_and_tell(path, out, as_json=as_json):
+        raise typer.Exit(1)

@@ -1,0 +1,74 @@
+"""What `barograph import smdebug` does and prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from barograph.cli.opening import store_at
+from barograph.cli.printing import Printer, console_on
+from barograph.ingest.smdebug.importing import Imported, import_smdebug
+from barograph.watch.figures import count
+
+_SHOWN = 20
+"""Most sentences of one sort that are printed; JSON has all."""
+_NAMED = 5
+
+
+def import_and_tell(source: str, target: str, *, as_json: bool) -> bool:
+    """Make the run and say what became of everything; return whether all of it was imported.
+
+    Raises:
+        ImportFailed: The source is nothing of smdebug's, nothing of it can be read, or something is at the target.
+        SettingsError, StoreError: A place is none, or cannot be read or written.
+    """
+    with _progress() as on_progress:
+        imported = import_smdebug(store_at(source), store_at(target), on_progress=on_progress)
+    printer = Printer()
+    if as_json:
+        printer.json(imported.to_json())
+    else:
+        _print(printer, imported, target)
+    return not imported.damage
+
+
+def _print(printer: Printer, imported: Imported, target: str) -> None:
+    verdict = ("imported", "bold green") if not imported.damage else ("imported in part", "bold yellow")
+    steps, values = count(imported.steps, "step"), count(imported.values, "value")
+    printer.line(Text.assemble(verdict, f": {steps} with {values}, of {count(len(imported.workers), 'worker')}."))
+    entries: list[tuple[str, str]] = [("from", imported.source), ("run", imported.run)]
+    if len(imported.workers) > 1:
+        entries.append(("workers", ", ".join(f"{ours}: {theirs}" for ours, theirs in imported.workers.items())))
+    if imported.unproved:
+        entries.append(("unproved", f"{count(imported.unproved, 'value')} carry no checksum: smdebug fills none in"))
+    if imported.custom:
+        entries.append(("custom", f"{_some(imported.custom)}: kept under custom:, as no other kind is theirs"))
+    if imported.foreign:
+        entries.append(("passed over", f"{_some(imported.foreign)}: not of smdebug"))
+    entries.append(("next", f"barograph watch {target} --once"))
+    printer.entries(entries)
+    if imported.damage:
+        printer.heading("damaged", Text("the rest was imported", "dim"))
+        for sentence in imported.damage[:_SHOWN]:
+            printer.line(Text.assemble(("· ", "red"), sentence), indent=2)
+        if len(imported.damage) > _SHOWN:
+            printer.line(f"and {len(imported.damage) - _SHOWN} more (--json has all)", indent=2)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], object]]:
+    """Show how far it is, where a person looks on."""
+    columns = TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeRemainingColumn()
+    console = console_on(stderr=True, lasting=not sys.stderr.isatty())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        task = shown.add_task("", total=None)
+        yield lambda done, of: shown.update(task, completed=done, total=of)

@@ -1,0 +1,98 @@
+"""What smdebug notes beside its values, as JSON: of a step where they are, and of a worker its collections."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from barograph.errors import DamagedSource
+from barograph.model.step import Mode
+
+GLOBAL = "GLOBAL"
+"""The mode of a script that never said any."""
+
+MODES: Mapping[str, Mode] = {"TRAIN": Mode.TRAIN, "EVAL": Mode.EVAL, "PREDICT": Mode.PREDICT, GLOBAL: Mode.TRAIN}
+"""smdebug's modes, and ours; a script that said none was training."""
+
+MODE_NUMBERS: Mapping[str, str] = {"1": "TRAIN", "2": "EVAL", "3": "PREDICT", "4": GLOBAL}
+"""As they stand in event files."""
+
+_LARGEST = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What the file of a step says.
+
+    Attributes:
+        mode: A name of `MODES`.
+        mode_step: The step, as counted in that mode.
+        starts: Name to where its record begins.
+        shapes: Name to shape, of tensors whose shape was saved by itself.
+        original_names: Name to what TensorFlow called it, where that is another name.
+    """
+
+    mode: str
+    mode_step: int
+    starts: Mapping[str, int] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    original_names: Mapping[str, str] = field(default_factory=dict)
+
+
+def index_from_bytes(data: bytes | memoryview) -> Index:
+    """Return what the index file of a step says.
+
+    Raises:
+        DamagedSource: It is no such file.
+
+    Example:
+        >>> index_from_bytes(b'{"meta": {"mode": "EVAL", "mode_step": 3}, "tensor_payload": [], "shape_payload": []}')
+        Index(mode='EVAL', mode_step=3, starts={}, shapes={}, original_names={})
+    """
+    try:
+        body = _object(data)
+        mode, mode_step = str(body["meta"]["mode"]).strip(), _step(body["meta"]["mode_step"])
+        if mode not in MODES:
+            raise DamagedSource(f'it speaks of the mode "{mode[:40]}", which is unknown')
+        values, shapes = body.get("tensor_payload") or [], body.get("shape_payload") or []
+        return Index(
+            mode, mode_step,
+            {str(item["tensorname"]): int(item["start_idx"]) for item in values},
+            {str(item["tensorname"]): tuple(map(_step, item["shape"])) for item in shapes},
+            {str(item["tensorname"]): str(item["originalname"]) for item in shapes
+             if item.get("originalname") not in (None, item["tensorname"])},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedSource(f"it is no index of a step ({type(error).__name__}: {str(error)[:80]})") from None
+
+
+def collections_from_bytes(data: bytes | memoryview) -> dict[str, Any]:
+    """Return what a worker says of its collections: `collections` by name, and `num_workers`.
+
+    Raises:
+        DamagedSource: It is no such file.
+    """
+    try:
+        body = _object(data)
+        collections = {str(name): dict(entry) for name, entry in body["collections"].items()}
+        for entry in collections.values():
+            entry["tensor_names"] = [str(name) for name in entry.get("tensor_names") or ()]
+        return {"collections": collections, "num_workers": int(body.get("_meta", {}).get("num_workers", 1))}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedSource(f"it holds no collections ({type(error).__name__}: {str(error)[:80]})") from None
+
+
+def _object(data: bytes | memoryview) -> Any:
+    try:
+        return json.loads(bytes(data))
+    except RecursionError:
+        raise DamagedSource("it is nested too deeply") from None
+
+
+def _step(value: Any) -> int:
+    number = -1 if isinstance(value, float) else int(value)
+    if not 0 <= number < _LARGEST:
+        raise DamagedSource(f"it speaks of a step or a size of {str(value)[:30]}")
+    return number

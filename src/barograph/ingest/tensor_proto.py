@@ -1,0 +1,129 @@
+"""A TensorProto, TensorFlow's message for an array, as an array."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.errors import DamagedSource
+from barograph.ingest.wire import Field, bytes_of, fields_of, reals_of, text_of, whole_of, wholes_of
+
+Texts = list[str]
+"""What an array of texts holds; smdebug writes no other than those of one axis."""
+
+_STRING = 7
+_TYPES: Mapping[int, np.dtype[Any]] = {
+    number: np.dtype(kind)
+    for number, kind in (
+        (1, np.float32), (2, np.float64), (3, np.int32), (4, np.uint8), (5, np.int16), (6, np.int8),
+        (8, np.complex64), (9, np.int64), (10, np.bool_), (11, np.int8), (12, np.uint8), (13, np.int32),
+        (14, ml_dtypes.bfloat16), (15, np.int16), (16, np.uint16), (17, np.uint16), (18, np.complex128),
+        (19, np.float16), (22, np.uint32), (23, np.uint64),
+    )
+}
+"""TensorFlow's numbers of element types; quantised ones are taken as the integers that they are stored as."""
+
+_DTYPE, _SHAPE, _CONTENT, _TEXTS = 1, 2, 4, 8
+_HALVES = 13
+_COMPLEX = (9, 12)
+_LISTS: Mapping[int, Callable[[Field], Any]] = {
+    5: lambda field: reals_of(field, "<f4"),
+    6: lambda field: reals_of(field, "<f8"),
+    7: wholes_of,
+    9: lambda field: reals_of(field, "<f4"),
+    10: wholes_of,
+    11: wholes_of,
+    12: lambda field: reals_of(field, "<f8"),
+    _HALVES: wholes_of,
+    16: wholes_of,
+    17: wholes_of,
+}
+"""Fields that hold the elements one by one, where the bytes as a whole are not given."""
+
+
+def array_from_proto(message: memoryview) -> NDArray[Any] | Texts:
+    """Return the array that a TensorProto holds, or its texts.
+
+    Nothing is made that is larger than the message: a shape that asks for more elements than it brings is damage.
+
+    Raises:
+        DamagedSource: The bytes are no such message, or its parts do not fit together.
+    """
+    number, content = 0, memoryview(b"")
+    shape: tuple[int, ...] = ()
+    texts: Texts = []
+    lists: dict[int, list[Any]] = {}
+    for field in fields_of(message):
+        if field.number == _DTYPE:
+            number = whole_of(field)
+        elif field.number == _SHAPE:
+            shape = _shape(bytes_of(field))
+        elif field.number == _CONTENT:
+            content = bytes_of(field)
+        elif field.number == _TEXTS:
+            texts.append(text_of(field))
+        elif field.number in _LISTS:
+            lists.setdefault(field.number, []).extend(_LISTS[field.number](field))
+    if texts or number == _STRING:
+        _check_count(len(texts), shape)
+        return texts
+    dtype = _TYPES.get(number)
+    if dtype is None:
+        raise DamagedSource(f"its elements are of a type ({number}) that is unknown")
+    if len(content) or not lists:
+        if len(content) % dtype.itemsize:
+            raise DamagedSource(f"{len(content)} bytes are no whole number of {dtype} elements")
+        _check_count(len(content) // dtype.itemsize, shape)
+        return np.frombuffer(content, dtype.newbyteorder("<") if dtype.kind in "iufc" else dtype).reshape(shape)
+    return _from_lists(lists, dtype, shape)
+
+
+def _from_lists(lists: Mapping[int, list[Any]], dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    if len(lists) > 1:
+        raise DamagedSource("it holds elements of several types")
+    ((number, elements),) = lists.items()
+    try:
+        if number == _HALVES:
+            array = np.array(elements, np.uint16).view(dtype)
+        elif number in _COMPLEX:
+            pairs = np.array(elements, np.float32 if number == _COMPLEX[0] else np.float64)
+            array = pairs.view(np.complex64 if number == _COMPLEX[0] else np.complex128).astype(dtype)
+        elif dtype.kind in "iub":
+            array = _wholes([int(element) for element in elements], dtype)
+        else:
+            array = np.array(elements).astype(dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DamagedSource(f"its elements are no {dtype}: {error}") from None
+    _check_count(array.size, shape)
+    return array.reshape(shape)
+
+
+def _wholes(elements: list[int], dtype: np.dtype[Any]) -> NDArray[Any]:
+    # A number without sign is read as one with a sign, whatever its field.
+    unsigned = [element % (1 << 64) for element in elements] if dtype == np.uint64 else elements
+    array = np.array(unsigned, object).astype(dtype)
+    if array.tolist() != unsigned:
+        raise DamagedSource(f"its elements are no {dtype}")
+    return array
+
+
+def _shape(message: memoryview) -> tuple[int, ...]:
+    shape = []
+    for field in fields_of(message):
+        if field.number == 2:
+            sizes = [whole_of(part) for part in fields_of(bytes_of(field)) if part.number == 1]
+            shape.append(sizes[-1] if sizes else 0)
+    if any(size < 0 for size in shape):
+        raise DamagedSource(f"its shape {tuple(shape)} is none")
+    return tuple(shape)
+
+
+def _check_count(count: int, shape: tuple[int, ...]) -> None:
+    wanted = math.prod(shape)
+    if count != wanted:
+        raise DamagedSource(f"it holds {count} elements, and its shape {shape} asks for {wanted}")
