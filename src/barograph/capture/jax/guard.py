@@ -15,12 +15,13 @@ import numpy as np
 
 from barograph.capture.array_read import raw_array
 from barograph.capture.array_tap import ArrayTap
+from barograph.capture.held_steps import HeldSteps, Packed
 from barograph.capture.jax.harvest import GATE
 from barograph.capture.jax.names import is_number_array
 from barograph.capture.jax.program import Harvested
 from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
-from barograph.model.capsule import CapsuleHead, Held
-from barograph.model.recorder import STOP, RecorderSettings, UpdateSeen
+from barograph.model.capsule import Held
+from barograph.model.recorder import RecorderSettings, UpdateSeen
 from barograph.model.tensor import RawTensor
 
 
@@ -35,7 +36,7 @@ class JaxGuard:
     def __init__(self, tap: ArrayTap, settings: RecorderSettings) -> None:
         self._tap, self._settings = tap, settings
         self._asked_for = AskedFor(settings)
-        self._held = 0
+        self._held = HeldSteps(tap.session, settings)
 
     @property
     def bound(self) -> float:
@@ -87,18 +88,10 @@ class JaxGuard:
         """Save the call, and see that the update is withheld. An error of ours never lets that pass."""
         number = self._tap.step + step
         withheld = self._put_back(verdict, harvested, steps)
-        try:
-            place = self._write(verdict, harvested, step, withheld=withheld)
-        except Exception as error:  # noqa: BLE001 - what cannot be saved is withheld all the same
-            self._tap.session.guard.caught(error, "saving a capsule")
-            place = f"; no capsule could be saved: {type(error).__name__}: {error}."
-        self._held += 1
-        done = "was withheld" if withheld else "could not be withheld (the step returns nothing in its state's place)"
-        text = f"{verdict.text} The update of step {number} {done}{place}"
-        if self._settings.then == STOP or self._held > self._settings.at_most:
-            self._tap.session.request_stop(text)
-        else:
-            self._tap.session.guard.report(text.removesuffix("."))
+        self._held.hold(
+            verdict, number,
+            lambda: self._held.save(verdict, number, packed_call(harvested), later=step, withheld=withheld),
+            could_not="" if withheld else "the step returns nothing in its state's place")
 
     def _put_back(self, verdict: Verdict, harvested: Harvested, steps: int) -> bool:
         """Put what a call carries on back where the compiled step has not; return whether its update is withheld."""
@@ -111,16 +104,12 @@ class JaxGuard:
             harvested.outs[place] = harvested.given[source]
         return True
 
-    def _write(self, verdict: Verdict, harvested: Harvested, step: int, *, withheld: bool) -> str:
-        session = self._tap.session
-        if session.write_capsule is None:
-            return "; no capsule was saved: nothing here knows how."
-        tensors, lost = _tensors_of(harvested)
-        head = CapsuleHead(session.attempt, "", session.tick + step, self._tap.step + step, "", verdict.held,
-                           verdict.text, session.clock.unix(), withheld=withheld, numbers=verdict.numbers)
-        content = {"framework": "jax", "arguments": {name: list(tensor.shape) for name, tensor in tensors.items()},
-                   "missing": lost}
-        return f". All that it was given is in {session.write_capsule(head, content, tensors, None)}."
+
+def packed_call(harvested: Harvested) -> Packed:
+    """Return what a call was given, in plain data."""
+    tensors, lost = _tensors_of(harvested)
+    return Packed({"framework": "jax", "arguments": {name: list(tensor.shape) for name, tensor in tensors.items()},
+                   "missing": lost}, tensors)
 
 
 def _in_the_step(verdict: Verdict) -> bool:

@@ -70,7 +70,7 @@ class KerasRecorder:
 
     def hold(self, verdict: Verdict, label: str, step: int, pack: Callable[[], Packed]) -> None:
         """Save a step that was held, and stop or go on."""
-        self._held.hold(verdict, label, step, pack)
+        self._held.hold(verdict, step, lambda: self._held.save(verdict, step, pack(), label=label))
 
 
 def packed_step(
