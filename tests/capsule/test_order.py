@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from barograph.capsule.order import Grade, ReplayOrder, graded, order_from_text, result_from_text
+from barograph.capsule.grading import graded
+from barograph.capsule.order import Grade, ReplayOrder, order_from_text, result_from_text
 
 
 def seen(loss: float = 1.5, **norms: float) -> dict[str, Any]:
