@@ -63,7 +63,7 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
     """
     store = store_at(place)
     held = read_capsule(store)
-    framework = held.content.get("framework", "torch")
+    framework = str(held.content.get("framework", "torch"))
     check_framework(framework, tries, afterwards)
     afterwards.check(held, as_json=as_json)
     remedies = [remedy_from(text) for text in tries]
@@ -148,7 +148,9 @@ def _made_again(
 
 def _backend(content: Mapping[str, Any]) -> dict[str, str]:
     """Return what has Keras run on the backend that the step was made with."""
-    return {"KERAS_BACKEND": str(content["backend"])} if content.get("framework") == "keras" else {}
+    backend = content.get("backend")
+    # A capsule may come from anybody: nothing else of it gets into the environment.
+    return {"KERAS_BACKEND": backend} if backend in ("tensorflow", "torch", "jax") else {}
 
 
 def failing_batch(result: ReplayResult) -> int | None:

@@ -7,7 +7,7 @@ program that made it then; no update is made, and the script is ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -178,8 +178,10 @@ class _LoopAgain:
         self._replayer.loop_called(self._function, args, kwargs)
 
 
-def _wanted(said: Any) -> Wanted:
-    return Wanted(**{name: frozenset(value) if isinstance(value, list) else value for name, value in said.items()})
+def _wanted(said: Mapping[str, Any]) -> Wanted:
+    fields: dict[str, Any] = {name: frozenset(value) if isinstance(value, list) else value
+                              for name, value in said.items()}
+    return Wanted(**fields)
 
 
 def _suspects(bad: BadOperation | None) -> Sequence[int]:

@@ -21,13 +21,11 @@ _BUILDS = Wanted(gate=True, norm_above=-1.0)
 
 
 class Step(Protocol):
-    """What can be made over and over again, from the same state.
+    """What can be made over and over again, from the same state."""
 
-    Attributes:
-        names: Of its variables and layers.
-    """
-
-    names: Names
+    @property
+    def names(self) -> Names:
+        """Of its variables and layers."""
 
     def prepare(self) -> None:
         """See that everything which the capsule holds has its place.
