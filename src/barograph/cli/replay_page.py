@@ -29,7 +29,7 @@ from barograph.capsule.remedies import Remedy, Trial, remedy_from
 from barograph.cli.child import Child, check_command
 from barograph.cli.opening import store_at
 from barograph.cli.printing import Column, Printer
-from barograph.cli.replay_limits import check_framework
+from barograph.cli.replay_frameworks import BEGINS, check_framework, variables_for
 from barograph.cli.replay_stops import Afterwards, do
 from barograph.cli.replay_workers import Worker, are_alone, workers_of
 from barograph.errors import DamagedChunk, ReplayFailed, SettingsError
@@ -39,8 +39,6 @@ from barograph.runs.capsules import Capsule, read_capsule
 from barograph.watch.figures import count, figure
 from barograph.watch.wording import shown
 
-_BEGINS = {"torch": "a step", "keras": "a step that is recorded with Keras",
-           "jax": "a step that barograph.jax.observe stands around"}
 _MadeAgain = Callable[..., ReplayResult]
 _MOST_GRADIENTS = 12
 _REPLAYED = {LAUNCH_VARIABLE: ""}
@@ -75,7 +73,7 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
         workers = workers_of(held)
         order = ReplayOrder(store.url, "", str(Path(folder, "result.json")), opens_pickle, alone=are_alone(workers),
                             framework=framework, samples=samples and framework != "torch")
-        made_again = partial(_made_again, words, workers=workers, backend=_backend(held.content))
+        made_again = partial(_made_again, words, workers=workers, backend=variables_for(held.content))
         result = made_again(order)
         if result.failure:
             raise ReplayFailed(result.failure)
@@ -142,15 +140,8 @@ def _made_again(
             child.wait()
     if not file.is_file():
         raise ReplayFailed(f"The script ended with exit code {child.exit_code} before its training began "
-                           f"{_BEGINS[order.framework]}.")
+                           f"{BEGINS[order.framework]}.")
     return result_from_text(file.read_text(encoding="utf-8"))
-
-
-def _backend(content: Mapping[str, Any]) -> dict[str, str]:
-    """Return what has Keras run on the backend that the step was made with."""
-    backend = content.get("backend")
-    # A capsule may come from anybody: nothing else of it gets into the environment.
-    return {"KERAS_BACKEND": backend} if backend in ("tensorflow", "torch", "jax") else {}
 
 
 def failing_batch(result: ReplayResult) -> int | None:

@@ -1,12 +1,17 @@
-"""What of `barograph replay` can be had for steps of each framework, and what to do instead of the rest."""
+"""What differs in `barograph replay` between frameworks: what can be had, and what to do instead of the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from barograph.capsule.taking_over import can_be_made_again
 from barograph.cli.replay_stops import Afterwards
 from barograph.errors import ReplayFailed, SettingsError
+
+BEGINS: Mapping[str, str] = {
+    "torch": "a step", "keras": "a step of Keras", "jax": "a step that barograph.jax.observe stands around"}
+"""What a script has to come to, by framework."""
 
 _NAMES = {"keras": "Keras", "jax": "JAX", "torch": "PyTorch"}
 _INSTEAD = {
@@ -41,3 +46,18 @@ def check_framework(framework: str, tries: Sequence[str], afterwards: Afterwards
         if is_asked:
             raise SettingsError(f"{option} is for steps of PyTorch, and this one is of {_NAMES[framework]}; instead, "
                                 f"{_INSTEAD[option]}")
+
+
+def variables_for(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return what has a script run as it did: Keras on the backend that the step was made with.
+
+    Args:
+        content: Of the capsule.
+
+    Example:
+        >>> variables_for({"framework": "keras", "backend": "jax"}), variables_for({"backend": "a module of theirs"})
+        ({'KERAS_BACKEND': 'jax'}, {})
+    """
+    backend = content.get("backend")
+    # A capsule may come from anybody: nothing else of it gets into the environment.
+    return {"KERAS_BACKEND": str(backend)} if backend in ("tensorflow", "torch", "jax") else {}
