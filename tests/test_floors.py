@@ -17,9 +17,9 @@ SOURCES = ROOT / "src" / "barograph"
 DOORS = {
     "torch": ("capture/torch/", "capsule/torch/"),
     "triton": ("capture/torch/",),
-    "keras": ("capture/keras/", "keras.py"),
+    "keras": ("capture/keras/", "capsule/keras/", "keras.py"),
     "xgboost": ("capture/xgboost", "xgboost.py"),
-    "jax": ("capture/jax/", "jax.py"),
+    "jax": ("capture/jax/", "capsule/jax/", "jax.py"),
     "lightgbm": ("capture/lightgbm", "lightgbm.py"),
     "sklearn": ("capture/sklearn/",),
     "obstore": ("store/",),

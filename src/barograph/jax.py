@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import jax.numpy as jnp
 
-from barograph.capture.jax.listener import recording_now, shared
+from barograph.capture.jax.listener import called_instead, recording_now, shared
 from barograph.capture.jax.marks import Mark, mark
 from barograph.capture.jax.optax import mark_tree
 from barograph.capture.jax.program import Compiled
@@ -126,7 +126,9 @@ class _Observed:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         recording = recording_now()
         if recording is None:
-            return self._compiled.step(*args, **kwargs)
+            instead = called_instead()
+            return self._compiled.step(*args, **kwargs) if instead is None else instead.call(
+                self._compiled, loss=self._options.loss, evaluation=self._options.evaluation, args=args, kwargs=kwargs)
         if self._recorded() is not recording:
             self._recorded, self._step = weakref.ref(recording), self._begin(recording)
         return self._step.call(args, kwargs) if self._step is not None else self._compiled.step(*args, **kwargs)

@@ -9,8 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from barograph.capture.keras.tap import KerasTap, listening
-from barograph.capture.keras.tensorflow_loop import TensorFlowLoop
+from barograph.capture.keras.tap import Loop, Loops, listening
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -35,7 +34,7 @@ def step(function: _Function) -> _Function:
             optimizer.apply_gradients(zip(gradients, model.trainable_variables))
             return loss
     """
-    known: list[tuple[KerasTap, TensorFlowLoop]] = []
+    known: list[tuple[Loops, Loop]] = []
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from barograph.capsule.order import Grade, ReplayOrder, graded, order_from_text, result_from_text
+from barograph.capsule.grading import graded
+from barograph.capsule.guilty import Guilty
+from barograph.capsule.order import Grade, ReplayOrder, order_from_text, result_from_text
 
 
 def seen(loss: float = 1.5, **norms: float) -> dict[str, Any]:
@@ -58,3 +61,34 @@ def test_orders_and_results_come_through_text() -> None:
     assert order_from_text(order.to_text()) == order
     result = graded(seen(1.0, w=1.0), seen(2.0, w=3.0), held="norm", bound=0.5, notes=("other threads",))
     assert result_from_text(result.to_text()) == result
+    result = replace(result, results=result.gradients, guilty=Guilty((3,), True, 5))
+    assert result_from_text(result.to_text()) == result
+
+
+def test_without_digests_the_norms_are_compared_and_that_is_said() -> None:
+    then = {"losses": ["0x1.0p+0"], "gradients": {"w": {"norm": 2.0}, "b": {"norm": None}}}
+    now = {"losses": ["0x1.0p+0"], "gradients": {"w": {"digest": "a", "norm": 2.0}, "b": {"digest": "b", "norm": None}}}
+    result = graded(then, now, held="not finite", bound=None)
+    assert result.grade is Grade.BITWISE
+    assert result.text.endswith("more of them is not known.")
+    now["gradients"]["w"]["norm"] = 2.5
+    assert graded(then, now, held="norm", bound=1.0).grade is Grade.SAME_EVENT
+
+
+def returned(loss: float, **norms: float) -> dict[str, Any]:
+    return {"losses": [loss.hex()], "gradients": {}, "results": seen(**norms)["gradients"]}
+
+
+def test_a_step_that_is_judged_by_its_results_is_the_same_where_all_of_them_are() -> None:
+    then = returned(math.nan, w=math.nan, best=math.inf)
+    assert graded(then, then, held="not finite", bound=None).grade is Grade.BITWISE
+    other = graded(then, returned(math.nan, w=math.nan, best=1.0), held="not finite", bound=None)
+    assert (other.grade, [item.equal for item in other.results]) == (Grade.SAME_EVENT, [True, False])
+    sound = graded(then, returned(1.0, w=1.0, best=1.0), held="not finite", bound=None)
+    assert sound.grade is Grade.NOT_REPRODUCED
+    assert sound.finite
+
+
+def test_where_nothing_was_seen_nothing_is_called_the_same() -> None:
+    nothing: dict[str, Any] = {"losses": [], "gradients": {}}
+    assert graded(nothing, nothing, held="not finite", bound=None).grade is Grade.NOT_REPRODUCED

@@ -295,6 +295,9 @@ def test_a_held_step_stops_the_training_and_is_saved_whole(donate: tuple[int, ..
     assert np.array_equal(capsule.tensors["0.hidden.kernel"], before["hidden"]["kernel"])
     assert capsule.tensors["1.0.count"] == 3
     assert capsule.content["missing"] == []
+    assert capsule.content["versions"]["jax"] == jax.__version__
+    assert capsule.content["machine"]["world_size"] == 1
+    assert "tests/jax_training.py" in capsule.content["script"]["sources"]
 
 
 def test_in_a_scan_the_turn_that_fails_is_withheld_alone() -> None:

@@ -61,10 +61,3 @@ def test_a_nan_in_a_jax_training_is_found_at_its_step(desk):
     assert np.flatnonzero(np.isnan(losses.values))[0] == 30
     assert run.series("gradient:fc1.kernel", "l2").steps.tolist()[:10] == list(range(10))
     assert {key.path for key in run.keys(kind="label")} >= {"predictions[3]"}
-
-
-def test_a_held_step_of_a_jax_training_is_saved(desk):
-    desk.write("train.py", DIGITS)
-    ended = desk.run("--record", "train.py")
-    assert ended.code == 79, ended.err
-    assert "step 30 was withheld" in ended.err

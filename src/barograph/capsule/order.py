@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from barograph.capsule.guilty import Guilty
 from barograph.capsule.remedies import Trial
 
 REPLAY_VARIABLE = "BAROGRAPH_REPLAY"
@@ -54,6 +55,8 @@ class ReplayOrder:
         steps: How many steps are made after the held one, where something is tried.
         stop: The operation at which something is to be done; None: at none.
         alone: Of several workers, this one is made again without the others.
+        framework: That made it: "torch", "keras", "jax".
+        samples: Of another than torch: the samples that alone make the step fail are looked for, in the same process.
     """
 
     place: str
@@ -66,6 +69,8 @@ class ReplayOrder:
     steps: int = 0
     stop: StopAt | None = None
     alone: bool = False
+    framework: str = "torch"
+    samples: bool = False
 
     def to_text(self) -> str:
         """Return it as one line of JSON."""
@@ -95,10 +100,10 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GradientSeen:
-    """One gradient, then and now.
+    """One gradient, then and now; or a result of the step.
 
     Attributes:
-        path: Of the parameter.
+        path: Of the parameter, or of the result.
         equal: To the last bit.
         norm_then, norm_now: NaN where it was not finite, or not there.
     """
@@ -170,6 +175,8 @@ class ReplayResult:
         bad_operation: Where numbers stopped being finite; None where they did not, or that is not known.
         batches: How many samples each batch of the step holds.
         trial: What came of a remedy, where one was tried.
+        results: What the step returned, where it is judged by that.
+        guilty: The samples that alone make it fail, where they were looked for in the same process.
     """
 
     grade: Grade
@@ -181,11 +188,13 @@ class ReplayResult:
     bad_operation: BadOperation | None = None
     batches: tuple[int, ...] = ()
     trial: Trial | None = None
+    results: tuple[GradientSeen, ...] = ()
+    guilty: Guilty | None = None
 
     @property
     def finite(self) -> bool:
-        """Whether the loss and all gradients were finite now."""
-        return all(math.isfinite(item.norm_now) for item in self.gradients) and all(
+        """Whether the loss and all gradients were finite now, and what came out."""
+        return all(math.isfinite(item.norm_now) for item in (*self.gradients, *self.results)) and all(
             math.isfinite(now) for _, now in self.losses)
 
     def to_text(self) -> str:
@@ -201,6 +210,8 @@ def result_from_text(text: str) -> ReplayResult:
         tuple(GradientSeen(**item) for item in data["gradients"]), tuple(data["notes"]), data["failure"],
         None if data["bad_operation"] is None else _bad_operation(data["bad_operation"]),
         tuple(data["batches"]), _trial(data["trial"]) if data["trial"] else None,
+        tuple(GradientSeen(**item) for item in data["results"]),
+        Guilty(**{**data["guilty"], "rows": tuple(data["guilty"]["rows"])}) if data["guilty"] else None,
     )
 
 
@@ -212,66 +223,3 @@ def _bad_operation(data: Mapping[str, Any]) -> BadOperation:
     tensors = {name: tuple(TensorSeen(**{**item, "shape": tuple(item["shape"])}) for item in data[name])
                for name in ("inputs", "outputs")}
     return BadOperation(**{**data, **tensors, "rows": tuple(data["rows"])})
-
-
-def graded(
-    then: Mapping[str, Any], now: Mapping[str, Any], *, held: str, bound: float | None, notes: tuple[str, ...] = ()
-) -> ReplayResult:
-    """Return how far what was seen in a replay is what had been seen.
-
-    Args:
-        then: "losses" as hexadecimal texts, and "gradients": path to "digest" and "norm".
-        now: Likewise.
-        held: Why the step was held.
-        bound: What the norm was beyond; None where that was not why.
-        notes: What was not as it had been.
-
-    Example:
-        >>> seen = {"losses": ["0x1.0p+0"], "gradients": {"w": {"digest": "a", "norm": 2.0}}}
-        >>> graded(seen, seen, held="norm", bound=1.0).grade.value
-        'bitwise'
-    """
-    losses = tuple((float.fromhex(before), float.fromhex(after))
-                   for before, after in zip(then["losses"], now["losses"], strict=False))
-    paths = list(dict.fromkeys((*then["gradients"], *now["gradients"])))
-    gradients = tuple(_compared(path, then["gradients"].get(path), now["gradients"].get(path)) for path in paths)
-    different = [item for item in gradients if not item.equal]
-    if then["losses"] == now["losses"] and not different:
-        return ReplayResult(Grade.BITWISE, "The loss and every gradient are the same to the last bit.", losses,
-                            gradients, notes)
-    again = _happened(held, bound, [_norm(seen) for seen in now["gradients"].values()], losses)
-    grade = Grade.SAME_EVENT if again else Grade.NOT_REPRODUCED
-    off = max((_relative(item) for item in different), default=0.0)
-    parts = f"{len(different)} of {len(gradients)} gradients differ" if different else "the loss differs"
-    by = "" if math.isnan(off) or not different else f", in norm by at most {100 * off:.2g} %"
-    text = f"{'It happened again' if again else 'It did not happen again'}; {parts}{by}."
-    return ReplayResult(grade, text, losses, gradients, notes)
-
-
-def _compared(path: str, then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> GradientSeen:
-    return GradientSeen(path, then is not None and now is not None and then["digest"] == now["digest"],
-                        _norm(then), _norm(now))
-
-
-def _norm(seen: Mapping[str, Any] | None) -> float:
-    return float("nan") if seen is None or seen["norm"] is None else float(seen["norm"])
-
-
-def _relative(item: GradientSeen) -> float:
-    if not (math.isfinite(item.norm_then) and math.isfinite(item.norm_now)):
-        return float("nan")
-    return abs(item.norm_now - item.norm_then) / max(abs(item.norm_then), 1e-30)
-
-
-def _happened(
-    held: str, bound: float | None, norms: Sequence[float], losses: tuple[tuple[float, float], ...]
-) -> bool:
-    if held in ("not finite", "scale"):
-        return not all(map(math.isfinite, norms)) or not all(math.isfinite(now) for _, now in losses)
-    if bound is not None and held == "norm":
-        return not math.hypot(*norms) <= bound
-    return bool(losses) and all(abs(now - then) <= _CLOSE * max(abs(then), 1e-30) for then, now in losses)
-
-
-_CLOSE = 1e-3
-"""Share by which a loss may be off and the event still be the same."""

@@ -1,17 +1,33 @@
-"""Takes a script's training over in a process that `barograph replay` started, as soon as it has imported torch."""
+"""Takes a script's training over in a process that `barograph replay` started, once it has imported its framework."""
 
 from __future__ import annotations
 
+import importlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
+from barograph.capsule.ending import FAILURES, failed
 from barograph.capsule.order import REPLAY_VARIABLE, order_from_text
 from barograph.capture import autostart
 
+_REPLAYERS: Mapping[str, tuple[str, str]] = {
+    "torch": ("barograph.capsule.torch.replay", "Replayer"),
+    "keras": ("barograph.capsule.keras.replay", "KerasReplayer"),
+    "jax": ("barograph.capsule.jax.replay", "JaxReplayer"),
+}
+"""Framework, which is also the module whose import is waited for, to what makes its steps again."""
+
+
+def can_be_made_again(framework: str) -> bool:
+    """Return whether steps of a framework can be."""
+    return framework in _REPLAYERS
+
 
 def arm() -> None:
-    """Wait for the import of torch."""
-    autostart.arm(take_over, ("torch",))
+    """Wait for the import of the framework."""
+    order = order_from_text(os.environ[REPLAY_VARIABLE])
+    autostart.arm(take_over, (order.framework,))
 
 
 def take_over() -> None:
@@ -19,11 +35,10 @@ def take_over() -> None:
     text = os.environ.pop(REPLAY_VARIABLE, "")
     if text:
         # In this process alone: what the script starts is no replay.
-        from barograph.capsule.torch.replay import FAILURES, Replayer, failed
-
         order = order_from_text(text)
+        module, name = _REPLAYERS[order.framework]
         try:
-            Replayer(order).install()
+            getattr(importlib.import_module(module), name)(order).install()
         except FAILURES as error:
             Path(order.result).write_text(failed(error).to_text(), encoding="utf-8")
             raise SystemExit(0) from error

@@ -52,37 +52,67 @@ class HeldSteps:
         self._session = session
         self._held = 0
 
-    def hold(self, verdict: Verdict, label: str, step: int, pack: Callable[[], Packed]) -> None:
+    def hold(self, verdict: Verdict, step: int, write: Callable[[], str], *, could_not: str = "") -> None:
         """Save a step and say so; ask the training to stop where that is set. An error of ours lets nothing pass.
 
         Args:
             verdict: Why it was held.
-            label: Of its optimizer.
             step: Its number.
-            pack: Returns what it was made of.
+            write: Saves it, and returns where that is, as the end of a sentence: `saved`, or `save`.
+            could_not: Why its update could not be withheld; "": it was.
         """
         try:
-            place = self._write(verdict, label, step, pack())
+            place = write()
         except Exception as error:  # noqa: BLE001 - a batch may be anything; what cannot be saved is withheld all the same
             self._session.guard.caught(error, "saving a capsule")
             place = f"; no capsule could be saved: {type(error).__name__}: {error}"
         self._held += 1
-        text = f"{verdict.text} The update of step {step} was withheld{place}"
+        done = f"could not be withheld ({could_not})" if could_not else "was withheld"
+        text = f"{verdict.text} The update of step {step} {done}{place}"
         if self.settings.then == STOP or self._held > self.settings.at_most:
             self._session.request_stop(text)
         else:
             self._session.guard.report(text.removesuffix("."))
 
-    def _write(self, verdict: Verdict, label: str, step: int, packed: Packed) -> str:
+    def save(
+        self, verdict: Verdict, step: int, packed: Packed, *, label: str = "", later: int = 0, withheld: bool = True
+    ) -> str:
+        """Save a step with what is known of this process; return where that is, as the end of a sentence.
+
+        Args:
+            verdict: Why it was held.
+            step: Its number.
+            packed: What it was made of.
+            label: Of its optimizer.
+            later: How many steps of the call under way stand before it, which are not told of yet.
+            withheld: Its update was not made.
+        """
         session = self._session
-        if session.write_capsule is None:
-            return "; no capsule was saved: nothing here knows how."
         index, size = session.rank
-        head = CapsuleHead(session.attempt, "", session.tick, step, label, verdict.held, verdict.text,
-                           session.clock.unix(), numbers=verdict.numbers)
+        head = CapsuleHead(session.attempt, "", session.tick + later, step, label, verdict.held, verdict.text,
+                           session.clock.unix(), withheld=withheld, numbers=verdict.numbers)
         content = {
-            **packed.content, "script": script_now(),
             "versions": {"python": sys.version.split()[0], **versions()},
             "machine": {"rank": index, "world_size": size, "processor": platform.machine(), "devices": []},
+            **packed.content,
         }
-        return f". All that it was made of is in {session.write_capsule(head, content, packed.tensors, None)}."
+        return saved(session, head, content, packed.tensors)
+
+
+def saved(
+    session: Session, head: CapsuleHead, content: Mapping[str, Any], tensors: Mapping[str, RawTensor],
+    pickled: bytes | None = None,
+) -> str:
+    """Write a capsule, with the script as it is; return where that is, as the end of a sentence.
+
+    Args:
+        session: Knows how.
+        head: Of which step, and why.
+        content: What it was made of, but for the script.
+        tensors: By the names that stand in the content.
+        pickled: Of what only pickle can hold.
+    """
+    if session.write_capsule is None:
+        return "; no capsule was saved: nothing here knows how."
+    place = session.write_capsule(head, {**content, "script": script_now()}, tensors, pickled)
+    return f". All that it was made of is in {place}."

@@ -53,8 +53,9 @@ def command(
 
     The script builds its model, optimizer and loader as always. Where its first step would begin, weights, buffers,
     optimizer and random states are put back, the captured batches come out of its loader, and that one step is made;
-    before the update the script is ended. Exit code 0: the loss and every gradient are the same to the last bit, or
-    what the step was held for happened again. Exit code 1: it did not.
+    before the update the script is ended. Steps of Keras and JAX are made likewise, by the program that made them;
+    --try, --pdb, --to-script and --notebook are for those of PyTorch. Exit code 0: the loss and every gradient are the
+    same to the last bit, or what the step was held for happened again. Exit code 1: it did not.
 
     Examples:
 

@@ -29,6 +29,7 @@ from barograph.capsule.remedies import Remedy, Trial, remedy_from
 from barograph.cli.child import Child, check_command
 from barograph.cli.opening import store_at
 from barograph.cli.printing import Column, Printer
+from barograph.cli.replay_frameworks import BEGINS, check_framework, variables_for
 from barograph.cli.replay_stops import Afterwards, do
 from barograph.cli.replay_workers import Worker, are_alone, workers_of
 from barograph.errors import DamagedChunk, ReplayFailed, SettingsError
@@ -45,7 +46,8 @@ _REPLAYED = {LAUNCH_VARIABLE: ""}
 
 _TRIALS = (Column("tried"), Column("then"), Column("gradient norm", right=True), Column("update / weights", right=True),
            Column("losses from this step on"))
-_GRADIENTS = (Column("gradient"), Column("norm then", right=True), Column("norm now", right=True))
+_GRADIENTS, _RESULTS = ((Column(of), Column("norm then", right=True), Column("norm now", right=True))
+                        for of in ("gradient", "result"))
 
 
 def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: bool, tries: Sequence[str], steps: int,
@@ -59,10 +61,8 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
     """
     store = store_at(place)
     held = read_capsule(store)
-    framework = held.content.get("framework", "torch")
-    if framework != "torch":
-        raise ReplayFailed(f"This step was made with {framework}, and only those of PyTorch can be made again. What it "
-                           "was made of is in the capsule all the same: barograph.open(RUN), and docs/CAPSULE.md.")
+    framework = str(held.content.get("framework", "torch"))
+    check_framework(framework, tries, afterwards)
     afterwards.check(held, as_json=as_json)
     remedies = [remedy_from(text) for text in tries]
     _check(held)
@@ -71,8 +71,9 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
     printer = Printer()
     with tempfile.TemporaryDirectory(prefix="barograph-replay-") as folder:
         workers = workers_of(held)
-        order = ReplayOrder(store.url, "", str(Path(folder, "result.json")), opens_pickle, alone=are_alone(workers))
-        made_again = partial(_made_again, words, workers=workers)
+        order = ReplayOrder(store.url, "", str(Path(folder, "result.json")), opens_pickle, alone=are_alone(workers),
+                            framework=framework, samples=samples and framework != "torch")
+        made_again = partial(_made_again, words, workers=workers, backend=variables_for(held.content))
         result = made_again(order)
         if result.failure:
             raise ReplayFailed(result.failure)
@@ -80,8 +81,9 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
         if not as_json:
             _print(printer, held.head, result, changed)
         batch = failing_batch(result)
-        guilty = None
-        wanted = samples or any(remedy.name == "without-sample" and not remedy.value for remedy in remedies)
+        guilty = result.guilty
+        leaves_out = any(remedy.name == "without-sample" and not remedy.value for remedy in remedies)
+        wanted = framework == "torch" and (samples or leaves_out)
         if wanted and batch is not None:
             if not as_json:
                 printer.line("Looking for the samples that alone make it fail …")
@@ -117,7 +119,8 @@ def _print_more(
 
 
 def _made_again(
-    words: Sequence[str], order: ReplayOrder, *, workers: Sequence[Worker] = (), quiet: bool = False
+    words: Sequence[str], order: ReplayOrder, *, workers: Sequence[Worker] = (), backend: Mapping[str, str],
+    quiet: bool = False,
 ) -> ReplayResult:
     """Return what came of a replay; of several workers, of the first.
 
@@ -131,11 +134,13 @@ def _made_again(
             other = ReplayOrder(worker.place, "", f"{order.result}.{number}", order.opens_pickle)
             variables = {**_REPLAYED, REPLAY_VARIABLE: other.to_text(), **worker.variables}
             beside.callback(beside.enter_context(Child(words, variables, quiet=True)).end)
-        variables = {**_REPLAYED, REPLAY_VARIABLE: order.to_text(), **(workers[0].variables if workers else {})}
+        own = workers[0].variables if workers else {}
+        variables = {**_REPLAYED, **backend, REPLAY_VARIABLE: order.to_text(), **own}
         with Child(words, variables, quiet=quiet) as child:
             child.wait()
     if not file.is_file():
-        raise ReplayFailed(f"The script ended with exit code {child.exit_code} before its training began a step.")
+        raise ReplayFailed(f"The script ended with exit code {child.exit_code} before its training began "
+                           f"{BEGINS[order.framework]}.")
     return result_from_text(file.read_text(encoding="utf-8"))
 
 
@@ -280,9 +285,9 @@ def _print(printer: Printer, head: CapsuleHead, result: ReplayResult, changed: S
         *((("first bad", line) for line in _blamed(result.bad_operation)) if result.bad_operation else ()),
         *((("changed since", shown(", ".join(changed))),) if changed else ()),
     ])
-    different = [item for item in result.gradients if not item.equal]
+    different = [item for item in (*result.gradients, *result.results) if not item.equal]
     if different:
-        printer.table(_GRADIENTS, [[shown(item.path), figure(item.norm_then), figure(item.norm_now)]
-                                   for item in different[:_MOST_GRADIENTS]])
+        rows = [[shown(item.path), figure(item.norm_then), figure(item.norm_now)] for item in different]
+        printer.table(_RESULTS if result.results else _GRADIENTS, rows[:_MOST_GRADIENTS])
         if len(different) > _MOST_GRADIENTS:
             printer.line(f"and {len(different) - _MOST_GRADIENTS} more", indent=2)

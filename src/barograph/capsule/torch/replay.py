@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,8 +23,10 @@ from torch.utils._python_dispatch import _disable_current_modes as aside
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from barograph.capsule.ending import FAILURES, end, failed
+from barograph.capsule.grading import graded
 from barograph.capsule.kept_apart import KeptApart
-from barograph.capsule.order import Grade, ReplayOrder, ReplayResult, graded
+from barograph.capsule.order import ReplayOrder, ReplayResult
 from barograph.capsule.remedies import remedy_from
 from barograph.capsule.torch.alone import stand_alone
 from barograph.capsule.torch.blame import Blame
@@ -47,23 +48,8 @@ from barograph.capture.torch.putting_back import PuttingBack, put_settings
 from barograph.capture.torch.step_variables import put_variables
 from barograph.capture.torch.unpacking import Unpacker
 from barograph.capture.torch.wrappers import LOSS_FUNCTIONS
-from barograph.errors import BarographError
 from barograph.runs.capsules import Capsule, read_capsule
 from barograph.store.urls import store_from_url
-
-FAILURES = (BarographError, AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError)
-"""What putting a capsule back can raise: of ours, or of torch where what it holds is no such thing."""
-
-
-def failed(error: Exception) -> ReplayResult:
-    """Return that a step could not be made again."""
-    text = str(error) if isinstance(error, BarographError) else (
-        f"What the capsule holds cannot be put back: {type(error).__name__}: {error}")
-    return ReplayResult(Grade.NOT_REPRODUCED, "The step could not be made again.", failure=text)
-
-
-class ReplayEnded(SystemExit):
-    """The step was made again; the script has no more to do."""
 
 
 class Replayer:
@@ -304,5 +290,4 @@ class Replayer:
     def _end(self, result: ReplayResult) -> None:
         if _get_current_dispatch_mode() is self._blame:
             self._blame.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-        Path(self._order.result).write_text(result.to_text(), encoding="utf-8")
-        raise ReplayEnded(0)
+        end(self._order, result)

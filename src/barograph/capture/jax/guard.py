@@ -8,20 +8,20 @@ is undone afterwards, for which the memory is kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from typing import Any
 
-import jax
 import numpy as np
 
-from barograph.capture.array_read import raw_array
 from barograph.capture.array_tap import ArrayTap
+from barograph.capture.held_steps import HeldSteps, Packed
 from barograph.capture.jax.harvest import GATE
-from barograph.capture.jax.names import is_number_array
-from barograph.capture.jax.program import Harvested
+from barograph.capture.jax.numbers import losses_in
+from barograph.capture.jax.packed import copied_arguments, packed_call, seen_of
+from barograph.capture.jax.program import Compiled, Harvested
 from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
-from barograph.model.capsule import CapsuleHead, Held
-from barograph.model.recorder import STOP, RecorderSettings, UpdateSeen
-from barograph.model.tensor import RawTensor
+from barograph.model.capsule import Held
+from barograph.model.recorder import RecorderSettings, UpdateSeen
 
 
 class JaxGuard:
@@ -30,12 +30,16 @@ class JaxGuard:
     Args:
         tap: Of the series of steps.
         settings: What is held, and what is done then.
+        compiled: The step.
+        loss: Finds the loss among what it returns; None: it is looked for.
     """
 
-    def __init__(self, tap: ArrayTap, settings: RecorderSettings) -> None:
+    def __init__(self, tap: ArrayTap, settings: RecorderSettings, compiled: Compiled,
+                 loss: Callable[[Any], Any] | None) -> None:
         self._tap, self._settings = tap, settings
+        self._compiled, self._loss = compiled, loss
         self._asked_for = AskedFor(settings)
-        self._held = 0
+        self._held = HeldSteps(tap.session, settings)
 
     @property
     def bound(self) -> float:
@@ -47,7 +51,7 @@ class JaxGuard:
         """Whether a step may have to be undone once it was made."""
         return self._settings.loss_above is not None or self._settings.when is not None
 
-    def looks(self, harvested: Harvested, losses: Sequence[float], steps: int) -> tuple[int, ...]:
+    def looks(self, harvested: Harvested, steps: int) -> tuple[int, ...]:
         """Judge the steps of a call, save the call where one was held, and return which were.
 
         Waits for the device, once a call.
@@ -55,10 +59,9 @@ class JaxGuard:
         Args:
             harvested: What the call was given and returned. Where a held step is to be undone here, its results are
                 put back to what they were.
-            losses: Of each step, as far as they are known.
             steps: How many the call made.
         """
-        judged = _judged(harvested, steps)
+        judged, losses = _judged(harvested, steps), losses_in(harvested.results, steps, self._loss)
         held: list[int] = []
         for step in range(steps):
             number = self._tap.step + step
@@ -87,18 +90,22 @@ class JaxGuard:
         """Save the call, and see that the update is withheld. An error of ours never lets that pass."""
         number = self._tap.step + step
         withheld = self._put_back(verdict, harvested, steps)
+        self._held.hold(
+            verdict, number,
+            lambda: self._held.save(verdict, number, self._packed(harvested), later=step, withheld=withheld),
+            could_not="" if withheld else "the step returns nothing in its state's place")
+
+    def _packed(self, harvested: Harvested) -> Packed:
+        """Return what a call was given, and what the user's own function makes of that."""
+        packed = packed_call(harvested, self._compiled.name)
+        program = harvested.version.program
         try:
-            place = self._write(verdict, harvested, step, withheld=withheld)
-        except Exception as error:  # noqa: BLE001 - what cannot be saved is withheld all the same
-            self._tap.session.guard.caught(error, "saving a capsule")
-            place = f"; no capsule could be saved: {type(error).__name__}: {error}."
-        self._held += 1
-        done = "was withheld" if withheld else "could not be withheld (the step returns nothing in its state's place)"
-        text = f"{verdict.text} The update of step {number} {done}{place}"
-        if self._settings.then == STOP or self._held > self._settings.at_most:
-            self._tap.session.request_stop(text)
-        else:
-            self._tap.session.guard.report(text.removesuffix("."))
+            args, kwargs = copied_arguments(harvested)
+            packed.content["seen"] = seen_of(program, self._compiled.function(*args, **kwargs), self._loss)
+        except Exception as error:  # noqa: BLE001 - memory may not do for it; the step is saved all the same
+            self._tap.session.guard.caught(error, "making the held step with the user's own function")
+            packed.content["seen"] = {"losses": [], "gradients": {}, "results": {}}
+        return packed
 
     def _put_back(self, verdict: Verdict, harvested: Harvested, steps: int) -> bool:
         """Put what a call carries on back where the compiled step has not; return whether its update is withheld."""
@@ -110,17 +117,6 @@ class JaxGuard:
         for place, source in carried.items():
             harvested.outs[place] = harvested.given[source]
         return True
-
-    def _write(self, verdict: Verdict, harvested: Harvested, step: int, *, withheld: bool) -> str:
-        session = self._tap.session
-        if session.write_capsule is None:
-            return "; no capsule was saved: nothing here knows how."
-        tensors, lost = _tensors_of(harvested)
-        head = CapsuleHead(session.attempt, "", session.tick + step, self._tap.step + step, "", verdict.held,
-                           verdict.text, session.clock.unix(), withheld=withheld, numbers=verdict.numbers)
-        content = {"framework": "jax", "arguments": {name: list(tensor.shape) for name, tensor in tensors.items()},
-                   "missing": lost}
-        return f". All that it was given is in {session.write_capsule(head, content, tensors, None)}."
 
 
 def _in_the_step(verdict: Verdict) -> bool:
@@ -136,23 +132,3 @@ def _judged(harvested: Harvested, steps: int) -> dict[str, list[tuple[float, boo
                 np.asarray(value).reshape(1, -1, 2).repeat(steps, 0))
             found[item.mark.path] = [(float(row[:, 0].max()), bool(row[:, 1].any())) for row in rows]
     return found
-
-
-def _tensors_of(harvested: Harvested) -> tuple[dict[str, RawTensor], list[str]]:
-    """Return what a call was given, by name, and what of it is not there any more or is no array.
-
-    What the call carries on stands in its results as it was given, where the update was withheld within it.
-    """
-    results = {source: place for place, source in harvested.version.program.carried.items()}
-    tensors, lost = {}, []
-    for number, name in enumerate(harvested.version.program.names):
-        leaf = harvested.given[number]
-        if number in harvested.version.donated:
-            leaf = harvested.outs[results[number]] if number in results else None
-        if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            leaf = jax.random.key_data(leaf)
-        if leaf is None or not (is_number_array(leaf) or isinstance(leaf, bool | int | float)):
-            lost.append(name)
-        else:
-            tensors[name] = raw_array(np.asarray(leaf, order="C"))
-    return tensors, lost

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barograph.capture import recording as recordings
 from barograph.capture.array_tap import ArrayTap
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from barograph.capture.doors import Listening
     from barograph.capture.jax.layers import LayerWrappers
     from barograph.capture.jax.optax import Wrappers
+    from barograph.capture.jax.program import Compiled
     from barograph.capture.recording import Recording
     from barograph.model.selection import Selection
     from barograph.model.step import Mode
@@ -64,6 +65,28 @@ def shared(recording: Recording) -> JaxTap:
     if recording not in _taps:
         listen(recording)
     return _taps[recording]
+
+
+class CallsInstead(Protocol):
+    """Calls observed steps where nothing is recorded: one of them is made again."""
+
+    def call(self, compiled: Compiled, *, loss: Callable[[Any], Any] | None, evaluation: bool, args: tuple[Any, ...],
+             kwargs: Mapping[str, Any]) -> Any:
+        """Call a step; return what it returns."""
+
+
+def call_instead(calls: CallsInstead) -> None:
+    """Have observed steps called by another from now on."""
+    global _instead
+    _instead = calls
+
+
+def called_instead() -> CallsInstead | None:
+    """Return who calls observed steps where nothing is recorded; None: they are called as they are."""
+    return _instead
+
+
+_instead: CallsInstead | None = None
 
 
 def recording_now() -> Recording | None:

@@ -65,16 +65,39 @@ class Program:
         self.marks = marks_of(self._closed.jaxpr)
         self.kinds = frozenset(mark.kind for mark in self.marks) - {Kind.LEARNING_RATE}
         leaves = self.leaves(args, kwargs)
+        self._still = ({number: args[number] for number in self._static[0]},
+                       {name: kwargs[name] for name in self._static[1] if name in kwargs}, len(args))
+        self._structure = jax.tree.structure(self._dynamic(args, kwargs))
         self.many_devices = any(len(leaf.sharding.device_set) > 1 for leaf in leaves if isinstance(leaf, jax.Array))
         self._carried: Mapping[int, int] | None = None
 
+    @property
+    def closed(self) -> Any:
+        """The traced function."""
+        return self._closed
+
+    @property
+    def donated(self) -> tuple[bool, ...]:
+        """Of each array among the arguments, whether its memory is given away."""
+        return tuple(bool(info.donated) for info in jax.tree.leaves(self._traced.args_info))
+
     def leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return the arrays among the arguments, in the order of the traced function."""
-        positions, names = self._static
-        dynamic = tuple(arg for number, arg in enumerate(args) if number not in positions)
-        named = {name: value for name, value in kwargs.items() if name not in names}
-        leaves: list[Any] = jax.tree.leaves((dynamic, named))
+        leaves: list[Any] = jax.tree.leaves(self._dynamic(args, kwargs))
         return leaves
+
+    def arguments(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments that have these arrays, and are else as they were when it was traced."""
+        dynamic, named = jax.tree.unflatten(self._structure, leaves)
+        positions, names, count = self._still
+        moving = iter(dynamic)
+        args = tuple(positions[number] if number in positions else next(moving) for number in range(count))
+        return args, {**named, **names}
+
+    def _dynamic(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        positions, names = self._static
+        return (tuple(arg for number, arg in enumerate(args) if number not in positions),
+                {name: value for name, value in kwargs.items() if name not in names})
 
     def compile(self, wants: Wants, *, wholes: bool, bound: float | None = None, keeps: bool = False,
                 apart: bool = False) -> Version:
@@ -122,6 +145,12 @@ class Program:
         """What each argument is called: by its place, and its path there."""
         return [".".join(filter(None, (path_of(keys[1:2]), path_of(keys[2:])))) for keys, _ in
                 jax.tree_util.tree_flatten_with_path(self._traced.args_info)[0]]
+
+    @property
+    def result_names(self) -> list[str]:
+        """What each result is called: likewise."""
+        return [".".join(filter(None, (path_of(keys[:1]), path_of(keys[1:])))) or "result" for keys, _ in
+                jax.tree_util.tree_flatten_with_path(self._traced.out_info)[0]]
 
     def results(self, outs: Sequence[Any]) -> Any:
         """Return results as the step returns them."""
@@ -173,6 +202,11 @@ class Compiled:
             raise UnsupportedCapture(
                 f"{getattr(step, '__name__', step)!r} is not compiled, so there is no program to add statistics to; "
                 "write observe(jax.jit(step)), or the same with nnx.jit or equinox.filter_jit.")
+
+    @property
+    def name(self) -> str:
+        """What the user calls it."""
+        return str(getattr(self.step, "__name__", "") or getattr(self.function, "__name__", ""))
 
     def call(self, instead: Call | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call the step, with `instead` in place of the compiled function within it."""

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import numpy as np
 
 from barograph.capture.array_tap import ArrayTap
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.jax.guard import JaxGuard
 from barograph.capture.jax.layers import LayerWrappers, linen_interception
 from barograph.capture.jax.marks import Mark, observed_call
-from barograph.capture.jax.names import scalars_of
+from barograph.capture.jax.numbers import number_of, numbers_in
 from barograph.capture.jax.optax import Wrappers
 from barograph.capture.jax.program import Compiled, Harvested, Program, Version, signature
 from barograph.capture.jax.reading import Reading
@@ -65,7 +64,8 @@ class ObservedStep:
         self._tap, self._compiled, self._options = tap, compiled, options
         self._optax, self._layers = optax, layers
         recorder = tap.session.settings.recorder
-        self._guard = JaxGuard(tap, recorder) if recorder is not None and not options.evaluation else None
+        guards = recorder is not None and not options.evaluation
+        self._guard = JaxGuard(tap, recorder, compiled, options.loss) if recorder is not None and guards else None
         self._versions: dict[Any, Version | None] = {}
         self._programs: dict[Any, Program] = {}
         self._program: Program | None = None
@@ -156,7 +156,7 @@ class ObservedStep:
         if self._guard is not None:
             with self._tap.guarded("looking at the gradients"):
                 steps = held.version.program.steps
-                self._held = self._guard.looks(held, self._losses(held.results, steps), steps)
+                self._held = self._guard.looks(held, steps)
         return held.results
 
     def _run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool) -> Harvested | None:
@@ -246,7 +246,7 @@ class ObservedStep:
         steps = self._options.steps or (self._program.steps if self._program is not None else 1)
         reading, losses, metrics = None, None, dict[str, Any]()
         with self._tap.guarded("looking for the loss"):
-            losses, metrics = self._numbers(found, steps)
+            losses, metrics = numbers_in(found, steps, self._options.loss)
         with self._tap.guarded("fetching statistics"):
             reading = Reading(self._harvested, steps) if self._harvested is not None else None
         for step in range(steps):
@@ -267,23 +267,6 @@ class ObservedStep:
         if with_statistics and without:
             more = statistics.median(with_statistics) - statistics.median(without)
             self._tap.session.price.charge(max(0.0, more))
-
-    def _losses(self, found: Any, steps: int) -> list[float]:
-        losses, _ = self._numbers(found, steps)
-        return [] if losses is None else [float(_read(losses, step, steps)) for step in range(steps)]
-
-    def _numbers(self, found: Any, steps: int) -> tuple[Any, dict[str, Any]]:
-        """Return the loss and the metrics among what the step returned."""
-        if self._options.loss is not None:
-            return self._options.loss(found), {}
-        shape = (steps,) if steps > 1 else ()
-        numbers: dict[str, Any] = {}
-        for part in found if isinstance(found, tuple | list) else (found,):
-            for name, leaf in scalars_of(part, shape).items():
-                numbers.setdefault(name, leaf)
-        first = next((name for name in ("loss", "", *numbers) if name in numbers), None)
-        loss = None if first is None else numbers.pop(first)
-        return loss, {name: leaf for name, leaf in numbers.items() if name}
 
 
 class _Means:
@@ -308,11 +291,6 @@ class _Means:
 def _number(values: Any, step: int, steps: int) -> float | Callable[[], float]:
     """Return the number of one step: at once where it is there, else a function that waits for it."""
     if not isinstance(values, jax.Array) or values.is_ready():
-        return _read(values, step, steps)
+        return number_of(values, step, steps)
     values.copy_to_host_async()
-    return functools.partial(_read, values, step, steps)
-
-
-def _read(values: Any, step: int, steps: int) -> float:
-    array = np.asarray(values)
-    return float(array[step] if steps > 1 and array.ndim else array.mean())
+    return functools.partial(number_of, values, step, steps)

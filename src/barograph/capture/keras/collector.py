@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import keras
+import numpy as np
 
 if TYPE_CHECKING:
     from barograph.capture.keras.names import Names
@@ -68,7 +69,8 @@ class Collector:
     Attributes:
         reach: See above.
         seen: By name: "loss", "learning_rate", "finite", and the groups "gradients", "outputs", "inputs", "data"; with
-            a gate also "withheld", "norms", and the groups "batch" and "before" (variables that are not trained).
+            a gate also "withheld", "norms", and the groups "given" (gradients as they are), "batch" and "before"
+            (variables that are not trained).
         lost: Paths of layers whose tensors cannot leave.
         optimizer: The first that has used gradients.
         loss_is_of_tape: The loss is what a tape was asked for, and may be scaled.
@@ -150,7 +152,8 @@ class Collector:
     def begin_loop(self, arguments: Any) -> None:
         """Do likewise in a loop of the script's own: what the step is called with is its batch."""
         if self.wanted.gate:
-            self._take("batch", "batch", arguments, "")
+            # Where nothing is compiled, arrays of NumPy are what they were when the step was called.
+            self._take("batch", "batch", keras.tree.map_structure(_as_tensor, arguments), "")
 
     def end_loop(self) -> None:
         """Take gradients of a tape, where no optimizer of Keras was given them."""
@@ -199,7 +202,10 @@ class Collector:
     def _fits(self, known: list[tuple[Any, Any]], scale: Any, *, skips: bool) -> Any:
         """Return whether gradients are fit to be used, and keep what says why not."""
         ops = keras.ops
-        gradients = [ops.cast(ops.convert_to_tensor(gradient), "float32") for _, gradient in known]
+        # They leave the step as they are: of one that is held their bits are told.
+        given = {self.names.path(variable): ops.convert_to_tensor(gradient) for variable, gradient in known}
+        self.seen["given"] = given
+        gradients = [ops.cast(gradient, "float32") for gradient in given.values()]
         norms = ops.stack([ops.sqrt(ops.sum(ops.square(gradient))) for gradient in gradients])
         if scale is not None:
             norms = norms / ops.cast(scale, "float32")
@@ -252,6 +258,11 @@ class Collector:
 
     def _leaves(self, value: Any) -> bool:
         return self.reach.is_tensor(value) and self.reach.can_leave(value)
+
+
+def _as_tensor(value: Any) -> Any:
+    is_array = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+    return keras.ops.convert_to_tensor(value) if is_array else value
 
 
 def all_finite(gradients: list[Any]) -> Any:

@@ -12,6 +12,7 @@ import keras
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Seen, Wanted
 from barograph.capture.keras.names import KerasNames
+from barograph.capture.keras.random import RandomStates
 from barograph.capture.keras.recorder import KerasRecorder, packed_step
 from barograph.capture.keras.telling import Telling
 from barograph.model.key import Key, Kind
@@ -65,6 +66,7 @@ class WatchedModel:
         with tap.guarded("reading weights before their update"):
             if tap.due(Kind.UPDATE):
                 self._telling.before(names, backend.values(model, args[0], training=True))
+        random = RandomStates() if self._recorder is not None else None
         logs, seen, given = self._called(functions, names, wanted, args)
         backend.keep(model, given, training=True)
         value = backend.values(model, given, training=True)
@@ -75,7 +77,7 @@ class WatchedModel:
             if ends:
                 self._telling.after(names, model.optimizer, value)
                 tap.pass_steps(steps - 1)
-        held = self._was_held(functions, seen, names, value)
+        held = self._was_held(functions, seen, names, value, wanted, random)
         if held:
             # What a forward pass has moved, as the statistics of a normalisation, is as it was before the step, too.
             given = backend.put_back(model, given, {
@@ -119,7 +121,8 @@ class WatchedModel:
         finite = seen.get("finite")
         return finite is not None and not bool(array_of(finite))
 
-    def _was_held(self, functions: Functions, seen: Seen, names: KerasNames, value: ValueOf) -> bool:
+    def _was_held(self, functions: Functions, seen: Seen, names: KerasNames, value: ValueOf, wanted: Wanted,
+                  random: RandomStates | None) -> bool:
         """Return whether the update was withheld; if it was, save the step."""
         recorder = self._recorder
         if recorder is None or "withheld" not in seen:
@@ -132,7 +135,8 @@ class WatchedModel:
         with self.tap.guarded("holding a step"):
             paths = functions.paths
             recorder.hold(verdict or recorder.verdict(seen, paths), "", self.tap.step,
-                          lambda: packed_step(self.model, self.model.optimizer, names, seen, value, paths))
+                          lambda: packed_step(self.model, self.model.optimizer, names, seen, value, paths, wanted,
+                                              random))
         return True
 
     def _tell(self, seen: Seen, logs: Any, names: KerasNames) -> None:

@@ -11,15 +11,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import keras
+import numpy as np
 
 from barograph.capture.held_steps import HeldSteps, Packed
 from barograph.capture.keras.arrays import array_of
-from barograph.capture.keras.collector import Seen
+from barograph.capture.keras.collector import Seen, Wanted
+from barograph.capture.keras.random import RandomStates
 from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
 from barograph.model.recorder import RecorderSettings, UpdateSeen
+from barograph.runs.proof import checksum_of
 
 if TYPE_CHECKING:
     from barograph.capture.keras.backends import ValueOf
@@ -70,11 +74,12 @@ class KerasRecorder:
 
     def hold(self, verdict: Verdict, label: str, step: int, pack: Callable[[], Packed]) -> None:
         """Save a step that was held, and stop or go on."""
-        self._held.hold(verdict, label, step, pack)
+        self._held.hold(verdict, step, lambda: self._held.save(verdict, step, pack(), label=label))
 
 
 def packed_step(
-    model: Any, optimizer: Any, names: Names, seen: Seen, value: ValueOf, paths: Sequence[str]
+    model: Any, optimizer: Any, names: Names, seen: Seen, value: ValueOf, paths: Sequence[str], wanted: Wanted,
+    random: RandomStates | None = None,
 ) -> Packed:
     """Return what a step was made of, in plain data.
 
@@ -85,6 +90,8 @@ def packed_step(
         seen: What the step gave out.
         value: The values of its variables now: those of before, since the update was withheld.
         paths: Of the variables whose gradients were looked at.
+        wanted: What the step gave out, by which its program can be made again.
+        random: How generators stood before it; None: nobody has looked.
     """
     packed = Packed()
     packed.content["framework"] = "keras"
@@ -97,12 +104,26 @@ def packed_step(
         "config": _config(lambda: json.dumps(keras.optimizers.serialize(optimizer), default=str))}
     packed.put("optimizer_variables", {str(item.path): array_of(value(item)) for item in optimizer.variables})
     packed.put("batch", {path: array_of(items[0]) for path, items in seen.get("batch", {}).items()})
-    norms: Mapping[str, float] = dict(zip(paths, array_of(seen["norms"]).tolist(), strict=True))
-    packed.content["seen"] = {
-        "losses": [float(array_of(seen["loss"])).hex()] if "loss" in seen else [],
-        "gradients": {path: {"norm": norm if math.isfinite(norm) else None} for path, norm in norms.items()},
-    }
+    packed.put("random", {} if random is None else random.arrays())
+    packed.content["wanted"] = {**asdict(wanted), "outputs": sorted(wanted.outputs), "inputs": sorted(wanted.inputs)}
+    packed.content["seen"] = told_apart(seen, paths)
     return packed
+
+
+def told_apart(seen: Seen, paths: Sequence[str]) -> dict[str, Any]:
+    """Return what tells one step from another to the last bit: its loss, and its gradients as they were handed over.
+
+    Args:
+        seen: What the step gave out, with a gate.
+        paths: Of the variables whose gradients were looked at.
+    """
+    norms: Mapping[str, float] = dict(zip(paths, array_of(seen["norms"]).tolist(), strict=True))
+    return {
+        "losses": [float(array_of(seen["loss"])).hex()] if "loss" in seen else [],
+        "gradients": {path: {"digest": checksum_of(np.ascontiguousarray(array_of(gradient)).tobytes()),
+                             "norm": norms[path] if math.isfinite(norms[path]) else None}
+                      for path, gradient in seen["given"].items()},
+    }
 
 
 def type_name(of: Any) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import keras
 
@@ -13,6 +13,7 @@ from barograph.capture.entrance import Entrance
 from barograph.capture.keras.backends import BACKENDS
 from barograph.capture.keras.collector import Collector
 from barograph.capture.keras.functions import Functions
+from barograph.capture.keras.hearing import Hearing
 from barograph.capture.keras.model import WatchedModel
 from barograph.capture.keras.recorder import KerasRecorder
 from barograph.capture.keras.tensorflow_loop import TensorFlowLoop
@@ -24,7 +25,21 @@ if TYPE_CHECKING:
     from barograph.model.step import Mode
 
 
-class KerasTap:
+class Loop(Protocol):
+    """Calls one function that makes a step."""
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make the step; return what the function returns."""
+
+
+class Loops(Protocol):
+    """Has the steps of a script's own loops called."""
+
+    def new_loop(self, function: Any) -> Loop:
+        """Return what calls the step of a loop of the script's own."""
+
+
+class KerasTap(Hearing):
     """What is heard of Keras in one recording.
 
     Args:
@@ -32,16 +47,15 @@ class KerasTap:
     """
 
     def __init__(self, recording: Listening) -> None:
+        super().__init__()
         self._recording = recording
         self._session = recording.session
         self._backend = BACKENDS[keras.backend.backend()]()
         self._is_torch = keras.backend.backend() == "torch"
         self._wrappers = Wrappers(self)
         self._models: weakref.WeakKeyDictionary[Any, WatchedModel] = weakref.WeakKeyDictionary()
-        self._collector: Collector | None = None
         wanted = self._session.settings.recorder
         self._recorder = None if wanted is None else KerasRecorder(self._session, wanted)
-        self._depth = 0
         self._entrance = Entrance(self._session)
 
     def install(self) -> None:
@@ -106,73 +120,6 @@ class KerasTap:
             watched.end_evaluation()
         return result
 
-    def applied(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
-        """Tell the collector of the gradients that an optimizer is about to use."""
-        collector = self._collector
-        if collector is None or self._depth:
-            return apply(optimizer, *args, **kwargs)
-        given = {**dict(zip(("grads", "trainable_variables"), args, strict=False)), **kwargs}
-        gradients, variables = list(given["grads"]), given.get("trainable_variables")
-        variables = list(optimizer._trainable_variables if variables is None else variables)
-        if not optimizer.built:
-            optimizer.build(variables)
-        fits = None
-        with self._told_of("reading gradients"):
-            fits = collector.applied(optimizer, gradients, variables)
-        with self._within():
-            if fits is None:
-                return apply(optimizer, gradients, variables)
-            if not collector.reach.is_known(fits):
-                self._say_what_is_not_asked()
-                return keras.ops.cond(fits, lambda: apply(optimizer, gradients, variables), lambda: None)
-            if self._may_pass(collector, bool(fits)):
-                return apply(optimizer, gradients, variables)
-        return None
-
-    def applied_stateless(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
-        """Do likewise, where the variables are handed over."""
-        collector = self._collector
-        if collector is None or self._depth:
-            return apply(optimizer, *args, **kwargs)
-        names = ("optimizer_variables", "grads", "trainable_variables")
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        mapping = [*zip(optimizer.variables, given["optimizer_variables"], strict=False)]
-        fits = None
-        with self._told_of("reading gradients"), keras.StatelessScope(state_mapping=mapping):
-            fits = collector.applied(optimizer, given["grads"], optimizer._trainable_variables)
-        with self._within():
-            if fits is None:
-                return apply(optimizer, *args, **kwargs)
-            self._say_what_is_not_asked()
-            return keras.ops.cond(fits, lambda: _as_lists(apply(optimizer, *args, **kwargs)),
-                                  lambda: _as_lists((given["trainable_variables"], given["optimizer_variables"])))
-
-    def gradient_asked(self, gradient: Callable[..., Any], tape: Any, args: Any, kwargs: Any) -> Any:
-        """Tell the collector what gradients are computed of, and of which variables."""
-        result = gradient(tape, *args, **kwargs)
-        collector = self._collector
-        if collector is not None:
-            given = {**dict(zip(("target", "sources"), args, strict=False)), **kwargs}
-            with self._told_of("reading a tape"):
-                collector.gradient_asked(given["target"], given["sources"], result)
-        return result
-
-    def layer_called(self, call: Callable[..., Any], layer: Any, args: Any, kwargs: Any) -> Any:
-        """Tell the collector what a layer was called with and what it returned."""
-        collector = self._collector
-        if collector is None:
-            return call(layer, *args, **kwargs)
-        with self._told_of("reading a layer"):
-            collector.layer_begins(layer)
-        try:
-            result = call(layer, *args, **kwargs)
-        finally:
-            collector.layer_ends()
-        if collector is self._collector:
-            with self._told_of("reading a layer"):
-                collector.layer_called(layer, args, kwargs, result)
-        return result
-
     def new_loop(self, function: Any) -> TensorFlowLoop:
         """Return what calls the step of a loop of the script's own."""
         loop = TensorFlowLoop(function, self._recording.new_array_tap(), self.collecting, self._recorder)
@@ -192,53 +139,37 @@ class KerasTap:
             self._is_recorded_by_ours()
         return self._models[model]
 
-    def _say_what_is_not_asked(self) -> None:
+    def values_unknown(self) -> None:
         """Say what of the recorder's settings nobody asks within a step whose values are not known yet."""
         for name in self._recorder.unasked() if self._recorder is not None else ():
             self._session.seen.reasons[f"recorder.{name}"] = (
                 f"recorder.{name} is not asked: the step is compiled, and within it no value is known "
                 "(run_eagerly=True, or the torch backend)")
 
-    def _may_pass(self, collector: Collector, fits: bool) -> bool:
+    def may_pass(self, collector: Collector, fits: bool) -> bool:
         """Return whether gradients whose values are known may be used: what the user asked to hold is held, too."""
         if fits and self._recorder is not None:
-            with self._told_of("asking whether a step is to be held"):
+            with self.told_of("asking whether a step is to be held"):
                 collector.verdict = self._recorder.asked(collector.seen)
         return fits and collector.verdict is None
 
-    @contextlib.contextmanager
-    def collecting(self, collector: Collector) -> Iterator[None]:
-        before, self._collector = self._collector, collector
-        try:
-            yield
-        finally:
-            self._collector = before
-
-    @contextlib.contextmanager
-    def _within(self) -> Iterator[None]:
-        """Tell nothing of what an optimizer calls itself in turn."""
-        self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
-
-    def _told_of(self, doing: str) -> Any:
+    def told_of(self, doing: str) -> Any:
+        """Return what guards the training against errors of ours."""
         return self._entrance.guarded(doing)
 
     def _torch_aside(self) -> contextlib.AbstractContextManager[None]:
         return self._recording.aside("torch") if self._is_torch else contextlib.nullcontext()
 
 
-def listening() -> KerasTap | None:
-    """Return the tap of the recording of this process; None where Keras is not listened to."""
+def listening() -> Loops | None:
+    """Return who calls the steps of loops in this process; None: they are called as they are."""
     return _listening
 
 
-_listening: KerasTap | None = None
+def listen_instead(loops: Loops) -> None:
+    """Have the steps of loops called by another: one is made again, and none is recorded."""
+    global _listening
+    _listening = loops
 
 
-def _as_lists(state: Any) -> tuple[list[Any], list[Any]]:
-    """Return both lists of variables in one shape: the two ends of a branch must be alike."""
-    trainable, of_optimizer = state
-    return list(trainable), list(of_optimizer)
+_listening: Loops | None = None

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from barograph.capture.held_steps import HeldSteps, saved
 from barograph.capture.orders import NotDone
-from barograph.capture.script import script_now
 from barograph.capture.torch.capsule import content_of
 from barograph.capture.torch.closure import ClosureStep, closure_of, with_closure
 from barograph.capture.torch.door import Door, entry_point, in_backward, in_transform
@@ -27,7 +27,7 @@ from barograph.capture.torch.sharing import Share, sharing
 from barograph.capture.verdict import Verdict
 from barograph.model.actions import ActionName
 from barograph.model.capsule import CapsuleHead, Held
-from barograph.model.recorder import STOP, RecorderSettings
+from barograph.model.recorder import RecorderSettings
 from barograph.runs.control import Request
 
 _Take = Callable[[Held, str, Mapping[str, float]], Taken]
@@ -63,7 +63,7 @@ class TorchRecorder:
         self._optimizers = optimizers
         self._settings = settings
         self._gate = Gate(settings)
-        self._held = 0
+        self._held = HeldSteps(self._session, settings)
         self._keeper = Keeper(names)
         self._ring = Ring(settings.ring)
         self._wanted: list[Request] = []
@@ -220,17 +220,8 @@ class TorchRecorder:
 
     def _hold(self, verdict: Verdict, label: str, take: _Take) -> None:
         """Save a step and withhold its update. An error of ours never lets that pass."""
-        try:
-            place = self._write(take(verdict.held, verdict.text, verdict.numbers))
-        except Exception as error:  # noqa: BLE001 - a batch may be anything; what cannot be saved is withheld all the same
-            self._session.guard.caught(error, "saving a capsule")
-            place = f"; no capsule could be saved: {type(error).__name__}: {error}"
-        self._held += 1
-        text = f"{verdict.text} The update of step {self._session.made(label)} was withheld{place}"
-        if self._settings.then == STOP or self._held > self._settings.at_most:
-            self._session.request_stop(text)
-        else:
-            self._session.guard.report(text.removesuffix("."))
+        self._held.hold(verdict, self._session.made(label),
+                        lambda: self._write(take(verdict.held, verdict.text, verdict.numbers)))
 
     def _pass(self, label: str, take: _Take) -> None:
         """Keep a step that passes, and save it where a finding asked for the next one."""
@@ -274,12 +265,9 @@ class TorchRecorder:
 
     def _write(self, taken: Taken) -> str:
         """Write a capsule; return where, as the end of a sentence."""
-        if self._session.write_capsule is None:
-            return "; no capsule was saved: nothing here knows how."
         apart = taken.packer.apart if self._settings.pickle else None
-        place = self._session.write_capsule(taken.head, {**taken.content, "script": script_now()}, taken.packer.tensors,
-                                            pickle.dumps(apart) if apart else None)
-        return f". All that it was made of is in {place}."
+        return saved(self._session, taken.head, taken.content, taken.packer.tensors,
+                     pickle.dumps(apart) if apart else None)
 
     @entry_point("letting go of a step")
     def step_ended(self, optimizer: Any) -> None:

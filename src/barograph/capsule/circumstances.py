@@ -1,0 +1,29 @@
+"""What is not as it was when a step was held: versions, and the processor."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from barograph.capture.doors import versions
+
+
+def differences(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return in a sentence each what is not as it was.
+
+    Args:
+        content: Of the capsule.
+
+    Example:
+        >>> differences({"versions": {"python": "2.7.18"}, "machine": {}})[0].startswith("python was 2.7.18 and is ")
+        True
+    """
+    now = {"python": sys.version.split()[0], **versions()}
+    said = [f"{name} was {then} and is {now[name]}." for name, then in content["versions"].items()
+            if name in now and now[name] != then]
+    processor = content["machine"].get("processor")
+    if processor and processor != platform.machine():
+        said.append(f"The processor was {processor} and is {platform.machine()}.")
+    return tuple(said)

@@ -1,0 +1,91 @@
+"""How far what was seen in a replay is what had been seen: to the last bit, the same event, or neither."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from barograph.capsule.order import Grade, GradientSeen, ReplayResult
+
+_CLOSE = 1e-3
+"""Share by which a loss may be off and the event still be the same."""
+
+
+def graded(
+    then: Mapping[str, Any], now: Mapping[str, Any], *, held: str, bound: float | None, notes: tuple[str, ...] = ()
+) -> ReplayResult:
+    """Return how far what was seen in a replay is what had been seen.
+
+    Args:
+        then: "losses" as hexadecimal texts, and "gradients": path to "digest" and "norm"; where a step is judged by
+            what it returned, "results" likewise. Without a digest the norms alone are compared.
+        now: Likewise.
+        held: Why the step was held.
+        bound: What the norm was beyond; None where that was not why.
+        notes: What was not as it had been.
+
+    Example:
+        >>> seen = {"losses": ["0x1.0p+0"], "gradients": {"w": {"digest": "a", "norm": 2.0}}}
+        >>> graded(seen, seen, held="norm", bound=1.0).grade.value
+        'bitwise'
+    """
+    losses = tuple((float.fromhex(before), float.fromhex(after))
+                   for before, after in zip(then["losses"], now["losses"], strict=False))
+    gradients, results = (_all_compared(then.get(group, {}), now.get(group, {})) for group in ("gradients", "results"))
+    different = [item for item in (*gradients, *results) if not item.equal]
+    if then["losses"] == now["losses"] and not different and (gradients or results or losses):
+        return ReplayResult(Grade.BITWISE, _the_same(then), losses, gradients, notes, results=results)
+    norms = [_norm(seen) for seen in now.get("gradients", {}).values()]
+    again = _happened(held, bound, norms, losses, results)
+    grade = Grade.SAME_EVENT if again else Grade.NOT_REPRODUCED
+    off = max((_relative(item) for item in different), default=0.0)
+    of = "results" if results else "gradients"
+    parts = f"{len(different)} of {len(results or gradients)} {of} differ" if different else "the loss differs"
+    by = "" if math.isnan(off) or not different else f", in norm by at most {100 * off:.2g} %"
+    text = f"{'It happened again' if again else 'It did not happen again'}; {parts}{by}."
+    return ReplayResult(grade, text, losses, gradients, notes, results=results)
+
+
+def _the_same(then: Mapping[str, Any]) -> str:
+    if then.get("results"):
+        return "The loss and everything that the step returns are the same to the last bit."
+    if not then["gradients"]:
+        return "The loss is the same to the last bit; of gradients nothing is known."
+    if all("digest" in seen for seen in then["gradients"].values()):
+        return "The loss and every gradient are the same to the last bit."
+    return "The loss and the norm of every gradient are the same to the last bit; more of them is not known."
+
+
+def _all_compared(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[GradientSeen, ...]:
+    return tuple(_compared(path, then.get(path), now.get(path)) for path in dict.fromkeys((*then, *now)))
+
+
+def _compared(path: str, then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> GradientSeen:
+    equal = False
+    if then is not None and now is not None:
+        equal = then["digest"] == now["digest"] if "digest" in then else then["norm"] == now["norm"]
+    return GradientSeen(path, equal, _norm(then), _norm(now))
+
+
+def _norm(seen: Mapping[str, Any] | None) -> float:
+    return float("nan") if seen is None or seen["norm"] is None else float(seen["norm"])
+
+
+def _relative(item: GradientSeen) -> float:
+    if not (math.isfinite(item.norm_then) and math.isfinite(item.norm_now)):
+        return float("nan")
+    return abs(item.norm_now - item.norm_then) / max(abs(item.norm_then), 1e-30)
+
+
+def _happened(
+    held: str, bound: float | None, norms: Sequence[float], losses: tuple[tuple[float, float], ...],
+    results: Sequence[GradientSeen],
+) -> bool:
+    if held in ("not finite", "scale"):
+        # A result may be infinite in a sound step, too: the best loss so far, before there is one.
+        of_results = [item.norm_now for item in results if not math.isfinite(item.norm_then)]
+        return not all(map(math.isfinite, (*norms, *of_results, *(now for _, now in losses))))
+    if bound is not None and held == "norm":
+        return not math.hypot(*norms) <= bound
+    return bool(losses) and all(abs(now - then) <= _CLOSE * max(abs(then), 1e-30) for then, now in losses)

@@ -1,0 +1,88 @@
+"""The batch of a held step, in the form in which the script hands its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.capsule.arrays import samples_in
+from barograph.errors import ReplayFailed
+
+_PARTS = ("x", "y", "sample_weight")
+
+
+class CapturedBatch:
+    """What a step was fed.
+
+    Args:
+        content: Of the capsule.
+        tensors: Likewise.
+
+    Attributes:
+        arrays: By name, with items in brackets: `x`, `y[0]`.
+        notes: What of the script's own batch had to stay.
+    """
+
+    def __init__(self, content: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> None:
+        self.arrays = {str(path): tensors[said["array"]] for path, said in content["batch"].items()}
+        self.notes: list[str] = []
+        self._placed: set[str] = set()
+        self._rows: Sequence[int] = ()
+
+    @property
+    def samples(self) -> int:
+        """How many samples it holds; 0: not known."""
+        return samples_in(list(self.arrays.values()))
+
+    def in_place_of_data(self, own: Any, rows: Sequence[int] = ()) -> Any:
+        """Return it in the form of a batch as Keras hands it to a step: `x`, or `(x, y)`, or `(x, y, sample_weight)`.
+
+        Args:
+            own: The script's.
+            rows: Of it that are fed alone; none: all.
+
+        Raises:
+            ReplayFailed: It has no place there.
+        """
+        if not isinstance(own, tuple | list) or len(own) > len(_PARTS):
+            return self._checked("x", own, rows)
+        self._begin(rows)
+        found = tuple(self._put(name, part, "") for name, part in zip(_PARTS, own, strict=False))
+        return self._all_placed(found)
+
+    def in_place_of_arguments(self, own: Any, rows: Sequence[int] = ()) -> Any:
+        """Return it in the form of the arguments of a step of the script's own; raises as above."""
+        return self._checked("batch", own, rows)
+
+    def _checked(self, name: str, own: Any, rows: Sequence[int]) -> Any:
+        self._begin(rows)
+        return self._all_placed(self._put(name, own, ""))
+
+    def _begin(self, rows: Sequence[int]) -> None:
+        self._placed, self._rows, self.notes = set(), rows, []
+
+    def _put(self, name: str, own: Any, item: str) -> Any:
+        """Put arrays in the place of what has the name that was given it when the step was saved."""
+        if isinstance(own, list | tuple):
+            parts = [self._put(name, part, f"{item}[{number}]") for number, part in enumerate(own)]
+            return type(own)(*parts) if hasattr(own, "_fields") else type(own)(parts)
+        if isinstance(own, dict):
+            return type(own)({key: self._put(name, part, f"{item}[{key}]") for key, part in own.items()})
+        array = self.arrays.get(name + item)
+        if array is None:
+            if hasattr(own, "shape"):
+                self.notes.append(f"{name}{item} is not in the capsule: what the script has there was fed.")
+            return own
+        self._placed.add(name + item)
+        array = array[list(self._rows)] if self._rows and array.ndim else np.array(array)
+        return array if isinstance(own, np.ndarray) else keras.ops.convert_to_tensor(array)
+
+    def _all_placed(self, found: Any) -> Any:
+        left = [path for path in self.arrays if path not in self._placed]
+        if left:
+            raise ReplayFailed(f"The step was fed {', '.join(left)}, and the script's own has nothing of that name.")
+        return found

@@ -1,0 +1,199 @@
+"""Makes a held step of Keras again within the user's own script: its first training step becomes that one.
+
+The script builds its model, optimizer and data as always. When its first step would begin, weights, what is not
+trained, and the optimizer's variables are put back, the captured batch is fed, and that one step is made by the same
+program that made it then; no update is made, and the script is ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import keras
+
+from barograph.capsule.arrays import handed_in
+from barograph.capsule.circumstances import differences
+from barograph.capsule.ending import ReplayEnded, end, failed
+from barograph.capsule.grading import graded
+from barograph.capsule.guilty import Guilty, filled, guilty_among
+from barograph.capsule.keras.batch import CapturedBatch
+from barograph.capsule.keras.hands import HANDS
+from barograph.capsule.keras.layers import LayerSearch
+from barograph.capsule.keras.state import CapturedState
+from barograph.capsule.keras.steps import FitStep, LoopStep, Step
+from barograph.capsule.order import BadOperation, ReplayOrder, ReplayResult
+from barograph.capture.keras import tap
+from barograph.capture.keras.backends import BACKENDS
+from barograph.capture.keras.collector import Collector, Wanted
+from barograph.capture.keras.functions import Functions
+from barograph.capture.keras.hearing import Hearing
+from barograph.capture.keras.loop_functions import LoopFunctions
+from barograph.capture.keras.recorder import told_apart
+from barograph.capture.keras.wrappers import Wrappers
+from barograph.errors import BarographError, ReplayFailed
+from barograph.runs.capsules import read_capsule
+from barograph.store.urls import store_from_url
+
+
+class KerasReplayer(Hearing):
+    """Takes the script over for one step.
+
+    Args:
+        order: What is to be replayed, and where the result goes.
+
+    Raises:
+        BarographError: The capsule cannot be read, or the script uses another backend of Keras.
+    """
+
+    def __init__(self, order: ReplayOrder) -> None:
+        super().__init__()
+        self._order = order
+        self._capsule = read_capsule(store_from_url(order.place), order.name)
+        content = self._capsule.content
+        then, now = str(content["backend"]), keras.backend.backend()
+        if then != now:
+            raise ReplayFailed(f"The step was made by Keras on {then}, and the script has Keras on {now}.")
+        self._backend = BACKENDS[now]()
+        self._state = CapturedState(content, self._capsule.tensors)
+        self._batch = CapturedBatch(content, self._capsule.tensors)
+        self._wanted = _wanted(content.get("wanted") or {"gate": True})
+        self._is_of_loop = content["model"] is None
+
+    def install(self) -> None:
+        """Listen to the script from now on."""
+        Wrappers(self).install(tapes=keras.backend.backend() == "tensorflow")
+        if self._is_of_loop:
+            tap.listen_instead(self)
+
+    # What the script does
+
+    def function_made(self, make: Callable[..., Any], model: Any, args: Any, kwargs: Any, what: str) -> Any:
+        """Let Keras make its function, and make the held step when that is called for a training step."""
+        result = make(model, *args, **kwargs)
+        plain = getattr(model, f"{what}_function")
+        if what != "train" or self._is_of_loop or plain is None or getattr(plain, "of_keras", None) is not None:
+            return result
+        functions = Functions(make, model, what, self._backend, self.collecting, self._cannot)
+
+        def function(*args: Any) -> Any:
+            with self._failing():
+                hand = HANDS[keras.backend.backend()]()
+                self._make_again(FitStep(functions, model, hand, args, self._state, self._batch),
+                                 str(getattr(model, "loss", None) or "the loss"))
+
+        function.of_keras = plain  # type: ignore[attr-defined]
+        setattr(model, f"{what}_function", function)
+        return result
+
+    def training_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
+        """Call `fit`, `evaluate` or `predict`."""
+        return method(model, *args, **kwargs)
+
+    def new_loop(self, function: Any) -> _LoopAgain:
+        """Return what makes the held step when a loop's own is called."""
+        return _LoopAgain(function, self)
+
+    def loop_called(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Make the held step in the place of that of a loop."""
+        with self._failing():
+            functions = LoopFunctions(function, self.collecting)
+            self._make_again(LoopStep(functions, args, kwargs, self._state, self._batch), "the loss")
+
+    def may_pass(self, collector: Collector, fits: bool) -> bool:
+        """Withhold every update whose gradients are known."""
+        return False
+
+    # What is done to it
+
+    def _make_again(self, step: Step, loss: str) -> None:
+        step.prepare()
+        seen, paths = step.make(self._wanted)
+        head, content = self._capsule.head, self._capsule.content
+        result = graded(content["seen"], told_apart(seen, paths), held=head.held.value,
+                        bound=head.numbers.get("bound"), notes=(*differences(content), *self._batch.notes))
+        samples = self._batch.samples
+        result = replace(result, batches=(samples,) if samples else ())
+        if not result.finite:
+            result = self._blamed(step, result, loss)
+            if self._order.samples and samples > 1:
+                result = replace(result, guilty=self._guilty(step, result))
+        end(self._order, result)
+
+    def _blamed(self, step: Step, result: ReplayResult, loss: str) -> ReplayResult:
+        """Return the result with what is to blame, or with why that is not known."""
+        samples = self._batch.samples
+        bad = handed_in((("batch", self._batch.arrays), ("weight", self._state.weights),
+                         ("state", self._state.untrained), ("optimizer", self._state.optimizer)), samples)
+        if bad is not None:
+            return replace(result, bad_operation=bad)
+        search = LayerSearch(step.names, self._backend.reach(()), samples)
+        try:
+            with self.collecting(search):
+                step.passes(search)
+        except Exception as error:  # noqa: BLE001 - the step is the script's own, and may need its compiler
+            why = f"made without a compiler, the step fails: {type(error).__name__}: {error}"
+            return replace(result, notes=(*result.notes, f"The layer is not known: {why}"))
+        bad = search.bad or search.loss(loss)
+        return replace(result, bad_operation=bad) if bad else replace(
+            result, notes=(*result.notes, _not_forward(search, result)))
+
+    def _guilty(self, step: Step, result: ReplayResult) -> Guilty:
+        samples, bad = self._batch.samples, result.bad_operation
+
+        def fails(rows: tuple[int, ...]) -> bool:
+            seen, paths = step.make(self._wanted, filled(rows, samples))
+            told = told_apart(seen, paths)
+            return not graded(told, told, held="not finite", bound=None).finite
+
+        return guilty_among(samples, fails, suspects=_suspects(bad))
+
+    def _cannot(self, error: Exception) -> None:
+        end(self._order, failed(error))
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """End the script with a sentence where its step cannot be made."""
+        try:
+            yield
+        except ReplayEnded:
+            raise
+        except BarographError as error:
+            end(self._order, failed(error))
+        except Exception as error:  # noqa: BLE001 - whatever the script's own step raises is what there is to tell
+            end(self._order, failed(ReplayFailed(
+                f"The script's step fails with what the capsule holds: {type(error).__name__}: {error}")))
+
+
+class _LoopAgain:
+    """What is called in the place of a loop's step."""
+
+    def __init__(self, function: Any, replayer: KerasReplayer) -> None:
+        self._function, self._replayer = function, replayer
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make the held step; the script is ended then."""
+        self._replayer.loop_called(self._function, args, kwargs)
+
+
+def _wanted(said: Mapping[str, Any]) -> Wanted:
+    fields: dict[str, Any] = {name: frozenset(value) if isinstance(value, list) else value
+                              for name, value in said.items()}
+    return Wanted(**fields)
+
+
+def _suspects(bad: BadOperation | None) -> Sequence[int]:
+    return bad.rows if bad is not None else ()
+
+
+def _not_forward(search: LayerSearch, result: ReplayResult) -> str:
+    """Return what is known where no layer is to blame."""
+    if not search.looked:
+        return "The layer is not known: the step calls none that could be looked at without its compiler."
+    if "loss" not in search.seen:
+        return f"What {search.looked} calls of layers gave out is finite; the loss was not seen apart from them."
+    paths = [item.path for item in result.gradients if item.norm_now != item.norm_now]
+    return (f"What {search.looked} calls of layers gave out is finite, and so is the loss: it is in the backward pass "
+            f"that the gradient of {', '.join(paths[:3])} stops being finite, and Keras lets nobody look in there.")

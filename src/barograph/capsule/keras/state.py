@@ -1,0 +1,81 @@
+"""Weights, what is not trained, and the optimizer's variables of a held step of Keras, put back into the script's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.capture.keras.names import Names
+from barograph.capture.keras.recorder import type_name
+from barograph.errors import ReplayFailed
+
+_NAMED = 6
+
+Values = list[tuple[Any, NDArray[Any]]]
+"""Each variable, with what it held."""
+
+
+class CapturedState:
+    """How everything stood before the step.
+
+    Args:
+        content: Of the capsule.
+        tensors: Likewise.
+
+    Attributes:
+        weights, untrained, optimizer: By path.
+        random: How generators stood.
+    """
+
+    def __init__(self, content: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> None:
+        self.weights, self.untrained, self.optimizer = (
+            {str(path): tensors[said["array"]] for path, said in content[group].items()}
+            for group in ("weights", "untrained", "optimizer_variables"))
+        self.random = {str(name): tensors[said["array"]] for name, said in content.get("random", {}).items()}
+        self._optimizer_class = str(content["optimizer"]["class"])
+
+    def values(self, names: Names, optimizer: Any) -> Values:
+        """Return each variable of the script with what it is to hold.
+
+        Raises:
+            ReplayFailed: Model or optimizer are others than those of the capsule; what differs is named.
+        """
+        wrong = [*_differences(self.weights, names.trainable), *_differences(self.untrained, names.untrained)]
+        if wrong:
+            more = f"; and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
+            raise ReplayFailed(f"The script's model is another than the capsule's: {'; '.join(wrong[:_NAMED])}{more}.")
+        return [*((names.trainable[path], array) for path, array in self.weights.items()),
+                *((names.untrained[path], array) for path, array in self.untrained.items()),
+                *self._of_optimizer(optimizer)]
+
+    def _of_optimizer(self, optimizer: Any) -> Values:
+        own = {str(variable.path): variable for variable in optimizer.variables}
+        if list(own) != list(self.optimizer):
+            # Keras numbers its optimizers, as its layers, over the life of a process.
+            own = dict(zip(self.optimizer, own.values(), strict=False)) if len(own) == len(self.optimizer) else {}
+        if any(path not in own or tuple(own[path].shape) != array.shape for path, array in self.optimizer.items()):
+            now, then = (name.rpartition(".")[2] for name in (type_name(optimizer), self._optimizer_class))
+            raise ReplayFailed(f"The script's optimizer {now} keeps other variables than the capsule's {then}.")
+        return [(own[path], array) for path, array in self.optimizer.items()]
+
+
+def assign(values: Values) -> None:
+    """Let variables hold what they held."""
+    for variable, array in values:
+        variable.assign(np.array(array))
+
+
+def _differences(then: Mapping[str, NDArray[Any]], now: Mapping[str, Any]) -> Iterator[str]:
+    for path, array in then.items():
+        if path not in now:
+            yield f"{path} is not there"
+        elif tuple(now[path].shape) != array.shape:
+            yield f"{path} is {_size(now[path].shape)} and was {_size(array.shape)}"
+    yield from (f"{path} was not there" for path in now if path not in then)
+
+
+def _size(shape: Any) -> str:
+    return " × ".join(map(str, shape)) or "a number"

@@ -1,0 +1,96 @@
+"""The step of a loop of the script's own, in variants that give out more or less beside its result.
+
+As with the step of a model, what is wanted of a step leaves the function beside its own result. A `tf.function` is made
+again of its own Python function for each variant, with its own options.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from barograph.capture.keras.backends import TensorFlowBackend
+from barograph.capture.keras.collector import Collector, Seen, Wanted
+from barograph.capture.keras.names import LoopNames
+
+if TYPE_CHECKING:
+    from barograph.capture.verdict import Verdict
+
+
+class LoopFunctions:
+    """Makes each variant when it is first asked for.
+
+    Args:
+        function: Makes one step: a `tf.function`, or a plain one.
+        collecting: Gives the context in which all wrappers tell a collector.
+
+    Attributes:
+        names: Of what the step calls; there are none before it was called.
+        optimizer: The first that has used gradients.
+        paths: Of the variables whose gradients a gate looks at, in order.
+        verdict: Why the last step was held, where the step itself could not tell.
+        lost: Paths of layers whose inputs and outputs cannot be had.
+    """
+
+    def __init__(self, function: Any, collecting: Callable[[Collector], Any]) -> None:
+        self._function = function
+        self._collecting = collecting
+        self._backend = TensorFlowBackend()
+        self._variants: dict[Wanted, Callable[..., Any]] = {}
+        self.names = LoopNames()
+        self.optimizer: Any = None
+        self.paths: list[str] = []
+        self.verdict: Verdict | None = None
+        self.lost: set[str] = set()
+
+    @property
+    def plain(self) -> Callable[..., Any]:
+        """The function as the script wrote it, which nothing has compiled."""
+        function: Callable[..., Any] = getattr(self._function, "python_function", self._function)
+        return function
+
+    def call(self, wanted: Wanted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Seen]:
+        """Call a variant; return the function's own result, and what was picked up."""
+        if wanted not in self._variants:
+            self._variants[wanted] = self._variant(wanted)
+        found: tuple[Any, Seen] = self._variants[wanted](*args, **kwargs)
+        return found
+
+    def _variant(self, wanted: Wanted) -> Callable[..., Any]:
+        tensorflow: Any = importlib.import_module("tensorflow")
+        function = self._function
+        plain = getattr(function, "python_function", None)
+        body = function if plain is None else _converted(tensorflow, plain)
+
+        def step(*args: Any, **kwargs: Any) -> tuple[Any, Seen]:
+            collector = Collector(self.names, wanted, self._backend.reach(args))
+            collector.begin_loop((*args, *kwargs.values()))
+            with self._collecting(collector):
+                result = body(*args, **kwargs)
+            collector.end_loop()
+            self.optimizer = collector.optimizer
+            self.paths = collector.seen.pop("paths", self.paths)
+            self.verdict = collector.verdict
+            self.lost |= collector.lost
+            return result, collector.seen
+
+        if plain is None:
+            return step
+        made: Callable[..., Any] = tensorflow.function(
+            tensorflow.autograph.experimental.do_not_convert(step), input_signature=function.input_signature,
+            jit_compile=getattr(function, "_jit_compile", None), reduce_retracing=True)
+        return made
+
+
+def _converted(tensorflow: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a Python function with its `if` and `for` of tensors in the graph, as `tf.function` has them."""
+    converted: Callable[..., Any] = tensorflow.autograph.to_graph(function)
+    return converted
+
+
+def value_of(variable: Any) -> Any:
+    """Return the value of a variable, of Keras or of TensorFlow."""
+    return variable.value if isinstance(variable, keras.Variable) else variable

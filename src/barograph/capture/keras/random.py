@@ -1,0 +1,58 @@
+"""Random states that a step of Keras may draw from beside its own seeds: of Python, NumPy and, on that backend, torch.
+
+Layers of Keras have seeds of their own, which are variables. On torch they use its generator all the same where they
+were given none, and a step that is not compiled may draw from any.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+from numpy.typing import NDArray
+
+_NONE = float("nan")
+"""Stands for no second normal number that was drawn beside the first and kept."""
+
+
+class RandomStates:
+    """How the generators stand now."""
+
+    def __init__(self) -> None:
+        self._python = random.getstate()
+        self._numpy: Any = np.random.get_state(legacy=True)
+        torch = sys.modules.get("torch") if keras.backend.backend() == "torch" else None
+        self._torch = {} if torch is None else {"torch": torch.get_rng_state()}
+        if torch is not None and torch.cuda.is_initialized():
+            self._torch |= {f"cuda[{number}]": state for number, state in enumerate(torch.cuda.get_rng_state_all())}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return them as arrays."""
+        _, words, kept = self._python
+        found = {"python": np.array(words, np.int64), "python kept": np.float64(_NONE if kept is None else kept)}
+        if self._numpy[0] == "MT19937":
+            _, keys, position, has_kept, kept = self._numpy
+            found |= {"numpy": np.array(keys, np.uint32),
+                      "numpy position": np.array([position, has_kept], np.int64), "numpy kept": np.float64(kept)}
+        return {**{name: np.asarray(value) for name, value in found.items()},
+                **{name: state.numpy() for name, state in self._torch.items()}}
+
+
+def put_back(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Let the generators stand where they stood; those that are not among the arrays stay as they are."""
+    if "python" in arrays:
+        kept = float(arrays["python kept"])
+        random.setstate((3, tuple(arrays["python"].tolist()), None if np.isnan(kept) else kept))
+    if "numpy" in arrays:
+        position, has_kept = arrays["numpy position"].tolist()
+        np.random.set_state(("MT19937", np.array(arrays["numpy"]), position, has_kept, float(arrays["numpy kept"])))
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and "torch" in arrays:
+        torch.set_rng_state(torch.from_numpy(np.array(arrays["torch"])))
+        for number in range(torch.cuda.device_count()):
+            if f"cuda[{number}]" in arrays:
+                torch.cuda.set_rng_state(torch.from_numpy(np.array(arrays[f"cuda[{number}]"])), number)

@@ -1,0 +1,63 @@
+"""What differs in `barograph replay` between frameworks: what can be had, and what to do instead of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from barograph.capsule.taking_over import can_be_made_again
+from barograph.cli.replay_stops import Afterwards
+from barograph.errors import ReplayFailed, SettingsError
+
+BEGINS: Mapping[str, str] = {
+    "torch": "a step", "keras": "a step of Keras", "jax": "a step that barograph.jax.observe stands around"}
+"""What a script has to come to, by framework."""
+
+_NAMES = {"keras": "Keras", "jax": "JAX", "torch": "PyTorch"}
+_INSTEAD = {
+    "--try": "change the script and replay the step: what it does then is told.",
+    "--pdb": "put breakpoint() into your own step, let it run without a compiler (run_eagerly=True with Keras, "
+             "jax.disable_jit() with JAX), and replay it: the held step passes through there.",
+    "--to-script": "the capsule's folder and the script are a report that others can replay.",
+    "--notebook": "barograph.runs.capsules.read_capsule gives the arrays of the capsule in any notebook.",
+}
+
+
+def check_framework(framework: str, tries: Sequence[str], afterwards: Afterwards) -> None:
+    """Check that a step of a framework can be made again, and what was asked for beside that be done.
+
+    Args:
+        framework: That made it.
+        tries: Remedies that are to be tried.
+        afterwards: What is to be done at the operation that is to blame.
+
+    Raises:
+        ReplayFailed: Steps of that framework cannot be made again.
+        SettingsError: Something was asked for that can be had for steps of PyTorch alone.
+    """
+    if not can_be_made_again(framework):
+        raise ReplayFailed(f"This step was made with {framework}, which this Barograph cannot make again. What it was "
+                           "made of is in the capsule all the same: docs/CAPSULE.md.")
+    if framework == "torch":
+        return
+    asked = {"--try": bool(tries), "--pdb": afterwards.debugger, "--to-script": afterwards.script is not None,
+             "--notebook": afterwards.notebook is not None}
+    for option, is_asked in asked.items():
+        if is_asked:
+            raise SettingsError(f"{option} is for steps of PyTorch, and this one is of {_NAMES[framework]}; instead, "
+                                f"{_INSTEAD[option]}")
+
+
+def variables_for(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return what has a script run as it did: Keras on the backend that the step was made with.
+
+    Args:
+        content: Of the capsule.
+
+    Example:
+        >>> variables_for({"framework": "keras", "backend": "jax"}), variables_for({"backend": "a module of theirs"})
+        ({'KERAS_BACKEND': 'jax'}, {})
+    """
+    backend = content.get("backend")
+    # A capsule may come from anybody: nothing else of it gets into the environment.
+    return {"KERAS_BACKEND": str(backend)} if backend in ("tensorflow", "torch", "jax") else {}

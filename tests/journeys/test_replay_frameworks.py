@@ -1,0 +1,185 @@
+"""A step of Keras, of a TensorFlow loop, of JAX that fails is held, listed, and made again in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from typing import Any
+
+import pytest
+
+FIT = '''
+import sys
+import keras
+import numpy as np
+
+keras.utils.set_random_seed(int(sys.argv[1]))
+x = np.random.default_rng(0).uniform(1, 2, (160, 6)).astype("float32")
+y = x[:, :1] * 2
+if sys.argv[2] == "steep":
+    y[48:64] *= 1e4
+if sys.argv[2] == "zero":
+    x[48 + 5] = 0
+
+
+class Logarithm(keras.layers.Layer):
+    def call(self, x):
+        return keras.ops.log(x)
+
+
+model = keras.Sequential([Logarithm(name="logs"), keras.layers.BatchNormalization(name="norm"),
+                          keras.layers.Dense(int(sys.argv[3]), activation="relu", name="hidden"),
+                          keras.layers.Dropout(0.4, name="drop"), keras.layers.Dense(1, name="out")])
+model.compile("adam", "mse")
+model.fit(x, y, batch_size=16, shuffle=False, verbose=0)
+'''
+
+LOOP = '''
+import sys
+import keras
+import numpy as np
+import tensorflow as tf
+import barograph.tensorflow
+
+keras.utils.set_random_seed(int(sys.argv[1]))
+x = np.random.default_rng(0).uniform(1, 2, (160, 6)).astype("float32")
+y = (x[:, 0] > 1.5).astype("int32")
+x[48 + 5] = 0
+model = keras.Sequential([keras.layers.Lambda(keras.ops.log, name="logs"), keras.layers.Dense(8, name="hidden"),
+                          keras.layers.Dropout(0.4), keras.layers.Dense(2, name="out")])
+optimizer, loss_of = keras.optimizers.Adam(1e-2), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+@barograph.tensorflow.step
+@tf.function
+def step(x, y):
+    with tf.GradientTape() as tape:
+        loss = loss_of(y, model(x, training=True))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    return loss
+
+
+for begin in range(0, 160, 16):
+    step(x[begin:begin + 16], y[begin:begin + 16])
+'''
+
+JAX = '''
+import sys
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import barograph.jax
+
+x = np.random.default_rng(0).uniform(1, 2, (160, 6)).astype(np.float32)
+y = (x[:, 0] > 1.5).astype(np.int32)
+x[48 + 5] = 0
+tx = optax.adam(1e-2)
+first, second = jax.random.split(jax.random.key(int(sys.argv[1])))
+wide = int(sys.argv[2])
+params = {"fc1": jax.random.normal(first, (6, wide)), "fc2": jax.random.normal(second, (wide, 2))}
+state = tx.init(params)
+
+
+def loss_fn(params, key, x, y):
+    logarithms = jnp.log(x)
+    hidden = jax.nn.relu(logarithms @ params["fc1"])
+    hidden = hidden * jax.random.bernoulli(key, 0.7, hidden.shape)
+    return optax.softmax_cross_entropy_with_integer_labels(hidden @ params["fc2"], y).mean()
+
+
+@barograph.jax.observe
+@jax.jit
+def step(params, state, key, x, y):
+    loss, gradients = jax.value_and_grad(loss_fn)(params, key, x, y)
+    updates, state = tx.update(gradients, state, params)
+    return optax.apply_updates(params, updates), state, loss
+
+
+for number in range(10):
+    batch = slice(number * 16, number * 16 + 16)
+    params, state, loss = step(params, state, jax.random.key(number), x[batch], y[batch])
+'''
+
+
+def needs(*names: str) -> None:
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed")
+
+
+def held(desk: Any, script: str, *words: str, settings: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Have a script's fourth step held; return what `barograph capsules` lists."""
+    desk.write("train.py", script)
+    ended = desk.run("--record", "--rules", "none", *settings, "train.py", "0", *words)
+    assert ended.code == 79, ended.err
+    (found,) = json.loads(desk.end(desk.start("barograph", "capsules", "run", "--json")).out)
+    assert found["step"] == 3
+    return dict(found)
+
+
+def replayed(desk: Any, *words: str) -> dict[str, Any]:
+    ended = desk.end(desk.start("barograph", "replay", "--json", *words))
+    assert ended.code == 0, ended.err
+    # What the script prints comes first.
+    return dict(json.loads(ended.out[ended.out.index(b"{"):]))
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "torch"])
+def test_a_step_of_keras_is_made_again_to_the_last_bit(desk: Any, backend: str) -> None:
+    needs("keras", backend)
+    desk.environment |= {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    held(desk, FIT, "steep", "8", settings=("--set", "recorder.norm_above=1000"))
+    # Whatever the script and the environment would have done.
+    del desk.environment["KERAS_BACKEND"]
+    result = replayed(desk, "run", "train.py", "7", "steep", "8")
+    assert result["grade"] == "bitwise"
+    assert result["notes"] == []
+    assert {item["path"] for item in result["gradients"]} >= {"hidden.kernel", "norm.gamma", "out.bias"}
+    assert result["finite"] is True
+    if backend == "tensorflow":
+        other = desk.end(desk.start("barograph", "replay", "run", "train.py", "7", "steep", "12"))
+        assert other.code != 0
+        assert "hidden.kernel is 6 × 12 and was 6 × 8" in other.err
+        refused = desk.end(desk.start("barograph", "replay", "--pdb", "run"))
+        assert refused.code != 0
+        assert "--pdb is for steps of PyTorch, and this one is of Keras; instead, put breakpoint()" in refused.err
+
+
+def test_the_layer_and_the_sample_are_named(desk: Any) -> None:
+    needs("keras", "jax")
+    desk.environment |= {"KERAS_BACKEND": "jax"}
+    held(desk, FIT, "zero", "8")
+    result = replayed(desk, "run")
+    assert result["grade"] == "bitwise"
+    bad = result["bad_operation"]
+    assert (bad["name"], bad["module"], bad["rows"]) == ("Logarithm", "logs", [5])
+    assert bad["line"].rpartition(":")[0].endswith("train.py")
+    assert (result["guilty"]["rows"], result["guilty"]["without_them"]) == ([5], True)
+
+
+def test_a_step_of_a_tensorflow_loop_is_made_again(desk: Any) -> None:
+    needs("keras", "tensorflow")
+    desk.environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    held(desk, LOOP)
+    result = replayed(desk, "run", "train.py", "7")
+    assert result["grade"] == "bitwise"
+    assert (result["bad_operation"]["name"], result["bad_operation"]["module"]) == ("Lambda", "logs")
+    assert result["guilty"]["rows"] == [5]
+
+
+def test_a_step_of_jax_is_made_again(desk: Any) -> None:
+    needs("jax", "optax")
+    found = held(desk, JAX, "8")
+    result = replayed(desk, found["place"], "train.py", "7", "8")
+    assert result["grade"] == "bitwise"
+    assert result["notes"] == []
+    bad = result["bad_operation"]
+    assert (bad["name"], bad["phase"], bad["rows"]) == ("log", "forward", [5])
+    lines = JAX.splitlines()
+    assert bad["line"].endswith(f"train.py:{lines.index('    logarithms = jnp.log(x)') + 1}")
+    assert result["guilty"]["rows"] == [5]
+    other = desk.end(desk.start("barograph", "replay", "run", "train.py", "7", "12"))
+    assert other.code != 0
+    assert "0.fc1 is [6, 12] and was [6, 8]" in other.err
