@@ -290,6 +290,12 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
         yield from group["params"]
 
 
+def innermost_optimizers() -> list[torch.optim.Optimizer]:
+    """Return the optimizers that exist, without those that stand around another, as those of Lightning and Accelerate."""
+    found = _optimizers()
+    return [item for item in found if not any(getattr(item, "optimizer", None) is other for other in found)]
+
+
 def _live_optimizers() -> list[torch.optim.Optimizer]:
     """Return the optimizers that the script still holds.
 
