@@ -124,11 +124,6 @@ _DOORS = (
         begins=("ignite.engine",),
         listener="barograph.capture.trainers.ignite",
     ),
-    Door(
-        framework="fastai",
-        begins=("fastai.learner",),
-        listener="barograph.capture.trainers.fastai",
-    ),
 )
 
 DOORS: Mapping[str, Door] = {door.framework: door for door in _DOORS}

@@ -344,8 +344,9 @@ def _replaced(holder: Any, name: str, value: Any) -> Iterator[None]:
 
 def _steps(run: Run, mode: Mode = Mode.TRAIN) -> list[int]:
     """Return the numbers of the steps of a mode that were published, in the order they were made."""
-    # What the machine does between two steps makes no step.
-    return [view.step.number for view in run.views() if view.step.mode is mode and view.kinds - {Kind.MACHINE}]
+    # What the machine does between two steps makes no step, nor does what is logged there.
+    return [view.step.number for view in run.views()
+            if view.step.mode is mode and view.kinds - {Kind.MACHINE, Kind.SCALAR}]
 
 
 def _made(run: Run) -> int:

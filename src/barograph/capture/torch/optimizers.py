@@ -303,7 +303,7 @@ def _live_optimizers() -> list[torch.optim.Optimizer]:
     several, what is dead is collected first. That is slow, and one optimizer is the rule.
     """
     found = _optimizers()
-    if len(found) > 1:
+    if len(found) > 1 and not _are_one(found):
         del found
         gc.collect()
         found = _optimizers()
