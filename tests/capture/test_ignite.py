@@ -29,7 +29,7 @@ if importlib.util.find_spec("ignite") is None:
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded() -> Iterator[None]:
-    """Import it in this file's tests alone, and keep what that makes out of the searches that each recording begins with."""
+    """Import it for these tests alone, and keep what that makes out of the searches that a recording begins with."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         importlib.import_module("ignite.metrics")

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:::lightning")
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded() -> Iterator[None]:
-    """Import it in this file's tests alone, and keep what that makes out of the searches that each recording begins with."""
+    """Import it for these tests alone, and keep what that makes out of the searches that a recording begins with."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         importlib.import_module("lightning.pytorch")
@@ -167,7 +167,7 @@ def test_a_prediction_is_no_evaluation():
         model, made = small(), trainer(max_epochs=1)
         made.fit(model, batches(4))
         made.predict(model, batches(2, seed=1))
-    modes = [view.step.mode for view in barograph.open("memory://lightning/predicted").views() if view.has_tensors]
+    modes = {view.step.mode for view in barograph.open("memory://lightning/predicted").views()}
     assert Mode.EVAL not in modes
     assert Mode.PREDICT in modes
 

@@ -1,4 +1,4 @@
-"""The `Trainer` of Transformers as it trains: the suite of every door, and what the trainer itself says of a training."""
+"""The `Trainer` of Transformers: the suite of every door, and what the trainer itself says of a training."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:::(transformers|accelerate)")
 
 @pytest.fixture(scope="module", autouse=True)
 def loaded() -> Iterator[None]:
-    """Import it in this file's tests alone, and keep what that makes out of the searches that each recording begins with."""
+    """Import it for these tests alone, and keep what that makes out of the searches that a recording begins with."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         importlib.import_module("transformers.trainer")
@@ -140,9 +140,9 @@ def test_a_prediction_is_no_evaluation():
         made = trainer(small(), samples(20))
         made.train()
         made.predict(samples(10, seed=1))
-    views = [view for view in barograph.open("memory://transformers/predicted").views() if view.has_tensors]
-    assert Mode.EVAL not in {view.step.mode for view in views}
-    assert Mode.PREDICT in {view.step.mode for view in views}
+    modes = {view.step.mode for view in barograph.open("memory://transformers/predicted").views()}
+    assert Mode.EVAL not in modes
+    assert Mode.PREDICT in modes
 
 
 def test_the_steps_of_its_schedulers_are_counted():
@@ -212,4 +212,4 @@ def test_what_accelerate_logs_is_recorded_and_its_micro_batches_make_one_step():
     assert run.series("loss:total").steps.tolist() == [0, 1, 2, 3]
     assert run.series("scalar:mine").steps.tolist() == [0, 1, 1, 2, 2, 3, 3, 4]
     assert run.series("scalar:part.of").values.tolist() == [2] * 8
-    assert not run.keys(path="text")
+    assert not [key for key in run.keys(kind="scalar") if key.path == "text"]

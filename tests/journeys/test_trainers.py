@@ -1,4 +1,4 @@
-"""Scripts of Lightning and of Transformers that know nothing of Barograph, under `barograph run`: real images, a real fault."""
+"""Scripts of Lightning and of Transformers that know nothing of Barograph: real images, a real fault."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Digits(lightning.LightningModule):
         return torch.optim.AdamW(self.parameters(), 0.01)
 
 
-trainer = lightning.Trainer(max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, accelerator="cpu")
+trainer = lightning.Trainer(max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+                            accelerator="cpu")
 trainer.fit(Digits(), DataLoader(TensorDataset(images[:320], labels[:320]), 32),
             DataLoader(TensorDataset(images[640:704], labels[640:704]), 32))
 '''
@@ -62,8 +63,9 @@ def part(begin, end):
     return [{"x": image, "labels": label} for image, label in zip(images[begin:end], labels[begin:end])]
 
 
-settings = TrainingArguments("never-written", num_train_epochs=1, per_device_train_batch_size=32, logging_steps=1, use_cpu=True,
-                             save_strategy="no", eval_strategy="epoch", report_to=[], train_sampling_strategy="sequential")
+settings = TrainingArguments("never-written", num_train_epochs=1, per_device_train_batch_size=32, logging_steps=1,
+                             save_strategy="no", eval_strategy="epoch", report_to=[], use_cpu=True,
+                             train_sampling_strategy="sequential")
 Trainer(model=Digits(), args=settings, train_dataset=part(0, 320), eval_dataset=part(640, 704)).train()
 '''
 

@@ -1,4 +1,4 @@
-"""How a training that is to be stopped comes to its end: by an exception, or as the framework whose loop it is ends one."""
+"""How a training that is stopped comes to its end: by an exception, or as the library whose loop it is ends one."""
 
 from __future__ import annotations
 

@@ -291,7 +291,7 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
 
 
 def innermost_optimizers() -> list[torch.optim.Optimizer]:
-    """Return the optimizers that exist, without those that stand around another, as those of Lightning and Accelerate."""
+    """Return the optimizers that exist, but for those that stand around another, as those of Accelerate do."""
     found = _optimizers()
     return [item for item in found if not any(getattr(item, "optimizer", None) is other for other in found)]
 

@@ -1,4 +1,4 @@
-"""What Lightning says of its trainings: what is logged, where an epoch begins, what is evaluation and what a trial of it.
+"""What Lightning says of its trainings: what is logged, where an epoch begins, what is evaluation, what a trial.
 
 A training that is stopped ends by the exception: Lightning then calls `on_exception`, closes its loggers and tears
 down, and neither evaluates nor saves what is lost, as it would for `should_stop`.

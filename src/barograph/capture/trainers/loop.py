@@ -88,9 +88,7 @@ def _numbers(values: Mapping[str, Any], of: str = "") -> Iterator[tuple[str, flo
         path = f"{of}.{name}" if of else str(name)
         if isinstance(value, Mapping):
             yield from _numbers(value, path)
-        elif isinstance(value, int | float):
-            yield path, float(value)
-        elif _has_one_element(value):
+        elif isinstance(value, int | float) or _has_one_element(value):
             yield path, float(value)
 
 
