@@ -46,8 +46,9 @@ from barograph.runs.reader import open as open_run
 _OURS = str(Path(__file__).resolve().parent.parent)
 _MEMORY = itertools.count()
 _OF_PARAMETERS = (Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE)
-_OF_THE_MOMENT = (Kind.TIME, Kind.MACHINE, Kind.FACT, Kind.LEARNING_RATE)
-"""Kinds that two recordings of one training need not tell alike: what a clock said, what had changed."""
+_OF_THE_MOMENT = (Kind.TIME, Kind.MACHINE, Kind.FACT, Kind.LEARNING_RATE, Kind.SCALAR)
+"""Kinds that two recordings of one training need not tell alike: what a clock said, what had changed, what a library
+logs, its own clocks among it."""
 
 
 @dataclass(frozen=True, slots=True)
