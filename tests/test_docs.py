@@ -189,7 +189,8 @@ def import_or_skip(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name in ("triton", "keras", "tensorflow", "xgboost", "lightgbm", "sklearn", "jax"):
+        if error.name in ("triton", "keras", "tensorflow", "xgboost", "lightgbm", "sklearn", "jax",
+                          "lightning", "pytorch_lightning", "transformers", "accelerate", "ignite"):
             pytest.skip(f"{error.name} is not installed here")
         raise
 

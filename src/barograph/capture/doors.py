@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from barograph.capture.session import Session
     from barograph.capture.tap import Tap
     from barograph.model.launch import Launch
+    from barograph.model.step import Mode
 
 
 class Listening(Protocol):
@@ -36,6 +37,9 @@ class Listening(Protocol):
 
     def new_array_tap(self) -> ArrayTap:
         """Return another tap for arrays, whose steps are those of a training of its own."""
+
+    def set_mode(self, mode: Mode | None) -> None:
+        """Let it be said what the script does from now on; None: it is seen."""
 
     def aside(self, framework: str) -> AbstractContextManager[None]:
         """Have the tap of a framework stand aside within a `with` block: another records what goes on there."""
@@ -92,6 +96,33 @@ _DOORS = (
         # Not with sklearn itself, which many a script imports that trains nothing by it.
         begins=("sklearn.ensemble", "sklearn.linear_model", "sklearn.neural_network"),
         listener="barograph.capture.sklearn.listener",
+    ),
+    Door(
+        framework="lightning",
+        begins=("lightning.pytorch",),
+        listener="barograph.capture.trainers.lightning",
+    ),
+    Door(
+        # The same by another name, and modules of its own.
+        framework="pytorch_lightning",
+        begins=("pytorch_lightning",),
+        listener="barograph.capture.trainers.pytorch_lightning",
+    ),
+    Door(
+        framework="transformers",
+        # Not with transformers itself, which imports its parts where they are used.
+        begins=("transformers.trainer",),
+        listener="barograph.capture.trainers.transformers",
+    ),
+    Door(
+        framework="accelerate",
+        begins=("accelerate.accelerator",),
+        listener="barograph.capture.trainers.accelerate",
+    ),
+    Door(
+        framework="ignite",
+        begins=("ignite.engine",),
+        listener="barograph.capture.trainers.ignite",
     ),
 )
 

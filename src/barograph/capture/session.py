@@ -17,6 +17,7 @@ from barograph.capture.buffer import PendingStep, RowTable, StepBuffer
 from barograph.capture.guard import Guard
 from barograph.capture.loss_level import LossLevel
 from barograph.capture.orders import Hand, NotDone, Orders
+from barograph.capture.own_end import OwnEnd
 from barograph.capture.plan import Agenda, Plan
 from barograph.capture.presets import preset_named
 from barograph.capture.price import Price
@@ -128,6 +129,7 @@ class Session:
         self.fed_by: Callable[[int, int, str], Sequence[BatchFed]] | None = None
         """Returns what fed the step that ends, of this tick, number and optimizer; None: nobody follows that."""
         self.stopped_by = ""
+        self.own_end = OwnEnd()
         self.orders = Orders()
         self.allowed = {str(name) for name in settings.allow}
         self._hands: dict[str, Hand] = {}
@@ -326,8 +328,8 @@ class Session:
         if self.level.jumps(value) or self._look_waits:
             self.look_closely(self._stepped_last)
 
-    def log(self, values: Mapping[str, float], step: int | None = None) -> None:
-        """Record numbers of the script's own."""
+    def log(self, values: Mapping[str, float], step: int | None = None, mode: Mode | None = None) -> None:
+        """Record numbers of the script's own; without a mode, in the one that the script has set."""
         if self.closed:
             raise SessionClosed(f"This run is closed; it records nothing more ({self.settings.to}).")
         if self.passes_over:
@@ -339,7 +341,7 @@ class Session:
             if writer is None:
                 return
         number = self.steps_made if step is None else step
-        mode = self.mode or Mode.TRAIN
+        mode = mode or self.mode or Mode.TRAIN
         now = time.time()
         for name, value in values.items():
             writer.log(name, value if type(value) is float else float(value), number, mode, now)
@@ -365,9 +367,13 @@ class Session:
     def raise_if_stopped(self) -> None:
         """Do what was asked, in the thread that trains, between two steps; and raise where that is to stop.
 
+        Where the loop of a framework is under way, that is told to end, and who called it is told afterwards.
+
         Raises:
             TrainingStopped: Once for each request.
         """
+        if self.own_end.under_way:
+            self.own_end.insist(self.steps_made)
         if self.orders.waiting:
             self._carry_out()
         if self._stop_reason is not None and self.steps_made >= self._stop_after:
@@ -377,7 +383,7 @@ class Session:
             result = f"stopped the training; {saved}" if saved else "stopped the training"
             self.orders.report_stop(self._stop_finding, self.attempt, result, step=self.steps_made,
                                     now_unix=self.clock.unix())
-            raise TrainingStopped(f"{reason} Barograph {saved}." if saved else reason)
+            self.own_end.stop(TrainingStopped(f"{reason} Barograph {saved}." if saved else reason), self.steps_made)
 
     def lend_hand(self, action: str, hand: Hand, *, always: bool = False) -> None:
         """Let a tap carry out what is asked: where it is allowed; or always, since it changes nothing."""

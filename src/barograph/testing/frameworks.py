@@ -46,8 +46,9 @@ from barograph.runs.reader import open as open_run
 _OURS = str(Path(__file__).resolve().parent.parent)
 _MEMORY = itertools.count()
 _OF_PARAMETERS = (Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE)
-_OF_THE_MOMENT = (Kind.TIME, Kind.MACHINE, Kind.FACT, Kind.LEARNING_RATE)
-"""Kinds that two recordings of one training need not tell alike: what a clock said, what had changed."""
+_OF_THE_MOMENT = (Kind.TIME, Kind.MACHINE, Kind.FACT, Kind.LEARNING_RATE, Kind.SCALAR)
+"""Kinds that two recordings of one training need not tell alike: what a clock said, what had changed, what a library
+logs, its own clocks among it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,8 +345,9 @@ def _replaced(holder: Any, name: str, value: Any) -> Iterator[None]:
 
 def _steps(run: Run, mode: Mode = Mode.TRAIN) -> list[int]:
     """Return the numbers of the steps of a mode that were published, in the order they were made."""
-    # What the machine does between two steps makes no step.
-    return [view.step.number for view in run.views() if view.step.mode is mode and view.kinds - {Kind.MACHINE}]
+    # What the machine does between two steps makes no step, nor does what is logged there.
+    return [view.step.number for view in run.views()
+            if view.step.mode is mode and view.kinds - {Kind.MACHINE, Kind.SCALAR}]
 
 
 def _made(run: Run) -> int:

@@ -290,6 +290,12 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
         yield from group["params"]
 
 
+def innermost_optimizers() -> list[torch.optim.Optimizer]:
+    """Return the optimizers that exist, but for those that stand around another, as those of Accelerate do."""
+    found = _optimizers()
+    return [item for item in found if not any(getattr(item, "optimizer", None) is other for other in found)]
+
+
 def _live_optimizers() -> list[torch.optim.Optimizer]:
     """Return the optimizers that the script still holds.
 
@@ -297,7 +303,7 @@ def _live_optimizers() -> list[torch.optim.Optimizer]:
     several, what is dead is collected first. That is slow, and one optimizer is the rule.
     """
     found = _optimizers()
-    if len(found) > 1:
+    if len(found) > 1 and not _are_one(found):
         del found
         gc.collect()
         found = _optimizers()

@@ -10,7 +10,7 @@ from torch import nn
 
 from barograph.capture.torch.capsule import devices, digest, processor
 from barograph.capture.torch.names import ModelNames, instances_of, unwrapped
-from barograph.capture.torch.optimizers import OptimizerBook
+from barograph.capture.torch.optimizers import OptimizerBook, innermost_optimizers
 from barograph.capture.torch.random import RandomStates
 from barograph.capture.torch.standing import class_of
 from barograph.capture.torch.unpacking import Unpacker
@@ -118,8 +118,7 @@ class PuttingBack:
             parameter.grad = None if packed is None else self._unpacker.unpack(packed).to(parameter.device)
 
     def _put_optimizers(self) -> None:
-        there = {self._optimizers.entry(item).label: item for item in instances_of(torch.optim.Optimizer)
-                 if getattr(item, "param_groups", None)}
+        there = {self._optimizers.entry(item).label: item for item in innermost_optimizers()}
         for label, saved in self._content["optimizers"].items():
             if label not in there:
                 raise self._failure(f"The script has no optimizer {label or saved['class'].rpartition(':')[2]} by the "

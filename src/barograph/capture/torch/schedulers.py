@@ -36,8 +36,15 @@ class SchedulerBook:
     def of(self, optimizer: Any) -> Iterator[tuple[str, int, float | None]]:
         """Yield class, steps and horizon of each scheduler of an optimizer."""
         for scheduler, steps in list(self._steps.items()):
-            if getattr(scheduler, "optimizer", None) is optimizer:
+            if _is_of(scheduler, optimizer):
                 yield type(scheduler).__name__, steps, horizon(scheduler)
+
+
+def _is_of(scheduler: Any, optimizer: Any) -> bool:
+    """Return whether a scheduler was made for an optimizer, or for what a library has wrapped it in."""
+    own = getattr(scheduler, "optimizer", None)
+    # As those of Accelerate and Lightning, each calls what it wraps `optimizer`.
+    return own is optimizer or (own is not None and getattr(own, "optimizer", None) is optimizer)
 
 
 def horizon(scheduler: Any) -> float | None:

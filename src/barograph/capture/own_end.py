@@ -1,0 +1,76 @@
+"""How a training that is stopped comes to its end: by an exception, or as the library whose loop it is ends one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from barograph.errors import TrainingStopped
+
+Leave = Callable[[], None]
+"""Has a loop of a framework end after the step under way, as its own users have it end."""
+
+
+@dataclass(slots=True)
+class _Loop:
+    leave: Leave
+    stopped: TrainingStopped | None = None
+
+
+class OwnEnd:
+    """The loops of frameworks that are under way, the innermost last.
+
+    A loop that is left in its own way closes what it has opened; only then the script is told.
+    """
+
+    def __init__(self) -> None:
+        self._loops: list[_Loop] = []
+        self._left_at: int | None = None
+
+    @contextlib.contextmanager
+    def within(self, leave: Leave) -> Iterator[None]:
+        """Have a training that is stopped within a `with` block end by `leave`.
+
+        Raises:
+            TrainingStopped: At the end of the block, where it was left so.
+        """
+        loop = _Loop(leave)
+        self._loops.append(loop)
+        try:
+            yield
+        finally:
+            self._loops.remove(loop)
+            if loop.stopped is not None:
+                self._left_at = None
+        if loop.stopped is not None:
+            raise loop.stopped
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a loop has been told to end, and has not ended yet."""
+        return self._left_at is not None
+
+    def stop(self, stopped: TrainingStopped, steps: int) -> None:
+        """End the training after so many steps.
+
+        Raises:
+            TrainingStopped: There is no loop that could end in its own way.
+        """
+        if not self._loops:
+            raise stopped
+        self._loops[-1].stopped, self._left_at = stopped, steps
+        self._loops[-1].leave()
+
+    def insist(self, steps: int) -> None:
+        """Note that so many steps have been made.
+
+        Raises:
+            TrainingStopped: A loop was told to end, and has gone on.
+        """
+        if self._left_at is not None and steps > self._left_at:
+            self._left_at = None
+            for loop in self._loops:
+                if loop.stopped is not None:
+                    stopped, loop.stopped = loop.stopped, None
+                    raise stopped

@@ -1,0 +1,17 @@
+"""Has trainings of Lightning listened to, once `lightning.pytorch` has been imported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lightning import pytorch
+
+from barograph.capture.trainers.lightning_loop import listen_to
+
+if TYPE_CHECKING:
+    from barograph.capture.doors import Listening
+
+
+def listen(recording: Listening) -> None:
+    """Have every training of Lightning in this process told to the recording."""
+    listen_to(pytorch, recording)

@@ -1,0 +1,91 @@
+"""What Lightning says of its trainings: what is logged, where an epoch begins, what is evaluation, what a trial.
+
+A training that is stopped ends by the exception: Lightning then calls `on_exception`, closes its loggers and tears
+down, and neither evaluates nor saves what is lost, as it would for `should_stop`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from barograph.capture.doors import say_missing
+from barograph.capture.trainers.loop import TrainerLoop
+from barograph.model.step import Mode
+
+if TYPE_CHECKING:
+    from barograph.capture.doors import Listening
+
+_CONNECTOR = "trainer.connectors.logger_connector.logger_connector._LoggerConnector"
+_NEEDS = {
+    f"{_CONNECTOR}.log_metrics": "what is logged",
+    "loops.fit_loop._FitLoop.run": "the first step of a training",
+    "loops.fit_loop._FitLoop.on_advance_start": "epochs",
+    "loops.evaluation_loop._EvaluationLoop.run": "evaluations",
+    "loops.prediction_loop._PredictionLoop.run": "predictions",
+    "Trainer._run_sanity_check": "sanity checks",
+}
+
+
+def listen_to(library: Any, recording: Listening) -> None:
+    """Have every training of this Lightning told to the recording.
+
+    Args:
+        library: `lightning.pytorch`, or the same by its older name.
+        recording: Who is told.
+    """
+    if say_missing(recording.session, library, _NEEDS):
+        return
+    loop = _Listener(recording, "Lightning")
+    recording.add_tap(loop)
+    loops = library.loops
+    loop.wrap(library.trainer.connectors.logger_connector.logger_connector._LoggerConnector, "log_metrics", loop.logged)
+    loop.wrap(loops.fit_loop._FitLoop, "run", loop.fits)
+    loop.wrap(loops.fit_loop._FitLoop, "on_advance_start", loop.epoch_begins)
+    loop.wrap(loops.evaluation_loop._EvaluationLoop, "run", loop.evaluates)
+    loop.wrap(loops.prediction_loop._PredictionLoop, "run", loop.predicts)
+    loop.wrap(library.Trainer, "_run_sanity_check", loop.checks)
+
+
+class _Listener(TrainerLoop):
+    """Hears of it."""
+
+    def logged(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Record what goes to the loggers, as often as it does, also where there are none."""
+        trainer = args[0].trainer
+        if not trainer.sanity_checking:
+            self.log(lambda: args[1] if len(args) > 1 else kwargs["metrics"])
+        return original(*args, **kwargs)
+
+    def fits(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Note where a training begins: behind the steps of the checkpoint that it goes on from."""
+        trainer = args[0].trainer
+        # Lightning counts the steps of all optimizers together; of several, nobody knows whose they were.
+        self.begins_at(trainer.global_step if len(trainer.optimizers) == 1 else 0)
+        return original(*args, **kwargs)
+
+    def epoch_begins(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Record which epoch it is, and how many steps Lightning has counted."""
+        result = original(*args, **kwargs)
+        trainer = args[0].trainer
+        self.log(lambda: {"epoch": trainer.current_epoch, "global_step": trainer.global_step})
+        return result
+
+    def evaluates(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Have it recorded as an evaluation, whatever `validation_step` does."""
+        if args[0].trainer.sanity_checking:
+            return original(*args, **kwargs)
+        with self.mode(Mode.EVAL):
+            return original(*args, **kwargs)
+
+    def predicts(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Likewise, as a prediction."""
+        with self.mode(Mode.PREDICT):
+            return original(*args, **kwargs)
+
+    def checks(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Record nothing of the batches by which Lightning tries out an evaluation: it forgets them, too."""
+        if self.silent:
+            return original(*args, **kwargs)
+        with self.aside():
+            return original(*args, **kwargs)

@@ -1,0 +1,98 @@
+"""What the loop of a trainer says of itself, beside what torch's tap sees of its steps: what it logs, and what it does.
+
+Losses and steps are none of its business: torch's tap has them of the optimizer, and they must not be told twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from barograph.capture.entrance import Entrance
+from barograph.capture.patches import Patches
+
+if TYPE_CHECKING:
+    from barograph.capture.doors import Listening
+    from barograph.capture.own_end import Leave
+    from barograph.model.step import Mode
+
+
+class TrainerLoop(Patches):
+    """Listens to the loops of one library.
+
+    Args:
+        recording: Who is told.
+        library: As people call it.
+    """
+
+    def __init__(self, recording: Listening, library: str) -> None:
+        super().__init__()
+        self._recording = recording
+        self._session = recording.session
+        self._entrance = Entrance(recording.session)
+        self._library = library
+        self._began_at = 0
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is recorded any more."""
+        return self._session.closed
+
+    def log(self, values: Callable[[], Mapping[str, Any]], mode: Mode | None = None) -> None:
+        """Record what is logged, where it is a number, after the steps made so far.
+
+        Args:
+            values: Returns it, by name; what is within another mapping has both names.
+            mode: In which it is; None: in that which goes on.
+        """
+        if self.silent or self._session.passes_over:
+            return
+        with self._entrance.guarded(f"recording what {self._library} logs"):
+            numbers = dict(_numbers(values()))
+            if numbers:
+                self._session.log(numbers, mode=mode)
+
+    def begins_at(self, step: int) -> None:
+        """Note that a training begins with this step, for optimizers that keep no count of their own."""
+        session = self._session
+        if step or session.first_step == self._began_at:
+            # What the script itself said of the first step stands, unless the framework knows better.
+            session.first_step = self._began_at = step
+
+    @contextlib.contextmanager
+    def mode(self, mode: Mode) -> Iterator[None]:
+        """Have what goes on in a `with` block recorded in this mode, unless the script has set one."""
+        if self.silent or self._session.mode is not None:
+            yield
+            return
+        self._recording.set_mode(mode)
+        try:
+            yield
+        finally:
+            if not self.silent:
+                self._recording.set_mode(None)
+
+    def aside(self) -> contextlib.AbstractContextManager[None]:
+        """Have nothing recorded of what goes on in a `with` block."""
+        return self._recording.aside("torch")
+
+    def own_end(self, leave: Leave) -> contextlib.AbstractContextManager[None]:
+        """Have a training that is stopped in a `with` block end as the library ends one."""
+        return self._session.own_end.within(leave)
+
+
+def _numbers(values: Mapping[str, Any], of: str = "") -> Iterator[tuple[str, float]]:
+    """Yield what is a number among what is logged."""
+    for name, value in values.items():
+        path = f"{of}.{name}" if of else str(name)
+        if isinstance(value, Mapping):
+            yield from _numbers(value, path)
+        elif isinstance(value, int | float) or _has_one_element(value):
+            yield path, float(value)
+
+
+def _has_one_element(value: Any) -> bool:
+    """Return whether this is a tensor, an array or a scalar of one real number."""
+    shape, dtype = getattr(value, "shape", None), str(getattr(value, "dtype", "complex"))
+    return shape is not None and all(size == 1 for size in shape) and "complex" not in dtype and "str" not in dtype

@@ -1,0 +1,17 @@
+"""Has trainings of Lightning listened to, once it has been imported by its older name, `pytorch_lightning`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytorch_lightning
+
+from barograph.capture.trainers.lightning_loop import listen_to
+
+if TYPE_CHECKING:
+    from barograph.capture.doors import Listening
+
+
+def listen(recording: Listening) -> None:
+    """Have every training of this Lightning in this process told to the recording."""
+    listen_to(pytorch_lightning, recording)

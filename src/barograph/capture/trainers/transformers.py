@@ -1,0 +1,72 @@
+"""Listens to the `Trainer` of Transformers, and to those that are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from transformers import trainer, trainer_callback
+
+from barograph.capture.doors import say_missing
+from barograph.capture.trainers.loop import TrainerLoop
+from barograph.model.step import Mode
+
+if TYPE_CHECKING:
+    from barograph.capture.doors import Listening
+
+_NEEDS = {
+    "Trainer.train": "the end of a training", "Trainer.evaluate": "evaluations", "Trainer.predict": "predictions",
+    "CallbackHandler.call_event": "what is logged",
+}
+
+
+def listen(recording: Listening) -> None:
+    """Have every training of a `Trainer` in this process told to the recording."""
+    if say_missing(recording.session, trainer, _NEEDS):
+        return
+    loop = _Listener(recording, "Transformers")
+    recording.add_tap(loop)
+    loop.wrap(trainer_callback.CallbackHandler, "call_event", loop.called)
+    loop.wrap(trainer.Trainer, "train", loop.trains)
+    loop.wrap(trainer.Trainer, "evaluate", loop.evaluates)
+    loop.wrap(trainer.Trainer, "predict", loop.predicts)
+
+
+class _Listener(TrainerLoop):
+    """Hears what the callbacks of trainers hear, after them."""
+
+    def called(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Hear an event."""
+        result = original(*args, **kwargs)
+        if len(args) == 5 and not self.silent:
+            _, event, _, state, _ = args
+            if event == "on_train_begin":
+                self.begins_at(state.global_step)
+            elif event == "on_epoch_begin":
+                self.log(lambda: {"epoch": state.epoch or 0, "global_step": state.global_step})
+            elif event == "on_log":
+                self.log(lambda: kwargs["logs"])
+            elif event in ("on_step_end", "on_epoch_end") and self._session.own_end.under_way:
+                # What was stopped is neither evaluated nor saved: a checkpoint could take the place of a sound one.
+                result.should_evaluate = result.should_save = False
+        return result
+
+    def trains(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Have a training that is stopped leave its loop, and tell its callbacks, before the script is told."""
+        control = args[0].control
+
+        def leave() -> None:
+            control.should_training_stop = True
+
+        with self.own_end(leave):
+            return original(*args, **kwargs)
+
+    def evaluates(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Have it recorded as an evaluation."""
+        with self.mode(Mode.EVAL):
+            return original(*args, **kwargs)
+
+    def predicts(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Likewise, as a prediction."""
+        with self.mode(Mode.PREDICT):
+            return original(*args, **kwargs)

@@ -1,0 +1,92 @@
+"""Scripts of Lightning and of Transformers that know nothing of Barograph: real images, a real fault."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from barograph.model.step import Mode
+
+DATA = '''
+import torch
+from sklearn.datasets import load_digits
+
+torch.manual_seed(0)
+digits = load_digits()
+images, labels = torch.tensor(digits.data / 16, dtype=torch.float32), torch.tensor(digits.target)
+images[32 * 6 + 5, 3] = torch.nan
+'''
+
+LIGHTNING = DATA + '''
+import lightning
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Digits(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
+
+    def training_step(self, batch, number):
+        return torch.nn.functional.cross_entropy(self.layers(batch[0]), batch[1])
+
+    def validation_step(self, batch, number):
+        self.log("held_out", torch.nn.functional.cross_entropy(self.layers(batch[0]), batch[1]))
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), 0.01)
+
+
+trainer = lightning.Trainer(max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+                            accelerator="cpu")
+trainer.fit(Digits(), DataLoader(TensorDataset(images[:320], labels[:320]), 32),
+            DataLoader(TensorDataset(images[640:704], labels[640:704]), 32))
+'''
+
+TRANSFORMERS = DATA + '''
+from transformers import Trainer, TrainingArguments
+
+
+class Digits(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
+
+    def forward(self, x, labels=None):
+        scores = self.layers(x)
+        return {"loss": torch.nn.functional.cross_entropy(scores, labels), "logits": scores}
+
+
+def part(begin, end):
+    return [{"x": image, "labels": label} for image, label in zip(images[begin:end], labels[begin:end])]
+
+
+settings = TrainingArguments("never-written", num_train_epochs=1, per_device_train_batch_size=32, logging_steps=1,
+                             save_strategy="no", eval_strategy="epoch", report_to=[], use_cpu=True,
+                             train_sampling_strategy="sequential")
+Trainer(model=Digits(), args=settings, train_dataset=part(0, 320), eval_dataset=part(640, 704)).train()
+'''
+
+
+@pytest.mark.parametrize(("library", "script", "logged"), [
+    ("lightning", LIGHTNING, "held_out"), ("transformers", TRANSFORMERS, "eval_loss"),
+])
+def test_a_training_is_recorded_judged_held_and_made_again(desk, library, script, logged):
+    if importlib.util.find_spec(library) is None or importlib.util.find_spec("sklearn") is None:
+        pytest.skip(f"{library} or sklearn is not installed")
+    desk.write("train.py", script)
+    plain = desk.run("--budget", "off", "--strict", "train.py", to="plain")
+    assert plain.code == 0, plain.err
+    assert "NaN" in plain.err
+    run = desk.open("plain")
+    losses = run.series("loss:total")
+    assert losses.steps.tolist() == list(range(10))
+    assert losses.steps[~np.isfinite(losses.values)][0] == 6
+    assert run.series(f"scalar:{logged}", mode=Mode.EVAL).steps.tolist() == [10]
+    held = desk.run("--record", "--strict", "train.py", to="held")
+    assert held.code == 79, held.err
+    assert "The update of step 6 was withheld" in held.err
+    replay = desk.end(desk.start("barograph", "replay", "--no-samples", "held"))
+    assert "bitwise" in replay.text, replay.text + replay.err
