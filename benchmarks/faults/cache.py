@@ -59,4 +59,4 @@ class Cache:
         unfinished.replace(path)
 
     def _path(self, program: Program, what: str) -> Path:
-        return self._folder / program.half / f"{program.name}-{program.digest}-{what}.json"
+        return self._folder / program.part / f"{program.name}-{program.digest}-{what}.json"

@@ -13,13 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.faults.cache import Cache, sources_digest
-from benchmarks.faults.programs import HALVES, BadTable, Program, programs_of
+from benchmarks.faults.programs import PARTS, BadTable, Program, programs_of
 from benchmarks.faults.scoring import Score, totals_of
-from benchmarks.faults.table import print_half, totals_to_json
+from benchmarks.faults.table import print_part, totals_to_json
 from benchmarks.faults.trial import Bare, Trial, TrialFailed, bare, trial_from_json, watched
 from benchmarks.tables import heading, progress
 
 SEEDS = 5
+
+TITLES = {
+    "first": "the first half of the PyTorch programs", "second": "the second half of the PyTorch programs",
+    "keras": "programs of Keras", "jax": "programs of JAX", "trees": "programs of boosted trees",
+}  # fmt: skip
 JOBS = 2
 """Runs at a time. Each holds one core with its training and some of another with its watcher."""
 
@@ -121,32 +126,32 @@ def _in_short(outcome: Trial | Bare | str) -> str:
 
 
 def report_of(scores: Sequence[Score]) -> dict[str, Any]:
-    """Return every raw figure, and what each half comes to, as plain JSON data."""
-    halves = list(dict.fromkeys(score.program.half for score in scores))
+    """Return every raw figure, and what each part comes to, as plain JSON data."""
+    parts = list(dict.fromkeys(score.program.part for score in scores))
     return {
         "programs": [
-            {"half": score.program.half, "name": score.program.name, "planted": score.program.planted,
+            {"part": score.program.part, "name": score.program.name, "planted": score.program.planted,
              "bare_secs": score.bare_secs, "failed": dict(score.failed),
              "trials": [trial.to_json() for trial in score.trials]}
             for score in scores
         ],
-        "totals": {half: totals_to_json(totals_of(_half(scores, half))) for half in halves},
+        "totals": {part: totals_to_json(totals_of(_part(scores, part))) for part in parts},
     }  # fmt: skip
 
 
 def print_faults(scores: Sequence[Score]) -> None:
-    """Print the table and the totals of each half by itself."""
-    for half in HALVES:
-        if own := _half(scores, half):
-            heading(f"Planted faults, the {half} half of the programs")
-            print_half(own)
+    """Print the table and the totals of each part by itself."""
+    for part in PARTS:
+        if own := _part(scores, part):
+            heading(f"Planted faults, {TITLES[part]}")
+            print_part(own)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, and return 0 if every run gave a result."""
     choice = _parser().parse_args(arguments)
     try:
-        programs = chosen_programs(choice.half, choice.only)
+        programs = chosen_programs(choice.part, choice.only)
     except BadTable as error:
         print(error, file=sys.stderr)
         return 2
@@ -162,23 +167,23 @@ def main(arguments: Sequence[str]) -> int:
     return int(any(score.failed for score in scores))
 
 
-def chosen_programs(half: str, only: Iterable[str] | None) -> list[Program]:
-    """Return the programs of a half, or of both, and of those only some where any are named.
+def chosen_programs(part: str, only: Iterable[str] | None) -> list[Program]:
+    """Return the programs of a part, or of all, and of those only some where any are named.
 
     Raises:
         BadTable: A table cannot be used, or there is no program of a name.
     """
-    programs = [program for name in (HALVES if half == "both" else (half,)) for program in programs_of(name)]
+    programs = [program for name in (PARTS if part == "all" else (part,)) for program in programs_of(name)]
     if only is None:
         return programs
     wanted = list(only)
     if unknown := sorted(set(wanted) - {program.name for program in programs}):
-        raise BadTable(f"no program of the {half} half is called {', '.join(unknown)}")
+        raise BadTable(f"no program is called {', '.join(unknown)} in {'any' if part == 'all' else f'the {part}'} part")
     return [program for program in programs if program.name in wanted]
 
 
-def _half(scores: Iterable[Score], half: str) -> list[Score]:
-    return [score for score in scores if score.program.half == half]
+def _part(scores: Iterable[Score], part: str) -> list[Score]:
+    return [score for score in scores if score.program.part == part]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -186,7 +191,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.faults", description="Measure what the rules catch, and how often they cry wolf."
     )
     count: Callable[[str], int] = _count
-    parser.add_argument("--half", choices=(*HALVES, "both"), default="both", help="of the programs; default: both")
+    parser.add_argument("--part", choices=(*PARTS, "all"), default="all", help="of the programs; default: all")
     parser.add_argument("--seeds", type=count, default=SEEDS, help=f"runs of each program; default {SEEDS}")
     parser.add_argument("--jobs", type=count, default=JOBS, help=f"runs at a time; default {JOBS}")
     parser.add_argument("--fresh", action="store_true", help="run again what is known from before")

@@ -2,6 +2,7 @@
 
     python -m benchmarks.faults.harm                  all of the first half, seed 0
     python -m benchmarks.faults.harm --only barley --seeds 3
+    python -m benchmarks.faults.harm --part keras     another part
 
 The twin is the script with the `repair` of its table. Of a healthy program the last line is printed alone.
 """
@@ -16,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.faults.driver import JOBS, chosen_programs
-from benchmarks.faults.programs import Program
+from benchmarks.faults.programs import PARTS, Program
 from benchmarks.faults.trial import TrialFailed, bare
 from benchmarks.tables import Table, progress
 
@@ -45,12 +46,12 @@ def _said(path: Path, program: Program, seed: int) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Run, print, and return 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.faults.harm", description=__doc__)
-    parser.add_argument("--half", choices=("first", "second"), default="first")
+    parser.add_argument("--part", choices=PARTS, default="first")
     parser.add_argument("--only", nargs="+", metavar="NAME")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=JOBS)
     choice = parser.parse_args(arguments)
-    runs = [(program, seed) for program in chosen_programs(choice.half, choice.only) for seed in range(choice.seeds)]
+    runs = [(program, seed) for program in chosen_programs(choice.part, choice.only) for seed in range(choice.seeds)]
     table = Table("program", "planted", "seed", "as it is", "sound twin")
     with ThreadPoolExecutor(choice.jobs) as pool:
         for (program, seed), lines in zip(runs, pool.map(lambda run: last_lines(*run), runs), strict=True):

@@ -1,4 +1,4 @@
-"""The programs of the fault bench: short trainings like people's own, in two halves, each with its table."""
+"""The programs of the fault bench: short trainings like people's own, in parts, each with its table."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from barograph.model.cause import Cause
 
 HOME = Path(__file__).resolve().parent
 HALVES = ("first", "second")
+"""The parts whose programs train with PyTorch."""
+
+PARTS = (*HALVES, "keras", "jax", "trees")
 TABLE = "programs.toml"
 
 
@@ -26,7 +29,7 @@ class Program:
     """One training script, and what is known of it beforehand.
 
     Attributes:
-        half: Which half it stands in.
+        part: Which part it stands in.
         path: Of the script, which takes `--seed N`.
         planted: The cause that was planted, a name of `Cause`; "" where it is healthy.
         also: Other names that a careful expert would accept for it.
@@ -38,7 +41,7 @@ class Program:
         repair: Pairs of texts that make the sound twin: each first one, which stands in the script once, by the second.
     """
 
-    half: str
+    part: str
     path: Path
     planted: str = ""
     also: tuple[str, ...] = ()
@@ -83,27 +86,27 @@ class Program:
         return text
 
 
-def programs_of(half: str, home: Path = HOME) -> tuple[Program, ...]:
-    """Return the programs of one half, in the order of its table; none where there is no such half.
+def programs_of(part: str, home: Path = HOME) -> tuple[Program, ...]:
+    """Return the programs of one part, in the order of its table; none where there is no such part.
 
     Raises:
         BadTable: The table names a script that is not there, a cause that is none, or lacks something.
     """
-    table = home / half / TABLE
+    table = home / part / TABLE
     if not table.exists():
         return ()
     try:
         entries = tomllib.loads(table.read_text(encoding="utf-8"))["program"]
     except (tomllib.TOMLDecodeError, KeyError) as error:
         raise BadTable(f"{table}: no table of [[program]]: {error}") from error
-    programs = tuple(_program(half, table.parent, entry) for entry in entries)
+    programs = tuple(_program(part, table.parent, entry) for entry in entries)
     names = [program.name for program in programs]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BadTable(f"{table}: {', '.join(twice)} stands there twice")
     return programs
 
 
-def _program(half: str, folder: Path, entry: Mapping[str, Any]) -> Program:
+def _program(part: str, folder: Path, entry: Mapping[str, Any]) -> Program:
     rest = dict(entry)
     try:
         path = folder / rest.pop("file")
@@ -117,7 +120,7 @@ def _program(half: str, folder: Path, entry: Mapping[str, Any]) -> Program:
         raise BadTable(f"{path.stem}: there is no {path}")
     for pair in ("also", "repair"):
         rest[pair] = tuple(tuple(item) if isinstance(item, list) else item for item in rest.get(pair, ()))
-    program = Program(half=half, path=path, steps=steps, **rest)
+    program = Program(part=part, path=path, steps=steps, **rest)
     causes = [cause.value for cause in Cause]
     for name in sorted(program.accepted):
         if name not in causes:

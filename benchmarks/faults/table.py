@@ -31,7 +31,7 @@ class Figure:
     reached: bool | None = None
 
 
-def print_half(scores: Sequence[Score]) -> None:
+def print_part(scores: Sequence[Score]) -> None:
     """Print the faulty programs, the healthy ones, and what they come to."""
     sick = [score for score in scores if not score.program.healthy]
     well = [score for score in scores if score.program.healthy]

@@ -246,6 +246,62 @@ def test_lightgbm_early_stopping_stops_after_the_round_was_told() -> None:
     assert read.series("tree:depth").steps.tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize(("stopping", "on_training", "told"), [
+    (None, False, (0.0, 0.0)), (20, False, (20.0, 0.0)), (20, True, (20.0, 1.0)),
+])
+def test_lightgbm_tells_what_is_planned_and_what_ends_it(
+    stopping: int | None, on_training: bool, told: tuple[float, float]
+) -> None:
+    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed here")
+    x, y = table()
+    data = lightgbm.Dataset(x[:200], y[:200])
+    judged = data if on_training else lightgbm.Dataset(x[200:], y[200:], reference=data)
+    callbacks = [] if stopping is None else [lightgbm.early_stopping(stopping, verbose=False)]
+
+    def train(run: AttachedRun) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # LightGBM says itself that it will not stop by training data
+            lightgbm.train({"objective": "binary", "verbose": -1}, data, 12, valid_sets=[judged], callbacks=callbacks)
+
+    read = recorded(f"lightgbm-plan-{stopping}-{on_training}", train)
+    assert read.series("fact:rounds_planned").values[0] == 12.0
+    assert (read.series("fact:early_stopping").values[0],
+            read.series("fact:early_stopping[training]").values[0]) == told
+
+
+@pytest.mark.parametrize(("last", "on_training"), [("train", 1.0), ("held_out", 0.0)])
+def test_xgboost_tells_what_is_planned_and_what_ends_it(last: str, on_training: float) -> None:
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed here")
+    x, y = table()
+    sets = {"train": xgboost.DMatrix(x[:200], y[:200]), "held_out": xgboost.DMatrix(x[200:], y[200:])}
+    evals = [(data, name) for name, data in sets.items() if name != last] + [(sets[last], last)]
+    read = recorded(f"xgboost-plan-{last}", lambda run: xgboost.train(
+        {"objective": "binary:logistic"}, sets["train"], 7, evals=evals, early_stopping_rounds=5, verbose_eval=False))
+    assert read.series("fact:rounds_planned").values[0] == 7.0
+    assert read.series("fact:early_stopping").values[0] == 5.0
+    assert read.series("fact:early_stopping[training]").values[0] == on_training
+
+
+def test_xgboosts_estimators_tell_how_many_rounds_are_planned() -> None:
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed here")
+    x, y = table()
+    read = recorded("xgboost-plan-estimator", lambda run: xgboost.XGBClassifier(n_estimators=9).fit(x, y))
+    assert read.series("fact:rounds_planned").values[0] == 9.0
+
+
+def test_scikit_learns_tell_what_is_planned_and_what_ends_it() -> None:
+    ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed here")
+    x, y = table()
+    classical = recorded("classical-plan", lambda run: ensemble.GradientBoostingClassifier(n_estimators=6).fit(x, y))
+    assert classical.series("fact:rounds_planned").values[0] == 6.0
+    assert classical.series("fact:early_stopping").values[0] == 0.0
+    histogram = recorded("histogram-plan", lambda run: ensemble.HistGradientBoostingClassifier(
+        max_iter=8, early_stopping=True, validation_fraction=None, n_iter_no_change=4).fit(x, y))
+    assert histogram.series("fact:rounds_planned").values[0] == 8.0
+    assert histogram.series("fact:early_stopping").values[0] == 4.0
+    assert histogram.series("fact:early_stopping[training]").values[0] == 1.0
+
+
 # scikit-learn
 
 

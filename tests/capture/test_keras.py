@@ -120,9 +120,41 @@ def test_what_is_recorded_of_a_compiled_fit(whole: Any) -> None:
     assert {"output:hidden", "output:drop", "input:out", "batch:model", "learning_rate:group0", "scalar:accuracy",
             "optimizer_state:out.kernel[exp_avg]", "optimizer_state:out.kernel[exp_avg_sq]",
             "label:sparse_categorical_crossentropy[0]"} <= keys
+    # Nothing is added to the loss function, so it is recorded under its own name as well.
+    own = run.series("loss:sparse_categorical_crossentropy")
+    assert own.values.tolist() == run.series("loss:total").values.tolist()
     assert run.series("loss:total").steps.tolist() == [0, 1, 2, 3, 4]
     assert run.series("loss:total", mode=Mode.EVAL).steps.tolist() == [5]
     assert run.series("scalar:accuracy", mode=Mode.EVAL).steps.tolist() == [5]
+
+
+@pytest.mark.parametrize("regularizer", ["l2", None])
+def test_a_loss_that_a_penalty_is_added_to_does_not_stand_under_its_own_name(regularizer: str | None) -> None:
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.layers.Input((6,)),
+                              keras.layers.Dense(3, activation="softmax", kernel_regularizer=regularizer)])
+    model.compile("sgd", "sparse_categorical_crossentropy", run_eagerly=True)
+    run, _ = recorded(f"memory://keras-penalty-{regularizer}", model)
+    named = "loss:sparse_categorical_crossentropy" in map(str, run.keys())
+    assert named is (regularizer is None)
+
+
+@pytest.mark.filterwarnings("ignore:.*received `from_logits=True`:UserWarning")
+@pytest.mark.parametrize(("activation", "from_logits", "fact", "share"), [
+    (None, False, "logits_as_probabilities", 1.0),
+    ("softmax", False, "logits_as_probabilities", 0.0),
+    # On TensorFlow Keras goes back behind the softmax by itself.
+    ("softmax", True, "probabilities_as_logits", None if BACKEND == "tensorflow" else 1.0),
+])
+def test_what_a_loss_is_handed_is_told(
+    activation: str | None, from_logits: bool, fact: str, share: float | None
+) -> None:
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(3, activation=activation)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits), run_eagerly=True)
+    run, _ = recorded(f"memory://keras-likeness-{activation}-{from_logits}", model)
+    told = f"fact:{fact}" in map(str, run.keys())
+    assert (run.series(f"fact:{fact}").values.tolist()[0] if told else None) == share
 
 
 def test_an_update_is_the_learning_rate_times_the_gradient_for_plain_descent() -> None:

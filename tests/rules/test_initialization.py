@@ -105,6 +105,27 @@ def test_a_layer_that_begins_at_zero_on_purpose_has_two_steps_to_move(number: in
     assert subjects(step_of(3, units={"2": zero})) == [["equal units"]]
 
 
+def with_its_own_weights(units: UnitSummaries, *, layer: str = "ReLU") -> StepView:
+    """A layer of Keras with its activation within."""
+    key = Key(Kind.OUTPUT, "hidden")
+    weight = Summary(count=64, min=0.5, max=0.5, sum=32.0, sum_sq=16.0, sum_abs=32.0)
+    return StepView.of(3, {key: with_variance(1.0), Key(Kind.WEIGHT, "hidden.kernel"): weight},
+                       layers={key: layer}, units={key: units})
+
+
+def test_a_layer_with_its_activation_within_is_judged_by_its_answers() -> None:
+    assert subjects(with_its_own_weights(EQUAL)) == [["equal units"]]
+    assert subjects(with_its_own_weights(DIFFERENT)) == [[]]
+
+
+def test_a_layer_whose_units_are_all_dead_did_not_begin_equal_for_that() -> None:
+    assert subjects(with_its_own_weights(UnitSummaries(64, np.zeros((8, 7))))) == [[]]
+
+
+def test_an_activation_alone_is_as_its_layer_is() -> None:
+    assert subjects(step_of(3, layers=("Linear", "ReLU", "Linear"), units={"1": EQUAL})) == [[]]
+
+
 def test_a_head_of_one_unit_is_no_symmetry() -> None:
     assert subjects(step_of(3, units={"2": UnitSummaries(64, np.ones((1, 7)))})) == [[]]
 

@@ -15,7 +15,7 @@ from lightgbm import sklearn as in_the_manner_of_sklearn
 
 from barograph.capture.doors import say_missing
 from barograph.capture.patches import Patches
-from barograph.capture.rounds import Answers, Metric, Rounds, Tree
+from barograph.capture.rounds import Answers, EarlyStopping, Metric, Rounds, Tree
 from barograph.capture.tap_pool import TapPool
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ _BEFORE_EARLY_STOPPING = 25
 """Place among the callbacks: those that print and note come before, the one that stops a training (30) after."""
 
 _PREDICT = "_Booster__inner_predict"
+_BOOSTING = ("boosting", "boosting_type", "boost")
+_STOPPING = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
 _CLASSES = ("binary", "multiclass", "multiclassova", "cross_entropy")
 _NEEDS = {
     "engine.train": "rounds", "Booster.dump_model": "trees", "Booster.feature_importance": "importance",
@@ -57,10 +59,9 @@ class _Listener(Patches):
         if self._recording.session.closed:
             return original(*args, **kwargs)
         given = list(kwargs.get("callbacks") or ())
-        shap = [item.shap for item in given if getattr(item, "shap", None) is not None]
         tap = self._taps.take()
         try:
-            return original(*args, **{**kwargs, "callbacks": [*given, _RoundCallback(tap, shap)]})
+            return original(*args, **{**kwargs, "callbacks": [*given, _RoundCallback(tap, given)]})
         finally:
             self._taps.give_back(tap)
 
@@ -71,25 +72,27 @@ class _RoundCallback:
     order = _BEFORE_EARLY_STOPPING
     before_iteration = False
 
-    def __init__(self, tap: ArrayTap, shap: list[Any]) -> None:
+    def __init__(self, tap: ArrayTap, beside: list[Any]) -> None:
         self._tap = tap
-        self._shap = shap
+        self._beside = beside
         self._rounds: Rounds | None = None
 
     def __call__(self, env: Any) -> None:
         if self._rounds is None:
             self._rounds = Rounds(self._tap, int(env.begin_iteration) or None)
-        self._rounds.end_round(_Grown(env, self._shap))
+        self._rounds.end_round(_Grown(env, self._beside))
 
 
 class _Grown:
     """A booster after a round."""
 
-    def __init__(self, env: Any, shap: list[Any]) -> None:
+    def __init__(self, env: Any, beside: list[Any]) -> None:
         self._model = env.model
         self._params = env.params
         self._results = env.evaluation_result_list or []
-        self._shap = shap
+        self._end = int(env.end_iteration)
+        self._beside = beside
+        self._shap = [item.shap for item in beside if getattr(item, "shap", None) is not None]
 
     def metrics(self) -> Iterable[Metric]:
         """Return each metric of each data set; of a cross-validation the mean."""
@@ -145,6 +148,18 @@ class _Grown:
             if isinstance(self._params.get(name), int | float):
                 return float(self._params[name])
         return 0.1
+
+    def planned(self) -> int | None:
+        """Return how many rounds the booster has in the end; None of a random forest, whose trees are averaged."""
+        kind = next((self._params[name] for name in _BOOSTING if name in self._params), "gbdt")
+        return None if kind in ("rf", "random_forest") else self._end
+
+    def early_stopping(self) -> EarlyStopping:
+        """Return when the training ends by itself: of the training data LightGBM takes no notice."""
+        asked = [getattr(item, "stopping_rounds", 0) for item in self._beside]
+        asked += [self._params.get(name) or 0 for name in _STOPPING]
+        training = [metric.in_training for metric in self.metrics()]
+        return EarlyStopping(max(map(int, asked), default=0), bool(training) and all(training))
 
 
 def _tree(root: Mapping[str, Any], leaves: int) -> Tree:

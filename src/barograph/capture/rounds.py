@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from barograph.capture.array_tap import TOTAL, ArrayTap
+from barograph.model.facts import Fact
 from barograph.model.importance import importance_key
 from barograph.model.key import Key, Kind
 
@@ -70,6 +71,19 @@ class Answers:
     are_classes: bool
 
 
+@dataclass(frozen=True, slots=True)
+class EarlyStopping:
+    """When a training ends by itself.
+
+    Attributes:
+        rounds: Without gain, after which it does; 0: it does not.
+        on_training: What it watches is the data that is trained on.
+    """
+
+    rounds: int
+    on_training: bool = False
+
+
 class Grown(Protocol):
     """A model after a round, read only where something of it is due."""
 
@@ -90,6 +104,12 @@ class Grown(Protocol):
 
     def learning_rate(self) -> float | None:
         """Return the learning rate; None: it has none."""
+
+    def planned(self) -> int | None:
+        """Return how many rounds the model has when nothing stops its training; None: each tree stands for itself."""
+
+    def early_stopping(self) -> EarlyStopping | None:
+        """Return when the training ends by itself; None: that cannot be told."""
 
 
 class Rounds:
@@ -126,6 +146,17 @@ class Rounds:
         if rate is not None:
             self._tap.learning_rate(float(rate))
 
+    def _plan(self, model: Grown) -> None:
+        """Record what the training is meant to do, where that is due."""
+        if not self._tap.due(Kind.FACT):
+            return
+        planned, stopping = model.planned(), model.early_stopping()
+        if planned is not None:
+            self._tap.fact(Fact.ROUNDS_PLANNED, float(planned))
+        if stopping is not None:
+            self._tap.fact(Fact.EARLY_STOPPING, float(stopping.rounds))
+            self._tap.fact(Fact.EARLY_STOPPING, float(stopping.on_training), "training")
+
     def end_round(self, model: Grown) -> None:
         """End a round.
 
@@ -136,6 +167,7 @@ class Rounds:
         with tap.guarded("reading a round"):
             metrics = list(model.metrics())
             self._parameters(model)
+            self._plan(model)
             self._judged([metric for metric in metrics if metric.in_training])
             tap.metrics({f"{metric.data}.{metric.name}": metric.value for metric in metrics})
             self._trees(model)

@@ -5,17 +5,20 @@ Both go round by round through one `CallbackContainer`, which knows the data set
 
 from __future__ import annotations
 
+import inspect
 import json
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import xgboost
-from xgboost import callback
+from xgboost import callback, training
+from xgboost import sklearn as in_the_manner_of_sklearn
 
 from barograph.capture.doors import say_missing
 from barograph.capture.patches import Patches
-from barograph.capture.rounds import Answers, Metric, Rounds, Tree
+from barograph.capture.rounds import Answers, EarlyStopping, Metric, Rounds, Tree
 from barograph.capture.tap_pool import TapPool
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ _CLASSES = ("binary:", "multi:")
 _MARGINS = ("binary:logitraw", "binary:hinge")
 _KINDS = ("weight", "gain", "cover", "total_cover")
 _NEEDS = {
+    "training.train": "how many rounds are planned",
     "callback.CallbackContainer.before_training": "the beginning of a training",
     "callback.CallbackContainer.after_iteration": "rounds",
     "callback.CallbackContainer.after_training": "the end of a training",
@@ -40,6 +44,9 @@ def listen(recording: Recording) -> None:
         return
     listener = _Listener(recording)
     recording.add_tap(listener)
+    for holder in (training, xgboost, in_the_manner_of_sklearn):
+        if "train" in vars(holder):
+            listener.wrap(holder, "train", listener.trains)
     container = callback.CallbackContainer
     listener.wrap(container, "before_training", listener.begins)
     listener.wrap(container, "after_iteration", listener.ends_round)
@@ -53,7 +60,22 @@ class _Listener(Patches):
         super().__init__()
         self._recording = recording
         self._taps = TapPool(recording)
-        self._known: weakref.WeakKeyDictionary[Any, tuple[ArrayTap, Rounds]] = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[Any, tuple[ArrayTap, Rounds, int | None]] = weakref.WeakKeyDictionary()
+        self._here = threading.local()
+
+    def trains(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Note how many rounds are asked for: a container is not told."""
+        try:
+            bound = inspect.signature(original).bind_partial(*args, **kwargs)
+            bound.apply_defaults()
+            self._here.asked = int(bound.arguments["num_boost_round"])
+        except (TypeError, ValueError, KeyError):
+            # What the call is short of, XGBoost says itself.
+            self._here.asked = None
+        try:
+            return original(*args, **kwargs)
+        finally:
+            self._here.asked = None
 
     def begins(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Note that a training begins."""
@@ -61,8 +83,9 @@ class _Listener(Patches):
         container = args[0]
         if not container.is_cv:
             try:
-                tap = self._taps.take()
-                self._known[container] = tap, Rounds(tap, int(model.num_boosted_rounds()) or None)
+                tap, before = self._taps.take(), int(model.num_boosted_rounds())
+                asked = getattr(self._here, "asked", None)
+                self._known[container] = tap, Rounds(tap, before or None), None if asked is None else before + asked
             except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
                 self._recording.session.guard.caught(error, "beginning to listen to a training of XGBoost")
         return model
@@ -72,7 +95,7 @@ class _Listener(Patches):
         result = original(*args, **kwargs)
         known = self._known.get(args[0])
         if known is not None and not self._recording.session.closed:
-            known[1].end_round(_Grown(*args, **kwargs))
+            known[1].end_round(_Grown(known[2], *args, **kwargs))
         return result
 
     def ends(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -86,7 +109,11 @@ class _Listener(Patches):
 class _Grown:
     """A booster after a round."""
 
-    def __init__(self, container: Any, model: Any, epoch: int, dtrain: Any, evals: Any) -> None:
+    def __init__(
+        self, planned: int | None, container: Any, model: Any, epoch: int, dtrain: Any, evals: Any
+    ) -> None:
+        self._planned = planned
+        self._callbacks = container.callbacks
         self._model = model
         self._data = list(evals or ())
         self._train = dtrain
@@ -144,6 +171,19 @@ class _Grown:
         """Return the learning rate."""
         rate = self.hyperparameters().get("learning_rate")
         return float(rate) if isinstance(rate, int | float) else None
+
+    def planned(self) -> int | None:
+        """Return how many rounds the booster has in the end."""
+        return self._planned
+
+    def early_stopping(self) -> EarlyStopping:
+        """Return when the training ends by itself: it watches the last data set, unless told another."""
+        for item in self._callbacks:
+            if isinstance(item, callback.EarlyStopping):
+                watched = getattr(item, "data", None) or (self._data[-1][1] if self._data else "")
+                return EarlyStopping(int(item.rounds), any(data is self._train and name == watched
+                                                           for data, name in self._data))
+        return EarlyStopping(0)
 
     def _of_all(self, score: Mapping[str, Any]) -> dict[str, float]:
         names = self._model.feature_names or [f"f{number}" for number in range(self._model.num_features())]

@@ -56,6 +56,12 @@ class Fact(StrEnum):
     an exponential decay comes to a thousandth. The least of several; `scheduler_horizon[StepLR]` names the class."""
     LOSS_SCALE = "loss_scale"
     """Scale of the gradient scaler."""
+    ROUNDS_PLANNED = "rounds_planned"
+    """Of a boosted model: rounds it has when its training ends, those from before included, if nothing stops it."""
+    EARLY_STOPPING = "early_stopping"
+    """Of a boosted model: rounds without gain after which its training ends by itself; 0: it does not.
+
+    `early_stopping[training]`: 1 where what it watches is the data that is trained on, else 0."""
     DETERMINISTIC = "deterministic"
     """1: the script asked for deterministic algorithms."""
 

@@ -15,12 +15,19 @@ from barograph.rules.columns import TOTAL_LOSS
 from barograph.rules.once import once_a_view
 from barograph.runs.view import StepView
 
-CLASS_LOSSES = frozenset(
-    {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"}
-)
+SOFTMAX_LOSSES = frozenset({"cross_entropy", "nll_loss", "categorical_crossentropy", "sparse_categorical_crossentropy"})
+"""Names of losses over classes one of which is true, of torch and of Keras."""
+
+BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "binary_crossentropy"})
+"""Names of losses over a yes or a no."""
+
+CLASS_LOSSES = SOFTMAX_LOSSES | BINARY_LOSSES
 """Names of losses over classes, in nats, whose level can be told from the labels alone."""
 
-DISTANCES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
+SQUARES = frozenset({"mse_loss", "mse", "mean_squared_error"})
+"""Names of the mean squared error."""
+
+DISTANCES = SQUARES | {"l1_loss", "smooth_l1_loss", "huber_loss", "mae", "mean_absolute_error", "huber"}
 """Names of losses that grow with the distance of an answer from its target."""
 
 NEVER_NEGATIVE = (CLASS_LOSSES - {"nll_loss"}) | DISTANCES
@@ -104,7 +111,7 @@ def baseline_of(loss: str, memory: Mapping[str, Any]) -> float | None:
         if total < _LEAST_LABELS or len(counts) < 2:
             return None
         return math.log(total) - sum([count * math.log(count) for count in counts.values()]) / total
-    if loss == "mse_loss":
+    if loss in SQUARES:
         count, total, squares = memory.get("targets", {}).get(loss, {}).get("sums", (0.0, 0.0, 0.0))
         if count < _LEAST_TARGETS:
             return None

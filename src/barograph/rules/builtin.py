@@ -8,6 +8,7 @@ from barograph.rules.again import NonDeterminism
 from barograph.rules.attention import AttentionCollapse
 from barograph.rules.base import Rule
 from barograph.rules.batches import LeakyValidation, RepeatedBatch, UnshuffledData
+from barograph.rules.boosting import RoundsPastBest, Shrinkage
 from barograph.rules.chance import Plateau, Underfit, WrongChance
 from barograph.rules.collapse import ActivationCollapse
 from barograph.rules.confusion import Confusion
@@ -110,6 +111,8 @@ RULES: tuple[type[Rule], ...] = (
     SimilarAcrossRuns,
     TreeDepth,
     FeatureImportanceOverweight,
+    Shrinkage,
+    RoundsPastBest,
     WeightUpdateRatio,
     PoorWeightInitialization,
     UnchangedTensor,

@@ -14,7 +14,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.baseline import baseline_of, note_truth, plain_loss
+from barograph.rules.baseline import SOFTMAX_LOSSES, baseline_of, note_truth, plain_loss
 from barograph.rules.clues import batch_reach, by_weight, fact_value, goes_at_a_usual_pace, note_pace, pace_suspicions
 from barograph.rules.columns import learning_rate
 from barograph.rules.course import Fall, course_of, course_since, extend, fall_of, noise_of, point_of
@@ -191,7 +191,7 @@ class WrongChance(Rule):
             yield Unjudged("the first step was not recorded")
             return
         found, classes = plain_loss(view), fact_value(view, Fact.CLASSES)
-        if found is None or found[0].path not in ("cross_entropy", "nll_loss") or not classes or classes < 2:
+        if found is None or found[0].path not in SOFTMAX_LOSSES or not classes or classes < 2:
             yield Unjudged("no first loss over a known number of classes was recorded")
             return
         key, loss = found

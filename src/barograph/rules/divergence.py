@@ -16,8 +16,10 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.baseline import (
+    BINARY_LOSSES,
     CLASS_LOSSES,
     NEVER_NEGATIVE,
+    SQUARES,
     baseline_of,
     note_truth,
     plain_loss,
@@ -115,7 +117,7 @@ class Divergence(Rule):
             return least if now <= least else max(least, self.factor * (baseline_of(loss, clues) or 0.0))
         level = target_level(loss, clues)
         if level:
-            return _OVER_TARGETS * max(start, level**2 if loss == "mse_loss" else level)
+            return _OVER_TARGETS * max(start, level**2 if loss in SQUARES else level)
         return self.unknown_factor * max(abs(start), 1.0)
 
     def _above(
@@ -200,7 +202,7 @@ def _impossible(view: StepView, key: Key, value: float) -> Symptom:
                       "what nll_loss was handed are none", "Put log_softmax before it, or use cross_entropy."),
         )
         remedy = "nll_loss wants log-probabilities: put torch.log_softmax(outputs, 1) before it, or use cross_entropy."
-    elif key.path.startswith("binary_cross_entropy"):
+    elif key.path in BINARY_LOSSES:
         causes = (Suspicion(Cause.LABELS_OFF_BY_ONE, 0.5, "below zero it can only be with targets outside 0 to 1"),
                   Suspicion(Cause.WRONG_LOSS, 0.3, "targets outside 0 to 1 are not what this loss is for"))
         remedy = "See that targets are 0 or 1 (or between): classes 1 and 2, −1 and 1, or 0 to 255 are not."

@@ -29,6 +29,8 @@ from barograph.runs.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _LINEAR = ("Linear", "Conv1d", "Conv2d", "Conv3d")
+_ACTIVATED = ("ReLU", "Tanh", "Sigmoid", "GELU", "SiLU", "ELU", "SELU", "LeakyReLU", "Softplus")
+"""What a layer of Keras is called that has its activation within: `Dense(8, activation="relu")`."""
 _LEAST_UNITS = 4
 _LATE, _LEAST_JUDGED = 5, 3
 """Under a budget the first records may come this many times later than asked for; then so many are judged."""
@@ -80,7 +82,8 @@ class PoorWeightInitialization(Rule):
         # Symmetry by the third step, and every third from there: what begins at zero on purpose has moved by then.
         schedule = Schedule(every=0, steps=frozenset(range(3, max(self.steps, 7), 3)), modes=_IN_TRAINING)
         return (
-            Selection(kinds=frozenset({Kind.OUTPUT}), layers=frozenset(_LINEAR), schedule=schedule, units=True),
+            Selection(kinds=frozenset({Kind.OUTPUT}), layers=frozenset((*_LINEAR, *_ACTIVATED)), schedule=schedule,
+                      units=True),
             Selection(kinds=frozenset({Kind.GRADIENT}), schedule=schedule, histogram=Histogram.SAMPLED),
             Selection(kinds=frozenset({Kind.WEIGHT}), schedule=schedule),
             Selection(kinds=frozenset({Kind.LOSS}),
@@ -223,11 +226,15 @@ def _symmetric(view: StepView) -> Symptom | None:
     same = []
     weights = table_of(view, Kind.WEIGHT)
     random = {path for path, variance in zip(weights.paths, weights.variance.tolist(), strict=True) if variance > 0}
-    for subject, units in view.unit_summaries(Kind.OUTPUT, _LINEAR):
+    weighted = {layer_path(path) for path in weights.paths}
+    for subject, units in view.unit_summaries(Kind.OUTPUT, (*_LINEAR, *_ACTIVATED)):
         columns = units.columns[:, _COMPARED]
         if len(columns) < _LEAST_UNITS or not np.isfinite(columns).all():
             continue
-        if f"{subject.key.path}.weight" in random and (columns[:, 0] == columns[:, 1]).all():
+        activated = subject.layer in _ACTIVATED
+        if activated and subject.key.path not in weighted:
+            continue  # an activation alone is as its layer is, which is judged itself
+        if (activated or f"{subject.key.path}.weight" in random) and (columns[:, 0] == columns[:, 1]).all():
             continue  # fed with nothing: what is dead before it makes it answer with its biases
         # Equal sums come out of matrix products with their last bits astray.
         if np.allclose(columns, columns[0], rtol=1e-4, atol=1e-12 * units.count):

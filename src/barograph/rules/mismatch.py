@@ -56,7 +56,8 @@ MISMATCHES: tuple[Mismatch, ...] = (
              Cause.SOFTMAX_WRONG_AXIS),
     Mismatch(Fact.LOGITS_AS_PROBABILITIES, 0.5,
              "{share} of the rows that the loss takes for (log-)probabilities do not sum to one.",
-             "Hand the loss log_softmax(outputs, dim=1), or take cross_entropy, which wants raw outputs.",
+             "Hand the loss log_softmax(outputs, dim=1), or take cross_entropy, which wants raw outputs (Keras: a last "
+             "layer with softmax, or a loss with from_logits=True).",
              Cause.LOGITS_AS_PROBABILITIES),
     Mismatch(Fact.BROADCAST, 1.5,
              "The loss runs over {value} times as many elements as the model gave: outputs and targets of other shapes "

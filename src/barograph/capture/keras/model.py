@@ -49,6 +49,7 @@ class WatchedModel:
         self._iterations = 0
         self._is_evaluating = False
         self._last_logs: Any = None
+        self._adds: bool | None = None
 
     def plan_changed(self) -> None:
         """Ask anew what is wanted."""
@@ -143,7 +144,7 @@ class WatchedModel:
         telling = self._telling
         telling.tensors(seen, names, *_loss_of(self.model))
         if "loss" in seen:
-            telling.loss(seen["loss"])
+            telling.loss(seen["loss"], self._alone())
         elif isinstance(logs, Mapping) and "loss" in logs:
             self._say("keras loss", "the step of this model computes its loss by itself: what is recorded as the loss "
                       "is the mean of the epoch so far, as Keras logs it")
@@ -168,7 +169,7 @@ class WatchedModel:
             self._last_logs = logs
             self._telling.tensors(seen, names, *_loss_of(model))
             if "loss" in seen:
-                self._telling.loss(seen["loss"])
+                self._telling.loss(seen["loss"], self._alone())
         return backend.returned(logs, given)
 
     def end_evaluation(self) -> None:
@@ -214,6 +215,15 @@ class WatchedModel:
         everything = plan.everything()
         return frozenset(path for path, layer in names.leaves.items()
                          if plan.taking(everything, Key(kind, path), layer) is not None)
+
+    def _alone(self) -> str:
+        """Return what the loss function is called, where Keras adds nothing to what it returns; else ""."""
+        if self._adds is None:
+            layers = list(self.model._flatten_layers())
+            self._adds = bool(self.model.losses) or any(
+                getattr(layer, "activity_regularizer", None) is not None for layer in layers)
+        loss = getattr(self.model, "loss", None)
+        return "" if self._adds or loss is None or isinstance(loss, list | tuple | dict) else _loss_of(self.model)[0]
 
     def _say(self, cause: str, reason: str) -> None:
         self.tap.session.seen.reasons[cause] = reason

@@ -10,6 +10,7 @@ import numpy as np
 
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Seen
+from barograph.capture.keras.likeness import tell_likeness
 from barograph.capture.keras.names import Names, optimizer_states
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
@@ -66,12 +67,23 @@ class Telling:
             return
         if "crossentropy" not in loss:
             tap.take(Kind.TARGET, {loss: _lazily(truth)})
-        elif tap.due(Kind.LABEL, Kind.CONFUSION):
+            return
+        if tap.due(Kind.LABEL, Kind.CONFUSION):
             tap.predictions(array_of(truth), _scores(array_of(answers), from_logits), loss)
+        if not tap.evaluating:
+            tell_likeness(tap, loss, answers, from_logits)
 
-    def loss(self, value: Any) -> None:
-        """Tell the loss of the step, or of a batch of an evaluation."""
-        self._tap.loss(_number(value) if self._waits else float(array_of(value)))
+    def loss(self, value: Any, alone: str = "") -> None:
+        """Tell the loss of the step, or of a batch of an evaluation.
+
+        Args:
+            value: It.
+            alone: What the loss function is called, where nothing is added to what that returns; "": something may be.
+        """
+        given = _number(value) if self._waits else float(array_of(value))
+        self._tap.loss(given)
+        if alone:
+            self._tap.loss(given, alone)
 
     def metrics(self, logs: Any, *, always: bool = False) -> None:
         """Tell the metrics among what Keras logs; at every step only where reading them makes nobody wait."""

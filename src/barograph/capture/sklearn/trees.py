@@ -12,7 +12,7 @@ import sklearn
 from sklearn import ensemble
 
 from barograph.capture.doors import say_missing
-from barograph.capture.rounds import Answers, Metric, Rounds, Tree
+from barograph.capture.rounds import Answers, EarlyStopping, Metric, Rounds, Tree
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,6 +111,14 @@ class _ClassicalGrown:
         """Return the learning rate."""
         return float(self._estimator.learning_rate)
 
+    def planned(self) -> int | None:
+        """Return how many stages there are in the end."""
+        return int(self._estimator.n_estimators)
+
+    def early_stopping(self) -> EarlyStopping | None:
+        """Return when the training ends by itself; what it watches is computed after our monitor was called."""
+        return None if self._estimator.n_iter_no_change else EarlyStopping(0)
+
 
 class _ByHistogram:
     """Tells a round when the next begins to grow: only then is known how it was judged."""
@@ -196,6 +204,16 @@ class _HistogramGrown:
     def learning_rate(self) -> float | None:
         """Return the learning rate."""
         return float(self.estimator.learning_rate)
+
+    def planned(self) -> int | None:
+        """Return how many rounds there are in the end."""
+        return int(self.estimator.max_iter)
+
+    def early_stopping(self) -> EarlyStopping:
+        """Return when the training ends by itself."""
+        if not getattr(self.estimator, "do_early_stopping_", False):
+            return EarlyStopping(0)
+        return EarlyStopping(int(self.estimator.n_iter_no_change), self.estimator.validation_fraction is None)
 
 
 def _gains(predictor: Any) -> NDArray[np.float64]:

@@ -1,0 +1,45 @@
+"""Whether what a loss of Keras is handed is what it takes it for: probabilities, or logits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+
+from barograph.capture.keras.arrays import array_of
+from barograph.model.facts import Fact
+from barograph.model.key import Kind
+
+if TYPE_CHECKING:
+    from barograph.capture.array_tap import ArrayTap
+
+_TOLERANCE = 1e-2
+"""By which a sum of probabilities may be off: they may have been computed in half precision."""
+
+_OF_ROWS = ("categorical_crossentropy", "sparse_categorical_crossentropy")
+
+
+def tell_likeness(tap: ArrayTap, loss: str, answers: Any, from_logits: bool) -> None:
+    """Tell what share of the answers look like what the loss does not take them for, where that is due.
+
+    On TensorFlow Keras itself goes back behind a softmax that comes before a loss of logits, so nothing is told there.
+    """
+    if from_logits and keras.backend.backend() == "tensorflow":
+        return
+    name = Fact.PROBABILITIES_AS_LOGITS if from_logits else Fact.LOGITS_AS_PROBABILITIES
+    if loss in _OF_ROWS and tap.taking(Kind.FACT, name.value) is not None:
+        tap.fact(name, share_unlike(np.asarray(array_of(answers), np.float32), from_logits))
+
+
+def share_unlike(answers: Any, from_logits: bool) -> float:
+    """Return the share of rows that are probabilities, if they are taken for logits; else of those that are none.
+
+    Example:
+        >>> share_unlike(np.array([[0.5, 0.5], [2.0, -1.0]]), from_logits=True)
+        0.5
+        >>> share_unlike(np.array([[0.5, 0.5], [2.0, -1.0], [3.0, 0.0], [1.0, 0.0]]), from_logits=False)
+        0.5
+    """
+    are = (answers >= 0).all(-1) & (np.abs(answers.sum(-1) - 1.0) <= _TOLERANCE)
+    return float(np.mean(are if from_logits else ~are))

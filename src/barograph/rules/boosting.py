@@ -1,0 +1,217 @@
+"""Rules about how boosted trees are trained: how much of each is taken, and how many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, ClassVar
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact, fact
+from barograph.model.finding import Evidence, Severity, Symptom
+from barograph.model.key import Key, Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
+from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.columns import TOTAL_LOSS, learning_rate
+from barograph.rules.words import number, percent
+from barograph.runs.view import StepView
+
+_EVERY = Schedule(every=10, steps=frozenset(range(10)), modes=frozenset({Mode.TRAIN}))
+_PLANNED = fact(Fact.ROUNDS_PLANNED)
+_STOPPING, _ON_TRAINING = fact(Fact.EARLY_STOPPING), fact(Fact.EARLY_STOPPING, "training")
+_DEPTH = Key(Kind.TREE, "depth")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shrinkage(Rule):
+    """T103: The learning rate of a boosted model is beyond what boosting bears, or too small for its rounds.
+
+    What it sees: the learning rate, and how many rounds are planned. Each round takes away at most that share of what
+      is left to be learnt, so that n rounds come to 1 − (1 − rate)ⁿ of it. Sick is a rate above `highest`, with which
+      each tree goes beyond the mark that it aims at, or a plan that comes to less than `least_reach`.
+    Why it matters: above 1 the answers swing, and from 2 on they run away; with a rate too small the model ends close
+      to the constant that it began with, however good its trees are.
+    What to do: a rate of 0.02 to 0.3, and so many rounds that rate · rounds is 3 or more, with early stopping.
+    When it is wrong: a rate that a callback raises later; a model that is to be trained on from where it ends.
+    Source: Friedman, "Greedy Function Approximation: A Gradient Boosting Machine", 2001, section 5, on shrinkage, which
+      lies between 0 and 1; so says XGBoost's documentation of eta.
+    """
+
+    code: ClassVar[str] = "T103"
+    name: ClassVar[str] = "shrinkage"
+    severity: ClassVar[Severity] = Severity.COSTLY
+
+    highest: float = parameter(1.0, "Learning rate that is let pass.", above=0.0)
+    least_reach: float = parameter(
+        0.2, "Share of what there is to learn that the planned rounds must be able to come to.", at_least=0.0,
+        below=1.0,
+    )
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (Selection(kinds=frozenset({Kind.LEARNING_RATE, Kind.FACT}), schedule=_EVERY,
+                          include=("group*", _PLANNED.path)),)
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        planned, rate = view.scalar(_PLANNED), learning_rate(view)
+        if rate is not None and math.isfinite(rate):
+            memory["rate"] = rate
+        if planned is None or "rate" not in memory:
+            yield Unjudged("no learning rate and number of rounds of a boosted model were recorded")
+            return
+        rate = float(memory["rate"])
+        key = Key(Kind.LEARNING_RATE, "group0")
+        if rate > self.highest:
+            yield Symptom(
+                message=f"The learning rate of the boosted model is {number(rate)}: each tree goes beyond the mark "
+                        "that it aims at.",
+                remedy="Set it to 0.3 or less (learning_rate, eta), with as many rounds as early stopping finds.",
+                evidence=(Evidence(key, view.step.number, "learning_rate", rate, self.highest, "of boosted trees"),),
+                subject="too high",
+                causes=(Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.9, f"a rate of {number(rate)} takes more than all "
+                                  "that a tree says"),),
+            )
+            return
+        reach = 1.0 - (1.0 - rate) ** planned if rate >= 0 else 0.0
+        if reach < self.least_reach:
+            yield Symptom(
+                message=f"With a learning rate of {number(rate)}, {int(planned)} rounds come to {percent(reach)} of "
+                        "what there is to learn.",
+                remedy=f"Raise the learning rate to {number(min(0.3, 3 / planned))} or more, or the number of rounds "
+                       f"to about {number(3 / rate)}." if rate > 0 else "Set a learning rate above 0.",
+                evidence=(Evidence(key, view.step.number, "reach", reach, self.least_reach,
+                                   f"{int(planned)} rounds at {number(rate)}"),),
+                subject="too low",
+                causes=(Suspicion(Cause.LEARNING_RATE_TOO_LOW, 0.9, f"{int(planned)} rounds at {number(rate)} come to "
+                                  f"{percent(reach)} of the way"),),
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundsPastBest(Rule):
+    """T104: Boosting goes on long after its held-out loss was best, or stops by the data it is trained on.
+
+    What it sees: the loss of the first held-out data set after every round, as the median of the last `window`. Past
+      its best is a model whose held-out loss has not been better for `rounds` rounds, is above its best by
+      `rise_threshold` and by three times what it moves from round to round, and that no early stopping will end. Losses
+      that move in steps, as rates of errors do, are not judged. Likewise sick is early stopping that watches the data
+      which is trained on: their loss falls for ever, so that it never stops anything.
+    Why it matters: each further tree fits what holds for the training samples alone, makes the model worse and
+      prediction slower.
+    What to do: early stopping on held-out data (early_stopping_rounds, lightgbm.early_stopping), and take the best
+      round; shallower trees, more samples in a leaf, a smaller learning rate.
+    When it is wrong: held-out sets of a few dozen samples, whose best round is luck.
+    Source: Prechelt, "Early stopping – but when?", 1998; that 50 rounds without gain are enough is custom with boosted
+      trees.
+    """
+
+    code: ClassVar[str] = "T104"
+    name: ClassVar[str] = "rounds-past-best"
+    severity: ClassVar[Severity] = Severity.DOUBTFUL
+
+    rounds: int = parameter(50, "Rounds without a better held-out loss.", at_least=1)
+    rise_threshold: float = parameter(0.05, "Share by which the held-out loss must exceed its best.", at_least=0.0)
+    window: int = parameter(10, "Held-out losses whose median is taken.", at_least=1)
+    patience: int = parameter(3, "Judged rounds in a row that must show the fault before a finding opens.", at_least=1)
+
+    @property
+    def needs(self) -> tuple[Selection, ...]:
+        return (
+            Selection(kinds=frozenset({Kind.LOSS}), include=(TOTAL_LOSS.path,),
+                      schedule=Schedule(modes=frozenset({Mode.EVAL}))),
+            Selection(kinds=frozenset({Kind.FACT, Kind.TREE}), schedule=_EVERY,
+                      include=(f"{Fact.EARLY_STOPPING}*", _DEPTH.path)),
+        )
+
+    def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        if view.step.mode is Mode.TRAIN:
+            yield from self._plan(view, memory)
+            return
+        loss = view.scalar(TOTAL_LOSS)
+        if "stopping" not in memory or loss is None or not math.isfinite(loss):
+            yield Unjudged("no held-out loss of a boosted model was recorded")
+            return
+        if memory["stopping"]:
+            yield Unjudged(f"early stopping ends the training after {int(memory['stopping'])} rounds without gain")
+            return
+        yield from self._compared(view, loss, memory)
+
+    @staticmethod
+    def _plan(view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        depth, stopping = view.scalar(_DEPTH), view.scalar(_STOPPING)
+        if depth is not None:
+            memory["depth"] = depth
+        if stopping is None:
+            yield Unjudged("whether early stopping ends the training is not known")
+            return
+        on_training = bool(view.scalar(_ON_TRAINING))
+        memory["stopping"] = 0.0 if on_training else stopping
+        if stopping and on_training:
+            yield Symptom(
+                message="Early stopping watches the data that the model is trained on, and will not stop it.",
+                remedy="Hand it held-out data (evals, valid_sets, eval_set), the last of them for XGBoost.",
+                evidence=(Evidence(_ON_TRAINING, view.step.number, "on_training", 1.0, 0.0,
+                                   f"{int(stopping)} rounds without gain were asked for"),),
+                subject="watches the training data",
+                causes=(Suspicion(Cause.LEAKY_VALIDATION, 0.9, "the data that it is validated on is that of training"),
+                        Suspicion(Cause.OVERFITTING, 0.3, "nothing ends the training in time")),
+            )
+
+    def _compared(self, view: StepView, loss: float, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        step, recent = view.step.number, memory.setdefault("recent", [])
+        recent.append(loss)
+        del recent[: -max(self.rounds, self.window)]
+        memory.setdefault("first", loss)
+        memory["least"] = min(loss, memory.get("least", loss))
+        if len(recent) < self.window:
+            yield Unjudged(f"{len(recent)} held-out losses so far; it takes {self.window}")
+            return
+        loss = float(median(recent[-self.window:]))
+        if loss < memory.get("best", math.inf):
+            memory.update(best=loss, best_step=step)
+            return
+        best, since = float(memory["best"]), int(memory["best_step"])
+        if step - since < self.rounds:
+            return
+        if len(recent) >= _LEAST_LOSSES and len(set(recent)) <= len(recent) / 2:
+            yield Unjudged("the held-out loss moves in steps, as a rate of errors does")
+            return
+        limit = best + self.rise_threshold * abs(best) + _MOVES * _moves(recent)
+        if loss > limit:
+            yield Symptom(
+                message=f"The held-out loss was best about round {since} with {number(best)}, is {number(loss)} now, "
+                        f"{step - since} rounds later, and nothing stops the training.",
+                remedy=f"Take the model of round {since}, and stop early next time (early_stopping_rounds, "
+                       "lightgbm.early_stopping); shallower trees, more samples in a leaf.",
+                evidence=(Evidence(TOTAL_LOSS, step, "validation_loss", loss, limit, f"{number(best)} at best"),),
+                subject="past its best", since=since, causes=_behind(memory),
+            )
+
+
+_MOVES = 3.0
+_LEAST_LOSSES = 10
+_USUAL_DEPTH = 8
+_A_GAIN = 0.01
+
+
+def _moves(losses: list[float]) -> float:
+    """Return how much a loss moves from round to round, beside its trend, in the median."""
+    moves = sorted(abs(after - 2 * middle + before) / math.sqrt(6)
+                   for before, middle, after in zip(losses, losses[1:], losses[2:], strict=False))
+    return moves[len(moves) // 2] if moves else 0.0
+
+
+def _behind(memory: dict[str, Any]) -> tuple[Suspicion, ...]:
+    found = [Suspicion(Cause.OVERFITTING, 0.6, "the held-out loss rises from round to round")]
+    depth = memory.get("depth", 0.0)
+    if depth > _USUAL_DEPTH:
+        found.append(Suspicion(Cause.TREES_TOO_DEEP, 0.5, f"trees are {int(depth)} levels deep"))
+    if memory["first"] - memory["least"] < _A_GAIN * abs(memory["first"]):
+        found.insert(0, Suspicion(
+            Cause.LABELS_UNRELATED, 0.65, "the held-out loss was never better than with the first trees, so what was "
+            "learnt holds for the training samples alone",
+            "See that each label belongs to its features, in training and in validation: look at a few rows."))
+    return tuple(found)
