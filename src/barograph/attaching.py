@@ -224,7 +224,7 @@ class AttachedRun:
             raise SettingsError("run.step() needs attach(…, explicit_steps=True); without, optimizer steps are steps.")
         self._check_open()
         tap.end_explicit_step(loss)
-        self._recording.session.raise_if_stopped()
+        self._recording.session.steering.raise_if_stopped()
 
     def tap(self, name: str = "") -> ArrayTap:
         """Return what takes arrays and numbers of a training whose framework Barograph does not know.
@@ -362,13 +362,13 @@ def _hand_over(recorded: Recording, model: Any, optimizer: Any) -> None:
 
 
 def _lend(recorded: Recording, allowed: Iterable[str], checkpoint: Callable[[], object] | None) -> None:
-    recorded.session.allowed |= {str(name) for name in allowed}
+    recorded.session.steering.allowed |= {str(name) for name in allowed}
     if checkpoint is not None:
         def save() -> str:
             place = checkpoint()
             return str(place) if isinstance(place, str | os.PathLike) else ""
 
-        recorded.session.save_checkpoint = save
+        recorded.session.steering.save_checkpoint = save
 
 
 def _check_watching(settings: Settings) -> None:

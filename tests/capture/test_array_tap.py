@@ -303,7 +303,7 @@ def test_a_step_whose_loss_cannot_be_read_is_a_step_all_the_same() -> None:
 
 def test_a_training_is_stopped_between_two_steps_only() -> None:
     told = Told()
-    told.session.request_stop("Enough.")
+    told.session.steering.request_stop("Enough.")
     told.tap.loss(1.0)
     with pytest.raises(TrainingStopped, match="Enough"):
         told.tap.end_step()

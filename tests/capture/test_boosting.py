@@ -141,7 +141,7 @@ def test_a_training_of_xgboost_is_stopped_between_two_rounds() -> None:
     x, y = table()
 
     def train(run: AttachedRun) -> None:
-        run._recording.session.request_stop("Enough.", after_steps=2)
+        run._recording.session.steering.request_stop("Enough.", after_steps=2)
         xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(x, y), 5)
 
     with pytest.raises(TrainingStopped):

@@ -75,8 +75,8 @@ def test_one_is_saved_where_the_script_asks(record):
 def test_one_is_saved_for_a_finding_and_that_is_said(record):
     training = Training(record)
     asked = Request("checkpoint", "L101-1-a", "It rose.", 0, 0.0)
-    training.run(lambda number: training.tape.session.orders.hear(asked) if number == 4 else None)
-    (done,) = training.tape.session.orders.reports()
+    training.run(lambda number: training.tape.session.steering.orders.hear(asked) if number == 4 else None)
+    (done,) = training.tape.session.steering.orders.reports()
     assert training.saved() == [5]
     assert done.done
     assert done.result.startswith("saved a checkpoint in checkpoints/0000-00000005-pid")

@@ -49,7 +49,7 @@ def skip(steps: int = 1, finding: str = "G102-1-a", optimizer: str = "") -> Requ
 
 
 def said(tape: Any) -> list[Any]:
-    return [(item.result, item.done) for item in tape.session.orders.reports()]
+    return [(item.result, item.done) for item in tape.session.steering.orders.reports()]
 
 
 def rates(optimizer: Any) -> list[float]:
@@ -65,13 +65,13 @@ def test_a_learning_rate_is_lowered_between_two_steps_and_recorded(record: Any) 
     groups = [{"params": model[0].parameters()}, {"params": model[2].parameters(), "lr": 0.01}]
     optimizer = torch.optim.SGD(groups, lr=0.1)
     train(model, optimizer, 3)
-    tape.session.orders.hear(lower())
+    tape.session.steering.orders.hear(lower())
     train(model, optimizer, 2)
 
     assert rates(optimizer) == [0.05, 0.005]
     assert [tape.scalar("learning_rate:group0", at) for at in range(5)] == [0.1, 0.1, 0.1, 0.1, 0.05]
     assert said(tape) == [("lowered the learning rate from 0.1, 0.01 to 0.05, 0.005", True)]
-    (done,) = tape.session.orders.reports()
+    (done,) = tape.session.steering.orders.reports()
     assert (done.action, done.finding_id, done.step) == ("lower-lr", "L101-1-a", 4)
 
 
@@ -81,7 +81,7 @@ def test_what_is_heard_twice_is_done_once(record: Any) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(model, optimizer)
     for _ in range(2):
-        tape.session.orders.hear(lower())
+        tape.session.steering.orders.hear(lower())
         train(model, optimizer)
 
     assert rates(optimizer) == [0.05]
@@ -92,7 +92,7 @@ def test_nothing_is_done_that_the_training_does_not_allow(record: Any) -> None:
     model = small()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for request in (lower(), skip()):
-        tape.session.orders.hear(request)
+        tape.session.steering.orders.hear(request)
     train(model, optimizer, 2)
 
     assert rates(optimizer) == [0.1]
@@ -105,7 +105,7 @@ def test_a_floor_is_kept_and_said(record: Any) -> None:
     model = small()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for number in range(2):
-        tape.session.orders.hear(lower(0.1, floor=0.04, finding=f"L101-{number}-a"))
+        tape.session.steering.orders.hear(lower(0.1, floor=0.04, finding=f"L101-{number}-a"))
         train(model, optimizer)
 
     assert rates(optimizer) == [0.04]
@@ -117,7 +117,7 @@ def test_a_learning_rate_in_a_tensor_stays_that_tensor(record: Any) -> None:
     model = small()
     held = torch.tensor(0.1)
     optimizer = torch.optim.Adam(model.parameters(), lr=held)
-    tape.session.orders.hear(lower())
+    tape.session.steering.orders.hear(lower())
     train(model, optimizer)
 
     assert optimizer.param_groups[0]["lr"] is held
@@ -132,7 +132,7 @@ def test_only_the_optimizer_that_is_meant_is_lowered(record: Any) -> None:
         train(one, first)
         train(two, second)
     label = next(name for name in tape.session.steps_by_optimizer if "Adam" in name or "#2" in name)
-    tape.session.orders.hear(lower(optimizer=label))
+    tape.session.steering.orders.hear(lower(optimizer=label))
     train(one, first)
 
     assert sorted(rates(first) + rates(second)) == [0.05, 0.1]
@@ -170,7 +170,7 @@ def test_a_rate_that_was_lowered_stays_lowered_under_a_schedule(record: Any, nam
         found = []
         for step in range(30):
             if step == at:
-                tape.session.orders.hear(lower(0.5))
+                tape.session.steering.orders.hear(lower(0.5))
             train(model, optimizer)
             found += rates(optimizer)
             with warnings.catch_warnings():
@@ -202,7 +202,7 @@ def test_a_step_whose_update_is_withheld_changes_nothing_at_all(record: Any, mak
     model = small()
     optimizer = make(model.parameters())
     train(model, optimizer, 3)
-    tape.session.orders.hear(skip(2))
+    tape.session.steering.orders.hear(skip(2))
     train(model, optimizer)  # heard after this one
     before = [item.clone() for item in state_of(model, optimizer)]
     train(model, optimizer, 2)
@@ -226,7 +226,7 @@ def test_the_gradients_of_a_withheld_step_are_recorded(record: Any) -> None:
     model = small()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(model, optimizer)
-    tape.session.orders.hear(skip())
+    tape.session.steering.orders.hear(skip())
     train(model, optimizer, 2)
 
     assert tape.summary("gradient:0.weight", 2).l2 == pytest.approx(model[0].weight.grad.norm().item(), rel=1e-5)
@@ -240,7 +240,7 @@ def test_each_optimizer_has_its_steps_withheld(record: Any) -> None:
         train(one, first)
         train(two, second)
         if number == 1:
-            tape.session.orders.hear(skip())
+            tape.session.steering.orders.hear(skip())
 
     assert [records.step.skipped for records in tape.steps()] == [False] * 5 + [True, True, False]
 
@@ -257,7 +257,7 @@ def test_a_step_with_a_closure_cannot_be_withheld_and_says_so(record: Any) -> No
         return loss
 
     optimizer.step(closure)
-    tape.session.orders.hear(skip())
+    tape.session.steering.orders.hear(skip())
     optimizer.step(closure)
     before = model[0].weight.detach().clone()
     optimizer.step(closure)
@@ -280,7 +280,7 @@ def test_an_update_is_withheld_under_a_gradient_scaler(record: Any) -> None:
         scaler.update()
 
     step()
-    tape.session.orders.hear(skip())
+    tape.session.steering.orders.hear(skip())
     step()
     before = model[0].weight.detach().clone()
     step()
@@ -295,7 +295,7 @@ def test_a_sleeping_recording_wakes_to_withhold(record: Any) -> None:
     model = small()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(model, optimizer, 200)
-    tape.session.orders.hear(skip())
+    tape.session.steering.orders.hear(skip())
     train(model, optimizer)
     before = model[0].weight.detach().clone()
     train(model, optimizer)
@@ -307,7 +307,7 @@ def test_a_sleeping_recording_wakes_to_withhold(record: Any) -> None:
 
 
 def checkpointed(tape: Any, model: Any, optimizer: Any) -> str:
-    tape.session.request_stop("N101: NaN.", finding_id="N101-1-a", checkpoint=True)
+    tape.session.steering.request_stop("N101: NaN.", finding_id="N101-1-a", checkpoint=True)
     with pytest.raises(TrainingStopped) as stopped:
         train(model, optimizer)
     return str(stopped.value)
@@ -364,11 +364,11 @@ def test_the_scripts_own_function_saves_where_it_has_one(record: Any) -> None:
     model = small()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(model, optimizer)
-    tape.session.save_checkpoint = lambda: "saved/here.pt"
+    tape.session.steering.save_checkpoint = lambda: "saved/here.pt"
 
     assert checkpointed(tape, model, optimizer) == "N101: NaN. Barograph saved a checkpoint in saved/here.pt."
-    assert tape.session.orders.reports() == (Done(
-        "stop", "N101-1-a", 0, "", 2, tape.session.orders.reports()[0].done_unix,
+    assert tape.session.steering.orders.reports() == (Done(
+        "stop", "N101-1-a", 0, "", 2, tape.session.steering.orders.reports()[0].done_unix,
         "stopped the training; saved a checkpoint in saved/here.pt"),)
 
 
@@ -380,7 +380,7 @@ def test_a_checkpoint_that_fails_is_said_and_the_training_stops(record: Any) -> 
     model = small()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(model, optimizer)
-    tape.session.save_checkpoint = fails
+    tape.session.steering.save_checkpoint = fails
 
     assert checkpointed(tape, model, optimizer) == (
         "N101: NaN. Barograph could not save a checkpoint: OSError: No space left on device.")
@@ -395,8 +395,9 @@ def test_a_state_that_is_no_plain_data_is_named(record: Any) -> None:
     model = Odd(4, 3)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(model, optimizer)
-    tape.session.save_checkpoint = lambda: save(store_from_url(f"memory://{secrets.token_hex(8)}"), tape.tap.names,
-                                                tape.tap.optimizers, attempt=0, steps=1, who="x")
+    tape.session.steering.save_checkpoint = lambda: save(
+        store_from_url(f"memory://{secrets.token_hex(8)}"), tape.tap.names, tape.tap.optimizers, attempt=0, steps=1,
+        who="x")
 
     assert "_extra_state holds object, which is no plain data: hand attach a function that saves it" in checkpointed(
         tape, model, optimizer)

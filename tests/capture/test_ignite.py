@@ -127,7 +127,7 @@ def test_a_training_that_is_stopped_terminates_before_the_script_is_told():
     def ask(engine: Any) -> None:
         recording = current()
         assert recording is not None
-        recording.session.request_stop("the test asks")
+        recording.session.steering.request_stop("the test asks")
 
     def hear(engine: Any) -> None:
         heard.append("completed")

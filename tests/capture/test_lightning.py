@@ -215,7 +215,7 @@ def test_a_stop_tears_lightning_down_and_evaluates_no_more():
             if trainer.global_step == 2:
                 recording = current()
                 assert recording is not None
-                recording.session.request_stop("the test asks")
+                recording.session.steering.request_stop("the test asks")
 
         def teardown(self, trainer: Any, module: Any, stage: str) -> None:
             heard.append("teardown")

@@ -263,7 +263,7 @@ def asked(step, finding="f1", optimizer=""):
 
 
 def answers(tape):
-    return [(done.finding_id, done.done, done.result) for done in tape.session.orders.reports()]
+    return [(done.finding_id, done.done, done.result) for done in tape.session.steering.orders.reports()]
 
 
 def test_the_step_of_a_finding_is_saved_from_the_ring_as_it_was(hold):
@@ -272,7 +272,7 @@ def test_the_step_of_a_finding_is_saved_from_the_ring_as_it_was(hold):
     before, batches = [], []
     for number in range(6):
         if number == 5:
-            tape.session.orders.hear(asked(3))
+            tape.session.steering.orders.hear(asked(3))
         before.append([item.detach().clone() for item in model.parameters()])
         batches.append(batch())
         step(model, optimizer, *batches[-1])
@@ -294,8 +294,8 @@ def test_where_the_ring_has_let_go_of_it_the_next_step_is_saved(hold, ring):
     optimizer = torch.optim.Adam(model.parameters(), 0.1)
     for number in range(6):
         if number == 4:
-            tape.session.orders.hear(asked(1))
-            tape.session.orders.hear(asked(0, "f2"))
+            tape.session.steering.orders.hear(asked(1))
+            tape.session.steering.orders.hear(asked(0, "f2"))
         step(model, optimizer, *batch())
     assert [head.step for head, *_ in tape.saved] == [5]
     assert [(name, done) for name, done, _ in answers(tape)] == [("f1", True), ("f2", True)]
@@ -311,7 +311,7 @@ def test_a_step_is_saved_for_the_optimizer_that_is_meant(hold):
             step(model, optimizers[name], *batch())
         if number == 1:
             label = tape.steps()[1].step.optimizer
-            tape.session.orders.hear(asked(0, optimizer=label))
+            tape.session.steering.orders.hear(asked(0, optimizer=label))
     assert [(head.step, head.optimizer) for head, *_ in tape.saved] == [(2, label)]
 
 
@@ -319,7 +319,7 @@ def test_no_more_steps_are_saved_than_may_be(hold):
     tape, model = hold(at_most=2), net()
     optimizer = torch.optim.Adam(model.parameters(), 0.1)
     for number in range(10):
-        tape.session.orders.hear(asked(0, f"f{number}"))
+        tape.session.steering.orders.hear(asked(0, f"f{number}"))
         step(model, optimizer, *batch())
     assert len(tape.saved) == 2
     assert sum(done for _, done, _ in answers(tape)) == 2
@@ -339,7 +339,7 @@ def test_of_an_optimizer_with_a_closure_no_step_is_saved_and_that_is_said(hold):
 
     for number in range(3):
         if number == 1:
-            tape.session.orders.hear(asked(0))
+            tape.session.steering.orders.hear(asked(0))
         optimizer.step(closure)
     assert tape.saved == []
     ((_, done, text),) = answers(tape)
@@ -349,7 +349,7 @@ def test_of_an_optimizer_with_a_closure_no_step_is_saved_and_that_is_said(hold):
 def test_without_a_recorder_it_is_said(record):
     tape, model = record(), net()
     optimizer = torch.optim.Adam(model.parameters(), 0.1)
-    tape.session.orders.hear(asked(0))
+    tape.session.steering.orders.hear(asked(0))
     step(model, optimizer, *batch())
     ((_, done, text),) = answers(tape)
     assert (done, text) == (False, "did nothing: the flight recorder is not on; begin the training with --record")

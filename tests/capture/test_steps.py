@@ -375,7 +375,7 @@ def test_a_stop_is_raised_between_two_steps_where_the_script_can_catch_it(record
     model = small()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(model, optimizer)
-    tape.session.request_stop("finding G102 opened")
+    tape.session.steering.request_stop("finding G102 opened")
     with pytest.raises(TrainingStopped, match="finding G102 opened"):
         train(model, optimizer)
     train(model, optimizer)

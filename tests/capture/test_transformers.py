@@ -161,7 +161,7 @@ def test_a_training_that_is_stopped_ends_as_the_trainer_ends_one_and_saves_no_mo
             if state.global_step == 2:
                 recording = current()
                 assert recording is not None
-                recording.session.request_stop("the test asks")
+                recording.session.steering.request_stop("the test asks")
 
         def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             heard.append("end")

@@ -341,7 +341,7 @@ class ArrayTap:
         if loss is not None:
             self._take_loss_of_step(loss)
         self._end_step(skipped)
-        self.session.raise_if_stopped()
+        self.session.steering.raise_if_stopped()
 
     @entry_point("reading the loss of a step")
     def _take_loss_of_step(self, loss: Any) -> None:

@@ -70,7 +70,7 @@ class HeldSteps:
         done = f"could not be withheld ({could_not})" if could_not else "was withheld"
         text = f"{verdict.text} The update of step {step} {done}{place}"
         if self.settings.then == STOP or self._held > self.settings.at_most:
-            self._session.request_stop(text)
+            self._session.steering.request_stop(text)
         else:
             self._session.guard.report(text.removesuffix("."))
 

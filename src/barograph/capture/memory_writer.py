@@ -34,16 +34,16 @@ def memory_writer(
     sampler = functools.partial(sampler_for, worker, hz=hz, clock=SystemClock()) if hz else None
 
     def write_answers() -> None:
-        for done in session.orders.reports():
+        for done in session.steering.orders.reports():
             answer(store, replace(done, worker=worker.name))
 
     def look_for_requests(store: Store) -> None:
         write_answers()
         stop, asked = requests.look(store)
         if stop is not None:
-            session.request_stop(stop.reason, finding_id=stop.finding_id, checkpoint=stop.checkpoint)
+            session.steering.request_stop(stop.reason, finding_id=stop.finding_id, checkpoint=stop.checkpoint)
         for request in asked:
-            session.orders.hear(request)
+            session.steering.orders.hear(request)
 
     writer = RunWriter(
         store, worker, settings=settings, status=status, on_control=look_for_requests, sampler=sampler

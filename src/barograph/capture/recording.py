@@ -56,8 +56,7 @@ class Recording:
         self.launch = launch
         self.only = only
         self.explicit_steps = explicit_steps
-        self.session = Session(launch.settings, launch.needs, self._open_writer, rank=_rank)
-        self.session.attempt = launch.attempt
+        self.session = Session(launch.settings, launch.needs, self._open_writer, rank=_rank, attempt=launch.attempt)
         self.session.write_capsule = self._write_capsule
         self.torch: TorchTap | None = None
         self.source: Source | None = None
@@ -192,7 +191,7 @@ class Recording:
             return ScribeLine(
                 self.url, claim=self._claim, attempt=attempt, rank=rank.index, world_size=rank.world_size,
                 versions=_versions(), settings=settings, status=status, on_stop=self._hear_stop, on_asked=self._hear,
-                reports=self.session.orders.reports,
+                reports=self.session.steering.orders.reports,
                 on_loss=self.session.lost_some, on_trouble=self.session.guard.report,
             )
         from barograph.capture.memory_writer import memory_writer
@@ -202,11 +201,11 @@ class Recording:
         return writer
 
     def _hear_stop(self, asked: StopAsked) -> None:
-        self.session.request_stop(asked.reason, asked.after_steps, finding_id=asked.finding_id,
+        self.session.steering.request_stop(asked.reason, asked.after_steps, finding_id=asked.finding_id,
                                   checkpoint=asked.checkpoint)
 
     def _hear(self, asked: Asked) -> None:
-        self.session.orders.hear(asked.request, asked.after_steps)
+        self.session.steering.orders.hear(asked.request, asked.after_steps)
 
     def _write_capsule(
         self, head: CapsuleHead, content: Mapping[str, Any], tensors: Mapping[str, RawTensor], pickled: bytes | None
@@ -231,7 +230,7 @@ class Recording:
 
     def failed(self, kind: type[BaseException], error: BaseException | None) -> None:
         """Note with what exception the script ends."""
-        if issubclass(kind, SystemExit) and self.session.stopped_by:
+        if issubclass(kind, SystemExit) and self.session.steering.stopped_by:
             return  # it heard that it was stopped, and chose its exit code
         if issubclass(kind, TrainingStopped):
             self._failure = (EndState.STOPPED, str(error))
@@ -247,8 +246,8 @@ class Recording:
         """Take out every hook, publish what is left, write how it ended; later calls do nothing."""
         global _current
         state, reason = self._failure or (EndState.FINISHED, "")
-        if self._failure is None and self.session.stopped_by:
-            state, reason = EndState.STOPPED, self.session.stopped_by + CAUGHT
+        if self._failure is None and self.session.steering.stopped_by:
+            state, reason = EndState.STOPPED, self.session.steering.stopped_by + CAUGHT
         try:
             if self.resuming is not None:
                 self.resuming.ends()
@@ -261,7 +260,7 @@ class Recording:
                 tap.remove()
             if _current is self:
                 _current = None
-                if not self.session.stopped_by:
+                if not self.session.steering.stopped_by:
                     # The exception that stops may still be on its way out of the script, and has its own exit code.
                     _end.forget()
             action, self._afterwards = self._afterwards, lambda: None

@@ -16,21 +16,19 @@ from typing import TYPE_CHECKING
 from barograph.capture.buffer import PendingStep, RowTable, StepBuffer
 from barograph.capture.guard import Guard
 from barograph.capture.loss_level import LossLevel
-from barograph.capture.orders import Hand, NotDone, Orders
-from barograph.capture.own_end import OwnEnd
 from barograph.capture.plan import Agenda, Plan
 from barograph.capture.presets import preset_named
 from barograph.capture.price import Price
 from barograph.capture.seen import Seen
+from barograph.capture.steering import Steering
 from barograph.capture.step_times import StepTimes
-from barograph.errors import SessionClosed, TrainingStopped
+from barograph.errors import SessionClosed
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.key import Kind
 from barograph.model.manifest import Cost, EndState, Heartbeat
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import ANOTHER_TRAINING, Mode, Step
-from barograph.runs.control import Request
 from barograph.runs.scribe_line import ScribeLine
 
 if TYPE_CHECKING:
@@ -69,7 +67,10 @@ class Session:
             training, with the rank and the function that tells this session's state.
         clock: Time.
         rank: Tells where this process stands; asked when the place is claimed.
-        device: Tells what it trains on, for people; asked likewise.
+        attempt: Which of the run this is.
+
+    Attributes:
+        steering: What is asked of the training.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Session:
         *,
         clock: Clock | None = None,
         rank: Callable[[], Rank] = Rank,
+        attempt: int = 0,
     ) -> None:
         preset = preset_named(settings.preset)
         self.settings = settings
@@ -118,22 +120,12 @@ class Session:
         self._looked_at = 0
         self.startup_secs = 0.0
         """Seconds that training has waited for the loader that feeds it."""
-        self._stop_reason: str | None = None
-        self._stop_after = 0
-        self._stop_finding = ""
-        self._checkpoint_wanted = False
-        self.save_checkpoint: Callable[[], str] | None = None
-        """Saves a checkpoint and returns where; "" where that is not known. Raises NotDone where it cannot."""
         self.write_capsule: CapsuleWriter | None = None
         """Writes a capsule into the run and returns where; its worker and its run are filled in."""
         self.fed_by: Callable[[int, int, str], Sequence[BatchFed]] | None = None
         """Returns what fed the step that ends, of this tick, number and optimizer; None: nobody follows that."""
-        self.stopped_by = ""
-        self.own_end = OwnEnd()
-        self.orders = Orders()
-        self.allowed = {str(name) for name in settings.allow}
-        self._hands: dict[str, Hand] = {}
-        self.attempt = 0
+        self.attempt = attempt
+        self.steering = Steering(self.guard, self.clock, settings.allow, attempt, lambda: self.steps_made)
         self.mode: Mode | None = None
         """What the script says that it does; None where it leaves that to Barograph."""
         self._final_steps: list[Callable[[], None]] = []
@@ -346,86 +338,7 @@ class Session:
         for name, value in values.items():
             writer.log(name, value if type(value) is float else float(value), number, mode, now)
 
-    # Stopping and ending
-
-    def request_stop(
-        self, reason: str, after_steps: int = 0, *, finding_id: str = "", checkpoint: bool = False
-    ) -> None:
-        """Ask for training to be stopped; safe from any thread, and heard once.
-
-        Args:
-            reason: One sentence for people.
-            after_steps: Steps to be made before; 0: stop after the one under way.
-            finding_id: The finding that asks.
-            checkpoint: Save a checkpoint first, with `save_checkpoint`.
-        """
-        if not self.stopped_by:
-            self._stop_after = after_steps
-            self._stop_finding, self._checkpoint_wanted = finding_id, checkpoint
-            self._stop_reason = reason
-
-    def raise_if_stopped(self) -> None:
-        """Do what was asked, in the thread that trains, between two steps; and raise where that is to stop.
-
-        Where the loop of a framework is under way, that is told to end, and who called it is told afterwards.
-
-        Raises:
-            TrainingStopped: Once for each request.
-        """
-        if self.own_end.under_way:
-            self.own_end.insist(self.steps_made)
-        if self.orders.waiting:
-            self._carry_out()
-        if self._stop_reason is not None and self.steps_made >= self._stop_after:
-            reason, self._stop_reason = self._stop_reason, None
-            self.stopped_by = reason
-            saved = self._checkpointed() if self._checkpoint_wanted else ""
-            result = f"stopped the training; {saved}" if saved else "stopped the training"
-            self.orders.report_stop(self._stop_finding, self.attempt, result, step=self.steps_made,
-                                    now_unix=self.clock.unix())
-            self.own_end.stop(TrainingStopped(f"{reason} Barograph {saved}." if saved else reason), self.steps_made)
-
-    def lend_hand(self, action: str, hand: Hand, *, always: bool = False) -> None:
-        """Let a tap carry out what is asked: where it is allowed; or always, since it changes nothing."""
-        self._hands[str(action)] = hand
-        if always:
-            self.allowed.add(str(action))
-
-    def report(self, request: Request, result: str, *, done: bool = True) -> None:
-        """Say what became of a request."""
-        self.orders.report(request, result, done=done, step=self.steps_made, now_unix=self.clock.unix())
-
-    def _carry_out(self) -> None:
-        for request in self.orders.take_due(self.steps_made):
-            if request.action not in self.allowed:
-                self.report(request, f"did nothing: the training does not allow {request.action}; start it with "
-                                     f"--allow {request.action}, or attach(…, allow=…)", done=False)
-                continue
-            try:
-                hand = self._hands.get(request.action)
-                if hand is None:
-                    raise NotDone("this kind of training has no such thing")
-                result = hand(request)
-            except NotDone as error:
-                self.report(request, f"did nothing: {error}", done=False)
-            except Exception as error:  # noqa: BLE001 - the guard decides; what is asked must not end a training
-                self.report(request, f"failed: {type(error).__name__}: {error}", done=False)
-                self.guard.caught(error, f"doing what a finding asked ({request.action})")
-            else:
-                if result is not None:
-                    self.report(request, result)
-
-    def _checkpointed(self) -> str:
-        """Save a checkpoint, and return what became of that."""
-        if self.save_checkpoint is None:
-            return "saved no checkpoint: nothing here knows how"
-        try:
-            place = self.save_checkpoint()
-        except NotDone as error:
-            return f"saved no checkpoint: {error}"
-        except Exception as error:  # noqa: BLE001 - the script's own function may raise anything; it stops all the same
-            return f"could not save a checkpoint: {type(error).__name__}: {error}"
-        return f"saved a checkpoint in {place}" if place else "saved a checkpoint"
+    # Ending
 
     def before_close(self, action: Callable[[], None]) -> None:
         """Have `action` called before the end is written: a tap flushes what is pending."""

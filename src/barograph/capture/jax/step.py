@@ -85,7 +85,7 @@ class ObservedStep:
             TrainingStopped: A finding has asked for it: between this step and the one before.
         """
         if not self._options.evaluation:
-            self._tap.session.raise_if_stopped()
+            self._tap.session.steering.raise_if_stopped()
         self._begin_call()
         if self._due and self._options.together and self._must_be_measured():
             found = self._measured(args, kwargs)
@@ -98,7 +98,7 @@ class ObservedStep:
         self._record(found)
         if self._held:
             # The update is withheld, so nothing is lost where this raises.
-            self._tap.session.raise_if_stopped()
+            self._tap.session.steering.raise_if_stopped()
         return found
 
     # Which version runs

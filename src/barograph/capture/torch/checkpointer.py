@@ -89,7 +89,7 @@ class Checkpointer:
         self._carries: bool | None = None
         self._looks_at_gradients = False
         self._requests: list[Request] = []
-        self._session.lend_hand(CHECKPOINT, self._hear, always=True)
+        self._session.steering.lend_hand(CHECKPOINT, self._hear, always=True)
         self._termination = Termination(self._asked_to_end) if settings.on_sigterm else None
 
     # What the script does
@@ -236,7 +236,7 @@ class Checkpointer:
     def _answer(self, result: str, *, done: bool) -> None:
         requests, self._requests = self._requests, []
         for request in requests:
-            self._session.report(request, result, done=done)
+            self._session.steering.report(request, result, done=done)
 
     def _save_within(self, steps: int) -> None:
         """Save one within a step: better than none, though nothing can go on from it by itself."""
@@ -288,8 +288,8 @@ class Checkpointer:
     def _stop(self, *, within: bool = False) -> None:
         reason, self._asked_to_stop = self._asked_to_stop, ""
         saved = f" A checkpoint was saved in {self._saved[-1]}." if self._saved and not within else ""
-        self._session.request_stop(f"{reason} came.{saved}", checkpoint=within)
-        self._session.raise_if_stopped()
+        self._session.steering.request_stop(f"{reason} came.{saved}", checkpoint=within)
+        self._session.steering.raise_if_stopped()
 
     # Small things
 

@@ -38,8 +38,8 @@ class TorchHands:
         self._withheld: list[int] = []
         self._request: Request | None = None
         self._withholding = withholding
-        session.lend_hand(ActionName.LOWER_LR, self.lower)
-        session.lend_hand(ActionName.SKIP_STEP, self.skip)
+        session.steering.lend_hand(ActionName.LOWER_LR, self.lower)
+        session.steering.lend_hand(ActionName.SKIP_STEP, self.skip)
 
     # Learning rates
 
@@ -122,7 +122,7 @@ class TorchHands:
 
     def _say(self, result: str, *, done: bool) -> None:
         if self._request is not None:
-            self._session.report(self._request, result, done=done)
+            self._session.steering.report(self._request, result, done=done)
         self._request, self._left = None, {}
 
 

@@ -68,7 +68,7 @@ class TorchRecorder:
         self._ring = Ring(settings.ring)
         self._wanted: list[Request] = []
         self._saved: dict[int, str] = {}
-        self._session.lend_hand(ActionName.CAPSULE, self.asked, always=True)
+        self._session.steering.lend_hand(ActionName.CAPSULE, self.asked, always=True)
         self._closure: ClosureStep | None = None
         self._clipped: list[torch.Tensor] = []
 
@@ -126,8 +126,8 @@ class TorchRecorder:
             self._closure.copy()
             self._keeper.closure_begins(self._closure.weights)
             for request in self._due(entry.label):
-                self._session.report(request, "did nothing: the optimizer computes its gradients within its step (a "
-                                              "closure)", done=False)
+                why = "the optimizer computes its gradients within its step (a closure)"
+                self._session.steering.report(request, f"did nothing: {why}", done=False)
             return
         if self._scaler_skips(optimizer):
             self.scaler_skipped(entry, scaler, schedulers)
@@ -232,7 +232,7 @@ class TorchRecorder:
         if self._ring:
             self._ring.keep(taken)
         for request in due:
-            self._session.report(request, f"saved step {taken.head.step}{self._write_once(taken)}")
+            self._session.steering.report(request, f"saved step {taken.head.step}{self._write_once(taken)}")
 
     def _due(self, label: str) -> list[Request]:
         """Return the requests that the next step of an optimizer answers, each once."""

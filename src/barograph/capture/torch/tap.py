@@ -93,7 +93,7 @@ class TorchTap:
     def _begin_recorder(self) -> TorchRecorder | None:
         settings = self.session.settings.recorder
         if settings is None:
-            self.session.lend_hand(ActionName.CAPSULE, _no_recorder, always=True)
+            self.session.steering.lend_hand(ActionName.CAPSULE, _no_recorder, always=True)
             return None
         # Here alone: what it writes with would be loaded by every training.
         from barograph.capture.torch.recorder import TorchRecorder
@@ -272,7 +272,7 @@ class TorchTap:
             self._scaler_skipped(optimizer)
             if self._recorder is not None:
                 self._recorder.step_ended(optimizer)
-            self.session.raise_if_stopped()
+            self.session.steering.raise_if_stopped()
 
     @entry_point("looking at a skipped step")
     def _look_at_skipped(self, scaler: Any, optimizer: Any) -> None:
@@ -389,7 +389,7 @@ class TorchTap:
             self._recorder.step_ended(optimizer)
         if self.feeding.checkpointer is not None:
             self.feeding.checkpointer.step_ended()
-        self.session.raise_if_stopped()
+        self.session.steering.raise_if_stopped()
 
     @entry_point("putting weights back")
     def _undo_closure(self) -> None:

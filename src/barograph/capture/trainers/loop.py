@@ -79,7 +79,7 @@ class TrainerLoop(Patches):
 
     def own_end(self, leave: Leave) -> contextlib.AbstractContextManager[None]:
         """Have a training that is stopped in a `with` block end as the library ends one."""
-        return self._session.own_end.within(leave)
+        return self._session.steering.own_end.within(leave)
 
 
 def _numbers(values: Mapping[str, Any], of: str = "") -> Iterator[tuple[str, float]]:

@@ -46,7 +46,7 @@ class _Listener(TrainerLoop):
                 self.log(lambda: {"epoch": state.epoch or 0, "global_step": state.global_step})
             elif event == "on_log":
                 self.log(lambda: kwargs["logs"])
-            elif event in ("on_step_end", "on_epoch_end") and self._session.own_end.under_way:
+            elif event in ("on_step_end", "on_epoch_end") and self._session.steering.own_end.under_way:
                 # What was stopped is neither evaluated nor saved: a checkpoint could take the place of a sound one.
                 result.should_evaluate = result.should_save = False
         return result
