@@ -67,7 +67,8 @@ def versions(names: Sequence[str]) -> int:
     failed = setup()
     for name in names or known if not failed else ():
         packages = known[name]["packages"]
-        folder = ROOT / ".cache" / "versions" / "-".join(packages)
+        # So called, since Barograph takes what is anywhere else for the script's own.
+        folder = ROOT / ".cache" / "versions" / "-".join(packages) / "site-packages"
         print(f"{name}: {', '.join(packages)}", flush=True)
         if not folder.is_dir():
             failed |= _python("-m", "pip", "install", "--quiet", "--no-deps", "--target", f"{folder}.new", *packages)

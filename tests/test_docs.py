@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import warnings
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -187,7 +188,9 @@ def test_the_examples_in_docstrings_run(name: str) -> None:
 
 def import_or_skip(name: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)  # of what Ignite imports
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name in ("triton", "keras", "tensorflow", "xgboost", "lightgbm", "sklearn", "jax",
                           "lightning", "pytorch_lightning", "transformers", "accelerate", "ignite"):

@@ -17,7 +17,8 @@ from barograph.capture.guard import BarographWarning, Guard
 
 
 def test_every_framework_has_its_door() -> None:
-    assert set(DOORS) == {"torch", "keras", "tensorflow", "jax", "xgboost", "lightgbm", "sklearn"}
+    assert set(DOORS) == {"torch", "keras", "tensorflow", "jax", "xgboost", "lightgbm", "sklearn", "lightning",
+                          "pytorch_lightning", "transformers", "accelerate", "ignite"}
 
 
 @pytest.mark.parametrize("door", [door for door in DOORS.values() if door.listener], ids=lambda door: door.framework)

@@ -249,7 +249,7 @@ def test_a_function_of_the_users_holds_a_step_and_that_step_is_made_again(desk: 
     assert "say. The update of step 7 was withheld." in ended.err
     code, result, err = replay(desk, "run")
     assert (code, result["grade"], result["finite"]) == (0, "bitwise", True), err
-    shutil.rmtree(desk.place / "run" / "capsules")
+    shutil.rmtree(desk.folder / "run" / "capsules")
     told = desk.end(desk.start("barograph", "capsules", "run")).out
     assert b"No capsule is in this run" in told
     assert b"It ended because: " in told

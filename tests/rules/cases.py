@@ -17,6 +17,7 @@ from barograph.rules.again import NonDeterminism
 from barograph.rules.attention import AttentionCollapse
 from barograph.rules.base import Rule
 from barograph.rules.batches import LeakyValidation, RepeatedBatch, UnshuffledData
+from barograph.rules.boosting import RoundsPastBest, Shrinkage
 from barograph.rules.chance import Plateau, Underfit, WrongChance
 from barograph.rules.collapse import ActivationCollapse
 from barograph.rules.confusion import Confusion
@@ -67,6 +68,7 @@ from rules import (
     test_again,
     test_attention,
     test_batches,
+    test_boosting,
     test_chance,
     test_collapse,
     test_decay,
@@ -146,6 +148,10 @@ def longest(every: int) -> Callable[[], Views]:
 def working(backward: float) -> Callable[[], Views]:
     quick, other = ({"step": 0.2, "backward": secs, "capture": 0.0} for secs in (0.15, backward))
     return lambda: [telling(number, {"r0": quick, "r1": quick, "r2": other}) for number in range(60)]
+
+
+def held_out(losses: Iterable[float]) -> Callable[[], Views]:
+    return lambda: test_boosting.boosted([*test_boosting.FALLS, *losses], test_boosting.NO_STOPPING)
 
 
 def repeated(view: Callable[[int], StepView], numbers: Iterable[int] = TENS) -> Callable[[], Views]:
@@ -322,6 +328,8 @@ CASES: tuple[Case, ...] = (
          repeated(lambda number: StepView.of(number, {Key(Kind.TREE, "depth"): 6.0}))),
     Case(FeatureImportanceOverweight(), repeated(weighed(0.1, 98.0, 0.5, 0.4, 0.6, 0.4)),
          repeated(weighed(30.0, 30.0, 25.0, 10.0, 5.0))),
+    Case(Shrinkage(), lambda: [test_boosting.planned(100.0, 0.001)], lambda: [test_boosting.planned(100.0, 0.1)]),
+    Case(RoundsPastBest(), held_out(np.linspace(0.5, 0.7, 90)), held_out(np.linspace(0.5, 0.51, 90))),
     Case(WeightUpdateRatio(), ratio(1e-7), ratio(1e-3)),
     Case(PoorWeightInitialization(), repeated(initialized(test_initialization.EQUAL), range(3, 9)),
          repeated(initialized(test_initialization.DIFFERENT), range(3, 9))),

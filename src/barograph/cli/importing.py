@@ -17,6 +17,8 @@ def command() -> None:
 
       barograph import smdebug ts_output -o runs/old
 
+      barograph import smdebug s3://bucket/job/debug-output -o runs/old
+
       barograph watch runs/old --once
     """
 

@@ -142,9 +142,9 @@ class RoundsPastBest(Rule):
     @staticmethod
     def _plan(view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         depth, stopping = view.scalar(_DEPTH), view.scalar(_STOPPING)
-        if depth is not None:
+        if depth is not None and math.isfinite(depth):
             memory["depth"] = depth
-        if stopping is None:
+        if stopping is None or not math.isfinite(stopping):
             yield Unjudged("whether early stopping ends the training is not known")
             return
         on_training = bool(view.scalar(_ON_TRAINING))

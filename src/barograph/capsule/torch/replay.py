@@ -51,6 +51,8 @@ from barograph.capture.torch.wrappers import LOSS_FUNCTIONS
 from barograph.runs.capsules import Capsule, read_capsule
 from barograph.store.urls import store_from_url
 
+_PUT_IN = "What the model was called with had to be put in: the script's own preparation gave something else."
+
 
 class Replayer:
     """Takes the script over for one step.
@@ -98,6 +100,7 @@ class Replayer:
         module_hooks.register_module_forward_hook(self._forward_ends, always_call=True)
         optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins)
         optimizer_hooks.register_optimizer_step_post_hook(self._after_update)
+        wrap(nn.Module, "__call__", self._module_called)
         wrap(torch.autograd, "backward", self._backward)
         wrap(torch.amp.GradScaler, "step", self._scaler_step)
         wrap(_BaseDataLoaderIter, "__next__", self._next_batch)
@@ -117,6 +120,21 @@ class Replayer:
             batch = self._parts.unpacked(phase.now["batches"][number], number)
         self._where.fed(batch, f"batch {number}" if of > 1 else "batch")
         return batch
+
+    def _module_called(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Call a module, with what a model was handed by name then: its hooks are not shown that."""
+        calls = self._phases.now["calls"] if self._phases.now is not None else ()
+        if kwargs and calls and self._inside is None and torch.is_grad_enabled():
+            self._begin()
+            call = self._call_ahead(args[0], calls)
+            if call is not None and not call["made"]:
+                with aside(), self._failing():
+                    wanted = self._parts.unpacked(call["kwargs"], self._parts.batch_of(self._phases.called, len(calls)))
+                    if not same(kwargs, wanted):
+                        self._note(_PUT_IN)
+                        self._where.fed(wanted, "input of the model")
+                        kwargs = dict(wanted)
+        return original(*args, **kwargs)
 
     def _forward_begins(self, module: nn.Module, args: Any) -> Any:
         if self._begun:
@@ -141,7 +159,7 @@ class Replayer:
             wanted = self._parts.unpacked(call["args"], self._parts.batch_of(phase.called - 1, len(phase.now["calls"])))
             if call["made"] or same(args, wanted):
                 return None
-        self._note("What the model was called with had to be put in: the script's own preparation gave something else.")
+        self._note(_PUT_IN)
         self._where.fed(wanted, "input of the model")
         return tuple(wanted)
 
@@ -268,11 +286,16 @@ class Replayer:
             self._putting.random(phase)
 
     def _next_call(self, module: nn.Module, calls: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+        call = self._call_ahead(module, calls)
+        self._phases.called += call is not None
+        return call
+
+    def _call_ahead(self, module: nn.Module, calls: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+        """Return the call that is next, where it is one of this module."""
         name = self._names.module(module) or self._names.module(unwrapped(module))
         number = self._phases.called
         if name is None or number >= len(calls) or calls[number]["what"] != self._names.path(name.root, name.path):
             return None
-        self._phases.called += 1
         return calls[number]
 
     def _note(self, text: str) -> None:

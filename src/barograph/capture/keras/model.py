@@ -220,8 +220,10 @@ class WatchedModel:
         """Return what the loss function is called, where Keras adds nothing to what it returns; else ""."""
         if self._adds is None:
             layers = list(self.model._flatten_layers())
-            self._adds = bool(self.model.losses) or any(
-                getattr(layer, "activity_regularizer", None) is not None for layer in layers)
+            weights = self.model.trainable_variables
+            # What Keras itself adds up is asked last: on JAX that fails within a step whose weights are penalised.
+            self._adds = any(getattr(weight, "regularizer", None) is not None for weight in weights) or any(
+                getattr(layer, "activity_regularizer", None) is not None for layer in layers) or bool(self.model.losses)
         loss = getattr(self.model, "loss", None)
         return "" if self._adds or loss is None or isinstance(loss, list | tuple | dict) else _loss_of(self.model)[0]
 

@@ -89,7 +89,7 @@ def _numbers(values: Mapping[str, Any], of: str = "") -> Iterator[tuple[str, flo
         if isinstance(value, Mapping):
             yield from _numbers(value, path)
         elif isinstance(value, int | float) or _has_one_element(value):
-            yield path, float(value)
+            yield path, float(value.detach() if hasattr(value, "detach") else value)
 
 
 def _has_one_element(value: Any) -> bool:
