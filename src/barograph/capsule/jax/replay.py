@@ -7,8 +7,7 @@ own, and what comes out of it is compared with what came out then.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from barograph.capsule.arrays import bad_rows, handed_in, is_finite, tensor_seen
 from barograph.capsule.circumstances import differences
-from barograph.capsule.ending import ReplayEnded, end, failed
+from barograph.capsule.ending import end, ending_where_it_fails
 from barograph.capsule.grading import graded
 from barograph.capsule.guilty import Guilty, filled, guilty_among
 from barograph.capsule.jax.arguments import CapturedArguments
@@ -29,7 +28,7 @@ from barograph.capture.jax.marks import observed_call
 from barograph.capture.jax.optax import Wrappers
 from barograph.capture.jax.packed import host_array, seen_of
 from barograph.capture.jax.program import Compiled, Program
-from barograph.errors import BarographError, ReplayFailed
+from barograph.errors import ReplayFailed
 from barograph.model.capsule import Held
 from barograph.runs.capsules import read_capsule
 from barograph.store.urls import store_from_url
@@ -67,7 +66,7 @@ class JaxReplayer:
         def instead(*args: Any, **kwargs: Any) -> Any:
             self._make_again(_Again(compiled, loss, self._capsule.content, self._capsule.tensors, args, kwargs))
 
-        with self._failing():
+        with ending_where_it_fails(self._order):
             return compiled.call(instead, args, kwargs)
 
     def _make_again(self, step: _Again) -> None:
@@ -91,19 +90,6 @@ class JaxReplayer:
             if self._order.samples and step.arguments.batch:
                 result = replace(result, guilty=step.guilty(result, suspects))
         end(self._order, result)
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """End the script with a sentence where its step cannot be made."""
-        try:
-            yield
-        except ReplayEnded:
-            raise
-        except BarographError as error:
-            end(self._order, failed(error))
-        except Exception as error:  # noqa: BLE001 - whatever the script's own step raises is what there is to tell
-            end(self._order, failed(ReplayFailed(
-                f"The script's step fails with what the capsule holds: {type(error).__name__}: {error}")))
 
 
 class _Again:

@@ -7,8 +7,7 @@ program that made it then; no update is made, and the script is ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,7 @@ import keras
 
 from barograph.capsule.arrays import handed_in
 from barograph.capsule.circumstances import differences
-from barograph.capsule.ending import ReplayEnded, end, failed
+from barograph.capsule.ending import end, ending_where_it_fails, failed
 from barograph.capsule.grading import graded
 from barograph.capsule.guilty import Guilty, filled, guilty_among
 from barograph.capsule.keras.batch import CapturedBatch
@@ -33,7 +32,7 @@ from barograph.capture.keras.hearing import Hearing
 from barograph.capture.keras.loop_functions import LoopFunctions
 from barograph.capture.keras.recorder import told_apart
 from barograph.capture.keras.wrappers import Wrappers
-from barograph.errors import BarographError, ReplayFailed
+from barograph.errors import ReplayFailed
 from barograph.runs.capsules import read_capsule
 from barograph.store.urls import store_from_url
 
@@ -79,7 +78,7 @@ class KerasReplayer(Hearing):
         functions = Functions(make, model, what, self._backend, self.collecting, self._cannot)
 
         def function(*args: Any) -> Any:
-            with self._failing():
+            with ending_where_it_fails(self._order):
                 hand = HANDS[keras.backend.backend()]()
                 self._make_again(FitStep(functions, model, hand, args, self._state, self._batch),
                                  str(getattr(model, "loss", None) or "the loss"))
@@ -98,7 +97,7 @@ class KerasReplayer(Hearing):
 
     def loop_called(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Make the held step in the place of that of a loop."""
-        with self._failing():
+        with ending_where_it_fails(self._order):
             functions = LoopFunctions(function, self.collecting)
             self._make_again(LoopStep(functions, args, kwargs, self._state, self._batch), "the loss")
 
@@ -152,19 +151,6 @@ class KerasReplayer(Hearing):
 
     def _cannot(self, error: Exception) -> None:
         end(self._order, failed(error))
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """End the script with a sentence where its step cannot be made."""
-        try:
-            yield
-        except ReplayEnded:
-            raise
-        except BarographError as error:
-            end(self._order, failed(error))
-        except Exception as error:  # noqa: BLE001 - whatever the script's own step raises is what there is to tell
-            end(self._order, failed(ReplayFailed(
-                f"The script's step fails with what the capsule holds: {type(error).__name__}: {error}")))
 
 
 class _LoopAgain:
