@@ -32,6 +32,13 @@
     ├── RuleError                         a rule
     │   └── BadRule                       a rule breaks the contract of `rules.base.Rule`
     ├── WatchError                        a service that watches cannot go on
+    ├── CatalogError                      experiments, trials, components and what is known of them
+    │   ├── CatalogUnavailable            the catalog cannot be reached, or cannot be used
+    │   ├── NewerCatalog                  a newer Barograph made it
+    │   ├── NameTaken                     there is something of that name already
+    │   ├── UnknownItem (LookupError)     there is nothing of that name
+    │   ├── StillNeeded                   others came of what is to be deleted
+    │   └── SearchError (ValueError)      a search does not say what is sought; points at the place
     ├── MissingExtra (ImportError)        a library that comes with an extra is not installed
     ├── ExportError                       what a run holds cannot be handed on to another program
     │   └── EndpointFailed (OSError)      an endpoint did not take what was sent to it
@@ -186,6 +193,34 @@ class WatchError(BarographError):
 
 class ExportError(BarographError):
     """What a run holds cannot be handed on to another program."""
+
+
+class CatalogError(BarographError):
+    """What is known of experiments cannot be told, or kept."""
+
+
+class CatalogUnavailable(CatalogError):
+    """The catalog cannot be reached, or cannot be used."""
+
+
+class NewerCatalog(CatalogError):
+    """A newer Barograph made the catalog."""
+
+
+class NameTaken(CatalogError):
+    """There is something of that name already."""
+
+
+class UnknownItem(CatalogError, LookupError):
+    """There is nothing of that name in the catalog."""
+
+
+class StillNeeded(CatalogError):
+    """Others came of what is to be deleted."""
+
+
+class SearchError(CatalogError, ValueError):
+    """A search does not say what is sought."""
 
 
 class MissingExtra(BarographError, ImportError):

@@ -111,6 +111,25 @@ def listed(text: str | None) -> list[str] | None:
     return None if text is None else [entry.strip() for entry in text.split(",") if entry.strip()]
 
 
+def tags_from(texts: Sequence[str] | None) -> dict[str, str] | None:
+    """Return the tags that options `--tag NAME=TEXT` say; None where there are none.
+
+    Raises:
+        SettingsError: One of them has no such form.
+
+    Example:
+        >>> tags_from(["team=vision", "baseline="])
+        {'team': 'vision', 'baseline': ''}
+    """
+    tags: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not (equals and name.strip()):
+            raise SettingsError(f'The tag "{text}" is not understood; write NAME=TEXT, as in team=vision.')
+        tags[name.strip()] = value.strip()
+    return tags or None
+
+
 def whole_path(path: str) -> str:
     """Return where a path leads from here, whatever directory the script changes to; "" stays "".
 

@@ -19,6 +19,7 @@ from barograph.cli.options import (
     replaced,
     settings_from_options,
     tables_set,
+    tags_from,
     whole_path,
 )
 from barograph.errors import SettingsError
@@ -105,6 +106,15 @@ def command(
         typer.Option("--trace/--no-trace", help="Take down which samples each step was fed: barograph trace tells "
                                                 "them. Default: taken down."),
     ] = None,
+    experiment: Annotated[
+        str | None, typer.Option(help="Experiment that the run is for; created where it is new.")
+    ] = None,
+    trial: Annotated[
+        str | None, typer.Option(help="Trial of it that the run belongs to. Default: one of its own, named as the run.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Tag of the run. May be given several times.")
+    ] = None,
     findings_to: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Also append what is told of findings to this file, one line of JSON for "
@@ -133,7 +143,8 @@ def command(
     """
     typed = {"to": to, "rules": listed(rules), "on_finding": on_finding, "budget": budget, "preset": preset,
              "strict": strict, "findings_to": findings_to, "trace": trace, "allow": listed(allow),
-             "notify": notify or None, **tables_set(set_)}
+             "notify": notify or None, "experiment": experiment, "trial": trial, "tags": tags_from(tag),
+             **tables_set(set_)}
     settings = settings_from_options(typed, config)
     if checkpoint is not None:
         settings = replaced(settings, checkpoints=with_cadence(settings.checkpoints, checkpoint))

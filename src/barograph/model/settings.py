@@ -59,6 +59,9 @@ class Settings:
         recorder: How the flight recorder works; None: it does not.
         checkpoints: When checkpoints are saved; None: none is, but where a finding asks for one.
         trace: Which samples each step was fed is taken down.
+        experiment: Name of the experiment that the run is for; "": of none.
+        trial: Name of the trial in it that the run belongs to; "": one of its own, called as the run is.
+        tags: Of the run, name to text.
     """
 
     to: str = ""
@@ -84,6 +87,9 @@ class Settings:
     recorder: RecorderSettings | None = None
     checkpoints: CheckpointSettings | None = None
     trace: bool = True
+    experiment: str = ""
+    trial: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_choice("on_finding", self.on_finding, ("notify", *ActionName))
@@ -99,6 +105,8 @@ class Settings:
         for name in ("keep_last", "max_bytes"):
             if getattr(self, name) is not None:
                 _check_number(name, getattr(self, name), above=0)
+        if self.trial and not self.experiment:
+            raise SettingsError(f'The trial "{self.trial}" is of no experiment; name that, too.')
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON data that `settings_from_mapping` reads back, but for `notify`, which is left out."""
@@ -111,6 +119,7 @@ class Settings:
         data["budget"] = "off" if self.budget is None else self.budget
         data["rules"] = list(self.rules)
         data["collections"] = {item.name: selection_to_json(item) for item in self.collections}
+        data["tags"] = dict(self.tags)
         data["rule_settings"] = {code: dict(values) for code, values in self.rule_settings.items()}
         return data
 
@@ -296,6 +305,12 @@ def _rule_settings(name: str, value: Any) -> Mapping[str, Mapping[str, Any]]:
     return value
 
 
+def _tags(name: str, value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise SettingsError(f"{name} must be a table of texts; it is {value!r}.")
+    return {str(tag): _text(f"{name}.{tag}", text) for tag, text in value.items()}
+
+
 _READERS: Mapping[str, Any] = {
     "to": _text, "rules": _texts, "on_finding": _on_finding, "findings_to": _text, "preset": _text, "strict": _truth,
     "budget": _budget, "queue_bytes": bytes_from, "keep_last": _optional_whole, "max_bytes": _optional_bytes,
@@ -305,4 +320,5 @@ _READERS: Mapping[str, Any] = {
     "collections": _collections, "rule_settings": _rule_settings, "recorder": recorder_from,
     "checkpoints": checkpoints_from,
     "trace": _truth,
+    "experiment": _text, "trial": _text, "tags": _tags,
 }

@@ -10,11 +10,11 @@ MANIFEST = "run.json"
 ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION = "attempts", "workers", "heartbeats", "endings", "retention"
 RECORDS, TENSORS = "records", "tensors"
 FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES = "findings", "watch", "control", "checkpoints", "capsules"
-TRACE, IMPORTED = "trace", "imported"
+TRACE, IMPORTED, JOURNAL = "trace", "imported", "journal"
 
 FOLDERS = (
     ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION, RECORDS, TENSORS, FINDINGS, WATCH, CONTROL, CHECKPOINTS,
-    CAPSULES, TRACE, IMPORTED,
+    CAPSULES, TRACE, IMPORTED, JOURNAL,
 )
 """Every folder of a run; an object that is in none of them is foreign."""
 

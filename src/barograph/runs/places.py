@@ -33,16 +33,17 @@ def new_place(program: str, *, root: str = DEFAULT_ROOT) -> str:
     return f"{root}/{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{os.urandom(2).hex()}"
 
 
-def new_manifest(settings: Settings, *, command: tuple[str, ...], clock: Clock) -> Manifest:
+def new_manifest(settings: Settings, *, command: tuple[str, ...], clock: Clock, name: str = "") -> Manifest:
     """Return the manifest of a run that begins now.
 
     Args:
         settings: With `to`, whose last part names the run.
         command: What runs, as typed.
         clock: Tells when.
+        name: For people; "": the last part of its place.
     """
     now = clock.unix()
-    name = settings.to.rstrip("/").rpartition("/")[2] or settings.to
+    name = name or settings.to.rstrip("/").rpartition("/")[2] or settings.to
     return Manifest(
         run_id=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{os.urandom(6).hex()}",
         name=name,

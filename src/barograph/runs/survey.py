@@ -18,6 +18,7 @@ from barograph.runs.layout import (
     ENDINGS,
     FINDINGS,
     IMPORTED,
+    JOURNAL,
     MANIFEST,
     RETENTION,
     WATCH,
@@ -229,7 +230,7 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
     )
 
 
-_OTHERS = (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES, IMPORTED)
+_OTHERS = (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES, IMPORTED, JOURNAL)
 
 
 def _last_chunk(data: memoryview, name: str) -> int:

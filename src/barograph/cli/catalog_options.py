@@ -1,0 +1,47 @@
+"""What commands that ask a catalog have in common: where it is, and how it is kept up."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from barograph.experiments.catalog import Catalog
+
+Root = Annotated[
+    str | None, typer.Option("--root", metavar="ROOT", help="Directory or URL of the runs. Default: what "
+                                                            "BAROGRAPH_ROOT says, else barograph-runs.")
+]
+
+_MANY = 50
+_DAMAGE_SHOWN = 3
+
+
+def open_catalog(root: str | None) -> Catalog:
+    """Return the catalog of a root of runs, with what was told and recorded since it was last looked at.
+
+    What of it cannot be read is said on standard error, and the rest is there.
+
+    Raises:
+        CatalogUnavailable, NewerCatalog, MissingExtra, SettingsError, StoreError: It cannot be used.
+    """
+    from barograph.experiments.handle import catalog_at
+
+    catalog = catalog_at(root)
+    fed = catalog.feed(progress=progress_on_terminal)
+    for problem in fed.damage[:_DAMAGE_SHOWN]:
+        print(f"barograph: {problem}", file=sys.stderr)
+    if len(fed.damage) > _DAMAGE_SHOWN:
+        print(f"barograph: {len(fed.damage) - _DAMAGE_SHOWN} more things could not be read: barograph reindex names "
+              "them", file=sys.stderr)
+    return catalog
+
+
+def progress_on_terminal(done: int, total: int) -> None:
+    """Say on a terminal how many of many runs have been read."""
+    if total >= _MANY and os.isatty(2):
+        end = "\n" if done >= total else ""
+        print(f"\rbarograph: {done} of {total} runs read", end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,136 @@
+"""What `barograph compare` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.text import Text
+
+from barograph.cli.catalog_options import open_catalog
+from barograph.cli.opening import run_at
+from barograph.cli.printing import Column, Printer
+from barograph.errors import SettingsError
+from barograph.experiments.comparing import Comparison, compared, grouped
+from barograph.experiments.curves import best_at, curve_of
+from barograph.experiments.item import Item
+from barograph.experiments.verdict import Outcome, Verdict, interval, verdict
+from barograph.model.items import STATISTICS
+from barograph.watch.figures import count, figure
+
+_LOWER = ("loss", "error", "err", "perplexity", "mse", "mae", "rmse")
+_COLORS = {Outcome.ACCEPTED: "green", Outcome.REJECTED: "red", Outcome.UNDECIDED: "yellow"}
+
+
+def print_differences(
+    names: Sequence[str], root: str | None, *, metric: str | None, at: str | None, along: str, less: bool | None,
+    as_json: bool,
+) -> None:
+    """Print in what runs differ; arguments as of the command.
+
+    Raises:
+        UnknownItem: There is none of that name.
+        SettingsError, UnknownKey: What was asked for is not there.
+    """
+    catalog, printer = open_catalog(root), Printer()
+    items = [catalog.item(name) for name in names]
+    found = compared(items)
+    reached = _reached(items, metric, at, along, less) if metric is not None and at is not None else {}
+    if as_json:
+        printer.json({**asdict(found), "reached": reached})
+        return
+    _print_parts(printer, found, metric)
+    if reached:
+        printer.heading(f"best {metric} by {along}")
+        printer.table([Column(along, right=True), *(Column(item.name, right=True) for item in items)],
+                      [[f"{place:g}", *(figure(value) for value in values)] for place, values in reached.items()])
+
+
+def print_groups(
+    names: Sequence[str], by: str, metric: str, root: str | None, *, search: str, less: bool | None, level: float,
+    method: str, as_json: bool,
+) -> None:
+    """Print how groups of runs did, and whether the best is better than the next; arguments as of the command.
+
+    Raises:
+        UnknownItem, UnknownName, SettingsError, SearchError: What was asked for is not there.
+    """
+    catalog, printer = open_catalog(root), Printer()
+    items = [catalog.item(name) for name in names] if names else catalog.find(search)
+    groups = grouped(items, by, metric)
+    greater = not _less_is_better(metric, less)
+    rows = sorted(((name, values, *interval(values, level)) for name, values in groups.items()),
+                  key=lambda row: _rank(row[2], greater))
+    judged = verdict(rows[0][1], rows[1][1], greater_is_better=greater, level=level, method=method) if (
+        len(rows) > 1) else None
+    if as_json:
+        printer.json({
+            "metric": metric, "by": by, "greater_is_better": greater,
+            "groups": [{"name": name, "values": values, "mean": mean, "low": low, "high": high}
+                       for name, values, mean, low, high in rows],
+            "verdict": asdict(judged) if judged else None,
+        })
+        return
+    printer.table((Column(by), Column("runs", right=True), Column(f"mean {metric}", right=True),
+                   Column(f"{level:.0%} interval", right=True)),
+                  [[name, f"{len(values)}", figure(mean), _bounds(low, high)]
+                   for name, values, mean, low, high in rows])
+    if judged is not None:
+        _print_verdict(printer, rows[0][0], rows[1][0], judged)
+
+
+def _print_parts(printer: Printer, found: Comparison, metric: str | None) -> None:
+    columns = [Column("", terminal=True), *(Column(name) for name in found.names)]
+    if not found.parts:
+        printer.line("They differ in nothing that is known of them.")
+    for part, differences in found.parts.items():
+        if part == "metrics" and metric is not None:
+            wanted = metric if metric.rpartition(".")[2] in STATISTICS else f"{metric}."
+            differences = tuple(item for item in differences if item.name.startswith(wanted))
+            if not differences:
+                continue
+        same = found.same[part]
+        printer.heading(part, f"{count(same, 'other')} the same" if same else "")
+        printer.table(columns, [[row.name, *map(_shown, row.values)] for row in differences])
+
+
+def _print_verdict(printer: Printer, first: str, second: str, judged: Verdict) -> None:
+    sentence = {
+        Outcome.ACCEPTED: f"{first} is better than {second}", Outcome.REJECTED: f"{second} is better than {first}",
+        Outcome.UNDECIDED: f"whether {first} is better than {second} is not decided",
+    }[judged.outcome]
+    bounds = _bounds(judged.low, judged.high)
+    by = f"by {figure(judged.difference)}{f', {judged.level:.0%} interval {bounds}' if bounds else ''}"
+    printer.line(Text.assemble((f"{judged.outcome}: ", _COLORS[judged.outcome]), f"{sentence} ({by}). {judged.reason}"))
+
+
+def _reached(
+    items: Sequence[Item], metric: str, at: str, along: str, less: bool | None
+) -> dict[float, list[float]]:
+    try:
+        places = [float(text) for text in at.split(",") if text.strip()]
+    except ValueError:
+        raise SettingsError(f'--at is "{at}"; write numbers with commas between them: 30,60,90.') from None
+    name, _, statistic = metric.rpartition(".")
+    called = name if statistic in STATISTICS and name else metric
+    greater = not _less_is_better(metric, less)
+    best = [best_at(curve_of(run_at(str(item.facts["place"])), called, along), places, greater_is_better=greater)
+            for item in items]
+    return {place: [values[number] for values in best] for number, place in enumerate(places)}
+
+
+def _less_is_better(metric: str, said: bool | None) -> bool:
+    return said if said is not None else any(word in metric.lower() for word in _LOWER)
+
+
+def _rank(mean: float, greater: bool) -> tuple[bool, float]:
+    return mean != mean, -mean if greater else mean
+
+
+def _bounds(low: float, high: float) -> str:
+    return "" if low != low else f"{figure(low)} to {figure(high)}"
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else figure(value) if isinstance(value, float) else str(value)

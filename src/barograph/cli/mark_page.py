@@ -1,0 +1,91 @@
+"""What `barograph mark` does and prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from barograph.cli.catalog_options import open_catalog
+from barograph.cli.options import tags_from
+from barograph.cli.printing import Printer
+from barograph.experiments.catalog import UNDO_DAYS
+from barograph.experiments.item import Item
+from barograph.model.items import Entry, Verb
+from barograph.watch.figures import figure, local_time, size
+
+_FACTS = ("state", "message", "description", "hypothesis", "place", "command", "repository", "branch", "commit", "host",
+          "by", "uri", "digest")
+_NAMED = 10
+
+
+def mark(
+    target: str, root: str | None, *, tag: Sequence[str] | None, untag: Sequence[str] | None, star: bool | None,
+    archive: bool | None, description: str | None, note: str | None, delete: bool, cascade: bool, restore: bool,
+    as_json: bool,
+) -> None:
+    """Say what was asked of an item, and print it; arguments as of the command.
+
+    Raises:
+        UnknownItem: There is none of that name.
+        StillNeeded: Others came of what is to be deleted.
+    """
+    catalog, printer = open_catalog(root), Printer()
+    item = catalog.deleted(target) if restore else catalog.item(target)
+    catalog.tell(_entries(item, tag, untag, star, archive, description, note))
+    if delete:
+        gone = catalog.delete(item, cascade=cascade)
+        named = ", ".join(f"{one.kind} {one.name}" for one in gone[:_NAMED])
+        more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+        printer.line(f"Deleted: {named}{more}. For {UNDO_DAYS:g} days: barograph mark {item.uid} --restore")
+        return
+    if restore:
+        catalog.restore(item.uid)
+    _print(printer, catalog.item(item.uid), as_json=as_json)
+
+
+def _entries(
+    item: Item, tag: Sequence[str] | None, untag: Sequence[str] | None, star: bool | None, archive: bool | None,
+    description: str | None, note: str | None,
+) -> Iterator[Entry]:
+    tags: dict[str, str | None] = {**dict.fromkeys(untag or ()), **(tags_from(tag) or {})}
+    if tags:
+        yield Entry(item.uid, Verb.TAG, tags)
+    said = {"starred": star, "archived": archive, "description": description}
+    fields = {name: value for name, value in said.items() if value is not None}
+    if fields:
+        yield Entry(item.uid, Verb.SET, fields)
+    if note:
+        yield Entry(item.uid, Verb.NOTE, {"text": note})
+
+
+def _print(printer: Printer, item: Item, *, as_json: bool) -> None:
+    if as_json:
+        printer.json(item_json(item))
+        return
+    printer.heading(f"{'★ ' if item.facts['starred'] else ''}{item.name}", str(item.kind))
+    printer.entries([("identity", item.uid), *((name, str(item.facts[name])) for name in _FACTS if item.facts[name])])
+    for title, entries in (
+        ("parameters", [(name, str(value)) for name, value in item.parameters.items()]),
+        ("metrics", [(name, f"last {figure(it.last)}  min {figure(it.min)}  max {figure(it.max)}  of {it.count}")
+                     for name, it in item.metrics.items()]),
+        ("tags", list(item.tags.items())),
+        ("trials", [(trial.experiment, trial.name) for trial in item.trials]),
+        ("inputs", [(link.name, _link(link)) for link in item.inputs]),
+        ("outputs", [(link.name, _link(link)) for link in item.outputs]),
+        ("findings", [(found.code, f"{found.rule} ({found.severity}, {found.state})") for found in item.findings]),
+        ("notes", [(f"{local_time(note.time_unix)} {note.by}".rstrip(), note.text) for note in item.notes]),
+    ):
+        if entries:
+            printer.heading(title)
+            printer.entries(entries)
+
+
+def item_json(item: Item) -> dict[str, Any]:
+    """Return an item as JSON data."""
+    data = asdict(item)
+    return {**{name: data[name] for name in ("uid", "kind", "name")}, **data.pop("facts"), **data}
+
+
+def _link(link: Any) -> str:
+    return f"{link.uri}{f'  {size(link.size_bytes)}' if link.size_bytes >= 0 else ''}"

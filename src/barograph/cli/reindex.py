@@ -1,0 +1,44 @@
+"""`barograph reindex`: make the catalog again of what lies below a root of runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from barograph.cli.catalog_options import Root
+
+
+def command(
+    root: Root = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Make the catalog again of the runs, and of what was told of them: tags, notes, experiments and all.
+
+    The catalog is only an index, in a file of SQLite in ROOT/.catalog, or in the database that BAROGRAPH_CATALOG names.
+    It is kept up by every command that asks it; this is for when it was damaged, deleted or moved, and for runs that
+    were judged again long after their end. Exit code 1 says that something could not be read.
+
+    Examples:
+
+      barograph reindex
+
+      BAROGRAPH_CATALOG=postgresql+psycopg://team@db/runs barograph reindex --root s3://bucket/runs
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.catalog_options import progress_on_terminal
+    from barograph.cli.printing import Printer
+    from barograph.experiments.handle import catalog_at
+
+    catalog, printer = catalog_at(root), Printer()
+    fed = catalog.rebuild(progress=progress_on_terminal)
+    if as_json:
+        printer.json({"root": catalog.store.url, "catalog": catalog.shown, "runs": fed.runs, "batches": fed.batches,
+                      "damage": fed.damage})
+    else:
+        printer.entries([("root", catalog.store.url), ("catalog", catalog.shown), ("runs", f"{fed.runs}"),
+                         ("batches of the journal", f"{fed.batches}")])
+        for problem in fed.damage:
+            printer.line(problem)
+    if fed.damage:
+        raise typer.Exit(1)

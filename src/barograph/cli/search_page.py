@@ -1,0 +1,91 @@
+"""What `barograph search` prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.text import Text
+
+from barograph.cli.catalog_options import open_catalog
+from barograph.cli.printing import Cell, Column, Printer
+from barograph.cli.signs import state_text
+from barograph.experiments.table import ComponentTable
+from barograph.experiments.tabulating import component_table
+from barograph.watch.figures import count, figure, local_time
+
+_USUAL = ("name", "state", "created_unix", "trials", "findings")
+_SHOWN = 100
+_STATISTIC = "last"
+
+
+def print_search(question: str, root: str | None, *, columns: str | None, output: str | None, as_json: bool) -> None:
+    """Find components and print them as a table; errors as of `open_catalog`, SearchError, UnknownName."""
+    catalog = open_catalog(root)
+    with catalog.reading() as connection:
+        table = component_table(connection, catalog.ids(question, connection))
+    if columns is not None:
+        table = table.only([name.strip() for name in columns.split(",") if name.strip()])
+    if output is not None:
+        table.write(output)
+        print(f"barograph: {count(len(table), 'row')} written to {output}", file=sys.stderr)
+    elif as_json:
+        Printer().json(list(table.rows()))
+    elif not len(table):
+        Printer().line(f"Nothing in {catalog.store.url} answers this." if question else
+                       f"There are no runs and no components in {catalog.store.url} yet.")
+    else:
+        print_table(Printer(), table if columns is not None else usual(table), hidden="uid" if columns else "")
+
+
+def usual(table: ComponentTable) -> ComponentTable:
+    """Return what a person wants to see first: what a row is, and in what rows differ."""
+    kept = {name: values for name, values in table.columns.items() if name in _USUAL}
+    for name, values in table.columns.items():
+        group, _, rest = name.partition(".")
+        if group == "params" and len(table) > 1 and len({repr(value) for value in values}) == 1:
+            continue
+        if (group in ("params", "tags")) or (group == "metrics" and rest.endswith(f".{_STATISTIC}")):
+            kept[name] = values
+    return ComponentTable({**kept, "uid": table.columns["uid"]})
+
+
+def print_table(printer: Printer, table: ComponentTable, *, hidden: str = "uid") -> None:
+    """Print a table of components; on a terminal no more rows than anybody reads."""
+    names = [name for name, values in table.columns.items()
+             if name != (hidden or "uid") and any(value is not None and value != "" for value in values)]
+    rows = len(table) if not printer.on_terminal else min(len(table), _SHOWN)
+    shown = [Column(_title(name), right=_is_number(table.columns[name]), spare=_spare(name, number))
+             for number, name in enumerate(names)]
+    printer.table(shown, [[_cell(name, table.columns[name][row]) for name in names] for row in range(rows)])
+    if rows < len(table):
+        printer.line(f"… and {len(table) - rows} more: --json, or -o table.csv")
+
+
+def _title(name: str) -> str:
+    group, dot, rest = name.partition(".")
+    if name.endswith("_unix"):
+        return name.removesuffix("_unix")
+    return rest.removesuffix(f".{_STATISTIC}") if dot and group in ("params", "metrics", "tags") else name
+
+
+def _spare(name: str, number: int) -> int:
+    return 0 if name == "name" else number + 1
+
+
+def _is_number(values: Sequence[Any]) -> bool:
+    known = [value for value in values if value is not None]
+    return bool(known) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in known)
+
+
+def _cell(name: str, value: Any) -> Cell:
+    if value is None or value == "":
+        return ""
+    if name == "state":
+        return state_text(value)
+    if name.endswith("_unix"):
+        return local_time(value)
+    if isinstance(value, float):
+        return figure(value)
+    return Text(str(value))

@@ -1,0 +1,323 @@
+"""The catalog of a root of runs: what is known of experiments, trials, components, runs and artifacts.
+
+Whatever is told of them is written into the journal beside the runs first, and then into the tables, which can be made
+again of journal and runs at any time (`rebuild`).
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, or_, select
+
+from barograph.errors import NameTaken, ObjectExists, StillNeeded, UnknownItem, nearest
+from barograph.experiments.database import Database, catalog_url
+from barograph.experiments.feeding import Fed, Feeder
+from barograph.experiments.item import Item, items_by_id
+from barograph.experiments.schema import ITEMS, LINKS, MEMBERS, RELATIONS
+from barograph.experiments.search.asking import COMPONENTS, found_ids
+from barograph.experiments.search.parser import search_from_text
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_name, uid_of
+from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
+from barograph.runs.places import DEFAULT_ROOT
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+
+UNDO_DAYS = 30.0
+"""What was deleted can be restored for so long."""
+
+_MOST_NEAR = 10_000
+
+
+class Catalog:
+    """What is known below a root of runs.
+
+    Args:
+        root: Directory or URL of the runs.
+        clock: Time.
+        url: Of the database; None: as `catalog_url` says.
+
+    Raises:
+        CatalogUnavailable, NewerCatalog, MissingExtra: The database cannot be used.
+        SettingsError: `root` is no place, or the database's URL none.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as root, Catalog(root) as catalog:
+        ...     catalog.tell([Entry("component-1", Verb.CREATE, {"kind": "component", "name": "data"})])
+        ...     [item.name for item in catalog.find("kind = 'component'")]
+        ['data']
+    """
+
+    def __init__(
+        self, root: str | os.PathLike[str] | Store = DEFAULT_ROOT, *, clock: Clock | None = None, url: Any = None
+    ) -> None:
+        self.store = store_from_url(root) if isinstance(root, str | os.PathLike) else root
+        self._clock = clock or SystemClock()
+        self._database = Database(url or catalog_url(self.store), self.store.url)
+        self._feeder = Feeder(self._database, self.store, self._clock)
+        self._journal = Journal(self.store, JOURNAL_OF_ROOT)
+        self._by = _user()
+
+    @property
+    def shown(self) -> str:
+        """Where its tables are, for people."""
+        return self._database.shown
+
+    def feed(
+        self, *, thorough: bool = False, progress: Callable[[int, int], object] = lambda done, total: None
+    ) -> Fed:
+        """Take in what was told, and what was recorded, since; arguments and errors as of `Feeder.feed`."""
+        return self._feeder.feed(thorough=thorough, progress=progress)
+
+    def rebuild(self, *, progress: Callable[[int, int], object] = lambda done, total: None) -> Fed:
+        """Make the tables again of the journal and the runs.
+
+        Raises:
+            CatalogUnavailable: They cannot be written.
+            StoreError: The root cannot be read.
+        """
+        self._database.forget()
+        return self._feeder.feed(thorough=True, progress=progress)
+
+    def tell(self, entries: Iterable[Entry]) -> None:
+        """Keep what is told of items.
+
+        Args:
+            entries: In order. Those without a time are of now, those without `by` of this user.
+
+        Raises:
+            StoreError: The journal cannot be written; then nothing is known of it.
+            CatalogUnavailable: The tables cannot be; then the journal knows, and `feed` will.
+        """
+        now = self._clock.unix()
+        told = [Entry(entry.uid, entry.verb, entry.data, entry.time_unix or now, entry.by or self._by)
+                for entry in entries]
+        if told:
+            self._feeder.feed_batch(self._journal.write(told))
+
+    def create(
+        self, kind: ItemKind, name: str, *, parent: str = "", fields: Mapping[str, Any] | None = None,
+        or_load: bool = False,
+    ) -> Item:
+        """Create an item that is known by its name.
+
+        Args:
+            kind: What.
+            name: Its name.
+            parent: Of a trial, the identity of its experiment.
+            fields: See `folding.FIELDS`.
+            or_load: Return it where there is one already, as it is.
+
+        Raises:
+            NameTaken: There is one already.
+            SettingsError: Nothing can have that name.
+            StoreError: The journal cannot be written.
+        """
+        entry = created(kind, checked_name(f"the {kind}", name), parent=parent, fields=fields)
+        entry = replace(entry, time_unix=self._clock.unix(), by=self._by)
+        known = self.item_by_uid(entry.uid)
+        if known is None or known.facts["deleted_unix"] is None:
+            try:
+                batch = self._journal.create(entry)
+            except ObjectExists:
+                if not or_load:
+                    raise NameTaken(f'There is {_an(kind)} "{name}" already ({self.store.url}).') from None
+                batch = None
+            if batch is not None and known is not None and not or_load:
+                # A run spoke of it first, which creates it, too.
+                raise NameTaken(f'There is {_an(kind)} "{name}" already ({self.store.url}).')
+            if batch is not None:
+                self._feeder.feed_batch(batch)
+            elif known is None:
+                self.feed()  # somebody else has just created it
+        else:
+            self.tell([entry])
+        found = self.item_by_uid(entry.uid)
+        assert found is not None
+        return found
+
+    def find(self, search: str = "", *, kinds: Sequence[ItemKind] = COMPONENTS) -> list[Item]:
+        """Return what a search finds, in its order: of these kinds, where it does not ask for the `kind`.
+
+        Raises:
+            SearchError: It is not understood.
+        """
+        with self.reading() as connection:
+            return items_by_id(connection, self.ids(search, connection, kinds=kinds))
+
+    def ids(
+        self, search: str, connection: Connection, *, kinds: Sequence[ItemKind] = COMPONENTS, experiment: str = ""
+    ) -> list[int]:
+        """Return the numbers of what a search finds, in its order; `experiment`: only in that one, by identity."""
+        return found_ids(connection, search_from_text(search), now_unix=self._clock.unix(), kinds=kinds,
+                         experiment=experiment)
+
+    def item(self, name: str, *kinds: ItemKind, parent: str | None = None) -> Item:
+        """Return the item of that name, identity or, of a run, place.
+
+        Args:
+            name: Of several that have it the one that was created last.
+            kinds: It must be one of these, where any are given.
+            parent: Of a trial, the identity of its experiment; None: of any.
+
+        Raises:
+            UnknownItem: There is none; the message says the nearest.
+        """
+        return self._called(name, kinds, parent, deleted=False)
+
+    def deleted(self, name: str) -> Item:
+        """Return what was deleted under that name, identity or place.
+
+        Raises:
+            UnknownItem: There is nothing of that name, or it is too late to restore it.
+        """
+        return self._called(name, (), None, deleted=True)
+
+    def item_by_uid(self, uid: str) -> Item | None:
+        """Return the item of that identity, be it deleted; None where there is none."""
+        with self.reading() as connection:
+            found = connection.execute(select(ITEMS.c.id).where(ITEMS.c.uid == uid)).scalars().all()
+            return items_by_id(connection, found)[0] if found else None
+
+    def members_of(self, trial: str) -> list[Item]:
+        """Return the components of a trial, oldest first."""
+        return self._where(ITEMS.c.uid.in_(select(MEMBERS.c.component).where(MEMBERS.c.trial == trial)))
+
+    def trials_of(self, experiment: str) -> list[Item]:
+        """Return the trials of an experiment, oldest first."""
+        return self._where(ITEMS.c.kind == ItemKind.TRIAL, ITEMS.c.parent == experiment)
+
+    def of_kind(self, kind: ItemKind, *, archived: bool = False) -> list[Item]:
+        """Return all items of a kind, oldest first; those that are archived only where they are asked for."""
+        return self._where(ITEMS.c.kind == kind, *(() if archived else (ITEMS.c.archived.is_(False),)))
+
+    def delete(self, item: Item, *, cascade: bool = False) -> list[Item]:
+        """Have an item forgotten after `UNDO_DAYS`; until then `restore` brings it back. Runs' folders stay.
+
+        Args:
+            item: What.
+            cascade: Also what came of it, and of an experiment or a trial what belongs to no other.
+
+        Returns:
+            What was deleted, the item first.
+
+        Raises:
+            StillNeeded: Others came of it, or belong to it; the message names them.
+        """
+        others = self._dependents(item)
+        if others and not cascade:
+            named = ", ".join(f'{other.kind} "{other.name}"' for other in others[:5])
+            more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+            raise StillNeeded(f'{item.kind.capitalize()} "{item.name}" cannot be deleted alone: {named}{more} came of '
+                              "it, or belong to it. Delete these first, or all together with --cascade.")
+        gone = [item, *others]
+        self.tell(Entry(one.uid, Verb.DELETE) for one in gone)
+        return gone
+
+    def restore(self, uid: str) -> None:
+        """Bring back what was deleted."""
+        self.tell([Entry(uid, Verb.RESTORE)])
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Give a connection to the tables, which sees one state of things."""
+        with self._database.reading() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()
+
+    def __enter__(self) -> Catalog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _called(self, name: str, kinds: Sequence[ItemKind], parent: str | None, *, deleted: bool) -> Item:
+        called = [ITEMS.c.uid == name, ITEMS.c.name == name]
+        if ItemKind.RUN in (kinds or (ItemKind.RUN,)) and _may_be_place(name):
+            called.append(ITEMS.c.place == store_from_url(name).url)
+        since = self._clock.unix() - UNDO_DAYS * 86_400
+        standing = ITEMS.c.deleted_unix >= since if deleted else ITEMS.c.deleted_unix.is_(None)
+        statement = select(ITEMS.c.id).where(or_(*called), standing)
+        if kinds:
+            statement = statement.where(ITEMS.c.kind.in_(kinds))
+        if parent is not None:
+            statement = statement.where(ITEMS.c.parent == parent)
+        with self.reading() as connection:
+            found = connection.execute(statement.order_by(ITEMS.c.created_unix.desc()).limit(1)).scalars().all()
+            if found:
+                return items_by_id(connection, found)[0]
+            raise self._unknown(connection, name, kinds)
+
+    def _where(self, *conditions: Any) -> list[Item]:
+        with self.reading() as connection:
+            statement = select(ITEMS.c.id).where(ITEMS.c.deleted_unix.is_(None), *conditions)
+            return items_by_id(connection, connection.execute(
+                statement.order_by(ITEMS.c.created_unix, ITEMS.c.id)).scalars().all())
+
+    def _dependents(self, item: Item) -> list[Item]:
+        """Return what would stand without its ground: what derives from an item, and what belongs to it alone."""
+        found: dict[str, Item] = {}
+        due = [item]
+        while due:
+            one = due.pop(0)
+            uids = self._directly_after(one)
+            new = [other for other in self._where(ITEMS.c.uid.in_(uids)) if other.uid not in found] if uids else []
+            found.update({other.uid: other for other in new if other.uid != item.uid})
+            due += [other for other in new if other.uid != item.uid]
+        return list(found.values())
+
+    def _directly_after(self, item: Item) -> set[str]:
+        with self.reading() as connection:
+            derived = connection.execute(select(RELATIONS.c.source).where(
+                RELATIONS.c.target == item.uid, RELATIONS.c.relation == Relation.DERIVED_FROM)).scalars()
+            found = set(derived)
+            if item.kind is ItemKind.EXPERIMENT:
+                found |= {trial.uid for trial in self.trials_of(item.uid)}
+            elif item.kind is ItemKind.TRIAL:
+                found |= {one.uid for one in self.members_of(item.uid) if len(one.trials) == 1}
+            elif item.kind is ItemKind.ARTIFACT:
+                linked = connection.execute(select(ITEMS.c.uid).join(LINKS, LINKS.c.item_id == ITEMS.c.id)
+                                            .where(LINKS.c.artifact == item.uid)).scalars()
+                found |= set(linked)
+        return found
+
+    def _unknown(self, connection: Connection, name: str, kinds: Sequence[ItemKind]) -> UnknownItem:
+        statement = select(ITEMS.c.name).where(ITEMS.c.deleted_unix.is_(None)).order_by(ITEMS.c.id.desc())
+        if kinds:
+            statement = statement.where(ITEMS.c.kind.in_(kinds))
+        known = connection.execute(statement.limit(_MOST_NEAR)).scalars().all()
+        what = " or ".join(kinds) if kinds else "experiment, trial, component or run"
+        names = sorted(set(known))
+        hint = nearest(name, names) if len(names) <= 10 else nearest(name, names).partition("There are:")[0]
+        return UnknownItem(f'There is no {what} "{name}" in {self.store.url}. {hint}'.rstrip())
+
+
+def created(kind: ItemKind, name: str, *, parent: str = "", fields: Mapping[str, Any] | None = None) -> Entry:
+    """Return what makes an item that is known by its name."""
+    return Entry(uid_of(kind, name, parent=parent), Verb.CREATE,
+                 {"kind": kind, "name": name, "parent": parent, "fields": dict(fields or {})})
+
+
+def _may_be_place(name: str) -> bool:
+    return "/" in name and "\0" not in name and not name.startswith("memory:")
+
+
+def _an(kind: ItemKind) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return ""

@@ -1,0 +1,128 @@
+"""What differs between components: what they were made with, of what code, with what data; and what came out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from barograph.errors import SettingsError, UnknownName, nearest
+from barograph.experiments.item import Item
+from barograph.model.items import STATISTICS
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing in which components differ.
+
+    Attributes:
+        name: Of it.
+        values: Of each component, in order; None where it has none.
+    """
+
+    name: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """In what components differ.
+
+    Attributes:
+        names: Of the components.
+        parts: "parameters", "code", "packages", "data", "tags", "findings" and "metrics" to the differences; a part
+            without any is left out.
+        same: Of each part, how many things are the same in all.
+    """
+
+    names: tuple[str, ...]
+    parts: Mapping[str, tuple[Difference, ...]] = field(default_factory=dict)
+    same: Mapping[str, int] = field(default_factory=dict)
+
+
+_CODE = ("command", "repository", "branch", "commit", "dirty")
+
+
+def compared(items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min", "max")) -> Comparison:
+    """Return in what components differ.
+
+    Args:
+        items: At least two.
+        statistics: Of metrics.
+
+    Raises:
+        SettingsError: There are fewer than two.
+        UnknownName: There is no such statistic.
+    """
+    if len(items) < 2:
+        raise SettingsError("A comparison needs two runs or components, at least.")
+    for name in statistics:
+        if name not in STATISTICS:
+            raise UnknownName(f'"{name}" is no statistic of a metric. {nearest(name, STATISTICS)}')
+    told: dict[str, list[Mapping[str, Any]]] = {
+        "parameters": [item.parameters for item in items],
+        "code": [{name: item.facts[name] for name in _CODE if item.facts[name] not in ("", None)} for item in items],
+        "data": [{link.name: link.digest or link.uri for link in item.inputs} for item in items],
+        "tags": [item.tags for item in items],
+        "findings": [{f"{found.code} {found.rule}": found.severity for found in item.findings} for item in items],
+        "metrics": [{f"{name}.{statistic}": getattr(summary, statistic) for name, summary in item.metrics.items()
+                     for statistic in statistics} for item in items],
+    }
+    parts, same = {}, {}
+    for part, tables in told.items():
+        names = list(dict.fromkeys(name for table in tables for name in table))
+        rows = [Difference(name, tuple(table.get(name) for table in tables)) for name in names]
+        differing = tuple(row for row in rows if not _alike(row.values))
+        same[part] = len(rows) - len(differing)
+        if differing:
+            parts[part] = differing
+    return Comparison(tuple(item.name for item in items), parts, same)
+
+
+def grouped(
+    items: Sequence[Item], by: str, metric: str
+) -> dict[str, list[float]]:
+    """Return a metric of components, group by group: the results of the same thing done with other seeds.
+
+    Args:
+        items: The components; those without the metric are left out.
+        by: What tells groups apart: `params.NAME`, `tags.NAME`, `trial` or `experiment`; several with commas between.
+        metric: `NAME.STATISTIC`; without a statistic the last value.
+
+    Raises:
+        SettingsError: `by` is nothing that tells groups apart.
+        UnknownName: No component has the metric.
+    """
+    name, dot, statistic = metric.removeprefix("metrics.").rpartition(".")
+    if not dot or statistic not in STATISTICS:
+        name, statistic = metric.removeprefix("metrics."), "last"
+    readers = [_reader(part.strip()) for part in by.split(",")]
+    groups: dict[str, list[float]] = {}
+    for item in items:
+        if name in item.metrics:
+            group = ", ".join(reader(item) for reader in readers)
+            groups.setdefault(group, []).append(float(getattr(item.metrics[name], statistic)))
+    if not groups:
+        known = sorted({known for item in items for known in item.metrics})
+        raise UnknownName(f'None of these has a metric "{name}". {nearest(name, known)}')
+    return groups
+
+
+def _reader(by: str) -> Callable[[Item], str]:
+    kind, _, name = by.partition(".")
+    readers: Mapping[str, Callable[[Item], str]] = {
+        "params": lambda item: str(item.parameters.get(name)), "tags": lambda item: str(item.tags.get(name)),
+        "trial": lambda item: item.trials[0].name if item.trials else "",
+        "experiment": lambda item: item.trials[0].experiment if item.trials else "",
+    }
+    if kind not in readers or (kind in ("params", "tags")) != bool(name):
+        raise SettingsError(f'"{by}" tells no groups apart; write params.NAME, tags.NAME, trial or experiment.')
+    return readers[kind]
+
+
+def _alike(values: Sequence[Any]) -> bool:
+    first, *others = values
+    if isinstance(first, float) and math.isnan(first):
+        return all(isinstance(other, float) and math.isnan(other) for other in others)
+    return all(other == first and (other is None) == (first is None) for other in others)

@@ -1,0 +1,128 @@
+"""Components, by hand: what trials are made of, runs among them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from barograph.experiments.artifacts import artifact_of
+from barograph.experiments.handle import Handle, catalog_at
+from barograph.experiments.item import Found
+from barograph.experiments.item import Trial as TrialOf
+from barograph.model.items import (
+    ArtifactLink,
+    ItemKind,
+    MetricSummary,
+    Value,
+    Verb,
+    checked_name,
+    checked_value,
+    flattened,
+)
+
+
+class Component(Handle):
+    """A piece of work that trials are made of: a run, a data set, the settings that several trials share."""
+
+    kinds: ClassVar[tuple[ItemKind, ...]] = (ItemKind.COMPONENT, ItemKind.RUN)
+
+    @classmethod
+    def create(
+        cls, name: str, *, description: str = "", tags: Mapping[str, str] | None = None,
+        root: str | os.PathLike[str] | None = None, or_load: bool = False,
+    ) -> Self:
+        """Create a component that is no run.
+
+        Args:
+            name: No other such component of the root has it.
+            description: What it is.
+            tags: Name to text.
+            root: As of `Experiment.create`.
+            or_load: Return the one that has the name, where there is one.
+
+        Raises:
+            NameTaken: There is one of that name.
+        """
+        catalog = catalog_at(root)
+        fields = {"description": description} if description else {}
+        made = cls(catalog, catalog.create(ItemKind.COMPONENT, name, fields=fields, or_load=or_load))
+        return made.tag(**tags) if tags else made
+
+    @property
+    def parameters(self) -> Mapping[str, Value]:
+        """What it was made with."""
+        return self.item.parameters
+
+    @property
+    def metrics(self) -> Mapping[str, MetricSummary]:
+        """What came out; the series are in the run."""
+        return self.item.metrics
+
+    @property
+    def inputs(self) -> Sequence[ArtifactLink]:
+        """What it read."""
+        return self.item.inputs
+
+    @property
+    def outputs(self) -> Sequence[ArtifactLink]:
+        """What it made."""
+        return self.item.outputs
+
+    @property
+    def trials(self) -> Sequence[TrialOf]:
+        """The trials that it belongs to."""
+        return self.item.trials
+
+    @property
+    def findings(self) -> Sequence[Found]:
+        """What rules found in it."""
+        return self.item.findings
+
+    @property
+    def state(self) -> str:
+        """How it stands; of a run as `barograph runs` says."""
+        return str(self.item.facts["state"])
+
+    @property
+    def place(self) -> str:
+        """Where it is, of a run; what `barograph.open` takes."""
+        return str(self.item.facts["place"])
+
+    def log_parameter(self, name: str, value: Any) -> Self:
+        """Keep a parameter; see `Run.log_parameter`."""
+        return self.log_parameters({name: value})
+
+    def log_parameters(self, parameters: Mapping[str, Any]) -> Self:
+        """Keep parameters; nested tables become names with dots."""
+        return self._tell(Verb.PARAMETERS, {
+            checked_name("a parameter", name): checked_value(name, value)
+            for name, value in flattened(parameters).items()
+        })
+
+    def log_metric(self, name: str, value: float) -> Self:
+        """Keep a number that came out, once for all. What comes as a series belongs in a `Run`."""
+        number = float(value)
+        summary = MetricSummary(number, number, number, number, 0.0)
+        return self._tell(Verb.METRICS, {checked_name("a metric", name): {
+            field: getattr(summary, field) for field in MetricSummary.__slots__}})
+
+    def log_input(self, name: str, uri: str, *, media_type: str = "", digest: str = "", size_bytes: int = -1) -> Self:
+        """Say of an artifact that it was read, wherever it is; nothing is copied."""
+        return self._link(Verb.INPUT, ArtifactLink(checked_name("an input", name), uri, media_type, digest, size_bytes))
+
+    def log_output(self, name: str, uri: str, *, media_type: str = "", digest: str = "", size_bytes: int = -1) -> Self:
+        """Say of an artifact that it was made, wherever it is; nothing is copied."""
+        return self._link(Verb.OUTPUT,
+                          ArtifactLink(checked_name("an output", name), uri, media_type, digest, size_bytes))
+
+    def log_artifact(
+        self, path: str | os.PathLike[str], name: str | None = None, *, media_type: str = "", is_output: bool = False,
+        copy: bool = True,
+    ) -> Self:
+        """Keep a file that it read (or made); arguments as of `Run.log_artifact`."""
+        link = artifact_of(self.catalog.store, path, name, media_type=media_type, copy=copy)
+        return self._link(Verb.OUTPUT if is_output else Verb.INPUT, link)
+
+    def _link(self, verb: Verb, link: ArtifactLink) -> Self:
+        return self._tell(verb, {name: getattr(link, name) for name in ArtifactLink.__slots__})

@@ -1,0 +1,114 @@
+"""Series of several runs beside each other: by step, by time, by epoch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.errors import SettingsError, UnknownKey, nearest
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
+from barograph.runs.metrics import METRIC_KINDS, Metric
+from barograph.runs.reader import Run
+
+EPOCH = "epoch"
+"""Name of the number by which a script says in which epoch it is."""
+
+ALIGNMENTS = ("step", "time", "epoch")
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One series.
+
+    Attributes:
+        at: Steps; seconds since the first number; or epochs. Shape (n,), not going down.
+        values: Shape (n,).
+    """
+
+    at: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+def metric_series(run: Run, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return a metric of a run, called as searches and tables call it: steps, values and times.
+
+    Raises:
+        UnknownKey: The run has none of that name; the message says the nearest.
+    """
+    for kind in METRIC_KINDS:
+        rows = run.arrow(kind, columns=("mode", "path", "optimizer")).group_by(["mode", "path", "optimizer"])
+        for row in rows.aggregate([]).to_pylist():
+            metric = metric_of(kind, row)
+            if metric.name == name:
+                found = run.series(metric.key, mode=metric.mode, optimizer=metric.optimizer or None)
+                return found.steps, found.values, found.times
+    raise UnknownKey(f'The run has no metric "{name}". {nearest(name, _names(run))} ({run.url})')
+
+
+def metric_of(kind: Kind, row: Mapping[str, str]) -> Metric:
+    """Return the metric that a row of records is of."""
+    return Metric(Key(kind, row["path"]), Mode(row["mode"]), row["optimizer"])
+
+
+def curve_of(run: Run, name: str, by: str = "step") -> Curve:
+    """Return a metric of a run over steps, time or epochs.
+
+    Args:
+        run: The run.
+        name: Of the metric.
+        by: "step"; "time": seconds since its first number; "epoch": what the script logged as `epoch` last before.
+
+    Raises:
+        SettingsError: There is no such way.
+        UnknownKey: The run has no such metric; or no epochs.
+    """
+    if by not in ALIGNMENTS:
+        raise SettingsError(f'Curves are laid side by side by {", ".join(ALIGNMENTS)}; this is "{by}".')
+    steps, values, times = metric_series(run, name)
+    if by == "step":
+        return Curve(steps.astype(np.float64), values)
+    if by == "time":
+        return Curve(times - times[0] if len(times) else times, values)
+    at, epochs, _ = metric_series(run, EPOCH)
+    place = np.searchsorted(at, steps, side="right") - 1
+    return Curve(np.where(place >= 0, epochs[np.maximum(place, 0)], 0.0), values)
+
+
+def best_at(curve: Curve, at: Sequence[float], *, greater_is_better: bool) -> list[float]:
+    """Return the best value that a curve had reached at each of these places; NaN where it had none.
+
+    Example:
+        >>> best_at(Curve(np.array([0.0, 1.0, 2.0]), np.array([3.0, 1.0, 2.0])), [0, 1, 9], greater_is_better=False)
+        [3.0, 1.0, 1.0]
+    """
+    best = []
+    for place in at:
+        reached = curve.values[curve.at <= place]
+        reached = reached[~np.isnan(reached)]
+        best.append(math.nan if not len(reached) else float(reached.max() if greater_is_better else reached.min()))
+    return best
+
+
+def aligned(curves: Mapping[str, Curve]) -> dict[str, list[float]]:
+    """Return curves as columns over all places that any of them has: `at`, then each by its name.
+
+    NaN stands where a curve has no value; of several values at one place the last one.
+    """
+    places = np.unique(np.concatenate([curve.at for curve in curves.values()])) if curves else np.array([])
+    columns: dict[str, list[float]] = {"at": places.tolist()}
+    for name, curve in curves.items():
+        column = np.full(len(places), math.nan)
+        column[np.searchsorted(places, curve.at)] = curve.values
+        columns[name] = column.tolist()
+    return columns
+
+
+def _names(run: Run) -> list[str]:
+    return [metric_of(kind, row).name for kind in METRIC_KINDS
+            for row in run.arrow(kind, columns=("mode", "path", "optimizer"))
+            .group_by(["mode", "path", "optimizer"]).aggregate([]).to_pylist()]

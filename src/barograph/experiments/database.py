@@ -1,0 +1,218 @@
+"""Where a catalog keeps its tables: SQLite beside the runs, or a PostgreSQL server that a team shares."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, select
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
+
+from barograph.errors import CatalogUnavailable, MissingExtra, NewerCatalog, SettingsError
+from barograph.experiments.schema import METADATA, ROOT
+from barograph.machine.filesystem import network_filesystem
+from barograph.store.base import Store
+from barograph.store.objects import FileStore
+
+CATALOG_VARIABLE = "BAROGRAPH_CATALOG"
+"""Environment variable that says where the catalog is, as a URL of SQLAlchemy: `postgresql+psycopg://…`."""
+
+REVISION = "0001"
+"""The newest migration; see `migrations/versions`."""
+
+_FILE = "catalog.sqlite"
+_BUSY_SECS = 30.0
+_CACHE_KIB = 64 * 1024
+
+
+def catalog_url(store: Store) -> URL:
+    """Return where the catalog of a root of runs is.
+
+    That is what `BAROGRAPH_CATALOG` says; else a file of SQLite in the folder `.catalog` of the root. Where the root is
+    a bucket, or on a network file system, on which two who write would damage it, the file is in the user's own cache.
+
+    Raises:
+        SettingsError: The variable holds no URL of a database.
+    """
+    said = os.environ.get(CATALOG_VARIABLE, "").strip()
+    if said:
+        try:
+            return make_url(said)
+        except ArgumentError:
+            raise SettingsError(f"{CATALOG_VARIABLE} must be a URL such as postgresql+psycopg://user@host/name; it is "
+                                "none.") from None
+    if isinstance(store, FileStore) and not network_filesystem(store.root):
+        return URL.create("sqlite", database=str(store.root / ".catalog" / _FILE))
+    name = hashlib.sha256(store.url.encode()).hexdigest()[:24]
+    return URL.create("sqlite", database=str(_own_cache() / f"{name}.sqlite"))
+
+
+class Database:
+    """A catalog's tables, of the newest schema.
+
+    Args:
+        url: Where.
+        root: URL of the place with runs that the catalog is of.
+
+    Raises:
+        CatalogUnavailable: It cannot be reached, or is the catalog of another place.
+        NewerCatalog: A newer Barograph made it.
+        MissingExtra: The driver that the URL asks for is not installed.
+        SettingsError: There is no such kind of database.
+    """
+
+    def __init__(self, url: URL, root: str) -> None:
+        self.url = url
+        self._engine = _engine(url)
+        self._ready(root)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is a file."""
+        return self._engine.dialect.name == "sqlite"
+
+    @property
+    def shown(self) -> str:
+        """Where it is, for people; without its password."""
+        return self.url.database or "" if self.is_sqlite else self.url.render_as_string(hide_password=True)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Give a connection to read by, which sees one state of things."""
+        with self._mapped(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Give a connection whose changes are made together, or not at all."""
+        with self._mapped(), self._engine.connect() as connection:
+            if self.is_sqlite:
+                # At once: a transaction that reads first and writes later is refused where another wrote meanwhile.
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+            connection.commit()
+
+    def forget(self) -> None:
+        """Empty every table, to fill them anew."""
+        with self.writing() as connection:
+            for table in METADATA.sorted_tables:
+                if table is not ROOT:
+                    connection.execute(table.delete())
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._engine.dispose()
+
+    def _ready(self, root: str) -> None:
+        with self._mapped():
+            if self.is_sqlite:
+                Path(self.url.database or "").parent.mkdir(parents=True, exist_ok=True)
+            with self._engine.connect() as connection:
+                revision = revision_of(connection)
+            if revision != REVISION:
+                self._migrate(revision)
+            self._claim(root)
+
+    def _claim(self, root: str) -> None:
+        with self.reading() as connection:
+            known = connection.execute(select(ROOT.c.url)).scalars().first()
+        if known is None:
+            with self.writing() as connection:
+                if connection.execute(select(ROOT.c.url)).scalars().first() is None:
+                    connection.execute(ROOT.insert(), [{"url": root}])
+        elif known != root and not self.is_sqlite:
+            raise CatalogUnavailable(f"This database is the catalog of {known}, and one holds one; give {root} a "
+                                     f"database or schema of its own in {CATALOG_VARIABLE}.")
+        elif known != root:
+            # The folder was moved: what was taken in from its old place is found again by `feed`.
+            with self.writing() as connection:
+                connection.execute(ROOT.update().values(url=root))
+
+    def _migrate(self, revision: str | None) -> None:
+        # Alembic takes a while to load, and is needed where the schema is not the newest alone.
+        from barograph.experiments.migrating import known_revisions, migrate
+
+        if revision is not None and revision not in known_revisions():
+            raise NewerCatalog(f"The catalog has schema {revision}, which a newer Barograph made; this one knows "
+                               f"{REVISION}. Update Barograph, or set {CATALOG_VARIABLE} to another place and run "
+                               f"barograph reindex ({self.shown}).")
+        if revision is not None and self.is_sqlite:
+            shutil.copyfile(self.url.database or "", f"{self.url.database}.before-{REVISION}")
+        with self._engine.connect() as connection:
+            if self.is_sqlite:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            else:
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(8241150)")
+            if revision_of(connection) != REVISION:  # another process may have done it meanwhile
+                migrate(connection)
+            connection.commit()
+
+    @contextmanager
+    def _mapped(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            raise self._as_ours(error) from error
+        except (SQLAlchemyError, OSError) as error:
+            raise CatalogUnavailable(f"The catalog cannot be used: {error} ({self.shown}).") from error
+
+    def _as_ours(self, error: DBAPIError) -> CatalogUnavailable:
+        said = str(error.orig).strip().splitlines()[0] if error.orig and str(error.orig).strip() else repr(error.orig)
+        if isinstance(error, OperationalError) and "locked" in said:
+            return CatalogUnavailable(f"The catalog is being written by another process, which did not end within "
+                                      f"{_BUSY_SECS:g} s; try again ({self.shown}).")
+        if "malformed" in said or "not a database" in said:
+            return CatalogUnavailable(f"The catalog is damaged: {said}. It can be made again of the runs: delete it, "
+                                      f"and run barograph reindex ({self.shown}).")
+        return CatalogUnavailable(f"The catalog cannot be used: {said} ({self.shown}).")
+
+
+def revision_of(connection: Connection) -> str | None:
+    """Return the schema that a database has; None where it has none yet."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalars().first()
+    return None if found is None else str(found)
+
+
+def _engine(url: URL) -> Engine:
+    try:
+        if url.get_backend_name() != "sqlite":
+            return create_engine(url, pool_pre_ping=True)
+        engine = create_engine(url, connect_args={"timeout": _BUSY_SECS})
+    except NoSuchModuleError:
+        raise SettingsError(f"{CATALOG_VARIABLE} asks for {url.drivername}, which is no database that is known; write "
+                            "postgresql+psycopg://… or sqlite:///….") from None
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f'The catalog at a PostgreSQL server needs "{error.name}": pip install '
+                           "'barograph[postgresql]'.") from None
+    event.listen(engine, "connect", _prepare_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _: object) -> None:
+    # Transactions begin where we say so; the driver would begin them later, and as readers.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    try:
+        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", f"cache_size = -{_CACHE_KIB}",
+                       "temp_store = MEMORY", "mmap_size = 1073741824"):
+            try:
+                cursor.execute(f"PRAGMA {pragma}")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):  # another connection is setting the same just now, for all of us
+                    raise
+    finally:
+        cursor.close()
+
+
+def _own_cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "barograph" / "catalogs"

@@ -1,0 +1,269 @@
+"""The catalog kept up with its stores: new batches of the journal and runs that have moved on are taken in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select
+
+from barograph.errors import BarographError, DamagedChunk, NewerFormat, StoreError
+from barograph.experiments.database import Database
+from barograph.experiments.folding import folded
+from barograph.experiments.run_entries import ENDED, run_entries
+from barograph.experiments.schema import BATCHES, ENTRIES, FED
+from barograph.experiments.writing import ItemWriter, in_parts, storable
+from barograph.model.clock import Clock
+from barograph.model.finding import Finding
+from barograph.model.items import Entry, MetricSummary, Verb
+from barograph.runs.glance import Glance, glances, runs_below
+from barograph.runs.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Batch, Journal
+from barograph.runs.metrics import metrics_of
+from barograph.runs.reader import Run
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+
+SETTLED_SECS = 3600.0
+"""A run that ended longer ago is not looked at again, but by `feed(thorough=True)`: a watcher may judge it late."""
+
+_THREADS = 8
+_AT_ONCE = 500
+_OF_ROOT, _PAPERS = "", ""
+"""The place of the root's own journal; and the batch, before all others, that the papers of a run make."""
+
+
+@dataclass(slots=True)
+class Fed:
+    """What was taken in.
+
+    Attributes:
+        batches: Of the root's journal.
+        runs: That were new, or had moved on.
+        gone: Runs whose folders are no longer there.
+        damage: What could not be read, one sentence each; the rest was taken in.
+    """
+
+    batches: int = 0
+    runs: int = 0
+    gone: int = 0
+    damage: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A run as it was found."""
+
+    place: str
+    mark: str
+    uid: str
+    entries: Sequence[tuple[str, Entry]]
+    metrics: dict[str, MetricSummary]
+    findings: Sequence[Finding]
+
+
+class Feeder:
+    """Takes in what a root of runs holds.
+
+    Args:
+        database: Of the catalog.
+        store: The root.
+        clock: Tells how long ago a run ended.
+    """
+
+    def __init__(self, database: Database, store: Store, clock: Clock) -> None:
+        self._database = database
+        self._store = store
+        self._clock = clock
+
+    def feed(
+        self, *, thorough: bool = False, progress: Callable[[int, int], object] = lambda done, total: None
+    ) -> Fed:
+        """Take in what is new.
+
+        Args:
+            thorough: Look at every run, those too that ended long ago.
+            progress: Called with how many runs have been read, and how many there are to read.
+
+        Raises:
+            CatalogUnavailable: It cannot be written.
+            StoreError: The root cannot be read.
+        """
+        fed = Fed()
+        self._feed_journal(fed)
+        self._feed_runs(fed, thorough, progress)
+        return fed
+
+    def feed_batch(self, batch: Batch) -> None:
+        """Take in a batch of the root's journal that was just written.
+
+        Raises:
+            CatalogUnavailable: It cannot be written.
+        """
+        with self._database.writing() as connection:
+            told = self._note(connection, [batch])
+        self._fold(told)
+
+    def _feed_journal(self, fed: Fed) -> None:
+        journal = Journal(self._store, JOURNAL_OF_ROOT)
+        with self._database.reading() as connection:
+            known = set(connection.execute(select(BATCHES.c.name).where(BATCHES.c.place == _OF_ROOT)).scalars())
+        new = [name for name in journal.names() if name not in known]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for names in in_parts(new, _THREADS * 8):
+                read = [item for item in pool.map(lambda name: _read(journal, name, fed), names) if item is not None]
+                with self._database.writing() as connection:
+                    told = self._note(connection, read)
+                self._fold(told)
+                fed.batches += len(read)
+
+    def _note(self, connection: Connection, batches: Iterable[Batch]) -> dict[str, None]:
+        """Keep entries of the root's journal, and return whom they speak of."""
+        told: dict[str, None] = {}
+        for batch in batches:
+            known = select(BATCHES.c.name).where(BATCHES.c.place == _OF_ROOT, BATCHES.c.name == batch.name)
+            if connection.execute(known).first() is not None:
+                continue  # another process has taken it in meanwhile
+            connection.execute(insert(BATCHES), [{"place": _OF_ROOT, "name": batch.name}])
+            _insert_entries(connection, _OF_ROOT, [(batch.name, entry) for entry in batch.entries])
+            told.update({entry.uid: None for entry in batch.entries})
+        return told
+
+    def _feed_runs(self, fed: Fed, thorough: bool, progress: Callable[[int, int], object]) -> None:
+        with self._database.reading() as connection:
+            marks = {row.place: row.mark for row in connection.execute(select(FED.c.place, FED.c.mark))}
+        folders = runs_below(self._store)
+        now = self._clock.unix()
+        due = [name for name in folders if thorough or not _is_settled(marks.get(name, ""), now)]
+        for number, names in enumerate(in_parts(due, _AT_ONCE)):
+            progress(number * _AT_ONCE, len(due))
+            stores = [store_from_url(_below(self._store.url, name)) for name in names]
+            seen = glances(stores)
+            with ThreadPoolExecutor(_THREADS) as pool:
+                found = list(pool.map(lambda place, store, one: self._see(place, store, one, marks, fed),
+                                      names, stores, seen))
+            self._write_runs([item for item in found if item is not None], fed)
+        progress(len(due), len(due))
+        self._note_gone(sorted(marks.keys() - set(folders)), fed)
+
+    def _see(self, place: str, store: Store, seen: Glance, marks: dict[str, str], fed: Fed) -> _Seen | None:
+        """Return a run as it is now; None where it is as it was, or says nothing of itself."""
+        fed.damage += [f"{problem} ({store.url})" for problem in seen.problems]
+        if seen.manifest is None:
+            return None
+        mark = _mark(seen)
+        if marks.get(place) == mark and seen.state in ENDED:
+            return None
+        entries: list[tuple[str, Entry]] = [(_PAPERS, entry) for entry in run_entries(seen, seen.manifest)]
+        metrics: dict[str, MetricSummary] = {}
+        try:
+            journal = Journal(store, JOURNAL_OF_RUN)
+            for name in journal.names():
+                batch = _read(journal, name, fed)
+                entries += [(name, entry) for entry in batch.entries] if batch else []
+            metrics = metrics_of(Run(store))
+        except BarographError as error:
+            fed.damage.append(f"{error} ({store.url})")
+        return _Seen(place, mark, seen.manifest.run_id, entries, metrics, seen.findings)
+
+    def _write_runs(self, seen: Sequence[_Seen], fed: Fed) -> None:
+        if not seen:
+            return
+        with self._database.writing() as connection:
+            for item in seen:
+                connection.execute(delete(ENTRIES).where(ENTRIES.c.place == _journal_of(item.place)))
+                connection.execute(delete(FED).where(FED.c.place == item.place))
+                _insert_entries(connection, _journal_of(item.place), item.entries)
+                connection.execute(insert(FED), [{"place": item.place, "uid": item.uid, "mark": item.mark}])
+            spoken_of = {entry.uid: None for item in seen for _, entry in item.entries}
+            _write_folded(connection, list(spoken_of), {item.uid: item for item in seen})
+        fed.runs += len(seen)
+
+    def _note_gone(self, places: Sequence[str], fed: Fed) -> None:
+        """Say of runs that are no longer where they were that they are gone; what was known of them stays."""
+        for place in places:
+            with self._database.writing() as connection:
+                uid = connection.execute(select(FED.c.uid).where(FED.c.place == place)).scalars().first()
+                connection.execute(delete(FED).where(FED.c.place == place))
+                moved = connection.execute(select(FED.c.place).where(FED.c.uid == uid)).first()
+                if uid is None or moved is not None:
+                    continue
+                _insert_entries(connection, _journal_of(place), [("~", Entry(
+                    uid, Verb.SET, {"state": "gone", "message": "Its folder is no longer there."}, self._clock.unix()
+                ))])
+                _write_folded(connection, [uid], {}, keep_numbers=True)
+                fed.gone += 1
+
+    def _fold(self, uids: Collection[str]) -> None:
+        """Make items anew of their entries; of runs what their records say stays."""
+        for some in in_parts(uids, 10_000):
+            with self._database.writing() as connection:
+                _write_folded(connection, some, {}, keep_numbers=True)
+
+
+def _write_folded(
+    connection: Connection, uids: Sequence[str], seen: dict[str, _Seen], *, keep_numbers: bool = False
+) -> None:
+    recorded = set(connection.execute(select(FED.c.uid)).scalars()) if keep_numbers else set()
+    writer = ItemWriter(connection)
+    states = [folded(uid, entries) for uid, entries in _entries_of(connection, uids)]
+    for state in states:
+        if state.uid in seen:
+            state.metrics |= seen[state.uid].metrics
+    known = [state for state in states if state.kind]
+    findings = {uid: item.findings for uid, item in seen.items()}
+    writer.write([state for state in known if state.uid not in recorded], findings=findings)
+    writer.write([state for state in known if state.uid in recorded], keep_numbers=True)
+
+
+def _entries_of(connection: Connection, uids: Sequence[str]) -> Iterator[tuple[str, list[Entry]]]:
+    found: dict[str, list[Entry]] = {uid: [] for uid in uids}
+    for some in in_parts(uids, _AT_ONCE):
+        rows = connection.execute(
+            select(ENTRIES.c.uid, ENTRIES.c.verb, ENTRIES.c.data, ENTRIES.c.time_unix, ENTRIES.c.by)
+            .where(ENTRIES.c.uid.in_(some)).order_by(ENTRIES.c.time_unix, ENTRIES.c.batch, ENTRIES.c.position)
+        )
+        for uid, verb, data, time_unix, by in rows:
+            found[uid].append(Entry(uid, Verb(verb), json.loads(data), time_unix, by))
+    return iter(found.items())
+
+
+def _insert_entries(connection: Connection, place: str, entries: Iterable[tuple[str, Entry]]) -> None:
+    rows: list[dict[str, Any]] = [
+        {"uid": entry.uid, "place": place, "batch": batch, "position": position, "verb": str(entry.verb),
+         "data": storable(json.dumps(entry.data, ensure_ascii=False)), "time_unix": entry.time_unix, "by": entry.by}
+        for position, (batch, entry) in enumerate(entries)
+    ]
+    if rows:
+        connection.execute(insert(ENTRIES), rows)
+
+
+def _read(journal: Journal, name: str, fed: Fed) -> Batch | None:
+    try:
+        return journal.read(name)
+    except (DamagedChunk, NewerFormat, StoreError) as error:
+        fed.damage.append(str(error))
+        return None
+
+
+def _journal_of(place: str) -> str:
+    """Return the place of a run's own journal; the root itself may be a run."""
+    return place or "."
+
+
+def _is_settled(mark: str, now_unix: float) -> bool:
+    ended, _, _ = mark.partition(" ")
+    return bool(ended) and ended != "-" and now_unix - float(ended) > SETTLED_SECS
+
+
+def _mark(seen: Glance) -> str:
+    """Return what tells a run from itself at another time; it begins with when it ended, or "-"."""
+    ended = f"{seen.ended_unix:.0f}" if seen.state in ENDED and seen.ended_unix == seen.ended_unix else "-"
+    findings = ",".join(f"{item.id}:{item.state}" for item in seen.findings)
+    return f"{ended} {seen.state} {seen.attempt} {seen.steps} {len(seen.workers)} {findings}"
+
+
+def _below(url: str, name: str) -> str:
+    return f"{url.rstrip('/')}/{name}" if name else url

@@ -1,0 +1,167 @@
+"""An item as all its entries tell it, one after the other: a function of them, and of nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from barograph.model.items import ArtifactLink, Entry, MetricSummary, Verb
+
+FIELDS = (
+    "description", "hypothesis", "variables", "state", "message", "started_unix", "ended_unix", "steps", "place", "job",
+    "command", "repository", "branch", "commit", "dirty", "host", "by", "uri", "media_type", "digest", "size_bytes",
+    "starred", "archived",
+)
+"""What a `SET` entry may say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What somebody said of an item, in Markdown.
+
+    Attributes:
+        time_unix: When.
+        by: Who.
+        text: What.
+    """
+
+    time_unix: float
+    by: str
+    text: str
+
+
+@dataclass(slots=True)
+class ItemState:
+    """An item as its entries tell it so far.
+
+    Attributes:
+        uid: Its identity.
+        kind, name, parent: As it was created; "" while no entry has said so.
+        created_unix: When the first entry came that created it, or spoke of it.
+        changed_unix: When the last one came.
+        fields: Of `FIELDS`, those that were said.
+        parameters, tags, metrics: By name.
+        notes: In the order they were written.
+        inputs, outputs: By the name the item has for them.
+        trials: It belongs to, in the order it joined.
+        relations: (relation, target) to when that was said.
+        deleted_unix: When it was deleted; None: it was not, or was restored.
+    """
+
+    uid: str
+    kind: str = ""
+    name: str = ""
+    parent: str = ""
+    created_unix: float = 0.0
+    changed_unix: float = 0.0
+    fields: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, MetricSummary] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+    inputs: dict[str, ArtifactLink] = field(default_factory=dict)
+    outputs: dict[str, ArtifactLink] = field(default_factory=dict)
+    trials: dict[str, None] = field(default_factory=dict)
+    relations: dict[tuple[str, str], float] = field(default_factory=dict)
+    deleted_unix: float | None = None
+
+
+def folded(uid: str, entries: Iterable[Entry]) -> ItemState:
+    """Return an item as its entries tell it.
+
+    Args:
+        uid: Its identity.
+        entries: Of it, in order. What an entry says that nobody here knows is passed over.
+
+    Example:
+        >>> told = folded("x", [Entry("x", Verb.CREATE, {"kind": "run", "name": "a"}, 1.0),
+        ...                     Entry("x", Verb.TAG, {"team": "vision", "old": None}, 2.0)])
+        >>> told.name, told.tags, told.created_unix, told.changed_unix
+        ('a', {'team': 'vision'}, 1.0, 2.0)
+    """
+    state = ItemState(uid)
+    for entry in entries:
+        if not state.created_unix:
+            state.created_unix = entry.time_unix
+        state.changed_unix = max(state.changed_unix, entry.time_unix)
+        _FOLDS[entry.verb](state, entry.data, entry)
+    return state
+
+
+def _create(state: ItemState, data: Mapping[str, Any], entry: Entry) -> None:
+    if not state.kind:
+        # Of two who created it at once, the first one's words count; the second adds what it says beyond.
+        state.kind, state.name, state.parent = data["kind"], data["name"], data.get("parent", "")
+        if entry.by:
+            state.fields.setdefault("by", entry.by)
+    _set(state, data.get("fields", {}), entry)
+    if state.deleted_unix is not None:
+        state.deleted_unix = None
+
+
+def _set(state: ItemState, data: Mapping[str, Any], _: Entry) -> None:
+    state.fields.update({name: value for name, value in data.items() if name in FIELDS})
+    if isinstance(data.get("name"), str) and state.kind in ("component", "run"):
+        state.name = data["name"]
+
+
+def _parameters(state: ItemState, data: Mapping[str, Any], _: Entry) -> None:
+    state.parameters.update(data)
+
+
+def _tag(state: ItemState, data: Mapping[str, Any], _: Entry) -> None:
+    for name, value in data.items():
+        if value is None:
+            state.tags.pop(name, None)
+        else:
+            state.tags[name] = str(value)
+
+
+def _note(state: ItemState, data: Mapping[str, Any], entry: Entry) -> None:
+    state.notes.append(Note(entry.time_unix, entry.by, str(data["text"])))
+
+
+def _metrics(state: ItemState, data: Mapping[str, Any], _: Entry) -> None:
+    state.metrics.update({name: MetricSummary(**summary) for name, summary in data.items()})
+
+
+def _input(state: ItemState, data: Mapping[str, Any], _: Entry) -> None:
+    link = ArtifactLink(**data)
+    state.inputs[link.name] = link
+
+
+def _output(state: ItemState, data: Mapping[str, Any], _: Entry) -> None:
+    link = ArtifactLink(**data)
+    state.outputs[link.name] = link
+
+
+def _join(state: ItemState, data: Mapping[str, Any], _: Entry) -> None:
+    state.trials[data["trial"]] = None
+
+
+def _leave(state: ItemState, data: Mapping[str, Any], _: Entry) -> None:
+    state.trials.pop(data["trial"], None)
+
+
+def _relate(state: ItemState, data: Mapping[str, Any], entry: Entry) -> None:
+    state.relations.setdefault((data["relation"], data["target"]), entry.time_unix)
+
+
+def _unrelate(state: ItemState, data: Mapping[str, Any], _: Entry) -> None:
+    state.relations.pop((data["relation"], data["target"]), None)
+
+
+def _delete(state: ItemState, _: Mapping[str, Any], entry: Entry) -> None:
+    state.deleted_unix = entry.time_unix
+
+
+def _restore(state: ItemState, _: Mapping[str, Any], __: Entry) -> None:
+    state.deleted_unix = None
+
+
+_FOLDS: dict[Verb, Callable[[ItemState, Mapping[str, Any], Entry], None]] = {
+    Verb.CREATE: _create, Verb.SET: _set, Verb.PARAMETERS: _parameters, Verb.TAG: _tag, Verb.NOTE: _note,
+    Verb.METRICS: _metrics, Verb.INPUT: _input, Verb.OUTPUT: _output, Verb.JOIN: _join, Verb.LEAVE: _leave,
+    Verb.RELATE: _relate, Verb.UNRELATE: _unrelate, Verb.DELETE: _delete, Verb.RESTORE: _restore,
+}

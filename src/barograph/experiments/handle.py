@@ -1,0 +1,152 @@
+"""Something in a catalog, by hand: what one can ask of it, and say of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from barograph.errors import UnknownItem
+from barograph.experiments.catalog import Catalog
+from barograph.experiments.folding import Note
+from barograph.experiments.item import Item
+from barograph.experiments.lineage import Edge, lineage_of
+from barograph.model.items import Entry, ItemKind, Relation, Verb
+from barograph.runs.places import DEFAULT_ROOT
+
+ROOT_VARIABLE = "BAROGRAPH_ROOT"
+"""Environment variable that says where runs are, for those who do not say it themselves."""
+
+_open: dict[str, Catalog] = {}
+
+
+def catalog_at(root: str | os.PathLike[str] | None = None) -> Catalog:
+    """Return the catalog of a root of runs; this process opens each once.
+
+    Args:
+        root: Directory or URL; None: what `BAROGRAPH_ROOT` says, else `barograph-runs/`.
+    """
+    place = os.fspath(root) if root is not None else os.environ.get(ROOT_VARIABLE) or DEFAULT_ROOT
+    key = f"{os.getpid()} {os.path.abspath(place) if '://' not in place else place}"
+    if key not in _open:
+        _open[key] = Catalog(place)
+    return _open[key]
+
+
+class Handle:
+    """Something in a catalog. Its attributes are as they were when it was loaded, or last refreshed."""
+
+    kinds: ClassVar[tuple[ItemKind, ...]] = ()
+
+    def __init__(self, catalog: Catalog, item: Item) -> None:
+        self.catalog = catalog
+        self.item = item
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @classmethod
+    def load(cls, name: str, *, root: str | os.PathLike[str] | None = None) -> Self:
+        """Return what has that name, or identity.
+
+        Raises:
+            UnknownItem: There is none; the message says the nearest.
+        """
+        catalog = catalog_at(root)
+        catalog.feed()
+        return cls(catalog, catalog.item(name, *cls.kinds))
+
+    @classmethod
+    def list(cls, *, root: str | os.PathLike[str] | None = None, archived: bool = False) -> Sequence[Self]:
+        """Return all there are, oldest first; those that are archived only where they are asked for."""
+        catalog = catalog_at(root)
+        catalog.feed()
+        return [cls(catalog, item) for kind in cls.kinds for item in catalog.of_kind(kind, archived=archived)]
+
+    @classmethod
+    def search(cls, search: str = "", *, root: str | os.PathLike[str] | None = None) -> Sequence[Self]:
+        """Return what a search finds, in its order.
+
+        Raises:
+            SearchError: It is not understood.
+        """
+        catalog = catalog_at(root)
+        catalog.feed()
+        return [cls(catalog, item) for item in catalog.find(search, kinds=cls.kinds)]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.item.name
+
+    @property
+    def uid(self) -> str:
+        """Its identity."""
+        return self.item.uid
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """Its tags."""
+        return self.item.tags
+
+    @property
+    def notes(self) -> Sequence[Note]:
+        """What was said of it, oldest first."""
+        return self.item.notes
+
+    def refresh(self) -> Self:
+        """See what was told since; returns itself."""
+        self.catalog.feed()
+        found = self.catalog.item_by_uid(self.uid)
+        if found is None:
+            raise UnknownItem(f'There is no "{self.name}" any more in {self.catalog.store.url}.')
+        self.item = found
+        return self
+
+    def tag(self, **tags: str | None) -> Self:
+        """Give it tags; None takes one away."""
+        return self._tell(Verb.TAG, {name: None if text is None else str(text) for name, text in tags.items()})
+
+    def note(self, text: str) -> Self:
+        """Say something of it, in Markdown; what was said before stays."""
+        return self._tell(Verb.NOTE, {"text": str(text)})
+
+    def describe(self, description: str) -> Self:
+        """Say what it is."""
+        return self._tell(Verb.SET, {"description": str(description)})
+
+    def star(self, starred: bool = True) -> Self:
+        """Mark it, or take the mark away."""
+        return self._tell(Verb.SET, {"starred": bool(starred)})
+
+    def archive(self, archived: bool = True) -> Self:
+        """Take it out of lists and searches, or put it back."""
+        return self._tell(Verb.SET, {"archived": bool(archived)})
+
+    def relate(self, relation: Relation | str, other: Handle) -> Self:
+        """Say that it came of another: "derived_from", "contributed_to", "associated_with", "produced", "same_as"."""
+        return self._tell(Verb.RELATE, {"relation": str(Relation(relation)), "target": other.uid})
+
+    def lineage(self, direction: str = "both", *, depth: int | None = None) -> Sequence[Edge]:
+        """Return what it came of ("up"), what came of it ("down"), or both; see `lineage_of`."""
+        return lineage_of(self.catalog, self.uid, direction, depth=depth)
+
+    def delete(self, *, cascade: bool = False) -> None:
+        """Have it forgotten, after days in which `restore` brings it back.
+
+        Raises:
+            StillNeeded: Others came of it, and `cascade` was not asked for.
+        """
+        self.catalog.delete(self.item, cascade=cascade)
+
+    def restore(self) -> Self:
+        """Bring it back."""
+        self.catalog.restore(self.uid)
+        return self.refresh()
+
+    def _tell(self, verb: Verb, data: Mapping[str, Any]) -> Self:
+        self.catalog.tell([Entry(self.uid, verb, data)])
+        found = self.catalog.item_by_uid(self.uid)
+        if found is not None:
+            self.item = found
+        return self

@@ -1,0 +1,182 @@
+"""An item as the catalog knows it: whole, and read in a few statements however many there are."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, Table, select
+
+from barograph.experiments.folding import Note
+from barograph.experiments.schema import (
+    FINDINGS,
+    ITEMS,
+    LINKS,
+    MEMBERS,
+    METRICS,
+    NAMES,
+    NOTES,
+    PARAMETERS,
+    RELATIONS,
+    TAGS,
+)
+from barograph.experiments.writing import in_parts, parameter_value
+from barograph.model.items import ArtifactLink, ItemKind, MetricSummary
+
+_AT_ONCE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A trial that a component belongs to.
+
+    Attributes:
+        uid: Its identity.
+        name: Its name.
+        experiment: Name of its experiment.
+    """
+
+    uid: str
+    name: str
+    experiment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A finding, as the catalog knows it; all of it is in the run.
+
+    Attributes:
+        code, rule: Of the rule.
+        severity, state: How bad, and whether it is open.
+        step: At which it began.
+    """
+
+    code: str
+    rule: str
+    severity: str
+    state: str
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An experiment, a trial, a component, a run, an artifact, an action or a context.
+
+    Attributes:
+        uid: Its identity: of a run its `run_id`.
+        kind: What it is.
+        name: For people.
+        facts: What stands in a column of its own: `description`, `state`, `created_unix`, `place`, `commit` …
+        parameters, metrics, tags: By name.
+        notes: In the order they were written.
+        inputs, outputs: Artifacts.
+        trials: That it belongs to.
+        findings: Of a run.
+        relations: (relation, uid of the other).
+    """
+
+    uid: str
+    kind: ItemKind
+    name: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, MetricSummary] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[Note] = ()
+    inputs: Sequence[ArtifactLink] = ()
+    outputs: Sequence[ArtifactLink] = ()
+    trials: Sequence[Trial] = ()
+    findings: Sequence[Found] = ()
+    relations: Sequence[tuple[str, str]] = ()
+
+
+def items_by_id(connection: Connection, ids: Sequence[int]) -> list[Item]:
+    """Return the items of those numbers, in that order."""
+    found: dict[int, Item] = {}
+    for some in in_parts(ids, _AT_ONCE):
+        found.update(_some(connection, some))
+    return [found[number] for number in ids if number in found]
+
+
+def metric_summary(row: Mapping[Any, Any] | RowMapping) -> MetricSummary:
+    """Return what a row of `metrics` says."""
+    values = {name: _or_nan(row[name]) for name in ("last", "min", "max", "mean", "std")}
+    return MetricSummary(**values, count=row["count"], first_step=row["first_step"], last_step=row["last_step"])
+
+
+def _some(connection: Connection, ids: Sequence[int]) -> dict[int, Item]:
+    def rows(table: Table, *order: ColumnElement[Any]) -> Iterator[RowMapping]:
+        return iter(connection.execute(select(table).where(table.c.item_id.in_(ids)).order_by(*order)).mappings())
+
+    items = {row["id"]: row for row in connection.execute(select(ITEMS).where(ITEMS.c.id.in_(ids))).mappings()}
+    named = {table: _by_name(connection, table, ids) for table in (PARAMETERS, METRICS, TAGS)}
+    notes = _grouped(rows(NOTES, NOTES.c.position))
+    links = _grouped(rows(LINKS, LINKS.c.name))
+    findings = _grouped(rows(FINDINGS, FINDINGS.c.step))
+    uids = [row["uid"] for row in items.values()]
+    trials, relations = _trials(connection, uids), _relations(connection, uids)
+    return {number: Item(
+        uid=row["uid"], kind=ItemKind(row["kind"]), name=row["name"], facts=_facts(row),
+        parameters={name: parameter_value(it["type"], it["number"], it["text"])
+                    for name, it in named[PARAMETERS].get(number, {}).items()},
+        metrics={name: metric_summary(it) for name, it in named[METRICS].get(number, {}).items()},
+        tags={name: it["text"] for name, it in named[TAGS].get(number, {}).items()},
+        notes=[Note(it["time_unix"], it["by"], it["text"]) for it in notes.get(number, ())],
+        inputs=[_link(it) for it in links.get(number, ()) if it["role"] == "input"],
+        outputs=[_link(it) for it in links.get(number, ()) if it["role"] == "output"],
+        trials=trials.get(row["uid"], ()), relations=relations.get(row["uid"], ()),
+        findings=[Found(it["code"], it["rule"], it["severity"], it["state"], it["step"])
+                  for it in findings.get(number, ())],
+    ) for number, row in items.items()}
+
+
+def _facts(row: RowMapping) -> dict[str, Any]:
+    facts = {name: value for name, value in row.items() if name not in ("id", "uid", "kind", "name")}
+    return {**facts, "variables": json.loads(row["variables"])}
+
+
+def _by_name(connection: Connection, table: Table, ids: Sequence[int]) -> dict[int, dict[str, RowMapping]]:
+    found: dict[int, dict[str, RowMapping]] = {}
+    statement = select(NAMES.c.text.label("called"), table).join(NAMES, NAMES.c.id == table.c.name_id)
+    for row in connection.execute(statement.where(table.c.item_id.in_(ids)).order_by(NAMES.c.text)).mappings():
+        found.setdefault(row["item_id"], {})[row["called"]] = row
+    return found
+
+
+def _grouped(rows: Iterable[RowMapping]) -> dict[int, list[RowMapping]]:
+    found: dict[int, list[RowMapping]] = {}
+    for row in rows:
+        found.setdefault(row["item_id"], []).append(row)
+    return found
+
+
+def _trials(connection: Connection, uids: Sequence[str]) -> dict[str, list[Trial]]:
+    trials, experiments = ITEMS.alias(), ITEMS.alias()
+    rows = connection.execute(
+        select(MEMBERS.c.component, trials.c.uid, trials.c.name, experiments.c.name)
+        .join(trials, trials.c.uid == MEMBERS.c.trial).join(experiments, experiments.c.uid == trials.c.parent)
+        .where(MEMBERS.c.component.in_(uids)).order_by(trials.c.created_unix, trials.c.id)
+    )
+    found: dict[str, list[Trial]] = {}
+    for component, uid, name, experiment in rows:
+        found.setdefault(component, []).append(Trial(uid, name, experiment))
+    return found
+
+
+def _relations(connection: Connection, uids: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = {}
+    statement = select(RELATIONS).where(RELATIONS.c.source.in_(uids)).order_by(RELATIONS.c.time_unix)
+    for row in connection.execute(statement).mappings():
+        found.setdefault(row["source"], []).append((row["relation"], row["target"]))
+    return found
+
+
+def _link(row: RowMapping) -> ArtifactLink:
+    return ArtifactLink(row["name"], row["uri"], row["media_type"], row["digest"], row["size_bytes"])
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value

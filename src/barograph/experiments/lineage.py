@@ -1,0 +1,130 @@
+"""What came of what: over relations that were told, over artifacts that were made and read, over trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, select, union_all
+
+from barograph.errors import SettingsError
+from barograph.experiments.catalog import Catalog
+from barograph.experiments.item import Item, items_by_id
+from barograph.experiments.schema import ITEMS, LINKS, MEMBERS, RELATIONS
+from barograph.experiments.writing import in_parts
+from barograph.model.items import ItemKind
+
+_AT_ONCE = 500
+
+
+class Edge(NamedTuple):
+    """One step of a lineage: `source` came of `target`, or belongs to it.
+
+    Attributes:
+        source: Identity of what is later.
+        relation: Of `Relation`; "read" and "made_by" of artifacts; "part_of" of components and trials.
+        target: Identity of what was before.
+        depth: Steps from what was asked for, from 1.
+    """
+
+    source: str
+    relation: str
+    target: str
+    depth: int
+
+
+def lineage_of(
+    catalog: Catalog, uid: str, direction: str = "both", *, depth: int | None = None,
+    kinds: Iterable[ItemKind | str] = (), since_unix: float | None = None,
+) -> Sequence[Edge]:
+    """Return what an item came of, and what came of it.
+
+    Args:
+        catalog: That knows it.
+        uid: Of the item.
+        direction: "up": what it came of. "down": what came of it. "both".
+        depth: Most steps; None: as far as it goes.
+        kinds: Only steps to items of these; none: of any. Beyond an item of another kind is looked all the same.
+        since_unix: Only to items that were created then or later.
+
+    Raises:
+        SettingsError: There is no such direction.
+    """
+    if direction not in ("up", "down", "both"):
+        raise SettingsError(f'"{direction}" is no direction; write "up", "down" or "both".')
+    with catalog.reading() as connection:
+        found: list[Edge] = []
+        if direction != "down":
+            found += _walked(uid, depth, lambda uids: _before(connection, uids), 2)
+        if direction != "up":
+            found += _walked(uid, depth, lambda uids: _after(connection, uids), 0)
+        wanted = {str(kind) for kind in kinds}
+        if not wanted and since_unix is None:
+            return found
+        items = _items(connection, {end for edge in found for end in (edge.source, edge.target)} - {uid})
+        return [edge for edge in found if all(_passes(items.get(end), wanted, since_unix)
+                                              for end in (edge.source, edge.target) if end != uid)]
+
+
+def _passes(item: Item | None, kinds: set[str], since_unix: float | None) -> bool:
+    if item is None:
+        return False
+    young = since_unix is None or item.facts["created_unix"] >= since_unix
+    return young and (not kinds or item.kind in kinds)
+
+
+def _items(connection: Connection, uids: set[str]) -> dict[str, Item]:
+    found: dict[str, Item] = {}
+    for some in in_parts(sorted(uids), _AT_ONCE):
+        ids = connection.execute(select(ITEMS.c.id).where(ITEMS.c.uid.in_(some))).scalars().all()
+        found.update({item.uid: item for item in items_by_id(connection, ids)})
+    return found
+
+
+def _walked(
+    uid: str, depth: int | None, step: Callable[[list[str]], list[tuple[str, str, str]]], far_end: int
+) -> list[Edge]:
+    """Return the edges that a walk finds, each once, nearest first; a circle is walked once."""
+    found: dict[tuple[str, str, str], Edge] = {}
+    seen, edge_of = {uid}, [uid]
+    steps = 0
+    while edge_of and (depth is None or steps < depth):
+        steps += 1
+        met: list[str] = []
+        for some in in_parts(edge_of, _AT_ONCE):
+            for triple in step(some):
+                found.setdefault(triple, Edge(*triple, steps))
+                if triple[far_end] not in seen:
+                    seen.add(triple[far_end])
+                    met.append(triple[far_end])
+        edge_of = met
+    return list(found.values())
+
+
+def _before(connection: Connection, uids: list[str]) -> list[tuple[str, str, str]]:
+    told = select(RELATIONS.c.source, RELATIONS.c.relation, RELATIONS.c.target).where(RELATIONS.c.source.in_(uids))
+    read = select(ITEMS.c.uid, LINKS.c.role, LINKS.c.artifact).join(LINKS, LINKS.c.item_id == ITEMS.c.id).where(
+        ITEMS.c.uid.in_(uids), LINKS.c.role == "input")
+    made = select(LINKS.c.artifact, LINKS.c.role, ITEMS.c.uid).join(ITEMS, LINKS.c.item_id == ITEMS.c.id).where(
+        LINKS.c.artifact.in_(uids), LINKS.c.role == "output")
+    parts = select(MEMBERS.c.component, MEMBERS.c.trial, MEMBERS.c.trial).where(MEMBERS.c.component.in_(uids))
+    rows = connection.execute(union_all(told, read, made)).all()
+    found = [(source, _WORDS.get(relation, relation), target) for source, relation, target in rows]
+    found += [(component, "part_of", trial) for component, trial, _ in connection.execute(parts)]
+    return found
+
+
+def _after(connection: Connection, uids: list[str]) -> list[tuple[str, str, str]]:
+    told = select(RELATIONS.c.source, RELATIONS.c.relation, RELATIONS.c.target).where(RELATIONS.c.target.in_(uids))
+    readers = select(ITEMS.c.uid, LINKS.c.role, LINKS.c.artifact).join(LINKS, LINKS.c.item_id == ITEMS.c.id).where(
+        LINKS.c.artifact.in_(uids), LINKS.c.role == "input")
+    made = select(LINKS.c.artifact, LINKS.c.role, ITEMS.c.uid).join(ITEMS, LINKS.c.item_id == ITEMS.c.id).where(
+        ITEMS.c.uid.in_(uids), LINKS.c.role == "output")
+    rows = connection.execute(union_all(told, readers, made)).all()
+    found = [(source, _WORDS.get(relation, relation), target) for source, relation, target in rows]
+    parts = select(MEMBERS.c.component, MEMBERS.c.trial).where(MEMBERS.c.trial.in_(uids))
+    return found + [(component, "part_of", trial) for component, trial in connection.execute(parts)]
+
+
+_WORDS = {"input": "read", "output": "made_by"}
+

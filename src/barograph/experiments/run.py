@@ -1,0 +1,109 @@
+"""Runs that a program writes by itself, by hand: begun, joined, listed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+from barograph.errors import SettingsError
+from barograph.experiments.component import Component
+from barograph.experiments.handle import catalog_at
+from barograph.experiments.tracked_run import TrackedRun, attempt_to_join
+from barograph.model.clock import SystemClock
+from barograph.model.items import ItemKind, checked_name
+from barograph.model.launch import launch_from_environment
+from barograph.model.settings import Settings
+from barograph.runs.claim import claim_run
+from barograph.runs.places import new_manifest, new_place
+from barograph.store.urls import store_from_url
+
+
+class Run(TrackedRun):
+    """A new run that this program writes: in a `with` statement, or until it is closed.
+
+    Args:
+        name: For people; "": as its folder is called.
+        experiment, trial: That it belongs to, by name; they are created where they are new.
+        tags: Name to text.
+        to: Directory or URL of the run; "": a new place below the root.
+        root: As of `Experiment.create`.
+
+    Raises:
+        RunInUse, RunFinished: There is a run at `to` already.
+        SettingsError: A name cannot be kept.
+        StoreError: It cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     with Run("first", experiment="digits", root=root) as run:
+        ...         run.log_parameters({"lr": 0.1})
+        ...         for step in range(10):
+        ...             run.log_metric("loss", 1 / (step + 1))
+        ...     list_runs("params.lr = 0.1 and metrics.loss.min <= 0.1", root=root)
+        [Component('first')]
+    """
+
+    def __init__(
+        self, name: str = "", *, experiment: str = "", trial: str = "", tags: Mapping[str, str] | None = None,
+        to: str | os.PathLike[str] = "", root: str | os.PathLike[str] | None = None,
+    ) -> None:
+        for what, said in (("the run", name), ("the experiment", experiment), ("the trial", trial)):
+            if said:
+                checked_name(what, said)
+        clock = SystemClock()
+        store = store_from_url(os.fspath(to) or new_place(name or "run", root=catalog_at(root).store.url))
+        settings = Settings(to=store.url, experiment=experiment, trial=trial, tags=dict(tags or {}))
+        manifest = new_manifest(settings, command=tuple(sys.orig_argv), clock=clock, name=name)
+        super().__init__(store, claim_run(store, manifest, clock=clock).attempt, clock=clock)
+
+
+class Tracker(Run):
+    """A `Run` under the name, and with the verbs, that users of SageMaker Experiments know."""
+
+    @classmethod
+    def create(cls, display_name: str = "", *, root: str | os.PathLike[str] | None = None) -> Self:
+        """Return a new run of that name."""
+        return cls(display_name, root=root)
+
+    @staticmethod
+    def load(name: str = "", *, root: str | os.PathLike[str] | None = None) -> TrackedRun:
+        """Return the run of that name; "": the one that this process is recorded in."""
+        return load_run(name, root=root)
+
+
+def load_run(name: str = "", *, root: str | os.PathLike[str] | None = None) -> TrackedRun:
+    """Return a run to write more of it, beside those who write it now or after them.
+
+    Args:
+        name: Of the run, its identity or its place; "": the one that `barograph run` records this process in.
+        root: As of `Experiment.create`.
+
+    Raises:
+        UnknownItem: There is none; the message says the nearest.
+        SettingsError: There is no name, and nothing records this process.
+    """
+    clock = SystemClock()
+    if not name:
+        launch = launch_from_environment(os.environ)
+        if launch is None:
+            raise SettingsError("load_run needs the name of a run: this process does not run under `barograph run`.")
+        store = store_from_url(launch.settings.to)
+        return TrackedRun(store, launch.attempt, clock=clock)
+    catalog = catalog_at(root)
+    catalog.feed()
+    store = store_from_url(str(catalog.item(name, ItemKind.RUN).facts["place"]))
+    return TrackedRun(store, attempt_to_join(store, clock), clock=clock)
+
+
+def list_runs(search: str = "", *, root: str | os.PathLike[str] | None = None) -> Sequence[Component]:
+    """Return the runs that a search finds; "": all, the newest first.
+
+    Raises:
+        SearchError: It is not understood.
+    """
+    catalog = catalog_at(root)
+    catalog.feed()
+    return [Component(catalog, item) for item in catalog.find(search, kinds=(ItemKind.RUN,))]

@@ -1,0 +1,82 @@
+"""What a run says of itself, as entries: its papers, read as if somebody had told the journal."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from barograph.model.items import Entry, ItemKind, Verb, uid_of
+from barograph.model.manifest import Manifest
+from barograph.runs.glance import Glance, RunState
+
+ENDED = frozenset({
+    RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunState.KILLED, RunState.EMPTY, RunState.DAMAGED,
+})
+"""States that a run is left in."""
+
+
+def run_entries(seen: Glance, manifest: Manifest) -> list[Entry]:
+    """Return what the papers of a run say of it.
+
+    Args:
+        seen: How it stands.
+        manifest: What it is.
+    """
+    uid, when, settings = manifest.run_id, manifest.created_unix, manifest.settings
+    told = [Entry(uid, Verb.CREATE, {"kind": ItemKind.RUN, "name": manifest.name}, when),
+            Entry(uid, Verb.SET, _facts(seen, manifest), when)]
+    experiment, trial = (str(settings.get(name) or "") for name in ("experiment", "trial"))
+    told += membership(uid, experiment, trial, manifest.name, when)
+    tags = settings.get("tags")
+    if isinstance(tags, Mapping) and tags:
+        told.append(Entry(uid, Verb.TAG, dict(tags), when))
+    return told
+
+
+def membership(uid: str, experiment: str, trial: str, name: str, when: float) -> list[Entry]:
+    """Return what makes a component part of a trial, and makes the trial and its experiment where they are new.
+
+    Args:
+        uid: Of the component.
+        experiment: Name of the experiment; "": of none.
+        trial: Name of the trial; "": one of its own, called as the component is.
+        name: Of the component.
+        when: Seconds since 1970 UTC.
+    """
+    if not experiment:
+        return []
+    its_trial, trial_name = trial_uid(experiment, trial or name), trial or name
+    return [
+        Entry(uid_of(ItemKind.EXPERIMENT, experiment), Verb.CREATE,
+              {"kind": ItemKind.EXPERIMENT, "name": experiment}, when),
+        Entry(its_trial, Verb.CREATE, {"kind": ItemKind.TRIAL, "name": trial_name,
+                                       "parent": uid_of(ItemKind.EXPERIMENT, experiment)}, when),
+        Entry(uid, Verb.JOIN, {"trial": its_trial}, when),
+    ]
+
+
+def trial_uid(experiment: str, trial: str) -> str:
+    """Return the identity of a trial of an experiment, both by name."""
+    return uid_of(ItemKind.TRIAL, trial, parent=uid_of(ItemKind.EXPERIMENT, experiment))
+
+
+def _facts(seen: Glance, manifest: Manifest) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "state": str(seen.state), "place": seen.url, "command": shlex.join(manifest.command), "steps": seen.steps,
+        "message": next(_messages(seen), ""), "started_unix": manifest.created_unix,
+    }
+    if seen.workers:
+        facts["started_unix"] = min(item.worker.started_unix for item in seen.workers)
+        facts["host"] = seen.workers[0].worker.host
+    if seen.state in ENDED and not math.isnan(seen.ended_unix):
+        facts["ended_unix"] = seen.ended_unix
+    return facts
+
+
+def _messages(seen: Glance) -> Iterator[str]:
+    for item in seen.newest_workers:
+        if item.ending is not None and item.ending.reason:
+            yield item.ending.reason
+    yield from seen.problems

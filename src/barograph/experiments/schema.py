@@ -1,0 +1,232 @@
+"""The tables of a catalog, the same in SQLite and in PostgreSQL.
+
+What they hold is made of journals and runs, and can be made again of them. NaN is null in every column of numbers,
+since SQLite keeps none; where a number must be there, null is NaN.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+)
+
+METADATA = MetaData()
+
+_ID = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite counts by itself only where the type is called so."""
+
+BATCHES = Table(
+    "batches", METADATA,
+    # Which batches of which journal have been taken in.
+    Column("place", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    PrimaryKeyConstraint("place", "name"),
+    sqlite_with_rowid=False,
+)
+
+ENTRIES = Table(
+    "entries", METADATA,
+    Column("id", _ID, primary_key=True),
+    Column("uid", Text, nullable=False),
+    Column("place", Text, nullable=False),
+    Column("batch", Text, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("verb", String(16), nullable=False),
+    Column("data", Text, nullable=False),
+    Column("time_unix", Double, nullable=False),
+    Column("by", Text, nullable=False),
+    Index("entries_of_uid", "uid", "batch", "position"),
+    Index("entries_of_place", "place"),
+)
+
+NAMES = Table(
+    "names", METADATA,
+    # Of parameters, metrics and tags: texts that stand in many rows.
+    Column("id", _ID, primary_key=True),
+    Column("text", Text, nullable=False, unique=True),
+)
+
+ITEMS = Table(
+    "items", METADATA,
+    Column("id", _ID, primary_key=True),
+    Column("uid", Text, nullable=False, unique=True),
+    Column("kind", String(16), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("parent", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("hypothesis", Text, nullable=False),
+    Column("variables", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("created_unix", Double, nullable=False),
+    Column("started_unix", Double),
+    Column("ended_unix", Double),
+    Column("changed_unix", Double, nullable=False),
+    Column("steps", BigInteger),
+    Column("place", Text, nullable=False),
+    Column("job", Text, nullable=False),
+    Column("command", Text, nullable=False),
+    Column("repository", Text, nullable=False),
+    Column("branch", Text, nullable=False),
+    Column("commit", Text, nullable=False),
+    Column("dirty", Boolean),
+    Column("host", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("uri", Text, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("size_bytes", BigInteger),
+    Column("starred", Boolean, nullable=False),
+    Column("archived", Boolean, nullable=False),
+    Column("deleted_unix", Double),
+    Index("items_by_kind", "kind", "created_unix"),
+    Index("items_by_name", "name"),
+    Index("items_by_parent", "parent"),
+)
+
+MEMBERS = Table(
+    "members", METADATA,
+    Column("trial", Text, nullable=False),
+    Column("component", Text, nullable=False),
+    PrimaryKeyConstraint("component", "trial"),
+    Index("members_of_trial", "trial", "component"),
+    sqlite_with_rowid=False,
+)
+
+PARAMETERS = Table(
+    "parameters", METADATA,
+    Column("item_id", BigInteger, nullable=False),
+    Column("name_id", Integer, nullable=False),
+    Column("type", SmallInteger, nullable=False),
+    Column("number", Double),
+    Column("text", Text),
+    PrimaryKeyConstraint("item_id", "name_id"),
+    Index("parameters_by_number", "name_id", "number", "item_id"),
+    Index("parameters_by_text", "name_id", "text", "item_id"),
+    sqlite_with_rowid=False,
+)
+
+METRICS = Table(
+    "metrics", METADATA,
+    Column("item_id", BigInteger, nullable=False),
+    Column("name_id", Integer, nullable=False),
+    Column("last", Double),
+    Column("min", Double),
+    Column("max", Double),
+    Column("mean", Double),
+    Column("std", Double),
+    Column("count", BigInteger, nullable=False),
+    Column("first_step", BigInteger, nullable=False),
+    Column("last_step", BigInteger, nullable=False),
+    PrimaryKeyConstraint("item_id", "name_id"),
+    Index("metrics_by_last", "name_id", "last", "item_id"),
+    Index("metrics_by_min", "name_id", "min", "item_id"),
+    Index("metrics_by_max", "name_id", "max", "item_id"),
+    sqlite_with_rowid=False,
+)
+
+TAGS = Table(
+    "tags", METADATA,
+    Column("item_id", BigInteger, nullable=False),
+    Column("name_id", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    PrimaryKeyConstraint("item_id", "name_id"),
+    Index("tags_by_text", "name_id", "text", "item_id"),
+    sqlite_with_rowid=False,
+)
+
+NOTES = Table(
+    "notes", METADATA,
+    Column("item_id", BigInteger, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("time_unix", Double, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    PrimaryKeyConstraint("item_id", "position"),
+)
+
+LINKS = Table(
+    "links", METADATA,
+    # Artifacts that an item read ("input") or made ("output").
+    Column("item_id", BigInteger, nullable=False),
+    Column("role", String(8), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("artifact", Text, nullable=False),
+    Column("uri", Text, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    PrimaryKeyConstraint("item_id", "role", "name"),
+    Index("links_of_artifact", "artifact"),
+)
+
+RELATIONS = Table(
+    "relations", METADATA,
+    Column("source", Text, nullable=False),
+    Column("relation", String(24), nullable=False),
+    Column("target", Text, nullable=False),
+    Column("time_unix", Double, nullable=False),
+    PrimaryKeyConstraint("source", "relation", "target"),
+    Index("relations_of_target", "target"),
+)
+
+FINDINGS = Table(
+    "findings", METADATA,
+    Column("item_id", BigInteger, nullable=False),
+    Column("finding", Text, nullable=False),
+    Column("code", Text, nullable=False),
+    Column("rule", Text, nullable=False),
+    Column("severity", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("step", BigInteger),
+    PrimaryKeyConstraint("item_id", "finding"),
+    Index("findings_by_code", "code", "item_id"),
+    Index("findings_by_rule", "rule", "item_id"),
+)
+
+SHEETS = Table(
+    "sheets", METADATA,
+    # Parameters and tags of an item in one piece; see `packing`.
+    Column("item_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("numbers", LargeBinary, nullable=False),
+    Column("texts", Text, nullable=False),
+)
+
+METRIC_SHEETS = Table(
+    "metric_sheets", METADATA,
+    # The metrics of an item in one piece.
+    Column("item_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+FED = Table(
+    "fed", METADATA,
+    # Runs that were taken in, and what told then that nothing more comes.
+    Column("place", Text, primary_key=True),
+    Column("uid", Text, nullable=False),
+    Column("mark", Text, nullable=False),
+)
+
+ROOT = Table(
+    "root", METADATA,
+    # One row: of which place with runs this is the catalog.
+    Column("url", Text, primary_key=True),
+)
+
+OF_ITEMS = (PARAMETERS, METRICS, TAGS, NOTES, LINKS, FINDINGS, SHEETS, METRIC_SHEETS)
+"""Tables whose rows belong to one item."""
+
+RECORDED = (METRICS, METRIC_SHEETS, FINDINGS)
+"""Of these, those that a run's records tell, and no entry."""

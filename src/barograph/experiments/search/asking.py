@@ -1,0 +1,173 @@
+"""Which items a search finds, in its order: asked so that no more is looked at than must be.
+
+A catalog may hold a million components, of which somebody wants the best hundred. So where nothing that is asked for is
+rare, items are looked at in the order that is wanted until there are enough; where something is rare, those that have
+it are looked at, and sorted. What is rare is found out by counting, up to a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, not_, select
+
+from barograph.experiments.schema import ITEMS, MEMBERS, METRICS, NAMES, PARAMETERS, TAGS
+from barograph.experiments.search.compiling import Bool, Compiler
+from barograph.experiments.search.fields import ItemField, NamedField, known_field
+from barograph.experiments.search.syntax import And, Comparison, Condition, Field, Not, Or, Order, Search
+from barograph.experiments.search.tokens import error_at
+from barograph.model.items import ItemKind
+
+RARE = 2_000
+"""So many items are sorted in the time that a person does not notice."""
+
+COMPONENTS = (ItemKind.COMPONENT, ItemKind.RUN)
+"""What is sought where nothing else is said."""
+
+
+def found_ids(
+    connection: Connection, search: Search, *, now_unix: float, kinds: Sequence[ItemKind] = COMPONENTS,
+    experiment: str = "",
+) -> list[int]:
+    """Return the numbers of the items that a search finds, in its order.
+
+    What is archived or deleted is sought only where the search speaks of that.
+
+    Args:
+        connection: Of the catalog.
+        search: What is sought.
+        now_unix: The present.
+        kinds: What is sought, unless the search asks for the `kind`.
+        experiment: Only what belongs to trials of the one with this identity; "": of any, or of none.
+
+    Raises:
+        SearchError: A field does not exist, or is held against what it cannot be.
+    """
+    return _Asking(connection, search, now_unix, kinds, experiment).ids()
+
+
+class _Asking:
+    def __init__(
+        self, connection: Connection, search: Search, now_unix: float, kinds: Sequence[ItemKind], experiment: str
+    ) -> None:
+        self._kinds = kinds
+        self._experiment = experiment
+        self._connection = connection
+        self._search = search
+        self._names: dict[str, int | None] = {}
+        self._compiler = Compiler(search.text, self._name_id, now_unix)
+        self._conjuncts = _conjuncts(search.condition)
+
+    def ids(self) -> list[int]:
+        wanted = [*map(self._wanted, self._conjuncts), *self._usual()]
+        limit, offset = self._search.limit, self._search.offset
+        found: list[int] = []
+        for statement in self._in_order(wanted):
+            if limit is not None:
+                statement = statement.limit(limit + offset - len(found))
+            found += self._connection.execute(statement).scalars()
+            if limit is not None and len(found) >= limit + offset:
+                break
+        return found[offset:]
+
+    def _wanted(self, condition: Condition) -> Bool:
+        among = self._compiler.among(condition)
+        if among is not None and self._is_rare(among):
+            return ITEMS.c.id.in_(among)
+        return self._compiler.condition(condition)
+
+    def _is_rare(self, among: Select[Any]) -> bool:
+        bounded = among.limit(RARE).subquery()
+        return self._connection.execute(select(func.count()).select_from(bounded)).scalar_one() < RARE
+
+    def _usual(self) -> Iterator[Bool]:
+        asked = {field.path[0].lower() for field in _fields(self._search.condition)}
+        if "kind" not in asked:
+            yield ITEMS.c.kind.in_(self._kinds)
+        if self._experiment:
+            trials = ITEMS.alias("trials_of_experiment")
+            members = select(MEMBERS.c.component).join(trials, trials.c.uid == MEMBERS.c.trial)
+            yield ITEMS.c.uid.in_(members.where(trials.c.parent == self._experiment))
+        if "archived" not in asked:
+            yield not_(ITEMS.c.archived)
+        if "deleted" not in asked:
+            yield ITEMS.c.deleted_unix.is_(None)
+
+    def _in_order(self, wanted: Sequence[Bool]) -> Iterator[Select[Any]]:
+        """Return what to ask, one after the other: items without what is sorted by come last."""
+        newest = (ITEMS.c.created_unix.desc(), ITEMS.c.id.desc())
+        if not self._search.orders:
+            yield select(ITEMS.c.id).where(*wanted).order_by(*newest)
+            return
+        first, *others = self._search.orders
+        later = [part for order in others for part in self._sorted_by(order)]
+        field = known_field(first.field, self._search.text)
+        if not isinstance(field, NamedField):
+            yield select(ITEMS.c.id).where(*wanted).order_by(*self._sorted_by(first), *later, *newest)
+            return
+        yield from self._by_name(first, field, wanted, [*later, *newest])
+
+    def _by_name(
+        self, order: Order, field: NamedField, wanted: Sequence[Bool], later: Sequence[ColumnElement[Any]]
+    ) -> Iterator[Select[Any]]:
+        table, column = self._column_of(order.field, field)
+        mine = and_(table.c.item_id == ITEMS.c.id, table.c.name_id == self._name_id(field.name), column.is_not(None))
+        by = column.desc() if order.descending else column.asc()
+        if self._name_id(field.name) is not None:
+            joined = select(ITEMS.c.id).select_from(table.join(ITEMS, table.c.item_id == ITEMS.c.id))
+            yield joined.where(mine, *wanted).order_by(by, *later)
+        yield select(ITEMS.c.id).where(*wanted, not_(exists().where(mine).correlate(ITEMS))).order_by(*later)
+
+    def _sorted_by(self, order: Order) -> tuple[ColumnElement[Any], ...]:
+        field = known_field(order.field, self._search.text)
+        if isinstance(field, ItemField):
+            column: ColumnElement[Any] = field.column
+        elif isinstance(field, NamedField):
+            table, value = self._column_of(order.field, field)
+            column = select(value).where(
+                table.c.item_id == ITEMS.c.id, table.c.name_id == self._name_id(field.name)
+            ).correlate(ITEMS).scalar_subquery()
+        else:
+            raise self._not_sortable(order.field)
+        return column.is_(None), column.desc() if order.descending else column.asc()
+
+    def _column_of(self, asked: Field, field: NamedField) -> tuple[Any, ColumnElement[Any]]:
+        if field.group == "metrics":
+            return METRICS, METRICS.c[field.part]
+        if field.group == "tags":
+            return TAGS, TAGS.c.text
+        if field.group == "params":
+            numbers = select(PARAMETERS.c.item_id).where(
+                PARAMETERS.c.name_id == self._name_id(field.name), PARAMETERS.c.number.is_not(None)
+            ).limit(1)
+            is_number = self._connection.execute(numbers).first() is not None
+            return PARAMETERS, PARAMETERS.c.number if is_number else PARAMETERS.c.text
+        raise self._not_sortable(asked)
+
+    def _not_sortable(self, field: Field) -> Exception:
+        return error_at(self._search.text, field.position, f"nothing can be sorted by {field}; sort by a parameter, a "
+                                                           "metric, a tag or a field such as created")
+
+    def _name_id(self, name: str) -> int | None:
+        if name not in self._names:
+            statement = select(NAMES.c.id).where(NAMES.c.text == name)
+            self._names[name] = self._connection.execute(statement).scalars().first()
+        return self._names[name]
+
+
+def _conjuncts(condition: Condition | None) -> tuple[Condition, ...]:
+    if condition is None:
+        return ()
+    return condition.conditions if isinstance(condition, And) else (condition,)
+
+
+def _fields(condition: Condition | None) -> Iterator[Field]:
+    match condition:
+        case And(conditions) | Or(conditions):
+            for item in conditions:
+                yield from _fields(item)
+        case Not(inner):
+            yield from _fields(inner)
+        case Comparison(field=field):
+            yield field

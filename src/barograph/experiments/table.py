@@ -1,0 +1,144 @@
+"""Components as a table: a row each, with parameters, statistics of metrics, tags, trials, findings and artifacts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from barograph.errors import SettingsError, UnknownName, nearest
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow as pa
+
+FACTS = ("name", "state", "kind", "uid", "created_unix", "started_unix", "ended_unix", "steps", "place", "commit", "by")
+"""Columns that every component has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentTable:
+    """A table of components.
+
+    Attributes:
+        columns: Name to values, one a row, in the order of the rows. `params.NAME`, `metrics.NAME.STATISTIC`,
+            `tags.NAME`, `inputs.NAME`, `outputs.NAME`; before them what every component has, with `trials`,
+            `experiments` and `findings`, names with commas between them. None: the component has none of it.
+    """
+
+    columns: dict[str, Sequence[Any]]
+
+    def __len__(self) -> int:
+        return len(self.columns["uid"])
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Return the rows, without what a component has none of."""
+        names = list(self.columns)
+        for values in zip(*self.columns.values(), strict=True):
+            yield {name: _plain(value) for name, value in zip(names, values, strict=True) if value is not None}
+
+    def only(self, names: Sequence[str]) -> ComponentTable:
+        """Return the table with those columns alone, in that order; "uid" stays.
+
+        Args:
+            names: A column; or the beginning of several, up to a dot: "params", "metrics.loss".
+
+        Raises:
+            UnknownName: There is no such column.
+        """
+        kept: dict[str, Sequence[Any]] = {}
+        for name in names:
+            found = {column: values for column, values in self.columns.items()
+                     if column == name or column.startswith(f"{name}.")}
+            if not found:
+                raise UnknownName(f'"{name}" is no column. {nearest(name, self.columns)}')
+            kept.update(found)
+        return ComponentTable({**kept, "uid": self.columns["uid"]} if "uid" not in kept else kept)
+
+    def to_arrow(self) -> pa.Table:
+        """Return it as an Arrow table; a column of mixed types is one of texts."""
+        import pyarrow as pa
+
+        columns = {}
+        for name, values in self.columns.items():
+            try:
+                columns[name] = pa.array(values)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+                columns[name] = pa.array([None if value is None else _text(value) for value in values])
+        return pa.table(columns)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return it for pandas."""
+        import pandas
+
+        return pandas.DataFrame({name: list(values) for name, values in self.columns.items()})
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return it for polars."""
+        import polars
+
+        return polars.DataFrame(self.to_arrow())
+
+    def to_csv(self) -> str:
+        """Return it as CSV, with a head; what a component has none of is empty."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(self._lines())
+        return text.getvalue()
+
+    def to_markdown(self) -> str:
+        """Return it as a table in Markdown."""
+        lines = [list(self.columns), ["---"] * len(self.columns), *self._lines()]
+        return "".join(f"| {' | '.join(map(_in_markdown, line))} |\n" for line in lines)
+
+    def to_json(self) -> str:
+        """Return it as a list of objects; NaN and infinities are texts, since JSON has none."""
+        return json.dumps(list(self.rows()), ensure_ascii=False, indent=1) + "\n"
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write it as the ending of the file's name says: .csv, .md, .json or .parquet.
+
+        Raises:
+            SettingsError: The ending says nothing that is known, or the file cannot be written.
+        """
+        file = Path(path)
+        texts = {".csv": self.to_csv, ".md": self.to_markdown, ".json": self.to_json}
+        ending = file.suffix.lower()
+        try:
+            if ending in texts:
+                file.write_text(texts[ending](), encoding="utf-8")
+            elif ending == ".parquet":
+                import pyarrow.parquet as pq
+
+                pq.write_table(self.to_arrow(), file)
+            else:
+                raise SettingsError(f'"{file}" does not say what to write; let it end in .csv, .md, .json or .parquet.')
+        except OSError as error:
+            raise SettingsError(f"The table cannot be written: {error.strerror or error} ({file}).") from error
+
+    def _lines(self) -> list[list[str]]:
+        return [["" if value is None else _text(value) for value in values]
+                for values in zip(*self.columns.values(), strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON holds it: NaN and infinities as texts."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {math.inf: "inf", -math.inf: "-inf"}.get(value, "nan")
+    return value
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value)
+
+
+def _in_markdown(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

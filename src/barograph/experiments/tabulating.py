@@ -1,0 +1,157 @@
+"""Components of a catalog into a table: read in a few statements, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Select, func, select
+
+from barograph.errors import UnknownName, nearest
+from barograph.experiments.packing import metrics_in, numbers_in, texts_in
+from barograph.experiments.schema import FINDINGS, ITEMS, LINKS, MEMBERS, METRIC_SHEETS, NAMES, SHEETS
+from barograph.experiments.table import FACTS, ComponentTable
+from barograph.experiments.writing import NUMBER, TRUTH, in_parts
+from barograph.model.items import STATISTICS
+
+_MOST_IN_ONE = 5000
+
+
+def component_table(
+    connection: Connection, ids: Sequence[int], *, statistics: Sequence[str] = STATISTICS
+) -> ComponentTable:
+    """Return the table of components.
+
+    Args:
+        connection: Of the catalog.
+        ids: Numbers of the components, in the order of the rows.
+        statistics: Of metrics that are wanted.
+
+    Raises:
+        UnknownName: There is no such statistic.
+    """
+    for name in statistics:
+        if name not in STATISTICS:
+            raise UnknownName(f'"{name}" is no statistic of a metric. {nearest(name, STATISTICS)}')
+    return _Maker(connection, ids).table(statistics)
+
+
+class _Maker:
+    def __init__(self, connection: Connection, ids: Sequence[int]) -> None:
+        self._connection = connection
+        self._ids = ids
+        self._row_of = {number: row for row, number in enumerate(ids)}
+        total = connection.execute(select(func.count()).select_from(ITEMS)).scalar_one()
+        # Where most are wanted, all are read: quicker than to name them.
+        self._all = 2 * len(ids) >= total
+        self._names = {row.id: row.text for row in connection.execute(select(NAMES.c.id, NAMES.c.text))}
+
+    def table(self, statistics: Sequence[str]) -> ComponentTable:
+        columns: dict[str, Sequence[Any]] = self._facts()
+        of_trial = select(ITEMS.c.id, _TRIAL.c.name).join_from(
+            MEMBERS, ITEMS, ITEMS.c.uid == MEMBERS.c.component).join(_TRIAL, _TRIAL.c.uid == MEMBERS.c.trial)
+        of_experiment = of_trial.with_only_columns(ITEMS.c.id, _EXPERIMENT.c.name).join(
+            _EXPERIMENT, _EXPERIMENT.c.uid == _TRIAL.c.parent)
+        oldest = _TRIAL.c.created_unix, _TRIAL.c.id
+        columns |= self._joined("trials", of_trial.order_by(*oldest), ITEMS.c.id)
+        columns |= self._joined("experiments", of_experiment.order_by(*oldest), ITEMS.c.id)
+        columns |= self._joined("findings", select(FINDINGS.c.item_id, FINDINGS.c.rule), FINDINGS.c.item_id)
+        columns |= self._parameters_and_tags()
+        columns |= self._metrics(statistics)
+        columns |= self._links("input")
+        columns |= self._links("output")
+        return ComponentTable(columns)
+
+    def _rows(self, statement: Select[Any], number: Any) -> Iterator[Sequence[Any]]:
+        if self._all:
+            yield from self._connection.execute(statement).all()
+            return
+        for some in in_parts(self._ids, _MOST_IN_ONE):
+            yield from self._connection.execute(statement.where(number.in_(some))).all()
+
+    def _facts(self) -> dict[str, Sequence[Any]]:
+        rows = {row[0]: row for row in self._rows(select(ITEMS.c.id, *(ITEMS.c[name] for name in FACTS)), ITEMS.c.id)}
+        if not self._ids:
+            return {name: [] for name in FACTS}
+        _, *columns = zip(*(rows[number] for number in self._ids), strict=True)
+        return dict(zip(FACTS, columns, strict=True))
+
+    def _joined(self, name: str, statement: Select[Any], number: Any) -> dict[str, Sequence[Any]]:
+        found: dict[int, dict[str, None]] = {}
+        for item, text in self._rows(statement, number):
+            found.setdefault(item, {})[text] = None
+        return {name: [", ".join(found[item]) if item in found else None for item in self._ids]}
+
+    def _parameters_and_tags(self) -> dict[str, Sequence[Any]]:
+        sheets = list(self._rows(select(SHEETS), SHEETS.c.item_id))
+        parameters: dict[int, list[Any]] = {}
+        numbers = numbers_in(sheet[1] for sheet in sheets)
+        for name, mine, rows in self._by_name(numbers):
+            column = parameters[name] = [None] * len(self._ids)
+            for row, type_, value in zip(rows.tolist(), mine["type"].tolist(), mine["number"].tolist(), strict=True):
+                column[row] = value if type_ == NUMBER else bool(value) if type_ == TRUTH else int(value)
+        tags: dict[int, list[Any]] = {}
+        for (number, _, _), (others, tagged) in zip(sheets, texts_in([sheet[2] for sheet in sheets]), strict=True):
+            row = self._row_of.get(number)
+            if row is not None:
+                for columns, found in ((parameters, others), (tags, tagged)):
+                    for text, value in found.items():
+                        if int(text) not in columns:
+                            columns[int(text)] = [None] * len(self._ids)
+                        columns[int(text)][row] = value
+        return {**self._called("params", parameters), **self._called("tags", tags)}
+
+    def _metrics(self, statistics: Sequence[str]) -> dict[str, Sequence[Any]]:
+        found = metrics_in(data for _, data in self._rows(select(METRIC_SHEETS), METRIC_SHEETS.c.item_id))
+        columns: dict[str, Sequence[Any]] = {}
+        for name, mine, rows in sorted(self._by_name(found), key=lambda part: self._names[part[0]]):
+            for statistic in statistics:
+                columns[f"metrics.{self._names[name]}.{statistic}"] = self._column(rows, mine[statistic])
+        return columns
+
+    def _by_name(self, found: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any], NDArray[np.intp]]]:
+        """Return what there is of each name: the name's number, its records, and the rows that they are for."""
+        rows = self._rows_of(found["item"])
+        found, rows = found[rows >= 0], rows[rows >= 0]
+        order = np.argsort(found["name"], kind="stable")
+        found, rows = found[order], rows[order]
+        changes = np.flatnonzero(np.diff(found["name"])) + 1
+        for mine, its_rows in zip(np.split(found, changes), np.split(rows, changes), strict=True):
+            if len(mine):
+                yield int(mine["name"][0]), mine, its_rows
+
+    def _rows_of(self, items: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Return for numbers of items the rows that they are in; -1 where they are in none."""
+        if not len(self._ids):
+            return np.full(len(items), -1)
+        known = np.asarray(self._ids)
+        order = np.argsort(known)
+        places = np.minimum(np.searchsorted(known[order], items), len(known) - 1)
+        return np.where(known[order][places] == items, order[places], -1)
+
+    def _column(self, rows: NDArray[np.intp], values: NDArray[Any]) -> Sequence[Any]:
+        if len(rows) == len(self._ids):
+            whole = np.empty(len(rows), values.dtype)
+            whole[rows] = values
+            return list(whole.tolist())
+        column: list[Any] = [None] * len(self._ids)
+        for row, value in zip(rows.tolist(), values.tolist(), strict=True):
+            column[row] = value
+        return column
+
+    def _links(self, role: str) -> dict[str, Sequence[Any]]:
+        columns: dict[str, list[Any]] = {}
+        links = select(LINKS.c.item_id, LINKS.c.name, LINKS.c.uri).where(LINKS.c.role == role)
+        for item, name, uri in self._rows(links, LINKS.c.item_id):
+            if item in self._row_of:
+                columns.setdefault(name, [None] * len(self._ids))[self._row_of[item]] = uri
+        return {f"{role}s.{name}": columns[name] for name in sorted(columns)}
+
+    def _called(self, group: str, columns: Mapping[int, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+        return {f"{group}.{self._names[name]}": columns[name] for name in sorted(columns, key=self._names.__getitem__)}
+
+
+_TRIAL = ITEMS.alias("trial")
+_EXPERIMENT = ITEMS.alias("experiment")

@@ -1,0 +1,233 @@
+"""A run that a program writes by itself: numbers, parameters, artifacts and notes, without a training to listen to."""
+
+from __future__ import annotations
+
+import atexit
+import struct
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from barograph.errors import SessionClosed, SettingsError
+from barograph.experiments.artifacts import artifact_of, root_of
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.items import ArtifactLink, Entry, Verb, checked_name, checked_value, flattened
+from barograph.model.manifest import EndState, Heartbeat, Manifest
+from barograph.model.settings import Settings
+from barograph.model.step import Mode
+from barograph.runs.claim import attempts_of, begin_attempt, claim_worker
+from barograph.runs.glance import RunState, glance
+from barograph.runs.journal import JOURNAL_OF_RUN, Journal
+from barograph.runs.layout import MANIFEST
+from barograph.runs.papers import manifest_from_bytes
+from barograph.runs.writer import RunWriter
+from barograph.store.base import Store
+
+_OVER = (RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunState.KILLED, RunState.EMPTY)
+
+
+class TrackedRun:
+    """A run under way, as one of the processes that write it. Use it in a `with` statement, or close it.
+
+    Numbers are published by a thread; everything else at once. Any number of processes may write one run, and a process
+    any number of runs.
+
+    Args:
+        store: Where the run is; it must exist.
+        attempt: Which life of it is written.
+        clock: Time.
+    """
+
+    def __init__(self, store: Store, attempt: int, *, clock: Clock | None = None) -> None:
+        self.store = store
+        self.manifest: Manifest = manifest_from_bytes(store.get(MANIFEST), MANIFEST)
+        self._clock = clock or SystemClock()
+        self._settings = Settings(to=store.url, machine_hz=0.0)
+        self._worker = claim_worker(store, attempt=attempt, clock=self._clock)
+        self._journal = Journal(store, JOURNAL_OF_RUN)
+        self._steps: dict[tuple[str, str], int] = {}
+        self._last_step = 0
+        self._writer: RunWriter | None = RunWriter(store, self._worker, settings=self._settings, status=self._status,
+                                                   clock=self._clock)
+        self._log = self._writer.log
+        atexit.register(self.close)
+
+    @property
+    def name(self) -> str:
+        """Its name, for people."""
+        return self.manifest.name
+
+    @property
+    def uid(self) -> str:
+        """Its identity."""
+        return self.manifest.run_id
+
+    @property
+    def url(self) -> str:
+        """Where it is; what `barograph show` and `barograph.open` take."""
+        return self.store.url
+
+    def log_metric(
+        self, name: str, value: float, step: int | None = None, *, mode: str = "train", time_unix: float | None = None
+    ) -> None:
+        """Record a number of a series.
+
+        Args:
+            name: Of the series.
+            value: The number; NaN and infinities are kept.
+            step: It belongs to; None: the next one of this series, from 0.
+            mode: "train", "eval" or "predict".
+            time_unix: When, seconds since 1970 UTC; None: now.
+
+        Raises:
+            SessionClosed: The run has been closed.
+            SettingsError: The value is no number, or there is no such mode.
+        """
+        if self._writer is None:
+            raise self._closed()
+        last = self._steps.get((name, mode))
+        if last is None:
+            _check_series(name, mode)
+            last = -1
+        if step is None:
+            step = last + 1
+        try:
+            self._log(name, value, step, Mode(mode), time.time() if time_unix is None else time_unix)
+        except (TypeError, ValueError, struct.error):
+            value, step = _numbers(name, value, step)
+            self._log(name, value, step, Mode(mode), time.time() if time_unix is None else time_unix)
+        self._steps[name, mode] = step
+        if step > self._last_step:
+            self._last_step = step
+
+    def log_metrics(self, values: Mapping[str, float], step: int | None = None, *, mode: str = "train") -> None:
+        """Record several numbers of one step; arguments and errors as of `log_metric`."""
+        for name, value in values.items():
+            self.log_metric(name, value, step, mode=mode)
+
+    def log_parameter(self, name: str, value: Any) -> None:
+        """Keep a parameter: a number, a text, True or False, or a list of these.
+
+        Raises:
+            SessionClosed: The run has been closed.
+            SettingsError: It is something else.
+            StoreError: It cannot be kept.
+        """
+        self.log_parameters({name: value})
+
+    def log_parameters(self, parameters: Mapping[str, Any]) -> None:
+        """Keep parameters; nested tables become names with dots. Errors as of `log_parameter`."""
+        plain = {checked_name("a parameter", name): checked_value(name, value)
+                 for name, value in flattened(parameters).items()}
+        self._tell(Verb.PARAMETERS, plain)
+
+    def log_input(self, name: str, uri: str, *, media_type: str = "", digest: str = "", size_bytes: int = -1) -> None:
+        """Say of an artifact that the run read it, wherever it is; nothing is copied."""
+        self._link(Verb.INPUT, ArtifactLink(checked_name("an input", name), str(uri), media_type, digest, size_bytes))
+
+    def log_output(self, name: str, uri: str, *, media_type: str = "", digest: str = "", size_bytes: int = -1) -> None:
+        """Say of an artifact that the run made it, wherever it is; nothing is copied."""
+        self._link(Verb.OUTPUT, ArtifactLink(checked_name("an output", name), str(uri), media_type, digest, size_bytes))
+
+    def log_artifact(
+        self, path: str, name: str | None = None, *, media_type: str = "", is_output: bool = True, copy: bool = True
+    ) -> ArtifactLink:
+        """Keep a file, or say where it is.
+
+        Args:
+            path: Of the file.
+            name: By which the run calls it; None: the file's own.
+            media_type: What it is made of; "": as its ending says.
+            is_output: The run made it; else it read it.
+            copy: Keep its bytes beside the runs, once for all that have the same; else only its place and digest.
+
+        Raises:
+            SettingsError: There is no such file.
+            SessionClosed, StoreError: As of `log_parameter`.
+        """
+        link = artifact_of(root_of(self.store), path, name, media_type=media_type, copy=copy)
+        self._link(Verb.OUTPUT if is_output else Verb.INPUT, link)
+        return link
+
+    def log_artifacts(self, paths: Sequence[str], *, is_output: bool = True, copy: bool = True) -> list[ArtifactLink]:
+        """Keep several files; arguments and errors as of `log_artifact`."""
+        return [self.log_artifact(path, is_output=is_output, copy=copy) for path in paths]
+
+    def tag(self, **tags: str | None) -> None:
+        """Give it tags; None takes one away."""
+        self._tell(Verb.TAG, {name: None if text is None else str(text) for name, text in tags.items()})
+
+    def note(self, text: str) -> None:
+        """Say something of it, in Markdown."""
+        self._tell(Verb.NOTE, {"text": str(text)})
+
+    def close(self, state: str = "finished", reason: str = "") -> None:
+        """End it: everything is published. Later calls do nothing.
+
+        Args:
+            state: "finished", "failed" or "stopped".
+            reason: Why, for people.
+        """
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        atexit.unregister(self.close)
+        closing = writer.close(EndState(state), reason)
+        for problem in closing.problems:
+            print(f"barograph: {problem} ({self.url})", file=sys.stderr)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.close("failed", f"{kind.__name__}: {error}".rstrip(": "))
+
+    def _link(self, verb: Verb, link: ArtifactLink) -> None:
+        self._tell(verb, {name: getattr(link, name) for name in ArtifactLink.__slots__})
+
+    def _tell(self, verb: Verb, data: Mapping[str, Any]) -> None:
+        if self._writer is None:
+            raise self._closed()
+        if data:
+            self._journal.write([Entry(self.uid, verb, data, self._clock.unix())])
+
+    def _status(self) -> Heartbeat:
+        return Heartbeat(0, self._clock.unix(), step=self._last_step)
+
+    def _closed(self) -> SessionClosed:
+        return SessionClosed(f"This run is closed; it records nothing more ({self.url}).")
+
+
+def _check_series(name: object, mode: str) -> None:
+    checked_name("a metric", name)
+    if mode not in tuple(Mode):
+        raise SettingsError(f'"{mode}" is no mode; there are {", ".join(Mode)}.')
+
+
+def _numbers(name: str, value: Any, step: Any) -> tuple[float, int]:
+    """Return a value and a step that are numbers of other kinds than Python's own."""
+    try:
+        return float(value), int(step)
+    except (TypeError, ValueError):
+        raise SettingsError(f'Metric "{name}" is {type(value).__name__} at step {step!r}; it must be one number, at a '
+                            "whole step.") from None
+
+
+def attempt_to_join(store: Store, clock: Clock) -> int:
+    """Return the attempt of a run that more is written in: the one that goes on, or a new one.
+
+    Raises:
+        StoreError: The run cannot be read, or written.
+    """
+    attempt = max(attempts_of(store), default=0)
+    if glance(store, clock=clock).state in _OVER:
+        attempt += 1
+        begin_attempt(store, attempt, started_unix=clock.unix())
+    return attempt

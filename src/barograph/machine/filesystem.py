@@ -1,0 +1,26 @@
+"""On what kind of file system a path is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+
+_NETWORK = frozenset({
+    "9p", "afs", "beegfs", "ceph", "cifs", "fuse.gcsfuse", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs", "lustre",
+    "nfs", "nfs4", "smb2", "smb3", "smbfs",
+})
+
+
+def network_filesystem(path: Path) -> str:
+    """Return the kind of the network file system that a path is on, "nfs4" say; "" where it is on none.
+
+    Args:
+        path: Need not be there; then it is where it would be.
+    """
+    whole = path.resolve()
+    mounts = {Path(mount.mountpoint): mount.fstype.lower() for mount in psutil.disk_partitions(all=True)}
+    for folder in (whole, *whole.parents):
+        if folder in mounts:
+            return mounts[folder] if mounts[folder] in _NETWORK else ""
+    return ""

@@ -1,0 +1,17 @@
+"""Experiments, trials, components and runs, for programs that keep them by hand.
+
+Nothing of it is needed for a training under `barograph run`, which keeps all of it by itself; this is for what has no
+training to listen to, for what several programs share, and for asking.
+"""
+
+from __future__ import annotations
+
+from barograph.experiments.component import Component
+from barograph.experiments.experiment import Experiment, Trial
+from barograph.experiments.lineage import Edge
+from barograph.experiments.run import Run, Tracker, list_runs, load_run
+from barograph.experiments.table import ComponentTable
+from barograph.experiments.tracked_run import TrackedRun
+
+__all__ = ["Component", "ComponentTable", "Edge", "Experiment", "Run", "TrackedRun", "Tracker", "Trial", "list_runs",
+           "load_run"]

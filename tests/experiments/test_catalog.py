@@ -1,0 +1,196 @@
+"""What is told is kept beside the runs; the catalog is made of that, and can be made again."""
+
+import multiprocessing
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from barograph.errors import (
+    CatalogUnavailable,
+    NameTaken,
+    NewerCatalog,
+    SettingsError,
+    StillNeeded,
+    UnknownItem,
+)
+from barograph.experiments.catalog import Catalog
+from barograph.model.clock import ManualClock
+from barograph.model.items import Entry, ItemKind, Verb
+from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
+from experiments_entries import NOW_UNIX, component
+
+
+def test_what_is_told_is_kept_and_found_by_another(catalog: Catalog, tmp_path: Path) -> None:
+    catalog.tell(component("data", parameters={"rows": 10}))
+    with Catalog(tmp_path / "runs") as other:
+        assert other.item("data").parameters == {"rows": 10}
+
+
+def test_numbers_texts_and_lists_come_back_as_they_were(catalog: Catalog) -> None:
+    told = {"float": 0.1, "whole": 3, "float that is whole": 3.0, "big": 2**70, "inf": float("-inf"),
+            "text": "näme 日本", "truth": True, "nothing": None, "list": [1, "a", [2.5]], "empty": "",
+            "long": "x" * 10_000,
+            "looks like a number": "1e5"}
+    catalog.tell(component("c", parameters={**told, "nan": float("nan")}))
+    found = dict(catalog.item("c").parameters)
+    assert str(found.pop("nan")) == "nan"
+    assert found == told
+    assert {name: type(value) for name, value in found.items()} == {name: type(it) for name, it in told.items()}
+
+
+def test_characters_that_databases_refuse_do_no_harm(catalog: Catalog) -> None:
+    catalog.tell(component("c", parameters={"null": "a\0b", "half": "a\ud800b"}, tags={"t\0": "\ud800"}))
+    assert catalog.item("c").parameters["null"] == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_rebuilding_gives_the_same(catalog: Catalog) -> None:
+    catalog.create(ItemKind.EXPERIMENT, "digits", fields={"hypothesis": "wide wins"})
+    catalog.tell([*component("a", parameters={"lr": 0.1}, metrics={"loss": 1.0}, tags={"t": "1"}),
+                  Entry("a", Verb.NOTE, {"text": "so it goes"})])
+    catalog.tell([Entry("a", Verb.TAG, {"t": "2"})])
+    before = [catalog.item("a"), catalog.item("digits")]
+    fed = catalog.rebuild()
+    assert (fed.batches, fed.damage) == (3, [])
+    assert [catalog.item("a"), catalog.item("digits")] == before
+
+
+def test_a_deleted_database_is_made_again(catalog: Catalog, tmp_path: Path) -> None:
+    catalog.tell(component("a"))
+    catalog.close()
+    for file in (tmp_path / "runs" / ".catalog").glob("catalog.sqlite*"):
+        file.unlink()
+    with Catalog(tmp_path / "runs") as again:
+        assert again.feed().batches == 1
+        assert again.item("a").name == "a"
+
+
+def test_what_comes_late_takes_its_place_in_time(catalog: Catalog) -> None:
+    catalog.tell(component("a", tags={"who": "second"}, time_unix=NOW_UNIX))
+    # Another machine, whose clock is behind, or whose batch came over a slow line.
+    early = Entry("a", Verb.TAG, {"who": "first", "late": "yes"}, NOW_UNIX - 60)
+    Journal(catalog.store, JOURNAL_OF_ROOT).write([early])
+    assert catalog.feed().batches == 1
+    assert catalog.item("a").tags == {"who": "second", "late": "yes"}
+
+
+def test_a_damaged_batch_is_named_and_the_rest_is_there(catalog: Catalog) -> None:
+    catalog.tell(component("a"))
+    journal = Journal(catalog.store, JOURNAL_OF_ROOT)
+    name = f"{JOURNAL_OF_ROOT}/{journal.write([Entry('b', Verb.TAG, {'x': 'y'}, NOW_UNIX)]).name}"
+    catalog.store.put(name, bytes(catalog.store.get(name)).replace(b'"y"', b'"z"'))
+    fed = catalog.rebuild()
+    assert [name in problem for problem in fed.damage] == [True]
+    assert catalog.item("a").name == "a"
+
+
+def test_a_name_is_taken_once_and_can_be_loaded(catalog: Catalog) -> None:
+    first = catalog.create(ItemKind.EXPERIMENT, "digits", fields={"hypothesis": "h"})
+    with pytest.raises(NameTaken, match='an experiment "digits" already'):
+        catalog.create(ItemKind.EXPERIMENT, "digits")
+    assert catalog.create(ItemKind.EXPERIMENT, "digits", or_load=True) == first
+    assert catalog.create(ItemKind.COMPONENT, "digits").uid != first.uid
+
+
+def test_letters_of_either_case_are_different_names(catalog: Catalog) -> None:
+    assert catalog.create(ItemKind.EXPERIMENT, "A").uid != catalog.create(ItemKind.EXPERIMENT, "a").uid
+
+
+@pytest.mark.parametrize("name", ["", "  ", "two\nlines", "x" * 1001])
+def test_what_is_no_name_is_refused(catalog: Catalog, name: str) -> None:
+    with pytest.raises(SettingsError, match="name of the experiment"):
+        catalog.create(ItemKind.EXPERIMENT, name)
+
+
+def _create(root: str, results: "multiprocessing.Queue[str]", start: "multiprocessing.synchronize.Event") -> None:
+    catalog = Catalog(root)
+    start.wait()
+    try:
+        catalog.create(ItemKind.EXPERIMENT, "digits")
+        results.put("created")
+    except NameTaken:
+        results.put("taken")
+
+
+def test_of_processes_that_create_one_name_at_once_one_does(tmp_path: Path) -> None:
+    processes = multiprocessing.get_context("spawn")
+    results, start = processes.Queue(), processes.Event()
+    started = [processes.Process(target=_create, args=(str(tmp_path), results, start)) for _ in range(3)]
+    for process in started:
+        process.start()
+    start.set()
+    assert sorted(results.get(timeout=60) for _ in started) == ["created", "taken", "taken"]
+    for process in started:
+        process.join()
+
+
+def test_an_unknown_name_says_the_nearest(catalog: Catalog) -> None:
+    catalog.create(ItemKind.EXPERIMENT, "digits")
+    with pytest.raises(UnknownItem, match=r'no experiment "digitz" in .*Did you mean "digits"'):
+        catalog.item("digitz", ItemKind.EXPERIMENT)
+
+
+def test_what_others_came_of_is_deleted_with_them_or_not_at_all(catalog: Catalog) -> None:
+    catalog.tell([*component("base"), *component("tuned"), *component("last"),
+                  Entry("tuned", Verb.RELATE, {"relation": "derived_from", "target": "base"}),
+                  Entry("last", Verb.RELATE, {"relation": "derived_from", "target": "tuned"})])
+    with pytest.raises(StillNeeded, match='component "tuned", component "last"'):
+        catalog.delete(catalog.item("base"))
+    assert [item.uid for item in catalog.delete(catalog.item("base"), cascade=True)] == ["base", "tuned", "last"]
+    assert catalog.find() == []
+
+
+def test_a_circle_of_descent_ends(catalog: Catalog) -> None:
+    catalog.tell([*component("a"), *component("b"),
+                  Entry("a", Verb.RELATE, {"relation": "derived_from", "target": "b"}),
+                  Entry("b", Verb.RELATE, {"relation": "derived_from", "target": "a"})])
+    assert [item.uid for item in catalog.delete(catalog.item("a"), cascade=True)] == ["a", "b"]
+
+
+def test_an_experiment_takes_along_what_belongs_to_it_alone(catalog: Catalog) -> None:
+    digits = catalog.create(ItemKind.EXPERIMENT, "digits")
+    other = catalog.create(ItemKind.EXPERIMENT, "other")
+    wide = catalog.create(ItemKind.TRIAL, "wide", parent=digits.uid)
+    there = catalog.create(ItemKind.TRIAL, "there", parent=other.uid)
+    catalog.tell([*component("mine"), *component("shared"), *(
+        Entry(uid, Verb.JOIN, {"trial": trial.uid}) for uid, trial in
+        (("mine", wide), ("shared", wide), ("shared", there)))])
+    assert [item.name for item in catalog.delete(digits, cascade=True)] == ["digits", "wide", "mine"]
+
+
+def test_what_was_deleted_can_be_restored_for_a_while(catalog: Catalog, clock: ManualClock) -> None:
+    catalog.tell(component("a"))
+    catalog.delete(catalog.item("a"))
+    clock.advance(29 * 86_400)
+    catalog.restore(catalog.deleted("a").uid)
+    assert catalog.item("a").facts["deleted_unix"] is None
+    catalog.delete(catalog.item("a"))
+    clock.advance(31 * 86_400)
+    with pytest.raises(UnknownItem):
+        catalog.deleted("a")
+
+
+def test_a_catalog_of_a_newer_barograph_is_refused_and_says_what_to_do(catalog: Catalog, tmp_path: Path) -> None:
+    catalog.close()
+    with sqlite3.connect(tmp_path / "runs" / ".catalog" / "catalog.sqlite") as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+    database.close()
+    with pytest.raises(NewerCatalog, match=r"(?s)schema 9999.*barograph reindex"):
+        Catalog(tmp_path / "runs")
+
+
+def test_a_damaged_catalog_says_how_to_make_it_again(catalog: Catalog, tmp_path: Path) -> None:
+    catalog.close()
+    for file in (tmp_path / "runs" / ".catalog").glob("catalog.sqlite*"):
+        file.write_bytes(b"nothing that SQLite knows" * 1000)
+    with pytest.raises(CatalogUnavailable, match="delete it, and run barograph reindex"):
+        Catalog(tmp_path / "runs")
+
+
+def test_a_folder_that_was_moved_keeps_its_catalog(catalog: Catalog, tmp_path: Path) -> None:
+    catalog.tell(component("a"))
+    catalog.close()
+    shutil.move(tmp_path / "runs", tmp_path / "moved")
+    with Catalog(tmp_path / "moved") as moved:
+        assert moved.item("a").name == "a"

@@ -1,0 +1,76 @@
+"""Experiments at the command line: runs of a script, found, compared, marked, deleted; the index thrown away."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys
+import torch
+
+width, seed = int(sys.argv[1]), int(sys.argv[2])
+torch.manual_seed(seed)
+x = torch.randn(64, 8)
+y = x.sum(1, keepdim=True)
+model = torch.nn.Sequential(torch.nn.Linear(8, width), torch.nn.ReLU(), torch.nn.Linear(width, 1))
+optimizer = torch.optim.Adam(model.parameters(), 0.01)
+for step in range(60):
+    optimizer.zero_grad()
+    torch.nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a script that knows nothing of Barograph."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    return tmp_path
+
+
+def barograph(folder: Path, *words: str, code: int = 0) -> str:
+    done = subprocess.run([sys.executable, "-m", "barograph", *words], cwd=folder, capture_output=True, text=True,
+                          timeout=120, env={**os.environ, "BAROGRAPH_ROOT": ""})
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr * (code != 0)
+
+
+def test_from_a_hypothesis_to_what_came_out(folder: Path) -> None:
+    barograph(folder, "experiments", "widths", "--create", "--hypothesis", "wide nets learn faster")
+    for width, seed in ((2, 0), (64, 0), (64, 1)):
+        barograph(folder, "run", "--experiment", "widths", "--trial", f"width {width}", "--tag", f"seed={seed}",
+                  "train.py", f"{width}", f"{seed}")
+    [listed] = json.loads(barograph(folder, "experiments", "--json"))
+    assert (listed["hypothesis"], listed["trials"], listed["components"]) == ("wide nets learn faster", 2, 3)
+    best = json.loads(barograph(folder, "search", "experiment = 'widths' order by metrics.loss.last limit 1", "--json"))
+    assert [(row["trials"], row["state"], row["metrics.loss.count"]) for row in best] == [("width 64", "finished", 60)]
+    judged = json.loads(barograph(folder, "compare", "--by", "trial", "--metric", "loss.last", "--search",
+                                  "experiment = 'widths'", "--json"))
+    assert judged["verdict"]["outcome"] == "undecided"
+    assert [(group["name"], len(group["values"])) for group in judged["groups"]] == [("width 64", 2), ("width 2", 1)]
+
+    run = best[0]["place"]
+    barograph(folder, "mark", run, "--note", "the **best**", "--star", "--tag", "keep=yes")
+    for file in (folder / "barograph-runs" / ".catalog").glob("catalog.sqlite*"):
+        file.unlink()
+    assert json.loads(barograph(folder, "reindex", "--json"))["runs"] == 3
+    known = json.loads(barograph(folder, "mark", run, "--json"))
+    assert ([note["text"] for note in known["notes"]], known["starred"], known["tags"]["keep"]) == (
+        ["the **best**"], True, "yes")
+
+    assert "cannot be deleted alone" in barograph(folder, "mark", "widths", "--delete", code=2)
+    barograph(folder, "mark", run, "--delete")
+    assert len(json.loads(barograph(folder, "search", "--json"))) == 2
+    barograph(folder, "mark", run, "--restore")
+    assert len(json.loads(barograph(folder, "search", "--json"))) == 3
+    assert (Path(run) / "run.json").is_file()
+
+    wrong = barograph(folder, "search", "metrics.loss.last < < 1", code=2)
+    assert wrong.splitlines()[-1].index("^") == wrong.splitlines()[-2].index("< 1")
+    shutil.rmtree(run)
+    assert [row["state"] for row in json.loads(barograph(folder, "search", "tags.keep = 'yes'", "--json"))] == ["gone"]
