@@ -13,6 +13,7 @@ SCRIPT = """
 import os
 import signal
 import sys
+import time
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -33,7 +34,7 @@ optimizer = torch.optim.Adam(model.parameters(), 1e-2)
 sampler = DistributedSampler(data, shuffle=True, seed=5)
 loader = DataLoader(data, batch_size=8, sampler=sampler)
 total = 0
-for epoch in range(100):
+for epoch in range(30):
     sampler.set_epoch(epoch)
     for x, y in loader:
         optimizer.zero_grad()
@@ -42,6 +43,8 @@ for epoch in range(100):
         total += 1
         if total == int(sys.argv[1]) and rank == 1:
             os.kill(os.getpid() if sys.argv[2] == "SIGKILL" else os.getppid(), signal.Signals[sys.argv[2]])
+        if sys.argv[2] == "SIGTERM":
+            time.sleep(0.02)  # the workers agree on a step to end after, which has to be one of these
 torch.save({"rank": rank, "total": total, "draw": torch.rand(1), **inner.state_dict()}, f"last{rank}.pt")
 dist.destroy_process_group()
 """
