@@ -52,7 +52,8 @@ def demo(arguments: Sequence[str]) -> int:
 
 def test(arguments: Sequence[str]) -> int:
     """run every test, two at a time; further arguments go to pytest (-n 0: one at a time)"""
-    return setup() or _python("-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments)
+    # Hundreds of processes import Barograph: each would compile it anew where compiled files are not to be kept.
+    return setup() or _python("-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments, PYTHONDONTWRITEBYTECODE="")
 
 
 def versions(names: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,22 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 _BUCKET = "barograph-tests"
 _START_SECS = 30.0
+
+_LONGEST_FIRST = (
+    "journeys", "test_examples.py", "test_docs.py", "capture/test_keras_backends.py", "debugger/test_real_smdebug.py",
+)
+"""Folders and files whose tests start processes that train, each for seconds."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the tests that take long run first: whoever runs beside them takes over what is left, and that is short."""
+    here = Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        starts = (at for at, name in enumerate(_LONGEST_FIRST) if item.path.is_relative_to(here / name))
+        return next(starts, len(_LONGEST_FIRST))
+
+    items.sort(key=place)
 
 
 def pytest_collection_finish() -> None:
@@ -32,6 +49,16 @@ def pytest_collection_finish() -> None:
     made = [item for item in gc.get_objects() if issubclass(type(item), torch.optim.Optimizer)]
     if made:
         raise pytest.UsageError(f"{len(made)} optimizers were made where tests are collected; make them in the tests.")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_objects() -> None:
+    """Keep what the process holds already out of the walks over all objects, which recordings begin with.
+
+    What earlier tests imported is millions of objects; a script has few.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

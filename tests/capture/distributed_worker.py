@@ -1,4 +1,4 @@
-"""One of two training processes; writes what it recorded in its last step, and the whole parameters."""
+"""One of two training processes; of each way to spread a model it writes what it recorded last, and the whole."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -34,8 +35,8 @@ def wrap(model: nn.Module, how: str) -> nn.Module:
     return model
 
 
-def main(how: str, out: str) -> None:
-    dist.init_process_group("gloo")
+def recorded(how: str) -> dict[str, Any]:
+    """Train in one way, and return what was recorded of the last step, and the whole parameters."""
     writer = ListWriter()
     session = Session(Settings(strict=True, budget=None, preset="exact"), (), lambda rank, status: writer)
     tap = TorchTap(session)
@@ -54,18 +55,22 @@ def main(how: str, out: str) -> None:
         f"weight:{name}": parameter.full_tensor().tolist()
         for name, parameter in model.named_parameters() if hasattr(parameter, "full_tensor")
     }
-    result = {
+    tape.close()
+    return {
         "summaries": {key: dataclasses.asdict(summary) for key, summary in tape.summaries(last).items()},
         "shards": {subject.key.kind: subject.shard for subject in last.subjects if subject.key.kind != "loss"},
         "whole": whole,
         "sizes": {str(subject.key): subject.whole for subject in last.subjects if subject.shard},
     }
-    Path(out).write_text(json.dumps(result))
-    tape.close()
+
+
+def main(out: str, *ways: str) -> None:
+    dist.init_process_group("gloo")
+    Path(out).write_text(json.dumps({how: recorded(how) for how in ways}))
     dist.barrier()
     dist.destroy_process_group()
     # What the collectives leave running aborts an ordinary end now and then, with or without us.
     os._exit(0)
 
 
-main(sys.argv[1], sys.argv[2])
+main(*sys.argv[1:])

@@ -17,7 +17,10 @@ from barograph.model.summary import Summary
 WORKER = Path(__file__).with_name("distributed_worker.py")
 
 
-def run_two(how: str, tmp_path: Path) -> list[dict]:
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    """What each of two processes recorded, by the way in which the model was spread over them."""
+    folder = tmp_path_factory.mktemp("distributed")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -27,7 +30,7 @@ def run_two(how: str, tmp_path: Path) -> list[dict]:
     }
     processes = [
         subprocess.Popen(
-            [sys.executable, str(WORKER), how, str(tmp_path / f"{rank}.json")],
+            [sys.executable, str(WORKER), str(folder / f"{rank}.json"), "fsdp", "hybrid", "ddp"],
             env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}, stderr=subprocess.PIPE, text=True,
         )
         for rank in range(2)
@@ -35,7 +38,7 @@ def run_two(how: str, tmp_path: Path) -> list[dict]:
     for process in processes:
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
-    return [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
 
 
 def summary_of(record: dict) -> Summary:
@@ -43,8 +46,8 @@ def summary_of(record: dict) -> Summary:
 
 
 @pytest.mark.parametrize("how", ["fsdp", "hybrid"])
-def test_the_shards_of_a_parameter_merge_to_the_whole(how, tmp_path):
-    first, second = run_two(how, tmp_path)
+def test_the_shards_of_a_parameter_merge_to_the_whole(how, both):
+    first, second = (worker[how] for worker in both)
     assert first["shards"] == second["shards"] == {"weight": True, "gradient": True, "output": False}
     for key, values in first["whole"].items():
         expected = summarize(torch.tensor(values, dtype=torch.float32).numpy())
@@ -58,8 +61,8 @@ def test_the_shards_of_a_parameter_merge_to_the_whole(how, tmp_path):
         assert merged.sum == pytest.approx(expected.sum, rel=1e-5, abs=1e-5)
 
 
-def test_replicas_of_data_parallel_workers_have_the_same_weights_and_reduced_gradients(tmp_path):
-    first, second = run_two("ddp", tmp_path)
+def test_replicas_of_data_parallel_workers_have_the_same_weights_and_reduced_gradients(both):
+    first, second = (worker["ddp"] for worker in both)
     assert first["shards"] == {"weight": False, "gradient": False, "output": False}
     for key in first["summaries"]:
         same = first["summaries"][key] == second["summaries"][key]

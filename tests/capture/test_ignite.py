@@ -6,7 +6,7 @@ import gc
 import importlib
 import importlib.util
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,15 +28,13 @@ if importlib.util.find_spec("ignite") is None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def loaded() -> Iterator[None]:
+def loaded() -> None:
     """Import it for these tests alone, and keep what that makes out of the searches that a recording begins with."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         importlib.import_module("ignite.metrics")
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def batches(count: int, seed: int = 0) -> DataLoader[Any]:

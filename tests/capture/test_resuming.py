@@ -40,15 +40,6 @@ class Killer:
             raise Killed
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _few_objects():
-    """What the process holds already is nothing that a walk over all objects is to find: that takes long."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 class Fates:
     """One script: undisturbed; recorded and killed; recorded and resumed."""
 

@@ -6,7 +6,7 @@ import gc
 import importlib
 import importlib.util
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +31,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:::(transformers|accelerate)")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def loaded() -> Iterator[None]:
+def loaded() -> None:
     """Import it for these tests alone, and keep what that makes out of the searches that a recording begins with."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         importlib.import_module("transformers.trainer")
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 class Small(nn.Module):

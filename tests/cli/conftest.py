@@ -130,7 +130,7 @@ def await_that(holds: Callable[[], bool], patience_secs: float = 60.0) -> None:
     deadline = time.monotonic() + patience_secs
     while not holds():
         assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
 @pytest.fixture(scope="session")

@@ -112,7 +112,7 @@ class Desk:
         while not (found := condition()):
             if time.monotonic() > deadline:
                 pytest.fail(f"waited in vain until {what}")
-            time.sleep(0.02)
+            time.sleep(0.05)
         return found
 
     def read_until(self, file: Any, text: bytes) -> bytes:

@@ -49,7 +49,7 @@ while goes_on():
     if step == 20:
         inputs *= 300
     train_step()
-    time.sleep(0.002)
+    time.sleep(0.01)
     step += 1
 print(optimizer.param_groups[0]["lr"])
 '''
@@ -177,6 +177,7 @@ while go_on.item():
     if step == 20:
         inputs *= 300
     train_step()
+    time.sleep(0.01)
     step += 1
     lowered = optimizer.param_groups[0]["lr"] != 0.05
     go_on.fill_(float(time.monotonic() < deadline and not lowered))

@@ -246,7 +246,7 @@ def test_a_run_in_use_is_refused(training: Training, tmp_path: Path, desk: Any) 
 
 
 ATTACHED = '''
-import sys
+import time
 import barograph
 
 run = barograph.attach(model, optimizer, to="run", on_finding="stop", budget=None)
@@ -254,6 +254,7 @@ for step in range(10_000_000):
     if step == 30:
         model[0].weight.data[3, 2] = float("nan")
     train_step()
+    time.sleep(0.01)
 '''
 
 

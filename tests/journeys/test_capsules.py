@@ -37,13 +37,14 @@ print("to the end")
 
 @pytest.fixture(scope="module")
 def held_once(make_desk: Any) -> Any:
-    """A run whose step was held."""
+    """A run whose step was held, and what is listed of that."""
     desk = make_desk()
     desk.write("train.py", SCRIPT)
     ended = desk.run("--record", "--rules", "none", "train.py", "0", "nan")
     assert ended.code == 79, ended.err
     assert "was withheld. All that it was made of is in" in ended.err
     assert b"to the end" not in ended.out
+    (desk.capsule,) = listed(desk)
     return desk
 
 
@@ -51,6 +52,7 @@ def held_once(make_desk: Any) -> Any:
 def held(held_once: Any, desk: Any) -> Any:
     """The same, in a folder of the test's own."""
     shutil.copytree(held_once.folder, desk.folder, dirs_exist_ok=True)
+    desk.capsule = held_once.capsule
     return desk
 
 
@@ -65,9 +67,8 @@ def replay(desk: Any, *words: Any, samples: str = "--no-samples") -> tuple[int, 
 
 
 def test_a_step_is_made_again_to_the_last_bit_whatever_the_script_would_have_done(held: Any) -> None:
-    (capsule,) = listed(held)
-    assert capsule["held"] == "not finite"
-    for words in (["run"], [capsule["place"], "train.py", "7", "0.5"]):
+    assert held.capsule["held"] == "not finite"
+    for words in (["run"], [held.capsule["place"], "train.py", "7", "0.5"]):
         code, result, err = replay(held, *words)
         assert code == 0, err
         assert result["grade"] == "bitwise"
@@ -120,15 +121,13 @@ def test_remedies_are_tried_on_that_very_step(held: Any) -> None:
 
 
 def test_a_capsule_that_was_copied_is_replayed_without_its_run(held: Any) -> None:
-    (capsule,) = listed(held)
-    shutil.move(held.folder / capsule["place"], held.folder / "copied")
+    shutil.move(held.folder / held.capsule["place"], held.folder / "copied")
     shutil.rmtree(held.folder / "run")
     assert replay(held, "copied")[1]["grade"] == "bitwise"
 
 
 def test_a_replay_of_a_replay_is_the_same_and_leaves_the_capsule_as_it_was(held: Any) -> None:
-    (capsule,) = listed(held)
-    files = {path: path.read_bytes() for path in (held.folder / capsule["place"]).iterdir()}
+    files = {path: path.read_bytes() for path in (held.folder / held.capsule["place"]).iterdir()}
     assert [replay(held, "run")[1]["grade"] for _ in range(2)] == ["bitwise"] * 2
     ended = held.run("--record", "barograph", "replay", "--json", "--no-samples", "run", to="again")
     assert ended.code == 0, ended.err
@@ -172,8 +171,7 @@ def test_what_cannot_be_replayed_is_said(held: Any, words: list[str], says: str)
 
 
 def resealed(held: Any, change: Any) -> None:
-    (capsule,) = listed(held)
-    file = held.folder / capsule["place"] / "capsule.json"
+    file = held.folder / held.capsule["place"] / "capsule.json"
     paper = json.loads(file.read_text())
     del paper["sha256"]
     change(paper["content"])

@@ -111,7 +111,7 @@ threading.Thread(target=lambda: (sys.stdin.read(), told.set()), daemon=True).sta
 with open("pid", "w") as file:
     print(os.getpid(), file=file)
 steps = 0
-while not told.wait(0.002):
+while not told.wait(0.01):
     train_step()
     steps += 1
 print("trained", steps, flush=True)

@@ -25,7 +25,7 @@ while time.monotonic() < deadline and not os.path.exists("enough"):
         with torch.no_grad():
             model[0].weight[3, 2] = float("nan")
     train_step()
-    time.sleep(0.002)
+    time.sleep(0.01)
     step += 1
 print("trained to the end")
 '''

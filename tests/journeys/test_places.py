@@ -27,7 +27,7 @@ told = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), told.set()), daemon=True).start()
 steps, longest = 0, 0.0
 begin = time.perf_counter()
-while not told.wait(0.002):
+while not told.wait(0.01):
     train_step()
     steps += 1
     now = time.perf_counter()

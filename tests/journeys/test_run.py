@@ -362,11 +362,12 @@ print("asked to end", flush=True)
 @pytest.mark.parametrize("code", [0, 5])
 def test_a_terminal_that_goes_away_leaves_the_command_its_exit_code(desk: Any, code: int) -> None:
     desk.script(f'''
-import os, signal, sys
+import os, signal, sys, time
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 number = 0
 while not os.path.exists("enough"):
     train_step()
+    time.sleep(0.01)
     number += 1
     if number == 20:
         open("begun", "w").close()

@@ -22,6 +22,7 @@ def train():
             with torch.no_grad():
                 model[0].weight[3, 2] = float("nan")
         train_step()
+        time.sleep(0.01)
         step += 1
     print("never stopped")
 
@@ -117,7 +118,7 @@ with barograph.attach(model, optimizer, to="run", on_finding="stop", budget=None
 
 
 TOGETHER = '''
-import os
+import os, time
 
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -131,6 +132,7 @@ try:
         if step == 20:
             inputs[0, 0] = float("inf")
         train_step()
+        time.sleep(0.01)
         step += 1
 finally:
     # In one piece: both write to one pipe.
