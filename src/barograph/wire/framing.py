@@ -10,11 +10,15 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from barograph.ingest.crc32c import masked_crc32c
+import numpy as np
+
+from barograph.wire.crc32c import masked_crc32c, masked_crc32c_of_rows
 
 _HEAD = struct.Struct("<QI")
 _FOOT = struct.Struct("<I")
 _LENGTH_BYTES = 8
+_LONG_BYTES, _MANY_RECORDS = 4096, 16
+"""Shorter records, of which there are as many of one length, are summed up together."""
 
 UNFILLED = masked_crc32c(b"0x12345678")
 """Stands where smdebug has filled in no checksum of the payload."""
@@ -91,6 +95,31 @@ def framed(payload: bytes) -> bytes:
     """
     length = struct.pack("<Q", len(payload))
     return length + _FOOT.pack(masked_crc32c(length)) + payload + _FOOT.pack(masked_crc32c(payload))
+
+
+def framed_all(payloads: Sequence[bytes]) -> bytes:
+    """Return payloads as records, one after the other; the same bytes as `framed` makes, sooner where there are many.
+
+    Example:
+        >>> framed_all([b"a", b"bc"]) == framed(b"a") + framed(b"bc")
+        True
+    """
+    by_length: dict[int, list[int]] = {}
+    for place, payload in enumerate(payloads):
+        by_length.setdefault(len(payload), []).append(place)
+    records = [b""] * len(payloads)
+    for length, places in by_length.items():
+        if length > _LONG_BYTES or len(places) < _MANY_RECORDS:
+            for place in places:
+                records[place] = framed(payloads[place])
+            continue
+        head = struct.pack("<Q", length)
+        head += _FOOT.pack(masked_crc32c(head))
+        rows = np.frombuffer(b"".join([payloads[place] for place in places]), np.uint8).reshape(len(places), length)
+        feet = masked_crc32c_of_rows(rows).astype("<u4").tobytes()
+        for number, place in enumerate(places):
+            records[place] = head + payloads[place] + feet[4 * number : 4 * number + 4]
+    return b"".join(records)
 
 
 def _head_fault(data: memoryview, at: int) -> str:
