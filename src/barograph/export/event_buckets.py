@@ -31,9 +31,9 @@ def buckets_of(summary: Summary) -> NDArray[np.float64]:
             rows.append(Cell(rows[-1].upper, cell.lower, 0.0))
         rows.append(cell)
     # The outermost bins reach to powers of two; the extremes are known.
-    if rows[0].lower < summary.min < rows[0].upper:
+    if rows[0].lower < summary.min < min(rows[0].upper, summary.max):
         rows[0] = rows[0]._replace(lower=summary.min)
-    if rows[-1].lower < summary.max < rows[-1].upper:
+    if max(rows[-1].lower, summary.min) < summary.max < rows[-1].upper:
         rows[-1] = rows[-1]._replace(upper=summary.max)
     return np.array(rows, np.float64)
 

@@ -136,7 +136,7 @@ class _Writing:
             ]
             self.scalars += len(values)
             buckets = buckets_of(summary)
-            if summary.exponents and len(buckets):
+            if len(buckets):
                 values.append(histogram(tagged(name, "histograms"), buckets))
                 self.histograms += 1
             self._put(row.worker, row.mode, summary_event(row.time_unix, row.step, values))

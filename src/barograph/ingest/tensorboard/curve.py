@@ -30,6 +30,12 @@ class Curve:
         self.times.append(time_unix)
         self.values.append(value)
 
+    def extend(self, steps: NDArray[np.int64], times: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+        """Add many points."""
+        self.steps.frombytes(steps.astype(np.int64).tobytes())
+        self.times.frombytes(times.astype(np.float64).tobytes())
+        self.values.frombytes(values.astype(np.float64).tobytes())
+
     def drop_from(self, step: int) -> int:
         """Drop the points of this step and later ones; return how many there were."""
         steps = np.frombuffer(self.steps, np.int64)

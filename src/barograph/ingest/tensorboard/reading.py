@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.errors import DamagedSource, ObjectNotFound
+from barograph.ingest.tensorboard.alike import Alike, alike_in
 from barograph.ingest.tensorboard.bars import summary_of_buckets, summary_of_message
 from barograph.ingest.tensorboard.curve import Curve
 from barograph.ingest.tensorboard.parameters import START_TAG, Parameter, parameters_from_content
 from barograph.model.summary import Summary
 from barograph.store.base import Store
 from barograph.wire.events import Event, Value, event_from_message
-from barograph.wire.framing import BrokenRecord, records_in
+from barograph.wire.framing import WRONG, WRONG_CHECKSUM, BrokenRecord, Sweep, payload_at, records_in, swept
 from barograph.wire.tensor_proto import Texts, array_from_proto
 
 _LARGEST_STEP = 1 << 62
@@ -95,20 +96,67 @@ class _File:
         self._curves: dict[str, Curve] = {}
 
     def read(self, data: memoryview) -> None:
-        for record in records_in(data):
-            if isinstance(record, BrokenRecord):
-                self._tell(record.start, record.reason)
-                continue
-            try:
-                self._take(event_from_message(record.payload), record.start)
-            except DamagedSource as error:
-                self._tell(record.start, str(error))
+        at = 0
+        while at < len(data):
+            sweep = swept(data, at)
+            self._read_sweep(data, sweep)
+            at = sweep.end
+            if not len(sweep.starts):
+                break
+        # Nobody knows where the record after one begins whose length cannot be believed.
+        for broken in records_in(data[at:]):
+            if isinstance(broken, BrokenRecord):
+                self._tell(at + broken.start, broken.reason)
         for tag, curve in self._curves.items():
             known = self._whole.curves.get(tag)
             if known is None:
                 self._whole.curves[tag] = curve
             else:
                 self._whole.again += known.go_on(curve)
+
+    def _read_sweep(self, data: memoryview, sweep: Sweep) -> None:
+        waiting = alike_in(data, sweep, self._plugins)
+        others = np.ones(len(sweep.starts), bool)
+        for alike in waiting:
+            others[alike.places] = False
+        for place in np.flatnonzero(others).tolist():
+            start, length = int(sweep.starts[place]), int(sweep.lengths[place])
+            if sweep.states[place] == WRONG:
+                self._tell(start, WRONG_CHECKSUM)
+                continue
+            try:
+                event = event_from_message(payload_at(data, start, length))
+            except DamagedSource as error:
+                self._tell(start, str(error))
+                continue
+            if event.restarts or any(value.tag in self._tags(waiting) for value in event.values):
+                waiting = self._take_before(waiting, place)
+            try:
+                self._take(event, start)
+            except DamagedSource as error:
+                self._tell(start, str(error))
+        self._take_before(waiting, len(sweep.starts))
+
+    def _tags(self, waiting: list[Alike]) -> set[str]:
+        return {alike.tag for alike in waiting}
+
+    def _take_before(self, waiting: list[Alike], place: int) -> list[Alike]:
+        """Take the points that stand before a record, in their order; return those that stand behind it."""
+        rest: list[Alike] = []
+        by_tag: dict[str, list[Alike]] = {}
+        for alike in waiting:
+            count = int(np.searchsorted(alike.places, place))
+            by_tag.setdefault(alike.tag, []).append(alike.part(0, count))
+            if count < len(alike.places):
+                rest.append(alike.part(count, len(alike.places)))
+        for tag, parts in by_tag.items():
+            order = np.argsort(np.concatenate([part.places for part in parts]))
+            self._curves.setdefault(tag, Curve()).extend(
+                np.concatenate([part.steps for part in parts])[order],
+                np.concatenate([part.times for part in parts])[order],
+                np.concatenate([part.values for part in parts])[order],
+            )
+        return rest
 
     def _take(self, event: Event, start: int) -> None:
         if event.restarts:
