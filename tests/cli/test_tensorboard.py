@@ -85,6 +85,16 @@ def test_damage_is_named_and_counts(call: Call, tmp_path: Path, monkeypatch: pyt
     assert "events.out.tfevents.1.host: at byte" in said.out
 
 
+def test_names_cannot_steer_the_terminal(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "logs").mkdir()
+    event = summary_event(1e9, 0, [scalar(tagged("\x1b[2Jtag", "scalars"), 1.0)])
+    (tmp_path / "logs" / "events.out.tfevents.1.host").write_bytes(framed_all([event]))
+    said = call("import", "tensorboard", "logs", "-o", "run")
+    assert "tag" in said.out
+    assert "\x1b[2J" not in said.out
+
+
 def test_several_runs_are_told_one_by_one(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):

@@ -182,6 +182,14 @@ def test_several_runs_of_a_tree_are_several_runs(log: Path, target: Path) -> Non
     assert values(barograph.open(target / "b"), "loss:total") == {0: 1.0}
 
 
+def test_no_run_is_made_within_another(log: Path, target: Path) -> None:
+    for name in ("a", "a/b"):
+        put(log / name / FILE, [point("loss", 0, 1.0)])
+    imported(log, target)
+    assert sorted(path.name for path in target.iterdir()) == ["a", "a.b"]
+    assert all(examine(store_from_url(path)).foreign == [] for path in target.iterdir())
+
+
 def test_one_file_of_a_tree_may_be_asked_for(log: Path, target: Path) -> None:
     put(log / FILE, [point("loss", 0, 1.0)])
     put(log / f"{FILE}.second", [point("loss", 1, 2.0)])

@@ -13,6 +13,7 @@ from barograph.cli.tensorboard_page import progress
 from barograph.ingest.tensorboard.files import EVENTS
 from barograph.ingest.tensorboard.importing import Imported, ImportedRun, import_tensorboard
 from barograph.watch.figures import count
+from barograph.watch.wording import shown
 
 _SHOWN = 20
 """Most sentences of one sort that are printed; JSON has all."""
@@ -56,7 +57,7 @@ def _print(printer: Printer, imported: Imported, target: str) -> None:
     printer.entries([("from", imported.source)])
     for run in imported.runs:
         if len(imported.runs) > 1:
-            printer.heading(run.name or "the top itself")
+            printer.heading(shown(run.name) or "the top itself")
         printer.entries(_entries(run))
     if imported.empty:
         printer.entries([("no run", f"{_some(list(imported.empty))}: nothing there that a run could hold")])
@@ -65,7 +66,7 @@ def _print(printer: Printer, imported: Imported, target: str) -> None:
     if imported.damage:
         printer.heading("damaged", Text("the rest was imported", "dim"))
         for sentence in imported.damage[:_SHOWN]:
-            printer.line(Text.assemble(("· ", "red"), sentence), indent=2)
+            printer.line(Text.assemble(("· ", "red"), shown(sentence)), indent=2)
         if len(imported.damage) > _SHOWN:
             printer.line(f"and {len(imported.damage) - _SHOWN} more (--json has all)", indent=2)
 
@@ -85,7 +86,7 @@ def _entries(run: ImportedRun) -> list[tuple[str, str]]:
     if run.again:
         entries.append(("written again", f"{count(run.again, 'point')} of steps that were made anew, left out"))
     if run.passed_over:
-        what = ", ".join(count(number, name) for name, number in sorted(run.passed_over.items()))
+        what = ", ".join(count(number, shown(name)) for name, number in sorted(run.passed_over.items()))
         entries.append(("passed over", f"{what}: a run has no place for them"))
     return entries
 
@@ -97,4 +98,4 @@ def _places(found: Mapping[str, str]) -> str:
 
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    return ", ".join(shown(name) for name in names[:_NAMED]) + more

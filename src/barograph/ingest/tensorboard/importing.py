@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -91,13 +91,14 @@ def import_tensorboard(
     made: list[ImportedRun] = []
     empty: dict[str, Mapping[str, int]] = {}
     damage: list[str] = []
+    places = places_below(runs, source.url.rstrip("/").rpartition("/")[2] or "top")
     for name, folders in runs.items():
         found = _gathered(source, name, folders)
         damage += found.damage
         if found.is_empty:
             empty[name] = dict(found.passed_over)
             continue
-        store = target if len(runs) == 1 else place_in(name or _top_name(source, runs))
+        store = target if len(runs) == 1 else place_in(places[name])
         GatheredWriter(store, found, source.url, on_progress).write()
         made.append(_told(store.url, name, found))
     if not made:
@@ -105,16 +106,30 @@ def import_tensorboard(
     return Imported(source.url, made, empty, damage)
 
 
+def places_below(names: Iterable[str], top: str) -> dict[str, str]:
+    """Return where the runs of a tree are to be: as they stand in it, but none within another.
+
+    Args:
+        names: Paths of the runs; "" is the top itself.
+        top: What that is to be called.
+
+    Example:
+        >>> places_below(["", "a", "a/b", "c/d"], "logs")
+        {'': 'logs', 'a': 'a', 'a/b': 'a.b', 'c/d': 'c/d'}
+    """
+    wanted = {name: name or top for name in names}
+    found: dict[str, str] = {}
+    for name, place in wanted.items():
+        if any(place.startswith(f"{other}/") for other in wanted.values()):
+            place = place.replace("/", ".")
+        while place in found.values() or any(place == other for key, other in wanted.items() if key != name):
+            place += "_"
+        found[name] = place
+    return found
+
+
 def _gathered(source: Store, name: str, folders: Sequence[Folder]) -> Gathered:
     return gathered({folder: content_of(source, folder.files) for folder in folders}, name)
-
-
-def _top_name(source: Store, runs: Mapping[str, Any]) -> str:
-    """Return a name for the run of the top itself, which stands beside those of its folders."""
-    name = source.url.rstrip("/").rpartition("/")[2] or "top"
-    while name in runs:
-        name += "_"
-    return name
 
 
 def _told(url: str, name: str, found: Gathered) -> ImportedRun:
