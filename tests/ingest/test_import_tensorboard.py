@@ -299,6 +299,7 @@ def test_a_hostile_length_ends_the_file_and_nothing_else(log: Path, target: Path
     (summary_event(0.0, -1, [scalar(tagged("loss", "scalars"), 1.0)]), "an event is of step -1"),
     (summary_event(0.0, 0, [histogram(tagged("h", "histograms"), np.array([[1.0, 0.0, 5.0]]))]), "ends before it"),
     (summary_event(0.0, 0, [histogram(tagged("h", "histograms"), np.array([[0.0, 1.0, 1e300]]))]), "no number of el"),
+    (summary_event(0.0, 0, [histogram(tagged("h", "histograms"), np.array([[1e300, 1e301, 1.0]]))]), "too large"),
     (summary_event(0.0, 0, [b"\x0a\x01h\x2a\x0b\x19" + struct.pack("<d", 1e300) + b"\x32\x00"]), "elements"),
 ])
 def test_messages_that_are_none_are_named_and_passed_over(log: Path, target: Path, event: bytes, said: str) -> None:
@@ -307,6 +308,16 @@ def test_messages_that_are_none_are_named_and_passed_over(log: Path, target: Pat
     assert sentence.startswith(f"{FILE}: at byte ")
     assert said in sentence
     assert values(barograph.open(target), "loss:total") == {5: 1.0}
+
+
+@pytest.mark.parametrize("time_unix", [math.nan, -5.0, 1e300])
+def test_a_time_that_can_be_none_is_that_before_it(log: Path, target: Path, time_unix: float) -> None:
+    bars = histogram(tagged(".", "histograms"), np.array([[0.0, 1.0, 5.0]]))
+    note = text(tagged("note", "text"), "x")
+    put(log / FILE, [point("loss", 0, 1.0, 1e9), point("loss", 1, 2.0, time_unix), summary_event(time_unix, 1, [bars]),
+                     summary_event(time_unix, 1, [note])])
+    imported(log, target)
+    assert barograph.open(target).series("loss:total").times.tolist() == [1e9, 1e9]
 
 
 def test_random_bytes_do_no_harm(log: Path, target: Path) -> None:

@@ -7,7 +7,7 @@ is left to that.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,14 +100,15 @@ def _same(rows: NDArray[np.uint8], shape: _Shape) -> NDArray[np.bool_]:
 
 
 def _columns(rows: NDArray[np.uint8], places: NDArray[np.intp], shape: _Shape) -> Alike:
-    def numbers(where: slice, dtype: str) -> NDArray[Any]:
-        return np.ascontiguousarray(rows[:, where]).view(dtype).reshape(-1)
+    def numbers(where: slice, dtype: str) -> NDArray[np.float64]:
+        found = np.ascontiguousarray(rows[:, where]).view(dtype).reshape(-1)
+        with np.errstate(invalid="ignore"):  # a NaN may be of the sort that signals
+            return found.astype(np.float64)
 
     steps = np.zeros(len(rows), np.int64)
     for place, column in enumerate(rows[:, shape.step].T):
         steps |= (column.astype(np.int64) & 0x7F) << 7 * place
-    return Alike(shape.tag, places, steps, numbers(_TIME, "<f8").astype(np.float64),
-                 numbers(shape.value, shape.dtype).astype(np.float64))
+    return Alike(shape.tag, places, steps, numbers(_TIME, "<f8"), numbers(shape.value, shape.dtype))
 
 
 def _shape_of(message: memoryview, plugins: dict[str, str]) -> _Shape | None:

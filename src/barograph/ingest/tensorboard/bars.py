@@ -98,9 +98,13 @@ def _summary(lefts: NDArray[np.float64], rights: NDArray[np.float64], counts: ND
     for left, right, count in zip(lefts[~near_zero], rights[~near_zero], counts[~near_zero], strict=True):
         _spread(float(left), float(right), int(count), exponents)
     found = np.flatnonzero(exponents)
+    with np.errstate(all="ignore"):
+        sums = float(middles @ counts), float(middles**2 @ counts), float(np.abs(middles) @ counts)
+    if not all(math.isfinite(total) for total in sums):
+        raise DamagedSource("the elements of a histogram are too large to be summed up")
     return Summary(
         count=int(counts.sum()), zeros=int(counts[near_zero].sum()), min=float(lefts.min()), max=float(rights.max()),
-        sum=float(middles @ counts), sum_sq=float(middles**2 @ counts), sum_abs=float(np.abs(middles) @ counts),
+        sum=sums[0], sum_sq=sums[1], sum_abs=sums[2],
         exponents={int(place): int(exponents[place]) for place in found},
     )
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+_YEAR_9999 = 253_370_764_800.0
+
 
 @dataclass(slots=True)
 class Curve:
@@ -95,5 +97,16 @@ def line_of(curve: Curve) -> Line:
     last[:-1] = ordered[1:] != ordered[:-1]
     kept = order[last]
     times = np.frombuffer(curve.times)[kept]
-    rising = np.maximum.accumulate(np.where(np.isfinite(times), times, 0.0)) if len(times) else times
-    return Line(steps[kept], rising, np.frombuffer(curve.values)[kept].copy(), len(order) - len(kept))
+    return Line(steps[kept], rising(times), np.frombuffer(curve.values)[kept].copy(), len(order) - len(kept))
+
+
+def rising(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return times that never fall; one that can be none is that before it.
+
+    Example:
+        >>> rising(np.array([5.0, 4.0, np.nan, 1e300, 6.0])).tolist()
+        [5.0, 5.0, 5.0, 5.0, 6.0]
+    """
+    known = np.where((times >= 0) & (times < _YEAR_9999), times, 0.0)
+    found: NDArray[np.float64] = np.maximum.accumulate(known) if len(known) else known
+    return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from barograph.ingest.tensorboard.clock import counted_as, counts_slower, steps_at
-from barograph.ingest.tensorboard.curve import Line, line_of
+from barograph.ingest.tensorboard.curve import Line, line_of, rising
 from barograph.ingest.tensorboard.files import Folder
 from barograph.ingest.tensorboard.naming import Place, Tag, key_of_histogram, places_of
 from barograph.ingest.tensorboard.parameters import Parameter
@@ -104,12 +104,12 @@ def _take_histograms(name: str, bars: dict[int, Bars], training: Line | None, wh
         return
     numbers = sorted(bars)
     key = key_of_histogram(name, coarse=any(item.coarse for item in bars.values()))
-    times = np.maximum.accumulate(np.array([bars[number].time_unix for number in numbers]))
+    times = rising(np.array([bars[number].time_unix for number in numbers]))
     line = Line(np.array(numbers, np.int64), times, np.zeros(len(numbers)))
     if training is not None and counts_slower(line, training):
         whole.recounted.append(name)
         steps = steps_at(training, times).tolist()
     else:
         steps = numbers
-    for number, step in zip(numbers, steps, strict=True):
-        whole.histograms.setdefault(step, {})[key] = bars[number]
+    for number, step, time_unix in zip(numbers, steps, times.tolist(), strict=True):
+        whole.histograms.setdefault(step, {})[key] = replace(bars[number], time_unix=time_unix)

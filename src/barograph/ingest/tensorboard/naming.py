@@ -122,7 +122,7 @@ def key_of_histogram(name: str, *, coarse: bool) -> Key:
         ...  ("fc1.weight", "fc1.weight.grad", "gradients/fc1/bias", "weights/fc1.weight", "latent")]
         ['weight:fc1.weight', 'gradient:fc1.weight', 'gradient:fc1.bias', 'weight:fc1.weight', 'custom:latent']
     """
-    parts = [part for part in re.split(r"[/.]", name) if part]
+    parts = [part for part in re.split(r"[/.]", name) if part] or [name]
     said = {part.lower() for part in parts[:1] + parts[-1:]}
     is_gradient = bool(said & _GRADIENTS)
     first_says = len(parts) > 1 and parts[0].lower() in _GRADIENTS | _WEIGHTS

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.errors import BarographError, ImportFailed, ObjectExists
+from barograph.ingest.tensorboard.curve import rising
 from barograph.ingest.tensorboard.gathering import Gathered
 from barograph.ingest.tensorboard.reading import Bars
 from barograph.measures.summary import row_from_summary
@@ -214,9 +215,9 @@ class GatheredWriter:
         steps, first = np.concatenate(found), np.concatenate(when)
         order = np.lexsort((first, steps))
         unique, starts = np.unique(steps[order], return_index=True)
-        rising = np.maximum.accumulate(first[order][starts]) if len(starts) else first
+        when_made = rising(first[order][starts])
         pens = [(key, line.steps, line.values) for key, line in lines.items()]
-        return _Pen(unique, rising, pens, [0] * len(pens))
+        return _Pen(unique, when_made, pens, [0] * len(pens))
 
     def _texts_by_step(self) -> dict[int, dict[Key, bytes]]:
         """Return texts at the steps that they stand at: the step of training under way, where there is any."""
@@ -231,7 +232,7 @@ class GatheredWriter:
             under_way = int(known[max(at, 0)]) if len(known) else step
             found.setdefault(under_way, {})[key] = data
             if not len(known):
-                self._held_times.setdefault(under_way, time_unix if math.isfinite(time_unix) else first_unix)
+                self._held_times.setdefault(under_way, float(rising(np.array([time_unix]))[0]) or first_unix)
 
         for key, texts in self._gathered.texts.items():
             for step in sorted(texts):
