@@ -14,11 +14,13 @@ _Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of th
 
 @GROUP.callback()
 def command() -> None:
-    """Hand a run on to other programs: as a trace to look at, or as metrics for a dashboard.
+    """Hand a run on to other programs: as a trace to look at, for TensorBoard, or as metrics for a dashboard.
 
     Examples:
 
       barograph export chrome runs/first -o trace.json
+
+      barograph export tensorboard runs/first -o tensorboard/first
 
       barograph export otel runs/first --endpoint http://localhost:4318
 
@@ -75,3 +77,33 @@ def otel(
     from barograph.cli.export_page import export_otel
 
     export_otel(run, endpoint, json_file, follow=follow)
+
+
+@GROUP.command()
+def tensorboard(
+    run: _Run,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder to write to. Default: tensorboard/NAME-OF-THE-RUN."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Write event files that TensorBoard shows: curves, histograms and findings, in a folder for each mode.
+
+    Neither TensorFlow nor TensorBoard is needed. Losses, learning rates, logged numbers, times and figures of the
+    machine are scalars; so are mean, norm, extremes and the like of each tensor, and its histogram is a histogram.
+    Findings are texts. Where several workers recorded, each has folders of its own: r0/train, r1/train.
+
+    What was written of this run before is replaced, all at once; a folder that holds other events is refused.
+
+    Examples:
+
+      barograph export tensorboard runs/first
+
+      barograph export tensorboard runs/first -o logs/first && tensorboard --logdir logs
+
+      barograph export tensorboard runs/first -o logs/first --json | jq .folders
+    """
+    from barograph.cli.tensorboard_page import export_and_tell
+
+    export_and_tell(run, out, as_json=as_json)

@@ -17,7 +17,7 @@ def command() -> None:
 
       barograph import smdebug ts_output -o runs/old
 
-      barograph import smdebug s3://bucket/job/debug-output -o runs/old
+      barograph import tensorboard logs/exp1 -o runs/exp1
 
       barograph watch runs/old --once
     """
@@ -45,6 +45,38 @@ def smdebug(
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.importing_page import import_and_tell
+
+    if not import_and_tell(path, out, as_json=as_json):
+        raise typer.Exit(1)
+
+
+@GROUP.command()
+def tensorboard(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Event file, directory or URL, as TensorBoard is given.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="RUN", help="Directory or URL of the run to make, or of several; "
+                                                             "nothing may be there yet.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Make a run of TensorBoard's event files, so that rules can judge it; of a tree with several runs, as many.
+
+    Reads what torch.utils.tensorboard, Keras's callback, tf.summary and tensorboardX write. Folders named after a mode
+    (train, validation) are one run; any other folder with event files is a run of its own, RUN/FOLDER. A tag whose
+    name says so plainly becomes a loss (train/loss, val_loss), a learning rate (lr) or a metric, in its mode; others
+    keep their names. Images, audio and graphs are counted and passed over.
+
+    What is damaged is named, and the rest imported. Exit code 1: something could not be imported.
+
+    Examples:
+
+      barograph import tensorboard logs -o runs/imported
+
+      barograph import tensorboard logs/exp1/events.out.tfevents.1700000000.host -o runs/exp1
+
+      barograph import tensorboard s3://bucket/logs -o runs/imported --json | jq '.runs[].losses'
+    """
+    from barograph.cli.tensorboard_import import import_and_tell
 
     if not import_and_tell(path, out, as_json=as_json):
         raise typer.Exit(1)

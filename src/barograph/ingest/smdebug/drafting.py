@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.ingest.smdebug.book import SHAPE, Book, texts_as_bytes
-from barograph.ingest.tensor_proto import Texts
 from barograph.measures.elements import DTYPE_CODES
 from barograph.measures.native import dtype_code, summarize_into
 from barograph.measures.summary import identity_rows
@@ -19,6 +18,7 @@ from barograph.model.selection import Histogram
 from barograph.model.step import Step
 from barograph.model.summary import EXPONENT_BINS
 from barograph.model.tensor import RawTensor
+from barograph.wire.tensor_proto import Texts
 
 Array = NDArray[Any]
 

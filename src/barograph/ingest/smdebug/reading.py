@@ -10,10 +10,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from barograph.errors import DamagedSource
-from barograph.ingest.events import Event, Value, event_from_message
-from barograph.ingest.framing import BrokenRecord, records_in
 from barograph.ingest.smdebug.index import MODE_NUMBERS, Index
-from barograph.ingest.tensor_proto import Texts, array_from_proto
+from barograph.wire.events import Event, Value, event_from_message
+from barograph.wire.framing import BrokenRecord, records_in
+from barograph.wire.tensor_proto import Texts, array_from_proto
 
 Array = NDArray[Any]
 

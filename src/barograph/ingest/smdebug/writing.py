@@ -11,7 +11,6 @@ from barograph.ingest.smdebug.book import Book
 from barograph.ingest.smdebug.drafting import Array, Drafter
 from barograph.ingest.smdebug.index import MODES
 from barograph.ingest.smdebug.progress import Progress
-from barograph.ingest.tensor_proto import Texts
 from barograph.model.clock import ManualClock, SystemClock
 from barograph.model.manifest import EndState, Worker
 from barograph.model.settings import Settings
@@ -22,6 +21,7 @@ from barograph.runs.papers import manifest_bytes
 from barograph.runs.places import new_manifest
 from barograph.runs.writer import RunWriter
 from barograph.store.base import Store
+from barograph.wire.tensor_proto import Texts
 
 _UNLIMITED_BYTES = 1 << 62
 _CHUNK_SECS = 10.0

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from barograph.ingest.crc32c import masked_crc32c
-from barograph.ingest.framing import BrokenRecord, Record, framed, records_in
+from barograph.wire.crc32c import masked_crc32c
+from barograph.wire.framing import BrokenRecord, Record, framed, records_in
 from smdebug_data import FIRST, SAVED
 
 

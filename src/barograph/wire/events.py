@@ -1,16 +1,20 @@
-"""An Event, the message that event files hold one of in each record: as far as values of a step are concerned."""
+"""An Event, the message that event files hold one of in each record."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from barograph.ingest.wire import Field, bytes_of, fields_of, real_of, text_of, whole_of
+from barograph.wire.protobuf import Field, bytes_of, fields_of, real_of, text_of, whole_of
 
-_WALL_TIME, _STEP, _SUMMARY = 1, 2, 5
+_WALL_TIME, _STEP, _SUMMARY, _SESSION = 1, 2, 5, 7
 _VALUE = 1
-_TAG, _SIMPLE, _METADATA, _TENSOR = 1, 2, 9, 8
+_TAG, _SIMPLE, _HISTOGRAM, _TENSOR, _METADATA = 1, 2, 5, 8, 9
 _PLUGIN = 1
+_STATUS, _START = 1, 1
+
+_OTHER_EVENTS = {4: "graph", 6: "log message", 8: "run metadata", 9: "graph"}
+_OTHER_VALUES = {4: "image", 6: "audio"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +25,16 @@ class Value:
         tag: What it is called.
         tensor: The TensorProto; None where it is another sort of value.
         number: The plain number; None where it is another sort of value.
+        histogram: The HistogramProto; None where it is another sort of value.
+        other: What it is, where it is none of these: "image", "audio".
         plugins: Name to content of what its metadata holds.
     """
 
     tag: str
     tensor: memoryview | None = None
     number: float | None = None
+    histogram: memoryview | None = None
+    other: str = ""
     plugins: Mapping[str, bytes] = field(default_factory=dict)
 
 
@@ -38,11 +46,16 @@ class Event:
         time_unix: When it was written.
         step: Of the step it belongs to.
         values: What it holds; none where it tells of a graph, or of the version of the file.
+        restarts: It says that a session of training starts with this step, and what was written of this step or of
+            later ones counts no more.
+        other: What it holds instead, where that is nothing of these: "graph".
     """
 
     time_unix: float
     step: int
     values: tuple[Value, ...]
+    restarts: bool = False
+    other: str = ""
 
 
 def event_from_message(message: memoryview) -> Event:
@@ -52,10 +65,12 @@ def event_from_message(message: memoryview) -> Event:
         DamagedSource: The bytes are no such message.
 
     Example:
-        >>> event_from_message(memoryview(bytes([16, 7, 42, 7, 10, 5, 10, 3, 108, 114, 49])))
-        Event(time_unix=0.0, step=7, values=(Value(tag='lr1', tensor=None, number=None, plugins={}),))
+        >>> event = event_from_message(memoryview(bytes([16, 7, 42, 7, 10, 5, 10, 3, 108, 114, 49])))
+        >>> event.step, event.values[0].tag, event.values[0].number
+        (7, 'lr1', None)
     """
     time_unix, step = 0.0, 0
+    restarts, other = False, ""
     values: list[Value] = []
     for part in fields_of(message):
         if part.number == _WALL_TIME:
@@ -64,11 +79,16 @@ def event_from_message(message: memoryview) -> Event:
             step = whole_of(part)
         elif part.number == _SUMMARY:
             values += [_value(item) for item in fields_of(bytes_of(part)) if item.number == _VALUE]
-    return Event(time_unix, step, tuple(values))
+        elif part.number == _SESSION:
+            said = {item.number: whole_of(item) for item in fields_of(bytes_of(part)) if item.number == _STATUS}
+            restarts = said.get(_STATUS) == _START
+        else:
+            other = _OTHER_EVENTS.get(part.number, other)
+    return Event(time_unix, step, tuple(values), restarts, other)
 
 
 def _value(item: Field) -> Value:
-    tag, tensor, number = "", None, None
+    tag, other, tensor, number, histogram = "", "", None, None, None
     plugins: dict[str, bytes] = {}
     for part in fields_of(bytes_of(item)):
         if part.number == _TAG:
@@ -77,9 +97,13 @@ def _value(item: Field) -> Value:
             tensor = bytes_of(part)
         elif part.number == _SIMPLE:
             number = real_of(part)
+        elif part.number == _HISTOGRAM:
+            histogram = bytes_of(part)
         elif part.number == _METADATA:
             plugins.update(_plugin(entry) for entry in fields_of(bytes_of(part)) if entry.number == _PLUGIN)
-    return Value(tag, tensor, number, plugins)
+        else:
+            other = _OTHER_VALUES.get(part.number, other)
+    return Value(tag, tensor, number, histogram, other, plugins)
 
 
 def _plugin(entry: Field) -> tuple[str, bytes]:

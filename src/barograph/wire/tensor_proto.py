@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.errors import DamagedSource
-from barograph.ingest.wire import Field, bytes_of, fields_of, reals_of, text_of, whole_of, wholes_of
+from barograph.wire.protobuf import Field, bytes_of, fields_of, reals_of, text_of, whole_of, wholes_of
 
 Texts = list[str]
 """What an array of texts holds; smdebug writes no other than those of one axis."""

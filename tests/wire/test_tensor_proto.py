@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from barograph.errors import DamagedSource
-from barograph.ingest.tensor_proto import array_from_proto
+from barograph.wire.tensor_proto import array_from_proto
 
 
 def varint(value: int) -> bytes:

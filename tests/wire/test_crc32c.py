@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from barograph.ingest.crc32c import crc32c, masked_crc32c
+from barograph.wire.crc32c import crc32c, masked_crc32c
 
 
 def test_the_published_examples_come_out() -> None:

@@ -1,0 +1,101 @@
+"""What `barograph import tensorboard` does and prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from barograph.cli.opening import store_at
+from barograph.cli.printing import Printer
+from barograph.cli.tensorboard_page import progress
+from barograph.ingest.tensorboard.files import EVENTS
+from barograph.ingest.tensorboard.importing import Imported, ImportedRun, import_tensorboard
+from barograph.watch.figures import count
+from barograph.watch.wording import shown
+
+_SHOWN = 20
+"""Most sentences of one sort that are printed; JSON has all."""
+_NAMED = 6
+
+
+def import_and_tell(source: str, target: str, *, as_json: bool) -> bool:
+    """Make the runs and say what became of everything; return whether all of it was imported.
+
+    Raises:
+        ImportFailed: There are no event files, nothing of them can be imported, or something is at the target.
+        SettingsError, StoreError: A place is none, or cannot be read or written.
+    """
+    top, only = _split(source)
+    with progress("importing") as on_progress:
+        imported = import_tensorboard(
+            store_at(top), store_at(target), lambda name: store_at(f"{target.rstrip('/')}/{name}"), only=only,
+            on_progress=on_progress,
+        )
+    printer = Printer()
+    if as_json:
+        printer.json(imported.to_json())
+    else:
+        _print(printer, imported, target)
+    return not imported.damage
+
+
+def _split(source: str) -> tuple[str, str]:
+    """Return the folder of what was typed, and the name of the file in it; "" where it is no file."""
+    if "://" not in source:
+        path = Path(source)
+        return (str(path.parent), path.name) if path.is_file() else (source, "")
+    folder, _, last = source.rstrip("/").rpartition("/")
+    return (folder, last) if EVENTS in last else (source, "")
+
+
+def _print(printer: Printer, imported: Imported, target: str) -> None:
+    verdict = ("imported", "bold green") if not imported.damage else ("imported in part", "bold yellow")
+    points = sum(run.points for run in imported.runs)
+    printer.line(Text.assemble(verdict, f": {count(len(imported.runs), 'run')} with {count(points, 'number')}."))
+    printer.entries([("from", imported.source)])
+    for run in imported.runs:
+        if len(imported.runs) > 1:
+            printer.heading(shown(run.name) or "the top itself")
+        printer.entries(_entries(run))
+    if imported.empty:
+        printer.entries([("no run", f"{_some(list(imported.empty))}: nothing there that a run could hold")])
+    one = imported.runs[0].run if len(imported.runs) > 1 else target
+    printer.entries([("next", f"barograph watch {one} --once")])
+    if imported.damage:
+        printer.heading("damaged", Text("the rest was imported", "dim"))
+        for sentence in imported.damage[:_SHOWN]:
+            printer.line(Text.assemble(("· ", "red"), shown(sentence)), indent=2)
+        if len(imported.damage) > _SHOWN:
+            printer.line(f"and {len(imported.damage) - _SHOWN} more (--json has all)", indent=2)
+
+
+def _entries(run: ImportedRun) -> list[tuple[str, str]]:
+    entries = [("run", run.run)]
+    named = {"losses": run.losses, "learning rates": run.learning_rates, "other numbers": run.scalars}
+    entries += [(title, _places(found)) for title, found in named.items() if found]
+    if run.histograms:
+        entries.append(("histograms", f"{run.histograms:,}"))
+    if run.texts:
+        entries.append(("texts", f"{run.texts:,}"))
+    if run.parameters:
+        entries.append(("parameters", _some([f"{name} = {value}" for name, value in run.parameters.items()])))
+    if run.recounted:
+        entries.append(("by epoch", f"{_some(run.recounted)}: put at the steps of training of their time"))
+    if run.again:
+        entries.append(("written again", f"{count(run.again, 'point')} of steps that were made anew, left out"))
+    if run.passed_over:
+        what = ", ".join(count(number, shown(name)) for name, number in sorted(run.passed_over.items()))
+        entries.append(("passed over", f"{what}: a run has no place for them"))
+    return entries
+
+
+def _places(found: Mapping[str, str]) -> str:
+    """Return tags and what became of them."""
+    return _some([f"{tag} → {place}" for tag, place in found.items()])
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(shown(name) for name in names[:_NAMED]) + more

@@ -1,0 +1,76 @@
+"""Summaries of the tensors of a run, worker by worker; what is split over workers as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from barograph.measures.summary import merge
+from barograph.model.key import Kind
+from barograph.model.summary import MOMENT_FIELDS, Summary
+from barograph.runs.reader import Run
+
+TENSOR_KINDS = (
+    Kind.WEIGHT, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind.INPUT, Kind.OUTPUT, Kind.OPTIMIZER_STATE,
+    Kind.CUSTOM, Kind.BATCH, Kind.TARGET,
+)
+"""Kinds of which a run keeps summaries."""
+
+_COLUMNS = ("step", "optimizer", "mode", "time", "path", "shard", "whole", *MOMENT_FIELDS, "exponents",
+            "exponent_counts")
+_COUNTS = ("count", "nan", "posinf", "neginf", "zeros")
+
+
+class TensorRow(NamedTuple):
+    """The summary of one tensor in one step.
+
+    Attributes:
+        worker: Who recorded it; of what is split over workers, the first of them.
+        step, optimizer, mode, path: As in the records.
+        time_unix: When the step ended.
+        summary: It.
+    """
+
+    worker: str
+    step: int
+    optimizer: str
+    mode: str
+    path: str
+    time_unix: float
+    summary: Summary
+
+
+def tensor_rows(run: Run, kind: Kind, workers: Sequence[str]) -> Iterator[TensorRow]:
+    """Yield every summary of a kind, worker by worker, those of whole tensors alone: where a part of a tensor is
+    missing, nothing is said of it.
+
+    Args:
+        run: Of which run.
+        kind: Which.
+        workers: Whose.
+    """
+    parts: dict[tuple[int, str, str, str], list[tuple[TensorRow, int]]] = {}
+    for worker in workers:
+        for batch in run.arrow(kind, worker=worker, columns=_COLUMNS).to_batches():
+            # As whole numbers: a date of Python's has the zone of whoever looks.
+            times = batch["time"].to_numpy(zero_copy_only=False).astype("int64") / 1e6
+            for found, time_unix in zip(batch.to_pylist(), times.tolist(), strict=True):
+                if found["count"] is None:
+                    continue
+                row = _row(worker, found, time_unix)
+                if found["shard"]:
+                    parts.setdefault(row[1:5], []).append((row, found["whole"] or 0))
+                else:
+                    yield row
+    for held in parts.values():
+        whole = held[0][1]
+        summary = merge(*(row.summary for row, _ in held))
+        if summary.count >= whole:
+            yield held[0][0]._replace(summary=summary)
+
+
+def _row(worker: str, found: dict[str, Any], time_unix: float) -> TensorRow:
+    moments = {name: int(found[name]) if name in _COUNTS else found[name] for name in MOMENT_FIELDS}
+    exponents = dict(zip(found["exponents"] or (), found["exponent_counts"] or (), strict=True))
+    return TensorRow(worker, found["step"], found["optimizer"], found["mode"], found["path"], time_unix,
+                     Summary(**moments, exponents=exponents))

@@ -1,0 +1,115 @@
+"""What the folders of one run hold together, each series where it stands in the run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from barograph.ingest.tensorboard.clock import counted_as, counts_slower, steps_at
+from barograph.ingest.tensorboard.curve import Line, line_of, rising
+from barograph.ingest.tensorboard.files import Folder
+from barograph.ingest.tensorboard.naming import Place, Tag, key_of_histogram, places_of
+from barograph.ingest.tensorboard.parameters import Parameter
+from barograph.ingest.tensorboard.reading import Bars, FolderContent
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
+from barograph.wire.tensor_proto import Texts
+
+TRAINING_LOSS = Place(Mode.TRAIN, Key(Kind.LOSS, "total"))
+_OF_STEPS = (Kind.LOSS, Kind.LEARNING_RATE)
+
+
+@dataclass(slots=True)
+class Gathered:
+    """Everything of one run.
+
+    Attributes:
+        of_steps: Series that are part of steps: losses and learning rates.
+        logged: Series that the script logged beside them.
+        histograms: Step to key to histogram, all of training.
+        texts: Key to texts by step.
+        parameters: Of the run.
+        names: What each place was called.
+        recounted: Tags that count epochs, and stand at the steps of training.
+        passed_over: What is not taken, and how many of each.
+        again: Points that were written again, and are left out.
+        damage: One sentence each.
+    """
+
+    of_steps: dict[Place, Line] = field(default_factory=dict)
+    logged: dict[Place, Line] = field(default_factory=dict)
+    histograms: dict[int, dict[Key, Bars]] = field(default_factory=dict)
+    texts: dict[Key, dict[int, tuple[float, Texts]]] = field(default_factory=dict)
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    names: dict[str, Place] = field(default_factory=dict)
+    recounted: list[str] = field(default_factory=list)
+    passed_over: Counter[str] = field(default_factory=Counter)
+    again: int = 0
+    damage: list[str] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to make a run of."""
+        return not (self.of_steps or self.logged or self.histograms or self.texts or self.parameters)
+
+
+def gathered(contents: Mapping[Folder, FolderContent], top: str) -> Gathered:
+    """Return what the folders of a run hold together.
+
+    Args:
+        contents: Each folder and what it holds.
+        top: Path of the run's own folder.
+    """
+    whole = Gathered()
+    lines: dict[Tag, Line] = {}
+    for folder, content in contents.items():
+        below = folder.path[len(top) :].strip("/")
+        for name in [*content.curves]:
+            lines[Tag(below, name, folder.mode)] = line_of(content.curves.pop(name))
+        whole.parameters.update(content.parameters)
+        whole.passed_over.update(content.passed_over)
+        whole.again += content.again
+        whole.damage += content.damage
+    _sort(lines, whole)
+    training = whole.of_steps.get(TRAINING_LOSS)
+    for content in contents.values():
+        for name, bars in content.histograms.items():
+            _take_histograms(name, bars, training, whole)
+        for name, texts in content.texts.items():
+            whole.texts.setdefault(Key(Kind.CUSTOM, name.removesuffix("/text_summary")), {}).update(texts)
+    return whole
+
+
+def _sort(lines: Mapping[Tag, Line], whole: Gathered) -> None:
+    places = places_of(tag for tag, line in lines.items() if len(line))
+    training = next((lines[tag] for tag, place in places.items() if place == TRAINING_LOSS), None)
+    for tag, place in places.items():
+        line = lines[tag]
+        if place.key.kind in _OF_STEPS and training is not None and counts_slower(line, training):
+            line = counted_as(line, training)
+            whole.recounted.append(str(tag))
+        elif place.key.kind is Kind.LEARNING_RATE and training is not None and counts_slower(training, line):
+            # Many rates for each loss: as steps they would stand between losses that count epochs.
+            place = replace(place, key=Key(Kind.SCALAR, tag.name))
+        whole.again += line.again
+        whole.names[str(tag)] = place
+        (whole.of_steps if place.key.kind in _OF_STEPS else whole.logged)[place] = line
+
+
+def _take_histograms(name: str, bars: dict[int, Bars], training: Line | None, whole: Gathered) -> None:
+    if not bars:
+        return
+    numbers = sorted(bars)
+    key = key_of_histogram(name, coarse=any(item.coarse for item in bars.values()))
+    times = rising(np.array([bars[number].time_unix for number in numbers]))
+    line = Line(np.array(numbers, np.int64), times, np.zeros(len(numbers)))
+    if training is not None and counts_slower(line, training):
+        whole.recounted.append(name)
+        steps = steps_at(training, times).tolist()
+    else:
+        steps = numbers
+    for number, step, time_unix in zip(numbers, steps, times.tolist(), strict=True):
+        whole.histograms.setdefault(step, {})[key] = replace(bars[number], time_unix=time_unix)

@@ -1,0 +1,122 @@
+"""Messages of event files as bytes: what `events` reads is written here."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
+_DOUBLE = struct.Struct("<d")
+_WHOLE_64 = (1 << 64) - 1
+
+_DT_DOUBLE, _DT_STRING = 2, 7
+_SESSION_START = 1
+
+
+def first_event(time_unix: float) -> bytes:
+    """Return the event that every file begins with: it says in which version of the format the rest is."""
+    return _event(time_unix, 0, _field(3, b"brain.Event:2"))
+
+
+def restart_event(time_unix: float, step: int) -> bytes:
+    """Return the event that says: the training went on from here, what was written of this step or later counts no
+    more."""
+    return _event(time_unix, step, _field(7, _whole(1, _SESSION_START)))
+
+
+def summary_event(time_unix: float, step: int, values: Iterable[bytes]) -> bytes:
+    """Return an event that holds values of one step.
+
+    Args:
+        time_unix: When.
+        step: Which.
+        values: As `scalar`, `histogram` and `text` make them.
+    """
+    return _event(time_unix, step, _field(5, b"".join([_field(1, value) for value in values])))
+
+
+def scalar(tag: bytes, number: float) -> bytes:
+    """Return a number as a value of an event.
+
+    It is a tensor of one double, so that it is read back to the last bit; NaN and infinities are numbers like others.
+
+    Args:
+        tag: As `tagged` makes it, for "scalars".
+        number: It.
+
+    Example:
+        >>> from barograph.wire.events import event_from_message
+        >>> from barograph.wire.tensor_proto import array_from_proto
+        >>> event = event_from_message(memoryview(summary_event(1.0, 7, [scalar(tagged("lr", "scalars"), 0.1)])))
+        >>> event.step, event.values[0].tag, float(array_from_proto(event.values[0].tensor))
+        (7, 'lr', 0.1)
+    """
+    return tag + _SCALAR_HEAD + _DOUBLE.pack(number)
+
+
+def histogram(tag: bytes, buckets: NDArray[np.float64]) -> bytes:
+    """Return a histogram as a value of an event.
+
+    Args:
+        tag: As `tagged` makes it, for "histograms".
+        buckets: Shape (buckets, 3): where each begins, where it ends, how many are in it; rising, without gaps.
+    """
+    shape = _shape(buckets.shape)
+    packed = np.ascontiguousarray(buckets, "<f8").tobytes()
+    return tag + _field(8, _whole(1, _DT_DOUBLE) + shape + _field(4, packed))
+
+
+def text(tag: bytes, markdown: str) -> bytes:
+    """Return a text as a value of an event.
+
+    Args:
+        tag: As `tagged` makes it, for "text".
+        markdown: It.
+    """
+    return tag + _field(8, _whole(1, _DT_STRING) + _shape((1,)) + _field(8, markdown.encode()))
+
+
+def tagged(name: str, plugin: str) -> bytes:
+    """Return what a value begins with: what it is called, and which part of TensorBoard shows it.
+
+    Example:
+        >>> tagged("lr", "scalars")[:4]
+        b'\\n\\x02lr'
+    """
+    return _field(1, name.encode()) + _field(9, _field(1, _field(1, plugin.encode())))
+
+
+def _event(time_unix: float, step: int, what: bytes) -> bytes:
+    return _key(1, _FIXED64) + _DOUBLE.pack(time_unix) + (_whole(2, step) if step else b"") + what
+
+
+def _shape(sizes: Iterable[int]) -> bytes:
+    return _field(2, b"".join([_field(2, _whole(1, size)) for size in sizes]))
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return _key(number, _BYTES) + _varint(len(data)) + data
+
+
+def _whole(number: int, value: int) -> bytes:
+    return _key(number, _VARINT) + _varint(value & _WHOLE_64)
+
+
+def _key(number: int, wire: int) -> bytes:
+    return _varint(number << 3 | wire)
+
+
+def _varint(value: int) -> bytes:
+    groups = bytearray()
+    while value > 0x7F:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    groups.append(value)
+    return bytes(groups)
+
+
+# All of a tensor of one double but the number: the same for every scalar, of which there are many.
+_SCALAR_HEAD = _field(8, _whole(1, _DT_DOUBLE) + _shape(()) + _field(6, _DOUBLE.pack(0.0)))[: -_DOUBLE.size]
