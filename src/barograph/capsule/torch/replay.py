@@ -66,9 +66,9 @@ class Replayer:
         self._order = order
         self._capsule: Capsule = read_capsule(store_from_url(order.place), order.name)
         self._content = self._capsule.content
-        self._unpacker = Unpacker(self._capsule.tensors, self._capsule.where, apart=KeptApart(
-            self._capsule.pickled, opens=order.opens_pickle, where=self._capsule.where))
         self._names = ModelNames()
+        self._unpacker = Unpacker(self._capsule.tensors, self._capsule.where, apart=KeptApart(
+            self._capsule.pickled, opens=order.opens_pickle, where=self._capsule.where), meshes=self._names.meshes)
         self._book = OptimizerBook(self._names)
         self._putting = PuttingBack(self._content, self._unpacker, self._names, self._book)
         self._notes: list[str] = []
