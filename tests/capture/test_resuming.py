@@ -58,7 +58,10 @@ class Fates:
         tape = self.record(installed=not goes_on, **self.settings)
         tape.session.attempt = attempt
         if goes_on:
-            resuming = begin_resuming(tape.tap, self.store, ResumeOrder(last_good(self.store)[0].name, result, inexact))
+            begun = []
+            order = ResumeOrder(last_good(self.store)[0].name, result, inexact)
+            begin_resuming(tape.tap, self.store, order, begun.append)
+            (resuming,) = begun
         try:
             return self.script(Killer(killed_after), tape.tap)
         except Killed:
@@ -393,5 +396,5 @@ def test_nothing_goes_on_from_a_checkpoint_that_is_not_there(record):
     fates = Fates(record, epochs)
     tape = record(installed=False, **fates.settings)
     with pytest.raises(ResumeFailed, match="there is none"):
-        begin_resuming(tape.tap, fates.store, ResumeOrder("", ""))
+        begin_resuming(tape.tap, fates.store, ResumeOrder("", ""), lambda _: None)
     assert checkpoint_names(fates.store) == []

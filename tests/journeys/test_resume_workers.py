@@ -50,6 +50,29 @@ dist.destroy_process_group()
 """
 
 
+SPLIT = SCRIPT.replace("model = DistributedDataParallel(inner)", """
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+
+if sys.argv[3] == "fully_shard":
+    from torch.distributed.device_mesh import init_device_mesh
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for one in (inner[0], inner[4], inner):
+        fully_shard(one, mesh=mesh)
+    model = inner
+else:
+    model = FullyShardedDataParallel(inner, auto_wrap_policy=ModuleWrapPolicy({nn.Linear}),
+                                     device_id=torch.device("cpu"), use_orig_params=sys.argv[3] == "original")
+
+
+def own(named, prefix):
+    return {prefix + name: getattr(item, "to_local", item.detach)().clone() for name, item in named}
+""").replace("**inner.state_dict()", """**own(model.named_parameters(), ""),
+            **own(model.named_buffers(), "buffer "), **{
+            name: item for number, state in enumerate(optimizer.state.values())
+            for name, item in own(state.items(), f"state {number} ").items()}""").replace("range(100)", "range(4)")
+
+
 def weights(desk: Any) -> list[dict[str, Any]]:
     return [torch.load(desk.folder / f"last{rank}.pt") for rank in range(2)]
 
@@ -110,3 +133,23 @@ def test_another_number_of_workers_is_refused(workers: Any) -> None:
 
     assert alone.code != 0
     assert "The checkpoint was saved by 2 workers, and here is 1." in alone.err
+
+
+@pytest.mark.parametrize("how", ["fully_shard", "flat", "original"])
+def test_workers_that_a_model_is_split_over_go_on_each_from_its_part(desk: Any, how: str) -> None:
+    desk.write("train.py", SPLIT)
+    command = ("torchrun", "--standalone", "--nproc-per-node", "2", "train.py")
+    ended = desk.python("-m", "torch.distributed.run", *command[1:], "0", "SIGKILL", how)
+    assert ended.code == 0, ended.err
+    desk.whole = weights(desk)
+    ended = desk.run("--rules", "none", "--checkpoint", "every=5", *command, "17", "SIGKILL", how, to="killed")
+    assert ended.code != 0, ended.err
+
+    ended = desk.end(desk.start("barograph", "resume", "killed", *command, "0", "SIGKILL", how))
+
+    assert ended.code == 0, ended.err
+    assert ("went on from step 15: the batch and the loss of the first step after it are the same to the last bit"
+            in ended.err)
+    assert {"total", "draw"} < desk.whole[1].keys()
+    assert any(name.startswith("state ") for name in desk.whole[1])
+    check_same(desk)

@@ -133,3 +133,14 @@ def test_a_worker_removes_its_own_alone(store):
     left = [name[12:-5] for name in checkpoint_names(store)]
     assert [name for name in left if name.endswith("-r1")] == ["0000-00000030-r1"]
     assert len(left) == 2 * 11 + 12
+
+
+def test_the_last_whole_one_is_kept_where_another_worker_saves_none_any_more(store):
+    for steps in (10, 20):
+        write_parts(store, steps)
+    for steps in (30, 40):
+        write_parts(store, steps, ranks=(0,))
+    keep_newest(store, 1, ["checkpoints/0000-00000040-r0.json"], who="r0", workers=2)
+    assert [name[12:-5] for name in checkpoint_names(store)] == [
+        "0000-00000010-r1", "0000-00000020-r0", "0000-00000020-r1", "0000-00000040-r0"]
+    assert last_good(store)[0].steps == 20

@@ -56,6 +56,8 @@ class ReplayOrder:
         stop: The operation at which something is to be done; None: at none.
         alone: Of several workers, this one is made again without the others.
         framework: That made it: "torch", "keras", "jax".
+        children: The script trains in processes that it starts by itself: each takes the order over.
+        workers: Of several such, their ranks and the places of their capsules, first the one that was asked for.
         samples: Of another than torch: the samples that alone make the step fail are looked for, in the same process.
     """
 
@@ -71,6 +73,8 @@ class ReplayOrder:
     alone: bool = False
     framework: str = "torch"
     samples: bool = False
+    children: bool = False
+    workers: tuple[tuple[int, str], ...] = ()
 
     def to_text(self) -> str:
         """Return it as one line of JSON."""
@@ -81,7 +85,8 @@ def order_from_text(text: str) -> ReplayOrder:
     """Return what `ReplayOrder.to_text` wrote."""
     data = json.loads(text)
     stop = data["stop"]
-    return ReplayOrder(**{**data, "rows": tuple(data["rows"]),
+    workers = tuple((rank, place) for rank, place in data["workers"])
+    return ReplayOrder(**{**data, "rows": tuple(data["rows"]), "workers": workers,
                           "stop": StopAt(**{**stop, "where": tuple(stop["where"])}) if stop else None})
 
 

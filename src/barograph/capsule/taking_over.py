@@ -18,6 +18,9 @@ _REPLAYERS: Mapping[str, tuple[str, str]] = {
 }
 """Framework, which is also the module whose import is waited for, to what makes its steps again."""
 
+_IN_CHILDREN = ("barograph.capsule.torch.children", "Children")
+"""What does so in the processes that a script of torch starts by itself."""
+
 
 def can_be_made_again(framework: str) -> bool:
     """Return whether steps of a framework can be."""
@@ -32,11 +35,13 @@ def arm() -> None:
 
 def take_over() -> None:
     """Have the script's first step be the one that the capsule holds."""
-    text = os.environ.pop(REPLAY_VARIABLE, "")
+    text = os.environ.get(REPLAY_VARIABLE, "")
     if text:
-        # In this process alone: what the script starts is no replay.
         order = order_from_text(text)
-        module, name = _REPLAYERS[order.framework]
+        if not order.children:
+            # In this process alone: what the script starts is no replay.
+            del os.environ[REPLAY_VARIABLE]
+        module, name = _IN_CHILDREN if order.children else _REPLAYERS[order.framework]
         try:
             getattr(importlib.import_module(module), name)(order).install()
         except FAILURES as error:

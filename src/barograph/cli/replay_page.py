@@ -31,7 +31,7 @@ from barograph.cli.opening import store_at
 from barograph.cli.printing import Column, Printer
 from barograph.cli.replay_frameworks import BEGINS, check_framework, variables_for
 from barograph.cli.replay_stops import Afterwards, do
-from barograph.cli.replay_workers import Worker, are_alone, workers_of
+from barograph.cli.replay_workers import Worker, are_alone, is_of_children, workers_of
 from barograph.errors import DamagedChunk, ReplayFailed, SettingsError
 from barograph.model.capsule import CapsuleHead
 from barograph.model.launch import LAUNCH_VARIABLE
@@ -73,6 +73,9 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
         workers = workers_of(held)
         order = ReplayOrder(store.url, "", str(Path(folder, "result.json")), opens_pickle, alone=are_alone(workers),
                             framework=framework, samples=samples and framework != "torch")
+        if is_of_children(held):
+            places = tuple((worker.rank, worker.place) for worker in workers)
+            order, workers = replace(order, children=True, workers=places), ()
         made_again = partial(_made_again, words, workers=workers, backend=variables_for(held.content))
         result = made_again(order)
         if result.failure:

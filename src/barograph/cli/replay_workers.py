@@ -44,7 +44,14 @@ def workers_of(held: Capsule) -> tuple[Worker, ...]:
     alone = len(places) < size
     port = _free_port()
     ranks = [int(rank), *(() if alone else (other for other in places if other != rank))]
-    return tuple(Worker(places[other], other, _told(other, size, port)) for other in ranks)
+    # Those that the script starts by itself are told nothing: it says which of them they are.
+    told = is_of_children(held)
+    return tuple(Worker(places[other], other, {} if told else _told(other, size, port)) for other in ranks)
+
+
+def is_of_children(held: Capsule) -> bool:
+    """Return whether the step was made in a process that the script had started by itself."""
+    return held.content["machine"].get("child") is True
 
 
 def _beside(held: Capsule, size: int) -> dict[int, str]:

@@ -43,7 +43,8 @@ def resume(place: str, command: Sequence[str], *, inexact: bool, own: bool, live
         _say(f"going on from step {checkpoint.steps:,} ({checkpoint.name})")
     with tempfile.TemporaryDirectory(prefix="barograph-resume-") as folder:
         result = Path(folder, "result.json")
-        order = None if checkpoint is None else ResumeOrder(checkpoint.name, str(result), inexact)
+        order = None if checkpoint is None else ResumeOrder(
+            checkpoint.name, str(result), inexact, checkpoint.world_size, checkpoint.is_of_child)
         exit_code = recorded(words, Launch(settings, claim.attempt, needs_of(rules), order), run.store, rules,
                              live=live, as_json=as_json, recipients={})
         if checkpoint is not None:

@@ -16,11 +16,15 @@ class ResumeOrder:
         checkpoint: Name of its paper in the run.
         result: File that the result is written to.
         inexact: It goes on also where not everything is as it was.
+        workers: How many have saved it, each its part.
+        child: It was saved by a process that the script had started by itself, one that trained alone.
     """
 
     checkpoint: str
     result: str
     inexact: bool = False
+    workers: int = 1
+    child: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ without its paper is none. Once the step after it was made, `checkpoints/NAME.ne
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,11 @@ class Checkpoint:
     def world_size(self) -> int:
         """How many workers have saved one each after the same step."""
         return int(self.content.get("machine", {}).get("world_size", 1))
+
+    @property
+    def is_of_child(self) -> bool:
+        """Whether it was saved by one that trained alone, and that its script had started by itself."""
+        return self.world_size == 1 and self.content.get("machine", {}).get("child") is True
 
     @property
     def why_not(self) -> str:
@@ -187,20 +193,25 @@ def checkpoint_names(store: Store) -> list[str]:
                                                                 item[1]))]
 
 
-def keep_newest(store: Store, keep: int, good: Sequence[str], *, who: str = "") -> None:
-    """Remove all checkpoints but the newest, and the newest of `good`, which is never removed.
+def keep_newest(store: Store, keep: int, good: Sequence[str], *, who: str = "", workers: int = 1) -> None:
+    """Remove all checkpoints but the newest; the newest of `good`, and the newest that is whole, are never removed.
 
     Args:
         store: The run's.
         keep: How many.
         good: Names of papers that are known to be whole and finite, oldest first.
         who: Of the checkpoints of several workers, only this one's; "": of all.
+        workers: How many save a part each.
 
     Raises:
         StoreError: The store does not do what is asked; trying again is safe.
     """
-    names = [name for name in checkpoint_names(store) if name.endswith(f"-{who}.json" if who else ".json")]
-    kept = {*names[-keep:], *list(good)[-1:]}
+    there = checkpoint_names(store)
+    names = [name for name in there if name.endswith(f"-{who}.json" if who else ".json")]
+    parts = Counter(name.rpartition("-")[0] for name in there)
+    # Another worker may have saved no part of those that are newer, or not yet.
+    whole = [name for name in names if parts[name.rpartition("-")[0]] >= workers]
+    kept = {*names[-keep:], *list(good)[-1:], *whole[-1:]}
     gone = [name.removesuffix(".json") for name in names if name not in kept]
     # First the papers: tensors without one are of no checkpoint, and a paper without them would be a damaged one.
     for stem in gone:

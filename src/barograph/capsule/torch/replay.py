@@ -51,8 +51,6 @@ from barograph.capture.torch.wrappers import LOSS_FUNCTIONS
 from barograph.runs.capsules import Capsule, read_capsule
 from barograph.store.urls import store_from_url
 
-_PUT_IN = "What the model was called with had to be put in: the script's own preparation gave something else."
-
 
 class Replayer:
     """Takes the script over for one step.
@@ -68,9 +66,9 @@ class Replayer:
         self._order = order
         self._capsule: Capsule = read_capsule(store_from_url(order.place), order.name)
         self._content = self._capsule.content
-        self._unpacker = Unpacker(self._capsule.tensors, self._capsule.where, apart=KeptApart(
-            self._capsule.pickled, opens=order.opens_pickle, where=self._capsule.where))
         self._names = ModelNames()
+        self._unpacker = Unpacker(self._capsule.tensors, self._capsule.where, apart=KeptApart(
+            self._capsule.pickled, opens=order.opens_pickle, where=self._capsule.where), meshes=self._names.meshes)
         self._book = OptimizerBook(self._names)
         self._putting = PuttingBack(self._content, self._unpacker, self._names, self._book)
         self._notes: list[str] = []
@@ -122,46 +120,38 @@ class Replayer:
         return batch
 
     def _module_called(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Call a module, with what a model was handed by name then: its hooks are not shown that."""
-        calls = self._phases.now["calls"] if self._phases.now is not None else ()
-        if kwargs and calls and self._inside is None and torch.is_grad_enabled():
-            self._begin()
-            call = self._call_ahead(args[0], calls)
-            if call is not None and not call["made"]:
-                with aside(), self._failing():
-                    wanted = self._parts.unpacked(call["kwargs"], self._parts.batch_of(self._phases.called, len(calls)))
-                    if not same(kwargs, wanted):
-                        self._note(_PUT_IN)
-                        self._where.fed(wanted, "input of the model")
-                        kwargs = dict(wanted)
-        return original(*args, **kwargs)
+        """Call a module: a model with what it was handed then, by position and by name."""
+        phase = self._phases
+        if self._inside is not None or not torch.is_grad_enabled() or phase.now is None:
+            return original(*args, **kwargs)
+        self._begin()
+        call = self._next_call(args[0], phase.now["calls"])
+        if call is None or call["made"]:
+            return original(*args, **kwargs)
+        batch = self._parts.batch_of(phase.called - 1, len(phase.now["calls"]))
+        with aside(), self._failing():
+            wanted, named = (self._parts.unpacked(call[part], batch) for part in ("args", "kwargs"))
+            is_same = same(args[1:], wanted) and same(kwargs, named)
+        if is_same:
+            return original(*args, **kwargs)
+        self._note("What the model was called with had to be put in: the script's own preparation gave something else.")
+        for handed in (wanted, named):
+            self._where.fed(handed, "input of the model")
+        return original(args[0], *wanted, **named)
 
-    def _forward_begins(self, module: nn.Module, args: Any) -> Any:
+    def _forward_begins(self, module: nn.Module, args: Any) -> None:
+        """Restore, where a model begins, what is drawn and looked up within it."""
         if self._begun:
             self._where.entered(module)
         phase = self._phases
         if self._inside is not None or not torch.is_grad_enabled() or phase.now is None:
-            return None
+            return
         self._inside = module
-        if not self._begun:
-            self._begin()
-            self._where.entered(module)
-        self._begin()
         if not phase.random_is_back:
             phase.random_is_back = True
             self._put_random_back(phase.now)
             with aside(), self._failing():
                 put_variables(self._parts.variables_of(phase.now), differs)
-        call = self._next_call(module, phase.now["calls"])
-        if call is None:
-            return None
-        with aside(), self._failing():
-            wanted = self._parts.unpacked(call["args"], self._parts.batch_of(phase.called - 1, len(phase.now["calls"])))
-            if call["made"] or same(args, wanted):
-                return None
-        self._note(_PUT_IN)
-        self._where.fed(wanted, "input of the model")
-        return tuple(wanted)
 
     def _forward_ends(self, module: nn.Module, args: Any, output: Any) -> None:
         if self._begun:
@@ -286,16 +276,12 @@ class Replayer:
             self._putting.random(phase)
 
     def _next_call(self, module: nn.Module, calls: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-        call = self._call_ahead(module, calls)
-        self._phases.called += call is not None
-        return call
-
-    def _call_ahead(self, module: nn.Module, calls: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-        """Return the call that is next, where it is one of this module."""
+        """Return the call that is next, where it is one of this module, and count it."""
         name = self._names.module(module) or self._names.module(unwrapped(module))
         number = self._phases.called
         if name is None or number >= len(calls) or calls[number]["what"] != self._names.path(name.root, name.path):
             return None
+        self._phases.called += 1
         return calls[number]
 
     def _note(self, text: str) -> None:

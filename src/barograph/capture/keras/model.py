@@ -77,7 +77,9 @@ class WatchedModel:
             self._tell(seen, logs, names)
             if ends:
                 self._telling.after(names, model.optimizer, value)
-                tap.pass_steps(steps - 1)
+            # The optimizer counts no step that was withheld: all that it has counted came before.
+            last_is_withheld = several > 1 and "withheld" in seen and bool(array_of(seen["withheld"]))
+            tap.pass_steps(steps if last_is_withheld else max(0, steps - 1))
         held = self._was_held(functions, seen, names, value, wanted, random)
         if held:
             # What a forward pass has moved, as the statistics of a normalisation, is as it was before the step, too.

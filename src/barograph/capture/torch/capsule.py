@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from barograph.capture.torch.gate import norms_of
+from barograph.capture.torch.joining import is_child
 from barograph.capture.torch.kept import Call, Kept, loss_value
 from barograph.capture.torch.names import ModelNames, unwrapped
 from barograph.capture.torch.optimizers import Entry, OptimizerBook
@@ -61,7 +62,7 @@ def content_of(
         "complete": kept.complete,
         "seen": _seen(kept, entry),
         "settings": numeric_settings(),
-        "machine": {"rank": rank[0], "world_size": rank[1], "processor": processor(), "devices": devices()},
+        "machine": machine_of(rank),
         "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
     }
 
@@ -112,6 +113,15 @@ def numeric_settings() -> dict[str, Any]:
 def processor() -> str:
     """Return which instructions torch uses on this processor, as it names them."""
     return str(torch.backends.cpu.get_cpu_capability())
+
+
+def machine_of(rank: tuple[int | None, int]) -> dict[str, Any]:
+    """Return which worker this is, and what its numbers are computed on.
+
+    Args:
+        rank: This process's, and how many there are.
+    """
+    return {"rank": rank[0], "world_size": rank[1], "child": is_child(), "processor": processor(), "devices": devices()}
 
 
 def devices() -> list[str]:

@@ -15,12 +15,13 @@ import torch
 from torch import nn
 
 from barograph.capture.orders import NotDone
-from barograph.capture.torch.capsule import devices, numeric_settings, processor
+from barograph.capture.torch.capsule import machine_of, numeric_settings
 from barograph.capture.torch.gate import norms_of
 from barograph.capture.torch.names import ModelNames, unwrapped
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.random import random_states
+from barograph.capture.torch.shards import has_flat_parts
 from barograph.capture.torch.standing import (
     named_parameters,
     packed_model,
@@ -57,22 +58,27 @@ def save(
         gradients: Those that are there belong to it, too.
         place: Packs where the script is; None: within a step, from where nothing can go on.
         finite: Whether all weights are; None: that is looked at.
-        worker: Which of how many saves its part of a checkpoint that all save after the same step.
+        worker: Which of how many saves its part of a checkpoint that all save after the same step; of a model that is
+            split over them, its part of that.
 
     Raises:
-        NotDone: There is no model, one is split over workers, or a state holds what is no plain data.
+        NotDone: There is no model, one is split over workers of which the others save none, or a state holds what is
+            no plain data.
         StoreError: The store did not take it.
     """
     roots = [(root, module) for root in names.roots if root.trained and (module := root.module()) is not None]
     if not roots:
         raise NotDone("no model that is trained here is known")
     # Written before anything moves again, so nothing need be copied.
-    packer = Packer(copies=False)
+    together = worker[1] > 1
+    packer = Packer(copies=False, takes_shards=together)
     states = random_states()
     try:
         models = {}
         for root, module in roots:
             inner, label = unwrapped(module), names.path(root, "")
+            if has_flat_parts(inner) and not together:
+                raise NotPlain(f"models/{label} is split over workers")
             models[label] = packed_model(inner, label, packer, buffers=dict(inner.named_buffers()))
         content = {
             "models": models,
@@ -84,7 +90,7 @@ def save(
                                  for name, item in named_parameters(names) if gradients and item.grad is not None},
             "steps": dict(made or {}),
             "settings": numeric_settings(),
-            "machine": {"rank": worker[0], "world_size": worker[1], "processor": processor(), "devices": devices()},
+            "machine": machine_of(worker),
             "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
             "place": place(packer) if place is not None else None,
         }
@@ -112,7 +118,7 @@ def load(run: str, model: nn.Module | Mapping[str, nn.Module], optimizer: Any = 
     Raises:
         UnknownKey: The run has no checkpoint, or that holds no such label.
         DamagedChunk: Its bytes are not those that were written.
-        NotPlain: It holds an object of a class that this script has not loaded.
+        NotPlain: It holds an object of a class that this script has not loaded, or the part of a worker.
         RuntimeError, ValueError: As `load_state_dict` raises, where a model or an optimizer is another.
     """
     checkpoint = read_checkpoint(store_from_url(run))
@@ -122,6 +128,9 @@ def load(run: str, model: nn.Module | Mapping[str, nn.Module], optimizer: Any = 
         # One alone has no label; it can be called by its class.
         held = {label or item["class"].rpartition(":")[2]: item for label, item in checkpoint.content[kind].items()}
         for label, item in _wanted(wanted, held, kind):
+            if held[label].get("parts"):
+                raise NotPlain(f"It holds a worker's part of a model that was split over {checkpoint.world_size} "
+                               f"({checkpoint.name}).")
             state = Unpacker(checkpoint.tensors, checkpoint.name).unpack(held[label]["state"])
             (unwrapped(item) if isinstance(item, nn.Module) else item).load_state_dict(state)
     return checkpoint.steps

@@ -30,6 +30,7 @@ from barograph.capture.torch.next_step import NextStep
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.passes import LoaderNames, Pass, PassBook, packed_pass, standing_of
+from barograph.capture.torch.shards import part_of
 from barograph.capture.torch.values import tensors_in
 from barograph.capture.torch.variables import Variables
 from barograph.model.checkpoints import CheckpointSettings
@@ -218,7 +219,8 @@ class Checkpointer:
             self._saved.append(name)
             self.next_step.write_with(lambda seen: write_next(store, name, seen))
             self._answer(f"saved a checkpoint in {name}", done=True)
-            keep_newest(store, self._settings.keep, self._saved, who=who if several else "")
+            keep_newest(store, self._settings.keep, self._saved, who=who if several else "",
+                        workers=session.rank[1])
         except NotDone as error:
             self._say_not_saved(error)
         finally:
@@ -273,7 +275,7 @@ class Checkpointer:
 
     def _look_at_gradients(self) -> None:
         self._looks_at_gradients = False
-        there = [item.grad for item, _ in self._names.trainable() if item.grad is not None]
+        there = [part_of(item.grad) for item, _ in self._names.trainable() if item.grad is not None]
         self._carries = bool(there) and any(bool(norm) for norm in torch._foreach_norm(there))
 
     # SIGTERM

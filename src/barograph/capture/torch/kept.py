@@ -15,6 +15,7 @@ from torch import nn
 from barograph.capture.torch.graph import given_tensors
 from barograph.capture.torch.names import ModelNames, Root, unwrapped
 from barograph.capture.torch.random import RandomStates, random_states
+from barograph.capture.torch.shards import part_of
 from barograph.capture.torch.step_variables import Variables, VariableWatch
 from barograph.capture.torch.values import tensors_in
 
@@ -135,7 +136,7 @@ class Keeper:
             self._backward_seen = True
             there = [item for item in parameters if item.grad is not None and item.grad.layout is torch.strided]
             if there:
-                norms = torch._foreach_norm([item.grad for item in there if item.grad is not None])
+                norms = torch._foreach_norm([part_of(item.grad) for item in there if item.grad is not None])
                 kept = zip(there, norms, strict=True)
                 self.kept.gradients = {id(item): item.grad.clone() for item, norm in kept
                                        if item.grad is not None and bool(norm != 0)}

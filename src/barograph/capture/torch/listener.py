@@ -37,7 +37,7 @@ def listen(recording: Recording) -> None:
 
         # Nothing is recorded until it is there.
         try:
-            recording.resuming = begin_resuming(tap, store_from_url(recording.url), order)
+            begin_resuming(tap, store_from_url(recording.url), order, functools.partial(setattr, recording, "resuming"))
         except BarographError as error:
             refuse(order, str(error))
     if recording.is_aside("torch"):

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from barograph.capture.torch.shards import meshes_of
 from barograph.model.key import canonical_path
 
 _WRAPPER_FIELDS = ("module", "_orig_mod")
@@ -214,6 +215,10 @@ class ModelNames:
             parameter = reference()
             if parameter is not None:
                 yield parameter, name
+
+    def meshes(self) -> list[Any]:
+        """Return the meshes of workers that the models are spread over."""
+        return meshes_of(parameter for parameter, _ in self.parameters())
 
     def trainable(self) -> Iterator[tuple[torch.Tensor, ParameterName]]:
         """Yield every parameter of every model that wants a gradient."""

@@ -5,7 +5,7 @@ with one entry that says what it is:
 
 | entry | of |
 |---|---|
-| `tensor` | the name of a tensor; beside it, where they are not the usual: `device`, `requires_grad`, `strides` |
+| `tensor` | the name of a tensor; beside it, where they are unusual: `device`, `requires_grad`, `strides`, `split` |
 | `array`, `bytes` | the name of a tensor: a NumPy array or number, bytes |
 | `texts`, `times`, `objects` | a NumPy array of texts or bytes, of times, of anything that is plain data itself |
 | `sparse_coo`, `sparse_csr`, `nested` | what a tensor of that layout is made of |
@@ -33,6 +33,7 @@ import torch
 from numpy.typing import NDArray
 
 from barograph.capture.torch.read import is_shard, local, raw_tensor
+from barograph.capture.torch.shards import is_distributed, part_of, said_of
 from barograph.errors import NotPlain
 from barograph.model.tensor import RawTensor
 from barograph.runs.tensors import DTYPES
@@ -137,8 +138,8 @@ class Packer:
     def _tensor(self, value: torch.Tensor, name: str, depth: int) -> dict[str, Any]:
         if is_shard(value) and not self._takes_shards:
             raise NotPlain(f"{name} is split over workers")
-        item = local(value).detach()
-        said: dict[str, Any] = {}
+        item = local(part_of(value)).detach()
+        said: dict[str, Any] = {"split": said_of(value, name)} if is_distributed(value) else {}
         if item.device.type != "cpu":
             said["device"] = str(item.device)
         if value.requires_grad:

@@ -12,6 +12,7 @@ from barograph.capture.torch.capsule import devices, digest, processor
 from barograph.capture.torch.names import ModelNames, instances_of, unwrapped
 from barograph.capture.torch.optimizers import OptimizerBook, innermost_optimizers
 from barograph.capture.torch.random import RandomStates
+from barograph.capture.torch.shards import is_distributed, part_of, state_of
 from barograph.capture.torch.standing import class_of
 from barograph.capture.torch.unpacking import Unpacker
 from barograph.errors import BarographError, ReplayFailed
@@ -84,7 +85,7 @@ class PuttingBack:
             if label and "." not in label and all(root.label != label for root in self._names.roots):
                 state = self._unpacker.unpack(saved["state"])
                 fitting = next(((root, module) for root, module in free if not list(
-                    _differences(unwrapped(module).state_dict(keep_vars=True), state))), None)
+                    _differences(state_of(unwrapped(module)), state))), None)
                 if fitting is not None:
                     fitting[0].label = label
                     free.remove(fitting)
@@ -95,7 +96,7 @@ class PuttingBack:
         wanted = dict(self._unpacker.unpack(saved["state"]))
         wanted.update(self._unpacker.unpack(saved["buffers"]))
         wanted.update(self._unpacker.unpack(before) if before is not None else {})
-        found = {**module.state_dict(keep_vars=True), **dict(module.named_buffers())}
+        found = {**state_of(module), **dict(module.named_buffers())}
         differ = list(_differences(found, wanted))
         if differ:
             more = f"; and {len(differ) - _NAMED} more" if len(differ) > _NAMED else ""
@@ -103,7 +104,7 @@ class PuttingBack:
                                 f"{self._held_by}'s: {'; '.join(differ[:_NAMED])}{more}.")
         with torch.no_grad():
             for name, value in wanted.items():
-                if isinstance(value, torch.Tensor) and digest(value) != digest(found[name]):
+                if isinstance(value, torch.Tensor) and digest(part_of(value)) != digest(part_of(found[name])):
                     found[name].copy_(value)
         training, frozen = set(saved["training"]), set(saved["frozen"])
         for path, part in module.named_modules():
@@ -191,4 +192,10 @@ def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterabl
                 yield f"{name} is {tuple(found[name].shape)}, and was {tuple(value.shape)}"
             elif value.dtype != found[name].dtype:
                 yield f"{name} is {found[name].dtype}, and was {value.dtype}"
+            elif is_distributed(value) != is_distributed(found[name]):
+                yield f"{name} is {_whole_or_split(found[name])}, and was {_whole_or_split(value)}"
     yield from (f"{name} was not there" for name in found if name not in wanted)
+
+
+def _whole_or_split(tensor: torch.Tensor) -> str:
+    return "split over workers" if is_distributed(tensor) else "whole"

@@ -11,6 +11,7 @@ it would say and keep what is not so.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -20,12 +21,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
+from torch import distributed
 from torch.nn.modules import module as module_hooks
 from torch.optim import optimizer as optimizer_hooks
 from torch.utils.data import DataLoader
 
 from barograph.capture.frames import count_on, frames_of_script
 from barograph.capture.steps import Steps, StepsIterator
+from barograph.capture.torch.joining import before_joining, is_child
 from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.passes import LoaderNames, Pass, PassName, begun_again
@@ -99,7 +102,7 @@ class Resuming:
         self._optimizers = optimizers
         self._loaders = loaders
         self._arrived = arrived
-        self._unpacker = Unpacker(checkpoint.tensors, checkpoint.name)
+        self._unpacker = Unpacker(checkpoint.tensors, checkpoint.name, meshes=names.meshes)
         self._targets = {_name_of(item): item for item in self._content["place"]["passes"]}
         self._first = _name_of(self._content["place"]["passes"][0])
         self._under_way: dict[PassName, PassedOver] = {}
@@ -127,7 +130,7 @@ class Resuming:
 
     def ends(self) -> None:
         """Note that the script has ended: where it did not come to its checkpoint, that is said."""
-        if not self.over and os.getpid() == self._pid:
+        if not self.over and os.getpid() == self._pid and not self._is_said():
             self._undo_all()
             self._say(ResumeResult(self._checkpoint.steps, _ENDED_BEFORE))
 
@@ -232,6 +235,10 @@ class Resuming:
         """Tell whoever gave the order that the training goes on, and how that was proved."""
         self._say(ResumeResult(self._checkpoint.steps, notes=tuple(self._notes), proof=proof))
 
+    def _is_said(self) -> bool:
+        """Return whether another process has come to the checkpoint: this one was to load its data."""
+        return bool(self._order.result) and Path(self._order.result).exists()
+
     def _say(self, result: ResumeResult) -> None:
         if self._order.result:
             Path(self._order.result).write_text(result.to_text(), encoding="utf-8")
@@ -252,37 +259,59 @@ class Resuming:
         self._batches.clear()
 
 
-def begin_resuming(tap: TorchTap, store: Store, order: ResumeOrder) -> Resuming | None:
+def begin_resuming(
+    tap: TorchTap, store: Store, order: ResumeOrder, begun: Callable[[Resuming], None]
+) -> None:
     """Take a script to its checkpoint, and have the tap record it from there on.
 
-    Of several workers each goes on from its own part. What is none of them, as the process that starts them, has no
-    part to go on from (None); should it train all the same, it is ended.
+    Of several workers each goes on from its own part; one that the script has started by itself does so once it has
+    joined the others. What is none of them, as the process that starts them, has no part to go on from; should it
+    train all the same, it is ended.
 
     Args:
         tap: Not yet installed.
         store: The run's.
         order: As it was given.
+        begun: Called with what takes the script there.
 
     Raises:
         ResumeFailed: There is no such checkpoint, or nothing can go on from it.
         DamagedChunk, StoreError: It cannot be read.
     """
     rank, world_size = tap.session.rank
-    checkpoint = read_checkpoint(store, order.checkpoint)
-    if checkpoint is not None and checkpoint.world_size != world_size:
-        text = (f"The checkpoint was saved by {checkpoint.world_size} workers, and here {_are(world_size)}. Start as "
-                "many, by torchrun or with RANK and WORLD_SIZE set before torch is imported.")
-        if world_size > 1:
+    # Before anything is read: threads of the store's would be missing in workers that are forked of this process.
+    if order.workers != world_size:
+        text = f"The checkpoint was saved by {order.workers} workers, and here {_are(world_size)}. Start as many."
+        if world_size > 1 or not distributed.is_available() or distributed.is_initialized():
             raise ResumeFailed(text)
-        _refuse_to_train(order, text)
-        return None
-    if checkpoint is not None and rank:
+        trains = _refuse_to_train(order, text)
+
+        def join(joins: functools.partial[None]) -> None:
+            joins()
+            trains.remove()
+            try:
+                begin_resuming(tap, store, order, begun)
+            except BarographError as error:
+                refuse(order, str(error))
+
+        before_joining(join)
+        return
+    if order.child and not is_child():
+        _refuse_to_train(order, "The checkpoint was saved by a process that the script had started by itself. One that "
+                                "is forked cannot go on from it: start it by multiprocessing's spawn, or train in the "
+                                "script's own process.")
+        return
+    if rank:
         order = replace(order, checkpoint=name_of_worker(order.checkpoint, rank),
                         result=result_of_worker(order.result, rank))
-        checkpoint = read_checkpoint(store, order.checkpoint)
+    checkpoint = read_checkpoint(store, order.checkpoint)
     if checkpoint is None or checkpoint.why_not:
         why = checkpoint.why_not if checkpoint is not None else "there is none"
         raise ResumeFailed(f"A training cannot go on from {order.checkpoint}: {why}.")
+    begun(_from_checkpoint(tap, store, order, checkpoint))
+
+
+def _from_checkpoint(tap: TorchTap, store: Store, order: ResumeOrder, checkpoint: Checkpoint) -> Resuming:
     session, checkpointer = tap.session, tap.feeding.begin_checkpointer()
 
     def proved(text: str, same: bool) -> None:
@@ -319,11 +348,11 @@ def refuse(order: ResumeOrder, text: str) -> NoReturn:
     raise SystemExit(EXIT_STOPPED)
 
 
-def _refuse_to_train(order: ResumeOrder, text: str) -> None:
+def _refuse_to_train(order: ResumeOrder, text: str) -> Any:
     def refuse_step(optimizer: Any, args: Any, kwargs: Any) -> None:
         refuse(order, text)
 
-    optimizer_hooks.register_optimizer_step_pre_hook(refuse_step)
+    return optimizer_hooks.register_optimizer_step_pre_hook(refuse_step)
 
 
 def _are(workers: int) -> str:

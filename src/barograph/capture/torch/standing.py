@@ -16,6 +16,7 @@ from barograph.capture.torch.names import ModelNames, unwrapped
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.packing import Packer, class_name
 from barograph.capture.torch.random import RandomStates
+from barograph.capture.torch.shards import has_flat_parts, state_of
 
 
 def packed_model(
@@ -35,7 +36,7 @@ def packed_model(
         NotPlain: Its state holds what is no plain data.
     """
     state = {name: buffers.get(name, weights.get(id(value), value))
-             for name, value in module.state_dict(keep_vars=True).items()}
+             for name, value in state_of(module).items()}
     # Buffers that a state dict leaves out decide what comes out as well.
     more = {name: value for name, value in buffers.items() if name not in state}
     return {
@@ -43,6 +44,7 @@ def packed_model(
         "buffers": packer.pack(more, f"buffers/{label}"),
         "training": [path for path, part in module.named_modules() if part.training],
         "frozen": [path for path, parameter in module.named_parameters() if not parameter.requires_grad],
+        **({"parts": True} if has_flat_parts(module) else {}),
     }
 
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from barograph.capture.torch.packing import SPARSE_CSR, fits
+from barograph.capture.torch.shards import whole_of
 from barograph.errors import BarographError, DamagedChunk, NotPlain
 
 
@@ -25,6 +26,7 @@ class Unpacker:
         where: What is read, for messages.
         apart: What only pickle can hold; where it was not opened, those objects are refused.
         device: Where to put tensors that lay on a device; None: where they lay, if that is there, else in memory.
+        meshes: Returns the meshes of workers over which the script has split its tensors.
 
     Attributes:
         moved: Devices that are not here, of which tensors were put elsewhere.
@@ -32,13 +34,14 @@ class Unpacker:
 
     def __init__(
         self, tensors: Mapping[str, NDArray[Any]], where: str, *, apart: Sequence[Any] | None = None,
-        device: str | None = None,
+        device: str | None = None, meshes: Callable[[], Sequence[Any]] = tuple,
     ) -> None:
         self.moved: set[str] = set()
         self._tensors = tensors
         self._where = where
         self._apart = apart
         self._device = device
+        self._meshes = meshes
         self._known: dict[str, torch.Tensor] = {}
 
     def unpack(self, value: Any) -> Any:
@@ -89,6 +92,8 @@ class Unpacker:
             if there == "cpu":
                 self.moved.add(wanted)
             tensor = tensor.to(there)
+        if "split" in said:
+            tensor = whole_of(tensor, said["split"], self._meshes(), self._where)
         return tensor.requires_grad_() if said.get("requires_grad") else tensor
 
     def _tensor(self, name: Any, said: Mapping[str, Any]) -> torch.Tensor:

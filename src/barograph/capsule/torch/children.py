@@ -1,0 +1,78 @@
+"""Has the processes that a script starts by itself make a step again, as those of `torch.multiprocessing.spawn`.
+
+Which of the workers a process is it says no sooner than it joins the others: there it gets the capsule that is its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+
+from torch import distributed
+
+from barograph.capsule.ending import FAILURES, ReplayEnded, end, failed
+from barograph.capsule.order import ReplayOrder
+from barograph.capsule.torch.replay import Replayer
+from barograph.capture.torch.joining import before_joining
+from barograph.errors import ReplayFailed
+
+
+class Children:
+    """Waits in each process of the script for it to train.
+
+    Args:
+        order: What is to be replayed, with the places of the workers' capsules.
+    """
+
+    def __init__(self, order: ReplayOrder) -> None:
+        self._order = order
+
+    def install(self) -> None:
+        """Take the script over where it says which worker it is; one that trained by itself, at once."""
+        if self._order.workers:
+            before_joining(self._alone if self._order.alone else self._together)
+        else:
+            Replayer(self._order).install()
+
+    def _together(self, joins: functools.partial[None]) -> None:
+        joins()
+        _take_over(order_of(self._order, distributed.get_rank(), distributed.get_world_size()))
+
+    def _alone(self, joins: functools.partial[None]) -> None:
+        if _rank_told(joins) != self._order.workers[0][0]:
+            raise ReplayEnded(0)
+        _take_over(self._order)
+        # What that has put in its place makes a group of this process alone.
+        distributed.init_process_group(*joins.args, **joins.keywords)
+
+
+def _take_over(order: ReplayOrder) -> None:
+    try:
+        Replayer(order).install()
+    except FAILURES as error:
+        end(order, failed(error))
+
+
+def order_of(order: ReplayOrder, rank: int, size: int) -> ReplayOrder:
+    """Return what one of the workers has to do: as the order says, or the same step beside the one that was asked for.
+
+    Args:
+        order: With the places of all.
+        rank: Of the worker.
+        size: How many there are.
+
+    Raises:
+        ReplayEnded: There are more, or fewer, than made the step.
+    """
+    if size != len(order.workers):
+        end(order, failed(ReplayFailed(f"The step was made by {len(order.workers)} workers, and the script starts "
+                                       f"{size}.")))
+    if rank == order.workers[0][0]:
+        return order
+    return ReplayOrder(dict(order.workers)[rank], "", f"{order.result}.{rank}", order.opens_pickle)
+
+
+def _rank_told(joins: functools.partial[None]) -> int:
+    told = inspect.signature(joins.func).bind(*joins.args, **joins.keywords).arguments.get("rank", -1)
+    return int(os.environ.get("RANK", "-1")) if told == -1 else int(told)

@@ -1,0 +1,102 @@
+"""Parts of tensors that are split over workers: what a worker holds of one, and how that is the whole again.
+
+FSDP2 (`fully_shard`) and tensor parallelism make DTensors, which know of what they are a part. FSDP1 keeps all weights
+of a module end to end in one flat parameter, of which each worker holds a plain piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from barograph.errors import NotPlain
+
+_FLAT = "FullyShardedDataParallel"
+
+
+def is_distributed(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is a DTensor, split over workers or the same on all."""
+    return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
+
+
+def part_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Return what this worker holds of a tensor, also where another holds the same."""
+    if not is_distributed(tensor):
+        return tensor
+    with torch.no_grad():
+        part: torch.Tensor = tensor.to_local()  # type: ignore[attr-defined]
+        return part
+
+
+def has_flat_parts(module: nn.Module) -> bool:
+    """Return whether parameters of a model are plain pieces of flat ones."""
+    return any(type(part).__name__ == _FLAT for part in module.modules())
+
+
+def state_of(module: nn.Module) -> dict[str, Any]:
+    """Return the state of a model as it lies in this worker's memory, its tensors themselves.
+
+    FSDP1's own state dict gathers the weights of all workers, and each would wait there for the others.
+    """
+    if has_flat_parts(module):
+        return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return dict(module.state_dict(keep_vars=True))
+
+
+def said_of(tensor: Any, name: str) -> dict[str, Any]:
+    """Return how a DTensor is made of its parts, as plain data.
+
+    Args:
+        tensor: A DTensor.
+        name: Of it, for messages.
+
+    Raises:
+        NotPlain: It is split in another way than along an axis, or not reduced yet.
+    """
+    placements: list[int | None] = []
+    for placement in tensor.placements:
+        kind = type(placement).__name__
+        if kind not in ("Shard", "Replicate"):
+            raise NotPlain(f"{name} is split over workers as {kind} says")
+        placements.append(int(placement.dim) if kind == "Shard" else None)
+    return {"size": list(tensor.shape), "strides": list(tensor.stride()), "axes": placements,
+            "mesh": _said_of_mesh(tensor.device_mesh)}
+
+
+def whole_of(part: torch.Tensor, said: Mapping[str, Any], meshes: Iterable[Any], where: str) -> torch.Tensor:
+    """Return the DTensor of which a tensor is this worker's part.
+
+    Args:
+        part: It.
+        said: What `said_of` returned.
+        meshes: Of workers, that the script has made.
+        where: What is read, for messages.
+
+    Raises:
+        NotPlain: The script has made no such mesh.
+    """
+    mesh = next((mesh for mesh in meshes if _said_of_mesh(mesh) == said["mesh"]), None)
+    if mesh is None:
+        over = " × ".join(map(str, said["mesh"]["shape"]))
+        raise NotPlain(f"It holds parts of tensors that were split over {over} workers, and the script has split none "
+                       f"so ({where}).")
+    # Loaded already by whoever has made a mesh; by no other training.
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+
+    placements = [Replicate() if axis is None else Shard(axis) for axis in said["axes"]]
+    return DTensor.from_local(part, mesh, placements, run_check=False, shape=torch.Size(said["size"]),
+                              stride=tuple(said["strides"]))
+
+
+def meshes_of(tensors: Iterable[torch.Tensor]) -> list[Any]:
+    """Return the meshes of workers that tensors are spread over, each once."""
+    return list({id(mesh): mesh for tensor in tensors
+                 if is_distributed(tensor) and (mesh := tensor.device_mesh) is not None}.values())  # type: ignore[attr-defined]
+
+
+def _said_of_mesh(mesh: Any) -> dict[str, Any]:
+    names: Sequence[str] | None = mesh.mesh_dim_names
+    return {"shape": list(mesh.shape), "names": None if names is None else list(names)}
