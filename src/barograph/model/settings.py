@@ -59,6 +59,7 @@ class Settings:
         recorder: How the flight recorder works; None: it does not.
         checkpoints: When checkpoints are saved; None: none is, but where a finding asks for one.
         trace: Which samples each step was fed is taken down.
+        origin: What made the run is kept: code, packages, environment, data that was opened, output.
     """
 
     to: str = ""
@@ -84,6 +85,7 @@ class Settings:
     recorder: RecorderSettings | None = None
     checkpoints: CheckpointSettings | None = None
     trace: bool = True
+    origin: bool = True
 
     def __post_init__(self) -> None:
         _check_choice("on_finding", self.on_finding, ("notify", *ActionName))
@@ -304,5 +306,5 @@ _READERS: Mapping[str, Any] = {
     "allow": _allow, "action_settings": _action_settings, "notify": _notify,
     "collections": _collections, "rule_settings": _rule_settings, "recorder": recorder_from,
     "checkpoints": checkpoints_from,
-    "trace": _truth,
+    "trace": _truth, "origin": _truth,
 }

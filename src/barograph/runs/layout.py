@@ -11,10 +11,11 @@ ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION = "attempts", "workers", "hear
 RECORDS, TENSORS = "records", "tensors"
 FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES = "findings", "watch", "control", "checkpoints", "capsules"
 TRACE, IMPORTED = "trace", "imported"
+ORIGIN, OUTPUT = "origin", "output"
 
 FOLDERS = (
     ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION, RECORDS, TENSORS, FINDINGS, WATCH, CONTROL, CHECKPOINTS,
-    CAPSULES, TRACE, IMPORTED,
+    CAPSULES, TRACE, IMPORTED, ORIGIN, OUTPUT,
 )
 """Every folder of a run; an object that is in none of them is foreign."""
 

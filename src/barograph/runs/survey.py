@@ -19,6 +19,8 @@ from barograph.runs.layout import (
     FINDINGS,
     IMPORTED,
     MANIFEST,
+    ORIGIN,
+    OUTPUT,
     RETENTION,
     WATCH,
     ChunkName,
@@ -229,7 +231,7 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
     )
 
 
-_OTHERS = (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES, IMPORTED)
+_OTHERS = (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES, IMPORTED, ORIGIN, OUTPUT)
 
 
 def _last_chunk(data: memoryview, name: str) -> int:
