@@ -15,8 +15,7 @@ from barograph.provenance.code import KeptCode, kept_code
 from barograph.provenance.git import Git
 from barograph.provenance.secrets import Secrets
 from barograph.provenance.untracked import Limits
-
-from .conftest import Repository, new_repository
+from repositories import Repository, new_repository
 
 LATER = time.time() + 3600
 

@@ -15,8 +15,7 @@ from barograph.provenance.patch import refilled
 from barograph.provenance.secrets import Secrets, names_secret
 from barograph.runs.origins import write_origin
 from barograph.store.urls import store_from_url
-
-from .conftest import Repository
+from repositories import Repository
 
 # Put together here, so that nobody who looks for keys in sources finds these.
 PLANTED = {

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def recorded(
     command: Sequence[str], launch: Launch, store: Store, rules: tuple[Rule, ...], *, live: bool, as_json: bool,
     recipients: Mapping[str, Recipient], settings_file: str = "", derived_from: str = "",
+    quiet: bool = False,
 ) -> int:
     """Run a command, watch what it records, tell the summary, and return the exit code to end with.
 
@@ -33,13 +34,14 @@ def recorded(
         recipients: Who else is told.
         settings_file: That the settings are from; "" where they are from none.
         derived_from: Id of the run that this is a rerun of; "" where it is none.
+        quiet: Nothing that the command prints is shown.
 
     Raises:
         SettingsError: The command cannot be run.
     """
     # As it is before anything of it runs; to find out takes its time, and the command does not wait for it.
     question = question_now(command, away=away_from(store.url), settings_file=settings_file, derived_from=derived_from)
-    with Child(command, {LAUNCH_VARIABLE: launch.to_text()}) as child:
+    with Child(command, {LAUNCH_VARIABLE: launch.to_text()}, quiet=quiet) as child:
         origin = OriginThread(store, launch.attempt, question) if launch.settings.origin else None
         # What watches is loaded now, while the child starts: nothing of it is needed before.
         from barograph.cli.supervision import Supervision

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -132,7 +132,7 @@ def _same_place(first: str, second: str) -> bool:
             and os.path.realpath(first) == os.path.realpath(second))
 
 
-def differing(first: dict[str, Package], second: dict[str, Package], *, but: Iterable[str] = ()) -> list[str]:
+def differing(first: Mapping[str, Package], second: Mapping[str, Package], *, but: Iterable[str] = ()) -> list[str]:
     """Return the names of packages that are not the same in two environments.
 
     Args:
