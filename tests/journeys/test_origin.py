@@ -16,6 +16,14 @@ SHORT = '''
 for step in range(3):
     train_step()
 '''
+TALKING = '''
+import builtins, sys
+print("numbers", open("numbers.txt").read().strip(), "DB_PASSWORD=hunter22hunter")
+for step in range(3):
+    train_step()
+print("a warning", file=sys.stderr)
+print("terminal", sys.stdout.isatty())
+'''
 
 
 def git(folder: Path, *words: str) -> None:
@@ -114,3 +122,44 @@ def test_outside_a_repository_the_rest_is_kept(desk: Any) -> None:
     assert origin.code is None
     assert "in no git repository" in origin.problems[0]
     assert origin.packages
+
+
+@pytest.fixture(scope="module")
+def talking(make_desk: Any) -> Any:
+    """A desk whose script reads a file before it imports a framework, and prints."""
+    desk = make_desk("talking")
+    desk.write("numbers.txt", "1 2 3\n")
+    desk.write("train.py", 'first = open("numbers.txt", "rb").read()\nprint("before")\n')
+    with (desk.folder / "train.py").open("a") as script:
+        script.write((desk.folder / desk.script(TALKING, name="rest.py")).read_text())
+    ended = desk.run("train.py")
+    assert ended.code == 0, ended.err
+    assert ended.out == b"before\nnumbers 1 2 3 DB_PASSWORD=hunter22hunter\nterminal False\n"
+    return desk
+
+
+def test_a_file_that_was_read_before_the_framework_came_is_known_by_its_fingerprint(talking: Any) -> None:
+    (file,) = origin_at(talking.folder / "run").data
+    assert (file.path, file.size_bytes) == (str(talking.folder / "numbers.txt"), 6)
+    assert len(file.fingerprint) == 32
+
+
+def test_what_was_printed_is_shown_without_secrets(talking: Any) -> None:
+    ended = talking.end(talking.start("barograph", "show", "run", "--output"))
+    lines = sorted(ended.text.splitlines())
+    assert lines == ["a warning", "before", "numbers 1 2 3 DB_PASSWORD=***", "terminal False"]
+    assert talking.end(talking.start("barograph", "doctor", "run")).code == 0
+
+
+def test_nothing_of_it_is_left_after_close(desk: Any) -> None:
+    desk.script('''
+import barograph, builtins, io, sys
+before = builtins.open, io.open, dict(vars(sys.stdout)).get("write")
+with barograph.attach(to="run", watch=False):
+    assert builtins.open is not before[0]
+    for step in range(3):
+        train_step()
+print("put back", (builtins.open, io.open, dict(vars(sys.stdout)).get("write")) == before)
+''')
+    ended = desk.python("train.py")
+    assert ended.text == "put back True\n", ended.err

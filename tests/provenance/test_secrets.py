@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,13 @@ def test_a_secret_is_found_by_its_shape(secret: str, around: str) -> None:
     assert "***" in hidden
 
 
+@pytest.mark.parametrize("piece", ["x", "a.", "://", "eyJ", "sk-a-", "A_", " = '", "a: ", "-----BEGIN PRIVATE KEY"])
+def test_a_long_line_takes_no_longer_than_its_length_asks(piece: str) -> None:
+    began = time.process_time()
+    Secrets().hide(piece * (200_000 // len(piece)))
+    assert time.process_time() - began < 5
+
+
 def test_a_private_key_goes_whole_and_the_lines_stay_as_many() -> None:
     begin, end = "-----BEGIN RSA PRIVATE " + "KEY-----", "-----END RSA PRIVATE " + "KEY-----"
     hidden = Secrets().hide(f"a\n{begin}\nMIIEow\nIBAAKC\n{end}\nb")
@@ -52,6 +60,7 @@ def test_a_private_key_goes_whole_and_the_lines_stay_as_many() -> None:
     ("Authorization: Bearer abcdefghijklmnop1234", "Authorization: Bearer ***"),
     ('password = "correct horse"', 'password = "***"'),
     ("DB_PASSWORD=correcthorse", "DB_PASSWORD=***"),
+    ("API_KEY=os.environ['API_KEY']", "API_KEY=os.environ['API_KEY']"),
     ("max_tokens = '2048-4096'", "max_tokens = '2048-4096'"),
     ("key = 'weight:fc1.weight'", "key = 'weight:fc1.weight'"),
     ("token = '[MASK] or so'", "token = '[MASK] or so'"),

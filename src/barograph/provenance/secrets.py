@@ -43,7 +43,7 @@ _SHAPES = _Late("|".join((
     r"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{20,}",
     r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_\-]{16,}",
     r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{20,}",
-    r"(?<![A-Za-z0-9])sk-(?:[a-z]+-)*[A-Za-z0-9_\-]{20,}",
+    r"(?<![A-Za-z0-9])sk-(?:[a-z]{1,12}-){0,3}[A-Za-z0-9_\-]{20,}",
     r"(?<![A-Za-z0-9])(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}",
     r"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9\-]{10,}",
     r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_\-]{35}",
@@ -52,13 +52,16 @@ _SHAPES = _Late("|".join((
     r"(?<![A-Za-z0-9])pypi-[A-Za-z0-9_\-]{30,}",
     r"(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}",
 )))
-_IN_URL = _Late(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*://)(?P<user>[^\s/@:'\"]*)(?P<password>:[^\s/@'\"]+)?@")
+_IN_URL = _Late(r"(?P<scheme>(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.\-]{0,20}://)(?P<user>[^\s/@:'\"]{0,256})"
+               r"(?P<password>:[^\s/@'\"]{1,1024})?@")
 _ASSIGNED = _Late(
-    r"(?P<name>[A-Za-z_][A-Za-z0-9_\-.]*)(?P<between>[\"']?\]?[ \t]*(?::|=)[ \t]*)(?P<quote>[\"'])"
-    r"(?P<value>[^\"'\n]{6,})(?P=quote)")
-_PARAMETER = _Late(r"(?P<lead>[?&](?P<name>[A-Za-z_\-]+)=)(?P<value>[^\s&#'\"]+)")
+    r"(?<![A-Za-z0-9_\-.])(?P<name>[A-Za-z_][A-Za-z0-9_\-.]{0,80})"
+    r"(?P<between>[\"']?\]?[ \t]{0,8}(?::|=)[ \t]{0,8})(?P<quote>[\"'])"
+    r"(?P<value>[^\"'\n]{6,4096})(?P=quote)")
+_PARAMETER = _Late(r"(?P<lead>[?&](?P<name>[A-Za-z_\-]{1,80})=)(?P<value>[^\s&#'\"]+)")
 _LINE_ASSIGNED = _Late(
-    r"(?P<lead>(?:^|[\s;,+])(?:export[ \t]+)?(?P<name>[A-Z][A-Z0-9_]*)=)(?P<value>[^\s'\"$(){}]{6,})", re.MULTILINE)
+    r"(?P<lead>(?:^|[\s;,+])(?:export[ \t]{1,8})?(?P<name>[A-Z][A-Z0-9_]{0,80})=)"
+    r"(?P<value>(?![A-Za-z_]\w*\.[A-Za-z_])[^\s'\"$(){}]{6,})", re.MULTILINE)
 _BEARER = _Late(r"(?P<lead>\b(?:Bearer|Basic)[ \t]+)(?P<value>[A-Za-z0-9+/_.=\-]{16,})")
 
 _SHORTEST_VALUE = 6

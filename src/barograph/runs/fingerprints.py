@@ -29,7 +29,7 @@ def fingerprint_of(path: str, *, whole_bytes: int = WHOLE_BYTES) -> DataFile:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
                 return DataFile(path, 0, 0, problem="no file")
-            whole = status.st_size <= whole_bytes
+            whole = status.st_size <= max(whole_bytes, 2 * END_BYTES)
             digest = xxhash.xxh3_128()
             if whole:
                 while piece := file.read(_PIECE_BYTES):
