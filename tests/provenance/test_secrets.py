@@ -23,7 +23,7 @@ PLANTED = {
     "amazon": "AKIA" + "IOSFODNN7EXAMPLE",
     "github": "gh" + "p_0123456789abcdefghijABCDEFGHIJ012345",
     "hugging face": "hf" + "_abcdefghijklmnopqrstuvwxyzABCDEFGH",
-    "openai": "sk" + "-proj-abcdefghijklmnopqrstuvwxyz0123456789",
+    "a key of a project": "sk" + "-proj-abcdefghijklmnopqrstuvwxyz0123456789",
     "web token": "eyJ" + "hbGciOiJIUzI1NiJ9.eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9",
     "slack": "xox" + "b-123456789012-abcdefghijklmnop",
     "google": "AIza" + "SyA1234567890abcdefghijklmnopqrstuv",

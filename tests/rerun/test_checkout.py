@@ -207,7 +207,7 @@ def archive(*entries: tuple[str, str]) -> bytes:
 
 
 @pytest.mark.parametrize("entries", [
-    [("good", "1"), ("../evil", "x")], [("good", "1"), ("/tmp/evil", "x")], [("a/../../evil", "x")],
+    [("good", "1"), ("../evil", "x")], [("good", "1"), ("/evil", "x")], [("a/../../evil", "x")],
     [("good", "1"), (".git/config", "x")], [("link", "->/etc")], [("a/link", "->../../x")], [("link", "->..")],
 ])
 def test_an_archive_that_climbs_out_lays_nothing_out(tmp_path: Path, entries: list[tuple[str, str]]) -> None:

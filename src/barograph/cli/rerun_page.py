@@ -151,7 +151,7 @@ def _with_python(words: list[str], python: Environment) -> list[str]:
     if python.python == sys.executable and words[0].endswith(".py"):
         return words
     folder = os.path.dirname(python.python)
-    os.environ["PATH"] = os.pathsep.join([folder, os.environ.get("PATH", os.defpath)])
+    os.environ.update(PATH=os.pathsep.join([folder, *os.get_exec_path()]))
     if words[0].endswith(".py"):
         return [python.python, *words]
     program = os.path.join(folder, os.path.basename(words[0]))
