@@ -204,6 +204,29 @@ def test_the_index_and_the_files_stay_as_they_were(repository: Repository) -> No
     assert not (repository.root / ".git" / "index.lock").exists()
 
 
+def test_the_index_of_a_submodule_stays_as_it_was(repository: Repository, tmp_path: Path) -> None:
+    library = new_repository(tmp_path / "library")
+    repository.git("submodule", "--quiet", "add", str(library.root), "library")
+    repository.commit()
+    index = repository.root / ".git" / "modules" / "library" / "index"
+    # Only the time differs, which git would note for later.
+    os.utime(repository.root / "library" / "train.py", (1, 1))
+    before = index.read_bytes()
+    keep(repository.root)
+    assert index.read_bytes() == before
+
+
+def test_files_that_are_called_like_secrets_are_left_out_whatever_is_in_them(repository: Repository) -> None:
+    repository.write("server.pem", "tracked\n")
+    repository.commit()
+    repository.write("server.pem", "changed\n")
+    repository.write(".env", "plain\n")
+    kept = keep(repository.root)
+    assert kept.code is not None
+    assert [item.what for item in kept.code.left_out] == ["server.pem", ".env"]
+    assert (kept.diff, kept.untracked) == (b"", b"")
+
+
 def test_a_file_that_changed_after_the_start_is_named(repository: Repository) -> None:
     repository.write("train.py", "changed\n")
     kept = kept_code(repository.root, secrets=Secrets(), started_unix=time.time() - 3600)

@@ -132,6 +132,20 @@ def test_submodules_are_laid_out_and_changes_in_them_are_said(
     assert made.notes == ("The submodule library had changes, which were not kept.",)
 
 
+def test_lines_of_the_commit_in_which_a_secret_was_hidden_are_whole_again(
+    repository: Repository, store: Store, tmp_path: Path
+) -> None:
+    secret = "gh" + "p_0123456789abcdefghijABCDEFGHIJ012345"
+    repository.write("train.py", f"one\nkey = '{secret}'\nthree\n")
+    repository.commit()
+    repository.write("train.py", f"one\nkey = '{secret}'\nthree, changed\n")
+    origin = kept(repository, store)
+    assert [path for path in (tmp_path / "run").rglob("*") if path.is_file() and secret.encode() in path.read_bytes()] \
+        == []
+    made = checked_out(store, origin, tmp_path / "out")
+    assert (made.folder / "train.py").read_text() == f"one\nkey = '{secret}'\nthree, changed\n"
+
+
 def test_a_worktree_of_a_shallow_clone_does(repository: Repository, store: Store, tmp_path: Path) -> None:
     repository.write("train.py", "2\n")
     repository.commit()
