@@ -19,6 +19,7 @@ from benchmarks import (
     kernel_report,
     logs,
     notice,
+    origin,
     reading,
     start,
     steps,
@@ -138,6 +139,11 @@ def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
+def measure_origin(choice: argparse.Namespace) -> dict[str, Any]:
+    """What it adds to the start of a script that a run keeps what made it."""
+    return _reported(choice, "What made the run, kept", origin, origin.measure_origin, origin.print_origin)
+
+
 def measure_checkpoint(choice: argparse.Namespace) -> dict[str, Any]:
     """What a checkpoint costs."""
     return _reported(
@@ -178,6 +184,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "capsule": measure_capsule,
     "replay": measure_replay,
     "start": measure_start,
+    "origin": measure_origin,
     "checkpoint": measure_checkpoint,
     "weights": measure_weights,
 }

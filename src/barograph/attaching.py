@@ -19,13 +19,16 @@ from barograph.model.actions import INTERVENTIONS, actions_from
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch
 from barograph.model.notify import notify_to_json
+from barograph.model.question import question_now
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
 from barograph.model.step import Mode
+from barograph.provenance.secrets import Secrets
 from barograph.rules.registry import codes_of, needs_of, rules_from_settings
 from barograph.runs.claim import claim_run
-from barograph.runs.places import new_manifest, new_place
+from barograph.runs.gathering import PATIENCE_SECS, start_gathering
+from barograph.runs.places import away_from, new_manifest, new_place
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
@@ -128,19 +131,22 @@ def attach(
     _hand_over(started, model, optimizer)
     _lend(started, wanted.allow, checkpoint)
     # A run in memory can be watched in this process alone; of several workers, one starts the watcher.
-    watched = watch and _rank() in (None, 0) and not started.url.startswith("memory:")
-    return AttachedRun(started, owned=True, watcher=_start_watcher(started) if watched else None)
+    leads = _rank() in (None, 0) and not started.url.startswith("memory:")
+    return AttachedRun(started, owned=True, watcher=_start_watcher(started) if watch and leads else None,
+                       gatherer=_start_gathering(started, config) if wanted.origin and leads else None)
 
 
 class AttachedRun:
     """The run that `attach` records; ends with the `with` block, `close`, or the process."""
 
     def __init__(
-        self, recorded: Recording, *, owned: bool, watcher: subprocess.Popen[bytes] | None = None
+        self, recorded: Recording, *, owned: bool, watcher: subprocess.Popen[bytes] | None = None,
+        gatherer: subprocess.Popen[bytes] | None = None,
     ) -> None:
         self._recording = recorded
         self._owned = owned
         self._watcher = watcher
+        self._gatherer = gatherer
         if owned:
             recorded.after_close(self._end_watching)
 
@@ -270,6 +276,9 @@ class AttachedRun:
             self._recording.close()
 
     def _end_watching(self) -> None:
+        gatherer, self._gatherer = self._gatherer, None
+        if gatherer is not None:
+            _await_gatherer(gatherer)
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             # Where nothing was recorded there is nothing to tell.
@@ -347,7 +356,7 @@ def _launch(settings: Settings) -> Launch:
     store = store_from_url(settings.to)
     # The whole place, since the script may change its directory before its first step.
     settings = _with(settings, to=store.url)
-    manifest = new_manifest(settings, command=tuple(sys.orig_argv), clock=SystemClock())
+    manifest = new_manifest(settings, command=Secrets(os.environ).hide_words(sys.orig_argv), clock=SystemClock())
     claim = claim_run(store, manifest, clock=SystemClock(), rank=_rank())
     return Launch(settings, claim.attempt, needs_of(rules))
 
@@ -457,6 +466,29 @@ def _start_watcher(recorded: Recording) -> subprocess.Popen[bytes] | None:
     except OSError as error:
         recorded.session.guard.caught(error, "starting to watch")
         return None
+
+
+def _start_gathering(
+    recorded: Recording, config: str | os.PathLike[str] | None
+) -> subprocess.Popen[bytes] | None:
+    """Start to find out what made this run, in another process; None where none can be started."""
+    # The script may be in its folder no more when it is asked; its files are read as they are now.
+    question = question_now(sys.orig_argv, away=away_from(recorded.url), by_this_python=True,
+                            settings_file=os.path.abspath(config) if config is not None else "")
+    try:
+        return start_gathering(recorded.url, recorded.launch.attempt, question)
+    except OSError as error:
+        recorded.session.guard.caught(error, "keeping what made this run")
+        return None
+
+
+def _await_gatherer(gatherer: subprocess.Popen[bytes]) -> None:
+    """Let it write what made the run; a training that ends at once is waited with for a moment."""
+    try:
+        gatherer.wait(PATIENCE_SECS)
+    except subprocess.TimeoutExpired:
+        gatherer.kill()
+        gatherer.wait()
 
 
 def _standard_error() -> int:

@@ -29,6 +29,8 @@
     │   └── NotPlain (TypeError)          a value cannot be written or read without what could run code
     ├── ReplayFailed                      a step that was held cannot be made again
     ├── ResumeFailed                      a training cannot go on from a checkpoint
+    ├── CheckoutFailed                    the code of a run cannot be laid out
+    ├── RerunFailed                       a run cannot be made again
     ├── RuleError                         a rule
     │   └── BadRule                       a rule breaks the contract of `rules.base.Rule`
     ├── WatchError                        a service that watches cannot go on
@@ -177,6 +179,14 @@ class ReplayFailed(BarographError):
 
 class ResumeFailed(BarographError):
     """A training cannot go on from a checkpoint as if nothing had been."""
+
+
+class CheckoutFailed(BarographError):
+    """The code of a run cannot be laid out as it was."""
+
+
+class RerunFailed(BarographError):
+    """A run cannot be made again."""
 
 
 class RuleError(BarographError):

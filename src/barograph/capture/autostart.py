@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+from barograph.capture import surroundings
 from barograph.capture.doors import modules_waited_for
 from barograph.capture.imports import after_import, forget
 from barograph.model.launch import LAUNCH_VARIABLE
@@ -19,6 +20,9 @@ def arm(begin: Callable[[], None] | None = None, modules: Sequence[str] | None =
         begin: What to do then; None: begin to record.
         modules: Those that are waited for, any of them; None: those of every framework that is recorded.
     """
+    if begin is None and '"origin": true' in os.environ.get(LAUNCH_VARIABLE, ""):
+        # Before the script's first line: data may be read and things printed before a framework is imported.
+        surroundings.begin()
     armed = _Armed(begin or _begin)
     _armed.append(armed)
     for name in modules_waited_for() if modules is None else modules:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from barograph.capture import surroundings
 from barograph.capture.autostart import begin_if_armed
 from barograph.capture.doors import DOORS, Door, open_door, versions
 from barograph.capture.imports import after_import, forget
@@ -65,6 +66,8 @@ class Recording:
         self._arrays: dict[str, ArrayTap] = {}
         self._aside: dict[str, int] = {}
         self._claim = new_claim()
+        self._surroundings = surroundings.begin() if launch.settings.origin and not self.url.startswith("memory:") \
+            else None
         self._write_answers: Callable[[], None] = lambda: None
         self._failure: tuple[EndState, str] | None = None
         self._afterwards: Callable[[], None] = lambda: None
@@ -193,6 +196,7 @@ class Recording:
                 versions=_versions(), settings=settings, status=status, on_stop=self._hear_stop, on_asked=self._hear,
                 reports=self.session.steering.orders.reports,
                 on_loss=self.session.lost_some, on_trouble=self.session.guard.report,
+                around=self._surroundings,
             )
         from barograph.capture.memory_writer import memory_writer
 
@@ -254,6 +258,8 @@ class Recording:
             self.session.close(state, reason)
             self._write_answers()
         finally:
+            if self._surroundings is not None:
+                self._surroundings.stop()
             for enter in self._waiting:
                 forget(enter)
             for tap in self._taps:

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 from barograph.cli.child import Child
 from barograph.model.launch import LAUNCH_VARIABLE, Launch
+from barograph.model.question import question_now
 from barograph.rules.base import Rule
+from barograph.runs.gathering import OriginThread
+from barograph.runs.places import away_from
 from barograph.store.base import Store
 
 if TYPE_CHECKING:
@@ -16,7 +19,8 @@ if TYPE_CHECKING:
 
 def recorded(
     command: Sequence[str], launch: Launch, store: Store, rules: tuple[Rule, ...], *, live: bool, as_json: bool,
-    recipients: Mapping[str, Recipient],
+    recipients: Mapping[str, Recipient], settings_file: str = "", derived_from: str = "",
+    quiet: bool = False,
 ) -> int:
     """Run a command, watch what it records, tell the summary, and return the exit code to end with.
 
@@ -28,16 +32,24 @@ def recorded(
         live: Draw the state at the bottom of the terminal.
         as_json: Tell the summary as JSON.
         recipients: Who else is told.
+        settings_file: That the settings are from; "" where they are from none.
+        derived_from: Id of the run that this is a rerun of; "" where it is none.
+        quiet: Nothing that the command prints is shown.
 
     Raises:
         SettingsError: The command cannot be run.
     """
-    with Child(command, {LAUNCH_VARIABLE: launch.to_text()}) as child:
+    # As it is before anything of it runs; to find out takes its time, and the command does not wait for it.
+    question = question_now(command, away=away_from(store.url), settings_file=settings_file, derived_from=derived_from)
+    with Child(command, {LAUNCH_VARIABLE: launch.to_text()}, quiet=quiet) as child:
+        origin = OriginThread(store, launch.attempt, question) if launch.settings.origin else None
         # What watches is loaded now, while the child starts: nothing of it is needed before.
         from barograph.cli.supervision import Supervision
 
         supervision = Supervision(store, rules, launch.settings, launch.attempt, live=live, as_json=as_json,
                                   recipients=recipients)
         child.wait()
+    if origin and (trouble := origin.finish()):
+        supervision.tell(trouble)
     supervision.close(child.exit_code)
     return supervision.exit_code(child.exit_code)

@@ -16,6 +16,7 @@ from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
 from barograph.model.resume import ResumeOrder, result_from_text
 from barograph.model.settings import settings_from_mapping
+from barograph.provenance.secrets import held_back
 from barograph.rules.registry import installed_alone, needs_of, rules_from_settings
 from barograph.runs.checkpoints import Checkpoint, last_good
 from barograph.runs.claim import claim_run
@@ -92,6 +93,9 @@ def _as_it_was(command: Sequence[str], place: str) -> list[str]:
     if not words:
         raise SettingsError(f"The run does not say how it was started; name the script: barograph resume {place} "
                             "train.py")
+    if held_back(words):
+        raise SettingsError("The run does not say all of how it was started: a secret in its command was not kept. "
+                            f"Type the command: barograph resume {place} train.py …")
     return words
 
 

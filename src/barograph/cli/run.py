@@ -13,6 +13,7 @@ from barograph.capture.presets import preset_named
 from barograph.cli.child import check_command, end_like
 from barograph.cli.launching import recorded
 from barograph.cli.options import (
+    DEFAULT_CONFIG,
     Live,
     SummaryAsJson,
     listed,
@@ -28,6 +29,7 @@ from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
 from barograph.model.recorder import RecorderSettings, names_from
 from barograph.model.settings import Settings
+from barograph.provenance.secrets import Secrets
 from barograph.rules.registry import actions_by_rule, codes_of, needs_of, rules_from_settings
 from barograph.runs.claim import claim_run
 from barograph.runs.places import new_manifest, new_place
@@ -115,6 +117,11 @@ def command(
     tag: Annotated[
         list[str] | None, typer.Option(metavar="NAME=TEXT", help="Tag of the run. May be given several times.")
     ] = None,
+    origin: Annotated[
+        bool | None,
+        typer.Option("--origin/--no-origin", help="Keep what made the run: code, packages, data, output; barograph "
+                                                  "rerun makes it again. Default: kept.")
+    ] = None,
     findings_to: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Also append what is told of findings to this file, one line of JSON for "
@@ -142,7 +149,7 @@ def command(
       barograph run torchrun --nproc-per-node 2 train.py
     """
     typed = {"to": to, "rules": listed(rules), "on_finding": on_finding, "budget": budget, "preset": preset,
-             "strict": strict, "findings_to": findings_to, "trace": trace, "allow": listed(allow),
+             "strict": strict, "findings_to": findings_to, "trace": trace, "origin": origin, "allow": listed(allow),
              "notify": notify or None, "experiment": experiment, "trial": trial, "tags": tags_from(tag),
              **tables_set(set_)}
     settings = settings_from_options(typed, config)
@@ -165,9 +172,11 @@ def command(
     actions_by_rule(settings)
     codes_of(settings.recorder.capsule_on if settings.recorder else (), settings)
     recipients = recipients_for(settings)
-    claim = claim_run(store, new_manifest(settings, command=tuple(command), clock=SystemClock()), clock=SystemClock())
+    shown = Secrets(os.environ).hide_words(command)
+    claim = claim_run(store, new_manifest(settings, command=shown, clock=SystemClock()), clock=SystemClock())
     launch = Launch(settings, claim.attempt, needs_of(chosen))
-    end_like(recorded(command, launch, store, chosen, live=live, as_json=as_json, recipients=recipients))
+    end_like(recorded(command, launch, store, chosen, live=live, as_json=as_json, recipients=recipients,
+                      settings_file=whole_path(config or (DEFAULT_CONFIG if os.path.isfile(DEFAULT_CONFIG) else ""))))
 
 
 def recipients_for(settings: Settings) -> Mapping[str, Recipient]:

@@ -18,6 +18,7 @@ def command(
         typer.Option(help="As this worker alone recorded it. Default: merged over ranks; of several independent "
                           "processes, as the first did."),
     ] = None,
+    output: Annotated[bool, typer.Option("--output", help="Print what the script printed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show a run: its state, what was found and what to do about it, its losses, and the health of its layers.
@@ -38,7 +39,11 @@ def command(
       barograph show s3://bucket/runs/first --json | jq '.findings[].remedy'
     """
     # Loaded here, because --help needs none of it.
-    if around is None:
+    if output:
+        from barograph.cli.output_page import print_output
+
+        print_output(run, worker, as_json=as_json)
+    elif around is None:
         from barograph.cli.show_page import print_run
 
         print_run(run, worker, as_json=as_json)

@@ -12,6 +12,7 @@ from barograph.cli.findings import print_findings
 from barograph.cli.layers_table import layer_to_json, print_layers
 from barograph.cli.numbers import number_to_json, numbers_of, print_numbers
 from barograph.cli.opening import and_others, run_at, tell_damage
+from barograph.cli.origin_entries import origin_facts, origin_of
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
 from barograph.cli.time_line import time_line
@@ -63,6 +64,9 @@ def _print(printer: Printer, place: str, run: Run, worker: str | None, now: Glan
     if len(now.workers) > 1:
         printer.heading("Workers")
         printer.table(_WORKERS, [_worker(state) for state in now.workers])
+    if origin := origin_of(run.store):
+        printer.heading("Origin")
+        printer.entries(origin_facts(origin))
     printer.heading("Findings", recall.verdict)
     print_findings(printer, recall.summary.findings, recall.summary.diagnosis)
     if hint := _hint(place, now, recall):
@@ -173,6 +177,7 @@ def _print_json(printer: Printer, run: Run, worker: str | None, now: Glance, rec
     manifest = run.manifest
     printer.json({
         "url": run.url, "name": manifest.name, "run_id": manifest.run_id, "state": now.state,
+        "origin": origin.to_json() if (origin := origin_of(run.store)) else None,
         "started_unix": manifest.created_unix, "command": manifest.command, "versions": manifest.versions,
         "attempt": now.attempt, "worker": worker, "figures": and_others(run, worker),
         "steps": max([now.steps, *(item.published for item in recall.summary.workers)]), "loss": now.loss,

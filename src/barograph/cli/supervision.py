@@ -104,6 +104,10 @@ class Supervision:
             if exit_code:
                 self._say(f"  command   {_how_it_ended(exit_code)}")
 
+    def tell(self, trouble: str) -> None:
+        """Tell of something that went wrong, once, and keep it for the summary as JSON."""
+        self._tell(trouble)
+
     def exit_code(self, exit_code: int) -> int:
         """Return the code to end with after a command that ended with `exit_code`.
 

@@ -51,6 +51,16 @@ class Gpus:
                 self.problem = f"not all was recorded of GPU {name}: {error}"
         return found
 
+    def names(self) -> tuple[str, ...]:
+        """Return what each GPU is called by its maker."""
+        found = []
+        for name, handle in self._handles.items():
+            try:
+                found.append(_text(self._library.nvmlDeviceGetName(handle)))
+            except self._library.NVMLError as error:
+                self.problem = f"not all was recorded of GPU {name}: {error}"
+        return tuple(found)
+
     def close(self) -> None:
         """Let go of the library."""
         if self._handles:
@@ -67,6 +77,15 @@ class Gpus:
             return
         names = by_index if visible is None else _named(visible, by_index, by_uuid)
         self._handles = {name: by_index[name] for name in names}
+
+
+def names_of_gpus(visible: str | None = None, library: Any = None) -> tuple[str, ...]:
+    """Return what the GPUs are called that a training process may use; arguments as of `Gpus`."""
+    gpus = Gpus(visible, library)
+    try:
+        return gpus.names()
+    finally:
+        gpus.close()
 
 
 def _named(visible: str, by_index: Mapping[str, Any], by_uuid: Mapping[str, str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import psutil
@@ -87,6 +88,19 @@ class Host:
             return {}
         return {"net_sent": float(sum(card.bytes_sent for card in cards)),
                 "net_received": float(sum(card.bytes_recv for card in cards))}
+
+
+def cores_to_use() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 0
+
+
+def memory_bytes() -> int:
+    """Return how much memory there is: of the container, or else of the machine."""
+    limited = Container().memory()
+    return limited[1] if limited else int(psutil.virtual_memory().total)
 
 
 class _CoreTimes:

@@ -59,6 +59,7 @@ class Settings:
         recorder: How the flight recorder works; None: it does not.
         checkpoints: When checkpoints are saved; None: none is, but where a finding asks for one.
         trace: Which samples each step was fed is taken down.
+        origin: What made the run is kept: code, packages, environment, data that was opened, output.
         experiment: Name of the experiment that the run is for; "": of none.
         trial: Name of the trial in it that the run belongs to; "": one of its own, called as the run is.
         tags: Of the run, name to text.
@@ -87,6 +88,7 @@ class Settings:
     recorder: RecorderSettings | None = None
     checkpoints: CheckpointSettings | None = None
     trace: bool = True
+    origin: bool = True
     experiment: str = ""
     trial: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -319,6 +321,6 @@ _READERS: Mapping[str, Any] = {
     "allow": _allow, "action_settings": _action_settings, "notify": _notify,
     "collections": _collections, "rule_settings": _rule_settings, "recorder": recorder_from,
     "checkpoints": checkpoints_from,
-    "trace": _truth,
+    "trace": _truth, "origin": _truth,
     "experiment": _text, "trial": _text, "tags": _tags,
 }

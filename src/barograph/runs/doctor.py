@@ -21,6 +21,7 @@ from barograph.runs.layout import (
     CONTROL,
     FINDINGS,
     MANIFEST,
+    ORIGIN,
     RETENTION,
     WATCH,
     ChunkName,
@@ -28,6 +29,7 @@ from barograph.runs.layout import (
     paper_name,
 )
 from barograph.runs.origin import open_published
+from barograph.runs.origins import damaged_files
 from barograph.runs.papers import manifest_from_bytes, removed_through_from_bytes, unsealed
 from barograph.runs.proof import proved
 from barograph.runs.roster import Roster, Standing, WorkerState
@@ -286,13 +288,14 @@ class _Examination:
 
     def _look_at_papers(self) -> None:
         for name in self._found.size_bytes:
-            if name.partition("/")[0] in (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES) and name.endswith(".json"):
+            if name.partition("/")[0] in _WITH_PAPERS and name.endswith(".json"):
                 try:
                     unsealed(self._store.get(name), name)
                 except DamagedChunk as error:
                     self.diagnosis.damaged.append(str(error))
                 except ObjectNotFound:
                     continue  # it went away since it was listed
+        self.diagnosis.damaged.extend(damaged_files(self._store, self._found.size_bytes))
 
     def _removed_through(self, stream: Stream) -> int:
         attempt, worker = stream
@@ -306,6 +309,8 @@ class _Examination:
                 self.diagnosis.damaged.append(str(error))
             return -1
 
+
+_WITH_PAPERS = (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES, ORIGIN)
 
 _STANDINGS = {
     Standing.RUNNING: "{whose} is running.",

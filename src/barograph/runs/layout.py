@@ -11,10 +11,11 @@ ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION = "attempts", "workers", "hear
 RECORDS, TENSORS = "records", "tensors"
 FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES = "findings", "watch", "control", "checkpoints", "capsules"
 TRACE, IMPORTED, JOURNAL = "trace", "imported", "journal"
+ORIGIN, OUTPUT = "origin", "output"
 
 FOLDERS = (
     ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION, RECORDS, TENSORS, FINDINGS, WATCH, CONTROL, CHECKPOINTS,
-    CAPSULES, TRACE, IMPORTED, JOURNAL,
+    CAPSULES, TRACE, IMPORTED, JOURNAL, ORIGIN, OUTPUT,
 )
 """Every folder of a run; an object that is in none of them is foreign."""
 

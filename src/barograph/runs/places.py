@@ -33,6 +33,15 @@ def new_place(program: str, *, root: str = DEFAULT_ROOT) -> str:
     return f"{root}/{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{os.urandom(2).hex()}"
 
 
+def away_from(url: str) -> tuple[str, ...]:
+    """Return the folders near a run in which there are runs and no code: its own, and where others go by themselves.
+
+    Args:
+        url: Of the run.
+    """
+    return (*([] if "://" in url else [url]), str(Path.cwd() / DEFAULT_ROOT))
+
+
 def new_manifest(settings: Settings, *, command: tuple[str, ...], clock: Clock, name: str = "") -> Manifest:
     """Return the manifest of a run that begins now.
 

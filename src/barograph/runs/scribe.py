@@ -31,10 +31,12 @@ from barograph.model.records import Subject
 from barograph.model.settings import settings_from_mapping
 from barograph.runs.claim import claim_worker, next_chunk_of
 from barograph.runs.control import Done, Request, Requests, StopRequest, agreed_step, agreed_stop_step, answer
+from barograph.runs.data_shelf import DataShelf
 from barograph.runs.inbox import Inbox
+from barograph.runs.output import OutputShelf
 from barograph.runs.process import parent_process
 from barograph.runs.sampling import sampler_for
-from barograph.runs.scribe_messages import Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
+from barograph.runs.scribe_messages import Around, Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
 from barograph.runs.writer import Closing, RunWriter
 from barograph.store.urls import store_from_url
 
@@ -94,6 +96,9 @@ class Scribe:
         sampler: Callable[[Worker], Sampler] | None = None,
     ) -> None:
         self._sampler = sampler
+        self._data = DataShelf(store, assignment.attempt)
+        self._printing = threading.Lock()
+        self._output = OutputShelf(store, assignment.attempt, os.environ)
         self._line = line
         self._assignment = assignment
         self._store = store
@@ -146,6 +151,9 @@ class Scribe:
         with contextlib.suppress(StoreError):
             # Before the last word, after which nobody looks. Where the store is away that says enough.
             self._write_done(writer.worker)
+            with self._printing:
+                self._output.write(writer.worker.name, last=True)
+            self._data.finish(writer.worker.name)
         return writer.abandon() if end is None else writer.close(end.state, end.reason)
 
     def receive(self, delivery: Delivery) -> None:
@@ -159,6 +167,12 @@ class Scribe:
         if delivery.batches:
             self._inbox.put_batches(delivery.batches)
         self._inbox.add_dropped(delivery.dropped_steps, delivery.dropped_points, delivery.dropped_batches)
+
+    def hear_around(self, message: Around) -> None:
+        """Take in what went on around the training."""
+        self._data.add(message.opened, message.beyond)
+        with self._printing:
+            self._output.add(message.printed, message.left_out)
 
     def claim(self) -> RunWriter:
         """Return the writer of this worker, as soon as the store lets us begin; until then it is asked again.
@@ -219,9 +233,14 @@ class Scribe:
                 self.receive(message)
             elif isinstance(message, Reports):
                 self._done += message.done
+            elif isinstance(message, Around):
+                self.hear_around(message)
 
     def _look_for_requests(self, store: Store, worker: Worker, requests: Requests) -> None:
         self._write_done(worker)
+        with self._printing:
+            self._output.write(worker.name)
+        self._data.write(worker.name)
         stop, asked = requests.look(store)
         # Kept until it was handed on: what follows asks the store, too.
         self._stop = self._stop or stop

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
+from typing import Protocol
 
 from barograph.model.key import Key
 from barograph.model.launch import LAUNCH_VARIABLE
@@ -27,7 +28,7 @@ from barograph.runs.inbox import Inbox
 from barograph.runs.pending import CompactStep, Pending, Points, compact, without_subjects
 from barograph.runs.problems import Problems
 from barograph.runs.process import this_process
-from barograph.runs.scribe_messages import Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
+from barograph.runs.scribe_messages import Around, Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
 from barograph.runs.writer import Closing
 
 _TURN_SECS = 0.1
@@ -37,6 +38,18 @@ _MOST_RESTARTS = 3
 _MOST_TRIES = 3
 _NO_ANSWER = ("the process that writes the run did not answer, so it is not known how much of what it was handed last "
               "it has published")
+
+
+class AroundTraining(Protocol):
+    """What tells of what goes on around a training."""
+
+    def opened_since(self, number: int) -> tuple[Sequence[str], int]:
+        """Return the files that were opened, from the one of that number on, and how many openings were beyond."""
+        ...
+
+    def take_printed(self) -> tuple[list[tuple[str, str]], int]:
+        """Return what was printed since the last call, by stream, and how many characters are left out."""
+        ...
 
 
 @dataclass(slots=True)
@@ -66,6 +79,7 @@ class ScribeLine:
         reports: Returns what became of what was asked, from the one of that number on; called likewise.
         on_loss: Called likewise with why some of what is recorded is lost.
         on_trouble: Called likewise with what the person who trains is to know now, though nothing is lost yet.
+        around: Tells what goes on around the training; None: nobody does.
         start: Starts the process, and returns it with our end of the line.
         claim: What this worker's place in the run is claimed with; "": what nobody else knows.
 
@@ -88,6 +102,7 @@ class ScribeLine:
         on_trouble: Callable[[str], None],
         on_asked: Callable[[Asked], object] = lambda asked: None,
         reports: Callable[[int], tuple[Done, ...]] = lambda start: (),
+        around: AroundTraining | None = None,
         start: Callable[[], tuple[subprocess.Popen[bytes], Connection]] | None = None,
         claim: str = "",
     ) -> None:
@@ -95,6 +110,7 @@ class ScribeLine:
         self._status = status
         self._on_stop, self._on_asked = on_stop, on_asked
         self._reports, self._reported = reports, 0
+        self._around, self._told_opened, self._told_beyond = around, 0, 0
         self._on_loss, self._on_trouble = on_loss, on_trouble
         self._inbox = Inbox(settings.queue_bytes)
         self._problems = Problems()
@@ -197,9 +213,11 @@ class ScribeLine:
         while not self._closing.wait(_TURN_SECS):
             self._deliver()
             self._report()
+            self._tell_around()
             self._hear()
         self._deliver_last()
         self._report()
+        self._tell_around()
         self._line.send(self._ending)
         self._await_answer()
 
@@ -208,6 +226,15 @@ class ScribeLine:
         if done:
             self._line.send(Reports(done))
             self._reported += len(done)
+
+    def _tell_around(self) -> None:
+        if self._around is None:
+            return
+        opened, beyond = self._around.opened_since(self._told_opened)
+        printed, left_out = self._around.take_printed()
+        if opened or printed or left_out or beyond != self._told_beyond:
+            self._line.send(Around(tuple(opened), beyond, tuple(printed), left_out))
+            self._told_opened, self._told_beyond = self._told_opened + len(opened), beyond
 
     def _deliver_last(self) -> None:
         # Nothing that cannot be handed over may keep the last word from being said.
@@ -308,6 +335,7 @@ class ScribeLine:
             self._inbox.shut()
             return False
         self._subjects, self._told_series, self._told_drops = None, 0, (0, 0, 0)
+        self._told_opened = self._told_beyond = 0
         self._reported = 0  # the one before may not have written it; writing it twice changes nothing
         self._on_loss(f"{why}, and another was started; of the last second before that some steps may be lost")
         return True

@@ -115,6 +115,23 @@ class Reports:
 
 
 @dataclass(frozen=True, slots=True)
+class Around:
+    """What went on around the training since the last one.
+
+    Attributes:
+        opened: Files that were opened to read.
+        beyond: How often others were, in all.
+        printed: By stream, in order.
+        left_out: Characters that were printed and are not there.
+    """
+
+    opened: tuple[str, ...]
+    beyond: int
+    printed: tuple[tuple[str, str], ...]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """What whoever trains is to know now.
 

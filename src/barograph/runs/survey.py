@@ -20,6 +20,8 @@ from barograph.runs.layout import (
     IMPORTED,
     JOURNAL,
     MANIFEST,
+    ORIGIN,
+    OUTPUT,
     RETENTION,
     WATCH,
     ChunkName,
@@ -230,7 +232,7 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
     )
 
 
-_OTHERS = (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES, IMPORTED, JOURNAL)
+_OTHERS = (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES, IMPORTED, JOURNAL, ORIGIN, OUTPUT)
 
 
 def _last_chunk(data: memoryview, name: str) -> int:

@@ -1,0 +1,42 @@
+"""What is taken down around a training from its first line on: files that are opened, and what is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from barograph.capture.opened import Listening
+from barograph.capture.printed import Printed
+
+_current: Surroundings | None = None
+
+
+class Surroundings:
+    """Both, until `stop`."""
+
+    def __init__(self) -> None:
+        self._opened = Listening()
+        self._printed = Printed()
+
+    def opened_since(self, number: int) -> tuple[Sequence[str], int]:
+        """Return the files that were opened, from the one of that number on, and how many openings were beyond."""
+        return self._opened.since(number)
+
+    def take_printed(self) -> tuple[list[tuple[str, str]], int]:
+        """Return what was printed since the last call; see `Printed.take`."""
+        return self._printed.take()
+
+    def stop(self) -> None:
+        """Leave nothing behind; later calls do nothing."""
+        global _current
+        if _current is self:
+            _current = None
+        self._opened.stop()
+        self._printed.stop()
+
+
+def begin() -> Surroundings:
+    """Return what takes it down in this process, begun now where it had not begun."""
+    global _current
+    if _current is None:
+        _current = Surroundings()
+    return _current

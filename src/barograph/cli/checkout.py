@@ -1,0 +1,31 @@
+"""`barograph checkout`: the code of a run, as it was, in a folder of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder to lay it out in; nothing may be there yet. Default: "
+                                                        "the run's name, here."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Lay out the code of a run as it was: the commit with its uncommitted changes and untracked files.
+
+    The folder is a worktree of the repository that the run was made in, or of the one here, or else a clone of its
+    remote. barograph.toml is as it was, and barograph-environment.txt says how the environment was.
+
+    Examples:
+
+      barograph checkout runs/first -o first
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.checkout_page import checkout
+
+    checkout(run, out, as_json=as_json)

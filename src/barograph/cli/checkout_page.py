@@ -1,0 +1,65 @@
+"""What `barograph checkout` does and says."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from barograph.cli.opening import run_at
+from barograph.cli.options import DEFAULT_CONFIG
+from barograph.cli.printing import Printer
+from barograph.errors import CheckoutFailed
+from barograph.model.origin import Origin
+from barograph.rerun.checkout import Checkout, checked_out
+from barograph.rerun.listing import environment_listing
+from barograph.runs.origins import read_file, read_origin
+from barograph.store.base import Store
+
+LISTING = "barograph-environment.txt"
+
+
+def checkout(place: str, out: str | None, *, as_json: bool) -> None:
+    """Lay out the code of a run, and say where.
+
+    Raises:
+        CheckoutFailed: It cannot be laid out.
+        NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
+    """
+    run = run_at(place)
+    origin = kept_origin(run.store, place)
+    made = checked_out(run.store, origin, Path(out or run.manifest.name or "checkout").absolute())
+    lay_settings(run.store, origin, made)
+    (made.folder / LISTING).write_text(environment_listing(origin, place), encoding="utf-8")
+    if as_json:
+        Printer().json({"folder": str(made.folder), "directory": str(made.directory), "commit":
+                        origin.code.commit if origin.code else "", "notes": made.notes})
+        return
+    for note in made.notes:
+        print(f"barograph: {note}", file=sys.stderr)
+    print(made.directory)
+
+
+def kept_origin(store: Store, place: str) -> Origin:
+    """Return what made a run.
+
+    Raises:
+        CheckoutFailed: That was not kept.
+    """
+    origin = read_origin(store)
+    if origin is None:
+        raise CheckoutFailed(f"What made this run was not kept in it ({place}).")
+    return origin
+
+
+def lay_settings(store: Store, origin: Origin, made: Checkout) -> None:
+    """Have the settings file be as it was.
+
+    Raises:
+        DamagedChunk, StoreError: They cannot be read.
+    """
+    settings = read_file(store, origin.settings)
+    file = made.directory / DEFAULT_CONFIG
+    # A link could lead out of the folder.
+    if settings and not file.is_symlink() and not (file.is_file() and file.read_bytes() == settings):
+        made.directory.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(settings)

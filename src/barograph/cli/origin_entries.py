@@ -1,0 +1,71 @@
+"""What `barograph show` says of what made a run, in a few lines; `--json` has all of it."""
+
+from __future__ import annotations
+
+import sys
+
+from barograph.cli.printing import Cell
+from barograph.errors import DamagedChunk
+from barograph.model.origin import Code, Origin
+from barograph.runs.origins import read_origin
+from barograph.store.base import Store
+from barograph.watch.figures import count
+
+_MOST_SHOWN = 8
+
+
+def origin_of(store: Store) -> Origin | None:
+    """Return what made a run; None where it was not kept, or is damaged, which is said on standard error.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    try:
+        return read_origin(store)
+    except DamagedChunk as error:
+        print(f"barograph: what made this run cannot be read. {error}", file=sys.stderr)
+        return None
+
+
+def origin_facts(origin: Origin) -> list[tuple[str, Cell]]:
+    """Return the lines, each with its name."""
+    facts: list[tuple[str, Cell]] = [("code", _code(origin.code) if origin.code else "not kept")]
+    if origin.code and origin.code.left_out:
+        facts.append(("left out", _some([f"{item.what} ({item.why})" for item in origin.code.left_out])))
+    facts.append(("python", _python(origin)))
+    if origin.parameters:
+        facts.append(("parameters", _some([f"{name}={value}" for name, value in origin.parameters.items()])))
+    if origin.seeds:
+        facts.append(("seeds", _some([f"{name}={value}" for name, value in origin.seeds.items()])))
+    machine = origin.hardware
+    parts = [origin.host, machine.processor, count(machine.cores, "core"), f"{machine.memory_bytes / 2**30:.0f} GiB",
+             *machine.gpus]
+    facts.append(("machine", ", ".join(part for part in parts if part)))
+    if origin.data:
+        more = f", {origin.data_uncounted:,} more" if origin.data_uncounted else ""
+        facts.append(("data", f"{count(len(origin.data), 'file')} opened{more}: "
+                              + _some([file.path for file in origin.data], most=3)))
+    if origin.derived_from:
+        facts.append(("rerun of", origin.derived_from))
+    if origin.problems:
+        facts.append(("not known", " ".join(origin.problems)))
+    return facts
+
+
+def _code(code: Code) -> str:
+    where = f"{code.branch} " if code.branch else ""
+    commit = code.commit[:12] or "no commit yet"
+    changed = ", with uncommitted changes" if code.dirty else ""
+    remote = f", {code.remote}" if code.remote else ""
+    return f"{where}{commit}{changed}{remote}"
+
+
+def _python(origin: Origin) -> str:
+    if not origin.interpreter:
+        return "not known"
+    return f"{origin.python_version}, {count(len(origin.packages), 'package')} ({origin.interpreter})"
+
+
+def _some(texts: list[str], *, most: int = _MOST_SHOWN) -> str:
+    more = f", and {len(texts) - most:,} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more

@@ -1,0 +1,37 @@
+"""What `barograph show --output` prints: what the script did."""
+
+from __future__ import annotations
+
+import sys
+
+from barograph.cli.opening import run_at
+from barograph.cli.printing import Printer
+from barograph.runs.output import Output, read_output
+
+
+def print_output(place: str, worker: str | None, *, as_json: bool) -> None:
+    """Print what the workers of a run printed, in its last attempt.
+
+    Raises:
+        NotARun, NewerFormat, DamagedChunk, StoreError: It cannot be read.
+    """
+    store = run_at(place).store
+    found = [item for item in read_output(store) if worker in (None, item.worker)]
+    if as_json:
+        Printer().json([{"worker": item.worker, "left_out": item.left_out,
+                         "texts": [{"stream": stream, "text": text} for stream, text in item.texts]} for item in found])
+        return
+    for item in found:
+        if len(found) > 1:
+            print(f"== {item.worker} ==")
+        _print(item)
+    if not found:
+        print("barograph: nothing that the script printed is in this run.", file=sys.stderr)
+
+
+def _print(item: Output) -> None:
+    for stream, text in item.texts:
+        if stream in ("out", "err"):
+            sys.stdout.write(text)
+        else:
+            sys.stdout.write(f"\n[… {int(text):,} characters left out …]\n")

@@ -1,0 +1,140 @@
+"""git, asked in a process of its own: within a time, without the network, and without a change to the repository."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_ALWAYS = (
+    "-c", "core.quotepath=off", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "color.ui=false",
+    "-c", "diff.noprefix=false", "-c", "diff.mnemonicPrefix=false", "-c", "diff.ignoreSubmodules=none",
+    "-c", "diff.relative=false", "-c", "core.pager=cat", "-c", "advice.detachedHead=false",
+)
+_MOST_BYTES = 32 * 2**20
+_POLL_SECS = 0.002
+
+
+class GitFailed(Exception):
+    """git did not do what was asked; the text says why. It never leaves this room."""
+
+
+class TooMuch(GitFailed):
+    """git said more than was wanted."""
+
+
+class Git:
+    """git in one folder.
+
+    Args:
+        folder: Where.
+        patience_secs: For all that is asked, together.
+        program: Of git.
+        may_fetch: Let it use the network.
+    """
+
+    def __init__(self, folder: str | Path, *, patience_secs: float = 20.0, program: str = "git",
+                 may_fetch: bool = False) -> None:
+        self._folder = folder
+        self._program = program
+        self._deadline = time.monotonic() + patience_secs
+        self._environment = _environment(os.environ, may_fetch=may_fetch)
+
+    def at(self, folder: str | Path) -> Git:
+        """Return git in another folder, within the same time."""
+        other = copy.copy(self)
+        other._folder = folder
+        return other
+
+    def ask(self, *words: str, most_bytes: int = _MOST_BYTES, stdin: bytes | None = None) -> bytes:
+        """Return what git prints.
+
+        Args:
+            words: The command and its arguments.
+            most_bytes: It may print.
+            stdin: What it reads.
+
+        Raises:
+            TooMuch: It printed more.
+            GitFailed: It is not installed, refused, or took too long.
+        """
+        command = [self._program, *_ALWAYS, *words]
+        # What it prints goes to files: a pipe that fills would have to be emptied while time is minded.
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as given:
+            given.write(stdin or b"")
+            given.seek(0)
+            try:
+                process = subprocess.Popen(command, cwd=self._folder, env=self._environment, stdin=given, stdout=out,
+                                           stderr=err)
+            except OSError as error:
+                raise GitFailed(f"git cannot be run: {error.strerror or error}") from None
+            try:
+                self._await(process, out.fileno(), most_bytes, words[0])
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+            err.seek(0)
+            if process.returncode:
+                raise GitFailed(_first_line(err.read(4096), words[0]))
+            out.seek(0)
+            data = out.read(most_bytes + 1)
+        if len(data) > most_bytes:
+            raise TooMuch(f"git {words[0]} printed more than {most_bytes:,} bytes")
+        return data
+
+    def text(self, *words: str) -> str:
+        """Return what git prints, as one text without the line's end; raises as `ask`."""
+        return self.ask(*words).decode("utf-8", "replace").strip("\n")
+
+    def maybe(self, *words: str) -> str:
+        """Return likewise; "" where git has no answer."""
+        with contextlib.suppress(GitFailed):
+            return self.text(*words)
+        return ""
+
+    def names(self, *words: str) -> list[str]:
+        """Return the paths that git prints, each ended by NUL; raises as `ask`."""
+        return [os.fsdecode(name) for name in self.ask(*words).split(b"\0") if name]
+
+    def _await(self, process: subprocess.Popen[bytes], out: int, most_bytes: int, verb: str) -> None:
+        pause = _POLL_SECS
+        while True:
+            try:
+                process.wait(pause)
+                return
+            except subprocess.TimeoutExpired:
+                if os.fstat(out).st_size > most_bytes:
+                    raise TooMuch(f"git {verb} printed more than {most_bytes:,} bytes") from None
+                if time.monotonic() >= self._deadline:
+                    raise GitFailed(f"git {verb} took too long") from None
+                pause = min(0.05, pause * 2)
+
+
+def _environment(known: Mapping[str, str], *, may_fetch: bool) -> dict[str, str]:
+    quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_ASKPASS": "true"}
+    if not may_fetch:
+        # A clone that holds a part only would fetch what it lacks.
+        quiet |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+    left_out = ("GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_TRACE", "GIT_PAGER")
+    return {**{name: value for name, value in known.items() if name not in left_out}, **quiet}
+
+
+def _first_line(said: bytes, verb: str) -> str:
+    lines = said.decode("utf-8", "replace").strip().splitlines()
+    return lines[0].removeprefix("fatal: ").removeprefix("error: ") if lines else f"git {verb} failed"
+
+
+def all_but(paths: Sequence[str]) -> list[str]:
+    """Return what has git pass these paths over, to stand after the `--` of a command.
+
+    Example:
+        >>> all_but(["a*.bin"])
+        ['.', ':(exclude,top,literal)a*.bin']
+    """
+    return [".", *(f":(exclude,top,literal){path}" for path in paths)] if paths else []

@@ -1,0 +1,164 @@
+"""The distributions that a Python has installed, each with its version and a digest of its files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+
+from barograph.model.origin import Package
+from barograph.provenance.secrets import Secrets
+
+_ASK_SECS = 20.0
+_OF_THE_INSTALLER = ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json", "uv_build.json")
+_PYTHON = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)*)?(?:\.exe)?")
+_ASKED = "import json, sys; print(json.dumps([sys.executable, sys.version.split()[0], sys.path[1:]]))"
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """The Python that runs a script.
+
+    Attributes:
+        executable: Its path.
+        version: Of it.
+        paths: Where it looks for modules.
+    """
+
+    executable: str
+    version: str
+    paths: tuple[str, ...]
+
+
+def this_interpreter() -> Interpreter:
+    """Return the one that this process is."""
+    return Interpreter(sys.executable, sys.version.split()[0], tuple(path for path in sys.path if path))
+
+
+def interpreter_of(command: Sequence[str]) -> Interpreter | None:
+    """Return the Python that runs a command; None where it is none, or does not answer.
+
+    Args:
+        command: A file of Python is run by this Python, as `barograph run` does it.
+    """
+    if command[0].endswith(".py"):
+        return this_interpreter()
+    program = _python_behind(shutil.which(command[0]) or "")
+    if not program:
+        return None
+    if os.path.exists(program) and os.path.exists(sys.executable) and _same_place(program, sys.executable):
+        return this_interpreter()
+    return asked(program)
+
+
+def asked(program: str) -> Interpreter | None:
+    """Return what another Python says of itself; None where it does not answer."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BAROGRAPH_")}
+    try:
+        done = subprocess.run([program, "-c", _ASKED], capture_output=True, text=True, timeout=_ASK_SECS, check=True,
+                              stdin=subprocess.DEVNULL, env=environment)
+        executable, version, paths = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    return Interpreter(executable, version, tuple(paths))
+
+
+def packages_of(interpreter: Interpreter, secrets: Secrets) -> dict[str, Package]:
+    """Return name to package of all that is installed there; of several of one name the first that is found."""
+    found: dict[str, Package] = {}
+    for distribution in distributions(path=list(interpreter.paths)):
+        name, version = _name_and_version(distribution)
+        if name and name not in found:
+            found[name] = Package(version, _digest(distribution), _source(distribution, secrets))
+    return dict(sorted(found.items()))
+
+
+def _name_and_version(distribution: Distribution) -> tuple[str, str]:
+    """Return both; "" of a folder without its paper, as an installation leaves that was interrupted."""
+    # By ourselves: to have the whole paper taken apart, for each of the two anew, takes a second for an environment.
+    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    said: dict[str, str] = {}
+    for line in text.splitlines():
+        if not line:
+            break
+        field, _, value = line.partition(":")
+        said.setdefault(field.lower(), value.strip())
+    return re.sub(r"[-_.]+", "-", said.get("name", "")).lower(), said.get("version", "")
+
+
+def _digest(distribution: Distribution) -> str:
+    record = distribution.read_text("RECORD")
+    if not record:
+        return ""
+    lines = sorted(line for line in record.splitlines() if _is_of_the_package(line))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+
+def _is_of_the_package(line: str) -> bool:
+    """Return whether a line of a RECORD is the same wherever the package is installed.
+
+    Compiled files are not, nor scripts, which name their Python, nor what an installer notes of itself.
+    """
+    if not line or ".pyc," in line or line.startswith(("../", "/", '"../', '"/')):
+        return False
+    return ".dist-info/" not in line or line.partition(",")[0].rpartition("/")[2] not in _OF_THE_INSTALLER
+
+
+def _source(distribution: Distribution, secrets: Secrets) -> str:
+    text = distribution.read_text("direct_url.json")
+    if not text:
+        return ""
+    try:
+        said = json.loads(text)
+        url = secrets.hide(str(said["url"]))
+        if "vcs_info" in said:
+            return f"{said['vcs_info']['vcs']} {url}@{said['vcs_info'].get('commit_id', '')}"
+        return f"editable {url}" if said.get("dir_info", {}).get("editable") else f"file {url}"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ""
+
+
+def _python_behind(program: str) -> str:
+    """Return the Python that a program is, or that its first line names; "" where it is neither."""
+    if _PYTHON.fullmatch(Path(program).name):
+        return program
+    try:
+        with open(program, "rb") as file:
+            first = file.readline(512).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    words = first[2:].split() if first.startswith("#!") else []
+    if words and Path(words[0]).name == "env":
+        words = [shutil.which(words[1]) or ""] if len(words) > 1 else []
+    return words[0] if words and _PYTHON.fullmatch(Path(words[0]).name) else ""
+
+
+def _same_place(first: str, second: str) -> bool:
+    # By folder and not by file: the Python of a virtual environment is often a link to the system's.
+    return (os.path.realpath(os.path.dirname(first)) == os.path.realpath(os.path.dirname(second))
+            and os.path.realpath(first) == os.path.realpath(second))
+
+
+def differing(first: Mapping[str, Package], second: Mapping[str, Package], *, but: Iterable[str] = ()) -> list[str]:
+    """Return the names of packages that are not the same in two environments.
+
+    Args:
+        first, second: As `packages_of` gives them.
+        but: Names that do not count.
+    """
+    return sorted(name for name in {*first, *second} - set(but) if not _same(first.get(name), second.get(name)))
+
+
+def _same(first: Package | None, second: Package | None) -> bool:
+    if first is None or second is None or first.version != second.version:
+        return False
+    # The files of one that is edited in its place say nothing: its RECORD names none of them.
+    return first.digest == second.digest or not first.digest or not second.digest

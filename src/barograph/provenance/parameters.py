@@ -1,0 +1,176 @@
+"""The options of a script as numbers, texts, booleans and lists; and a command with some of them replaced."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from barograph.errors import SettingsError
+from barograph.model.origin import Parameter
+
+_PAIR = re.compile(r"\+{0,2}(?P<name>[A-Za-z_][\w.\-/@]*)=(?P<value>.*)", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_PYTHON = re.compile(r"python(?:\d+(?:\.\d+)*)?(?:\.exe)?")
+_VALUED_FLAGS = ("-W", "-X", "--check-hash-based-pycs")
+
+
+def parameters_of(command: Sequence[str]) -> dict[str, Parameter]:
+    """Return name to value of the options of the script in a command, without dashes.
+
+    An option without a value is True; one with several values, or given several times, a list.
+
+    Example:
+        >>> parameters_of(["torchrun", "train.py", "--lr", "0.1", "--epochs=3", "--amp", "--sizes", "1", "2"])
+        {'lr': 0.1, 'epochs': 3, 'amp': True, 'sizes': [1, 2]}
+        >>> parameters_of(["train.py", "model.depth=4", "--shift", "-1"])
+        {'model.depth': 4, 'shift': -1}
+    """
+    found: dict[str, Parameter] = {}
+    words = list(command[script_at(command) + 1:])
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if word == "--":
+            break
+        pair = _PAIR.fullmatch(word.lstrip("-")) if is_option(word) else _PAIR.fullmatch(word)
+        if pair:
+            _add(found, pair["name"], value_of(pair["value"]))
+        elif is_option(word):
+            values = []
+            while at < len(words) and not is_option(words[at]) and not _PAIR.fullmatch(words[at]):
+                values.append(value_of(words[at]))
+                at += 1
+            _add(found, word.lstrip("-"), True if not values else values[0] if len(values) == 1 else values)
+    return found
+
+
+def replaced(command: Sequence[str], changes: Mapping[str, str]) -> list[str]:
+    """Return the command with options of its script set to other values; one that it does not have is added.
+
+    Args:
+        command: As it was typed.
+        changes: Name to value as typed. "true" gives an option that stands alone, "false" takes it away.
+
+    Raises:
+        SettingsError: A name begins with a dash.
+
+    Example:
+        >>> replaced(["train.py", "--lr", "0.5", "--epochs=3"], {"lr": "0.1", "epochs": "9", "seed": "1"})
+        ['train.py', '--lr', '0.1', '--epochs=9', '--seed', '1']
+        >>> replaced(["train.py", "model.depth=4", "--amp"], {"model.depth": "8", "amp": "false"})
+        ['train.py', 'model.depth=8']
+    """
+    words = list(command)
+    first = script_at(words) + 1
+    head, tail = words[:first], words[first:]
+    for name, value in changes.items():
+        if not name or name.startswith("-"):
+            raise SettingsError(f'"{name}={value}" names no option; write it without dashes, as in lr=0.1.')
+        tail = _with(tail, name, value)
+    return [*head, *tail]
+
+
+def script_at(command: Sequence[str]) -> int:
+    """Return the place of the script in a command: the first `.py`, the module after `-m`, or its first word."""
+    for at, word in enumerate(command):
+        if word.endswith(".py"):
+            return at
+        if word == "-m" and at + 1 < len(command):
+            # `python -m torch.distributed.run train.py`: the script of a launcher comes later.
+            later = [place for place, other in enumerate(command) if place > at and other.endswith(".py")]
+            return later[0] if later else at + 1
+    if command and _PYTHON.fullmatch(os.path.basename(command[0])):
+        return _first_argument(command)
+    return 0
+
+
+def value_of(text: str) -> Parameter:
+    """Return a value as typed: a number, a boolean, a list, or else the text.
+
+    Example:
+        >>> [value_of(text) for text in ("3", "1e-4", "true", "[1, 2]", "adam", "nan", "007")]
+        [3, 0.0001, True, [1, 2], 'adam', 'nan', '007']
+    """
+    lowered = text.lower()
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    if text.startswith("["):
+        try:
+            listed: Any = json.loads(text)
+        except ValueError:
+            return text
+        return listed if isinstance(listed, list) and all(isinstance(item, bool | int | float | str)
+                                                          for item in listed) else text
+    # What begins with a zero is a name made of digits: it would not be written so again.
+    if not _NUMBER.fullmatch(text) or re.match(r"[+-]?0\d", text):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        return number if math.isfinite(number) else text
+
+
+def is_option(word: str) -> bool:
+    """Return whether a word is an option, and no negative number."""
+    return len(word) > 1 and word.startswith("-") and not _NUMBER.fullmatch(word)
+
+
+def _add(found: dict[str, Parameter], name: str, value: Parameter) -> None:
+    if name not in found:
+        found[name] = value
+        return
+    found[name] = [*_listed(found[name]), *_listed(value)]
+
+
+def _listed(value: Parameter) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _with(words: list[str], name: str, value: str) -> list[str]:
+    spellings = {name, name.replace("_", "-"), name.replace("-", "_")}
+    kept: list[str] = []
+    at, is_set = 0, False
+    while at < len(words):
+        word = words[at]
+        at += 1
+        bare = word.lstrip("-") if is_option(word) else word
+        pair = _PAIR.fullmatch(bare)
+        if pair and pair["name"] in spellings:
+            if not is_set and value != "false":
+                kept.append(f"{word.partition('=')[0]}={value}")
+            elif not is_set and not is_option(word):
+                kept.append(f"{word.partition('=')[0]}=false")
+            is_set = True
+        elif is_option(word) and bare in spellings:
+            has_values = False
+            while at < len(words) and not is_option(words[at]) and not _PAIR.fullmatch(words[at]):
+                at, has_values = at + 1, True
+            if not is_set:
+                kept += [word, value] if has_values or value not in ("true", "false") else [word] * (value == "true")
+            is_set = True
+        else:
+            kept.append(word)
+    if not is_set and value != "false":
+        option = f"--{name}"
+        kept += [option] if value == "true" else [option, value]
+    return kept
+
+
+def _first_argument(command: Sequence[str]) -> int:
+    at = 1
+    while at < len(command):
+        if command[at] in _VALUED_FLAGS:
+            at += 2
+        elif command[at] == "-c":
+            return min(at + 1, len(command) - 1)
+        elif command[at].startswith("-"):
+            at += 1
+        else:
+            return at
+    return 0

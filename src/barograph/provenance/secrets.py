@@ -1,0 +1,184 @@
+"""Secrets in what is kept of a run's origin: found by the names and shapes that they have, and replaced by a mark.
+
+Nothing finds every secret. What is known is looked for: values of variables that are called like one, options that are
+called like one, credentials in URLs, and the shapes that the usual services give their keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+MARK = "***"
+"""Stands where a secret stood."""
+
+class _Late:
+    """A pattern that is compiled when it is first needed: most commands need none, and their start waits for it."""
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        self._pattern, self._flags = pattern, flags
+
+    def __call__(self) -> re.Pattern[str]:
+        return re.compile(self._pattern, self._flags)
+
+
+_NAMES = re.compile(
+    r"(?:^|[_\-.])(?:token|secret|passw(?:or)?d|passwd|passphrase|pwd|api_?-?key|apikey|access_?-?key(?:_?-?id)?|"
+    r"private_?-?key|secret_?-?key|key|credentials?|auth|authorization|cookie|dsn|signature|sas|bearer|connection_?string)"
+    r"s?(?:$|[_\-.])", re.IGNORECASE)
+_INNOCENT = re.compile(
+    r"(?:max|min|num|n|pad|eos|bos|unk|mask|sep|cls|special|new|per|vocab|image|stop|next|total)[_\-.]?(?:new[_\-.])?tokens?"
+    r"(?:$|[_\-.])|tokens?[_\-.](?:per|len|count|num|id)|key[_\-.](?:dim|size|bias|padding|dims)|token(?:s|izers?|ization)",
+    re.IGNORECASE)
+"""Names that training scripts use, and that hold no secret."""
+
+_SURE = re.compile(r"passw|passphrase|pwd|secret|api_?-?key|access_?-?key|private_?-?key|credential|connection_?string",
+                   re.IGNORECASE)
+"""Of the names of secrets those that name nothing else in code."""
+
+_SHAPES = _Late("|".join((
+    r"-----BEGIN[A-Z ]*PRIVATE KEY-----(?:(?!-----END)[\s\S]){0,20000}(?:-----END[A-Z ]*PRIVATE KEY-----)?",
+    r"(?<![A-Za-z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])",
+    r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{20,}",
+    r"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{20,}",
+    r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_\-]{16,}",
+    r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{20,}",
+    r"(?<![A-Za-z0-9])sk-(?:[a-z]{1,12}-){0,3}[A-Za-z0-9_\-]{20,}",
+    r"(?<![A-Za-z0-9])(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}",
+    r"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9\-]{10,}",
+    r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_\-]{35}",
+    r"(?<![A-Za-z0-9])ya29\.[A-Za-z0-9_\-]{20,}",
+    r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{30,}",
+    r"(?<![A-Za-z0-9])pypi-[A-Za-z0-9_\-]{30,}",
+    r"(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}",
+)))
+_IN_URL = _Late(r"(?P<scheme>(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.\-]{0,20}://)(?P<user>[^\s/@:'\"]{0,256})"
+               r"(?P<password>:[^\s/@'\"]{1,1024})?@")
+_ASSIGNED = _Late(
+    r"(?<![A-Za-z0-9_\-.])(?P<name>[A-Za-z_][A-Za-z0-9_\-.]{0,80})"
+    r"(?P<between>[\"']?\]?[ \t]{0,8}(?::|=)[ \t]{0,8})(?P<quote>[\"'])"
+    r"(?P<value>[^\"'\n]{6,4096})(?P=quote)")
+_PARAMETER = _Late(r"(?P<lead>[?&](?P<name>[A-Za-z_\-]{1,80})=)(?P<value>[^\s&#'\"]+)")
+_LINE_ASSIGNED = _Late(
+    r"(?P<lead>(?:^|[\s;,+])(?:export[ \t]{1,8})?(?P<name>[A-Z][A-Z0-9_]{0,80})=)"
+    r"(?P<value>(?![A-Za-z_]\w*\.[A-Za-z_])[^\s'\"$(){}]{6,})", re.MULTILINE)
+_BEARER = _Late(r"(?P<lead>\b(?:Bearer|Basic)[ \t]+)(?P<value>[A-Za-z0-9+/_.=\-]{16,})")
+
+_SHORTEST_VALUE = 6
+"""What is shorter is not looked for in texts: it would be found everywhere."""
+
+_SHORTEST_SHAPE = 14
+
+_SECRET_FILES = _Late(
+    r"(?:^|/)(?:\.env(?:\..+)?|\.netrc|_netrc|\.pgpass|\.pypirc|\.npmrc|\.htpasswd|id_(?:rsa|dsa|ecdsa|ed25519)|credentials"
+    r"(?:\.\w+)?|secrets?\.\w+|service[_\-]account[^/]*\.json|kaggle\.json|[^/]*\.(?:pem|key|p12|pfx|jks|keystore|kdbx))$",
+    re.IGNORECASE)
+
+
+class Secrets:
+    """Finds secrets, among them the values that an environment holds under names of secrets.
+
+    Args:
+        environment: Of the training.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        values = {value for name, value in (environment or {}).items() if names_secret(name)}
+        # The longest first, so that no rest of one is left standing.
+        self._values = sorted((value for value in values if len(value) >= _SHORTEST_VALUE), key=len, reverse=True)
+
+    def hide(self, text: str) -> str:
+        """Return the text with the mark in place of every secret; line breaks stay where they are.
+
+        Example:
+            >>> Secrets({"API_TOKEN": "hunter2hunter2"}).hide("login as hunter2hunter2 at https://me:pass@host/x")
+            'login as *** at https://***@host/x'
+        """
+        for value in self._values:
+            text = text.replace(value, _mark(value))
+        if len(text) < _SHORTEST_SHAPE and not any(sign in text for sign in "@=:"):
+            return text
+        text = _SHAPES().sub(lambda match: _mark(match[0]), text)
+        text = _IN_URL().sub(_hide_user, text)
+        text = _PARAMETER().sub(
+            lambda match: f"{match['lead']}{MARK if names_secret(match['name']) else match['value']}", text)
+        text = _BEARER().sub(lambda match: f"{match['lead']}{MARK}", text)
+        text = _ASSIGNED().sub(
+            lambda match: f"{match['name']}{match['between']}{match['quote']}{_unless_innocent(match)}{match['quote']}",
+            text)
+        return _LINE_ASSIGNED().sub(lambda match: f"{match['lead']}{_unless_innocent(match)}", text)
+
+    def holds(self, text: str) -> bool:
+        """Return whether there is a secret in the text."""
+        return self.hide(text) != text
+
+    def hide_words(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return the words of a command without secrets: also what follows an option that is called like one.
+
+        Example:
+            >>> Secrets().hide_words(["train.py", "--api-key", "abc", "--token=x", "--lr", "0.1"])
+            ('train.py', '--api-key', '***', '--token=***', '--lr', '0.1')
+        """
+        found: list[str] = []
+        is_next = False
+        for word in words:
+            name, equals, _ = word.partition("=")
+            if is_next and not _is_option(word):
+                found.append(MARK)
+                is_next = False
+                continue
+            called_so = names_secret(name.lstrip("-+")) and (word.startswith("-") or bool(equals))
+            found.append(f"{name}={MARK}" if called_so and equals else self.hide(word))
+            is_next = called_so and not equals
+        return tuple(found)
+
+
+def names_secret(name: str) -> bool:
+    """Return whether something of that name is likely a secret.
+
+    Example:
+        >>> names_secret("WANDB_API_KEY"), names_secret("max_tokens"), names_secret("keyboard")
+        (True, False, False)
+    """
+    return bool(_NAMES.search(name)) and not _INNOCENT.search(name)
+
+
+def is_secret_file(path: str) -> bool:
+    """Return whether a file is by its name one that holds secrets.
+
+    Example:
+        >>> is_secret_file("config/.env"), is_secret_file("train.py")
+        (True, False)
+    """
+    return bool(_SECRET_FILES().search(path))
+
+
+def held_back(words: Iterable[str]) -> bool:
+    """Return whether something in a command was replaced by the mark, so that it cannot be started again as it was."""
+    return any(MARK in word for word in words)
+
+
+def _mark(secret: str) -> str:
+    # A patch counts its lines.
+    return MARK + "\n" * secret.count("\n")
+
+
+def _hide_user(match: re.Match[str]) -> str:
+    # `git@host` names no secret; a token may stand in place of the user, too.
+    harmless = not match["password"] and match["user"] in ("", "git")
+    return match[0] if harmless else f"{match['scheme']}{MARK}@"
+
+
+def _unless_innocent(match: re.Match[str]) -> str:
+    name, value = match["name"], match["value"]
+    # `key = "train_loss"` and `token = "<mask>"` are what code is full of, and it must still run when it is made again.
+    return MARK if names_secret(name) and (_SURE.search(name) or _looks_random(value)) else value
+
+
+def _looks_random(text: str) -> bool:
+    return bool(re.fullmatch(r"[A-Za-z0-9+/_.~=\-]{16,}", text) and re.search(r"\d", text)
+                and re.search(r"[A-Za-z]", text))
+
+
+def _is_option(word: str) -> bool:
+    return len(word) > 1 and word.startswith("-") and not word[1].isdigit()

@@ -1,0 +1,209 @@
+"""Whether two runs are the same: to the last bit, within noise, or different, and where first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from barograph.errors import DamagedChunk
+from barograph.model.origin import Code, DataFile, Origin
+from barograph.provenance.packages import differing
+from barograph.runs.origins import read_origin
+from barograph.runs.reader import Run
+from barograph.runs.side_by_side import Parting, SideBySide, side_by_side
+from barograph.watch.figures import count, figure
+
+NOISE = 0.01
+"""Distance up to which runs of one shape differ by noise alone, unless said otherwise; see `side_by_side`."""
+_MOST_NAMED = 5
+
+
+class Sameness(StrEnum):
+    """How two runs stand to each other."""
+
+    IDENTICAL = "identical"
+    """Every number that both recorded is the same bit for bit, and there are as many of losses."""
+    WITHIN_NOISE = "within noise"
+    """The same steps, losses and logged numbers, and none further apart than is said."""
+    DIFFERENT = "different"
+    """Anything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Something that differs between what made the two runs.
+
+    Attributes:
+        what: "parameters", "code", "packages", "data", "seeds", "python" or "machine".
+        name: Of it: the parameter, the file, the package.
+        first, second: What it was in each, for people.
+    """
+
+    what: str
+    name: str
+    first: str
+    second: str
+
+    def in_words(self) -> str:
+        """Return it as a part of a sentence."""
+        return f"{self.what}: {self.name} was {self.first} and is {self.second}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether two runs are the same.
+
+    Attributes:
+        first, second: Their places.
+        sameness: The answer.
+        causes: What differs in what made them, in the order in which it is to be looked at; machine and Python last.
+        numbers: How what they recorded stands side by side.
+        noise: Distance up to which a difference was taken for noise.
+        why: One sentence for people.
+    """
+
+    first: str
+    second: str
+    sameness: Sameness
+    causes: tuple[Cause, ...]
+    numbers: SideBySide
+    noise: float
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON data."""
+        return {"first": self.first, "second": self.second, "sameness": str(self.sameness), "why": self.why,
+                "noise": self.noise, "causes": [asdict(cause) for cause in self.causes],
+                "numbers": asdict(self.numbers)}
+
+
+def compared(first: Run, second: Run, *, noise: float = NOISE) -> Verdict:
+    """Return whether two runs are the same.
+
+    Args:
+        first: The one that is the measure.
+        second: The other one.
+        noise: Greatest distance of losses, logged numbers and weights that is taken for noise.
+
+    Raises:
+        StoreError: One of them cannot be read.
+    """
+    numbers = side_by_side(first, second)
+    causes = causes_between(_origin(first), _origin(second))
+    sameness = _judged(numbers, noise)
+    return Verdict(first.url, second.url, sameness, causes, numbers, noise, _why(sameness, numbers, causes, noise))
+
+
+def causes_between(first: Origin | None, second: Origin | None) -> tuple[Cause, ...]:
+    """Return what differs between what made two runs; nothing where of one of them that was not kept."""
+    if first is None or second is None:
+        return ()
+    return (
+        *_of_tables("parameters", first.parameters, second.parameters), *_of_code(first.code, second.code),
+        *_of_packages(first, second), *_of_data(first.data, second.data),
+        *_of_tables("seeds", first.seeds, second.seeds),
+        *_of_texts("python", "version", first.python_version, second.python_version),
+        *_of_texts("machine", "processor", first.hardware.processor, second.hardware.processor),
+        *_of_texts("machine", "GPUs", ", ".join(first.hardware.gpus), ", ".join(second.hardware.gpus)),
+    )
+
+
+def _origin(run: Run) -> Origin | None:
+    try:
+        return read_origin(run.store)
+    except DamagedChunk:
+        return None
+
+
+def _judged(numbers: SideBySide, noise: float) -> Sameness:
+    if numbers.shape or not numbers.compared:
+        return Sameness.DIFFERENT
+    if not numbers.differing:
+        return Sameness.IDENTICAL
+    return Sameness.WITHIN_NOISE if numbers.apart <= noise else Sameness.DIFFERENT
+
+
+def _why(sameness: Sameness, numbers: SideBySide, causes: tuple[Cause, ...], noise: float) -> str:
+    records = count(numbers.compared, "record")
+    if sameness is Sameness.IDENTICAL:
+        return f"All of {records} that both have are the same to the last bit."
+    apart = f"{numbers.apart_key} is the furthest apart, by {figure(numbers.apart)} of its range" \
+        if numbers.apart_key else "losses, logged numbers and norms of weights are the same"
+    if sameness is Sameness.WITHIN_NOISE:
+        return (f"{numbers.differing:,} of {records} differ, none by more than {figure(noise)}: {apart}. "
+                f"First: {in_words(numbers.parts)}.")
+    said = [cause.in_words() for cause in causes[:_MOST_NAMED]]
+    if len(causes) > _MOST_NAMED:
+        said.append(f"{len(causes) - _MOST_NAMED:,} more")
+    if numbers.shape:
+        said.append(numbers.shape)
+    if numbers.parts:
+        said.append(f"the records part at {in_words(numbers.parts)}")
+    if numbers.loss_parts and numbers.loss_parts != numbers.parts:
+        said.append(f"the loss at {in_words(numbers.loss_parts)}")
+    return "; ".join(said) + "."
+
+
+def in_words(parting: Parting | None) -> str:
+    """Return where two runs part, for people."""
+    if parting is None:
+        return "nowhere"
+    mode = "" if parting.mode == "train" else f" of {parting.mode}"
+    statistic = "" if parting.statistic == "value" else f" ({parting.statistic})"
+    return (f"step {parting.step}{mode}, {parting.key}{statistic}: {figure(parting.first)} and "
+            f"{figure(parting.second)}")
+
+
+def _of_tables(what: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Cause]:
+    return [Cause(what, name, _shown(first, name), _shown(second, name)) for name in sorted({*first, *second})
+            if first.get(name) != second.get(name) or (name in first) != (name in second)]
+
+
+def _of_texts(what: str, name: str, first: str, second: str) -> list[Cause]:
+    return [Cause(what, name, first or "not known", second or "not known")] if first != second else []
+
+
+def _of_code(first: Code | None, second: Code | None) -> list[Cause]:
+    if first is None or second is None:
+        return []
+    found = _of_texts("code", "commit", first.commit[:12], second.commit[:12])
+    # The names of these objects say their bytes.
+    found += _of_texts("code", "uncommitted changes", _digest(first.diff), _digest(second.diff))
+    found += _of_texts("code", "untracked files", _digest(first.untracked), _digest(second.untracked))
+    found += _of_texts("code", "deleted files", ", ".join(first.deleted), ", ".join(second.deleted))
+    modules = [{item.path: f"{item.commit[:12]}{' with changes' if item.dirty else ''}" for item in code.submodules}
+               for code in (first, second)]
+    return [*found, *_of_tables("code", *modules)]
+
+
+def _digest(name: str) -> str:
+    parts = name.split(".")
+    return parts[1][:12] if len(parts) > 1 else "none"
+
+
+def _of_packages(first: Origin, second: Origin) -> list[Cause]:
+    # Where the one or the other Python did not tell its packages, nothing is known to differ.
+    if not first.packages or not second.packages:
+        return []
+    return [Cause("packages", name, *("missing" if name not in origin.packages else
+                                      f"{origin.packages[name].version} {origin.packages[name].digest[:8]}".strip()
+                                      for origin in (first, second)))
+            for name in differing(first.packages, second.packages)]
+
+
+def _of_data(first: tuple[DataFile, ...], second: tuple[DataFile, ...]) -> list[Cause]:
+    # By name within its folder: a copy of the code has its data elsewhere.
+    known = [{_short(file.path): file for file in files if file.fingerprint} for files in (first, second)]
+    return [Cause("data", name, known[0][name].fingerprint[:12], known[1][name].fingerprint[:12])
+            for name in sorted(known[0].keys() & known[1].keys())
+            if known[0][name].fingerprint != known[1][name].fingerprint]
+
+
+def _short(path: str) -> str:
+    return "/".join(path.replace("\\", "/").split("/")[-2:])
+
+
+def _shown(table: Mapping[str, Any], name: str) -> str:
+    return str(table[name]) if name in table else "not given"

@@ -1,0 +1,153 @@
+"""The Python that a run is made again with: one that has the same packages, or one that is built from their list."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from barograph.errors import RerunFailed
+from barograph.model.origin import Origin, Package
+from barograph.provenance.packages import Interpreter, asked, differing, packages_of, this_interpreter
+from barograph.provenance.secrets import MARK, Secrets
+
+_BUILD_SECS = 3600.0
+_NOT_BUILT = ("pip", "setuptools", "wheel", "uv")
+"""What builds environments, and decides nothing in them."""
+
+Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A Python to run with.
+
+    Attributes:
+        python: Its path.
+        differing: Packages that are not as they were.
+        built: It was made for this.
+    """
+
+    python: str
+    differing: tuple[str, ...] = ()
+    built: bool = False
+
+
+def present_environment(origin: Origin) -> Environment:
+    """Return the Python that the run was made with, if it is still there, or else this one; and what differs in it."""
+    found = [environment for interpreter in _at_hand(origin)
+             if (environment := _looked_at(interpreter, origin)) is not None]
+    return min(found, key=lambda item: len(item.differing))
+
+
+def built_environment(
+    origin: Origin, folder: Path, *, run: Run | None = None, uv: str | None = None
+) -> Environment:
+    """Return a new Python with the packages of a run, by uv if there is one, else by venv and pip.
+
+    Args:
+        origin: What made the run.
+        folder: Where to build it.
+        run: Runs a command.
+        uv: The program; None: it is looked for; "": there is none.
+
+    Raises:
+        RerunFailed: A package cannot be had, which is named; or it was another Python, which is not here.
+    """
+    run = run or _run
+    uv = (shutil.which("uv") or "") if uv is None else uv
+    wanted = requirements(origin.packages)
+    series = ".".join(origin.python_version.split(".")[:2])
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if uv:
+        _do(run, [uv, "venv", "--quiet", *(["--python", series] if series else []), str(folder)], {})
+        install = [uv, "pip", "install", "--quiet", "--python", str(python), "--no-deps"]
+    else:
+        here = ".".join(map(str, sys.version_info[:2]))
+        if series and series != here:
+            raise RerunFailed(f"The run was made with Python {series}, and this is {here}; install uv, which fetches "
+                              "the right one, or go on with the present environment: --no-environment.")
+        _do(run, [sys.executable, "-m", "venv", str(folder)], {})
+        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    if wanted:
+        _do(run, [*install, *wanted.values()], wanted)
+    return Environment(str(python), built=True)
+
+
+def requirements(packages: Mapping[str, Package]) -> dict[str, str]:
+    """Return name to what pip is asked for.
+
+    Raises:
+        RerunFailed: A package came from a place that is not there any more.
+
+    Example:
+        >>> requirements({"numpy": Package("2.0"), "mine": Package("1", "", "git https://host/mine@abc")})
+        {'numpy': 'numpy==2.0', 'mine': 'mine @ git+https://host/mine@abc'}
+    """
+    return {name: _requirement(name, package) for name, package in packages.items() if name not in _NOT_BUILT}
+
+
+def _requirement(name: str, package: Package) -> str:
+    how, _, url = package.source.partition(" ")
+    if not how:
+        return f"{name}=={package.version}"
+    if MARK in url:
+        raise RerunFailed(f"The package {name} came from a place that asks for credentials, which were not kept: "
+                          f"{url}.")
+    if how not in ("editable", "file"):
+        return f"{name} @ {how}+{url}"
+    if urlsplit(url).scheme != "file":
+        return f"{name} @ {url}"
+    place = unquote(urlsplit(url).path)
+    if not os.path.exists(place):
+        raise RerunFailed(f"The package {name} {package.version} was installed from {place}, and nothing is there any "
+                          "more; go on with the present environment: --no-environment.")
+    return place
+
+
+def _at_hand(origin: Origin) -> list[Interpreter]:
+    here = this_interpreter()
+    if not origin.interpreter or origin.interpreter == here.executable or not os.path.exists(origin.interpreter):
+        return [here]
+    then = asked(origin.interpreter)
+    return [here] if then is None else [then, here]
+
+
+def _looked_at(interpreter: Interpreter, origin: Origin) -> Environment | None:
+    now = packages_of(interpreter, Secrets())
+    # Where nothing is known of the packages, nothing is known to differ.
+    names = differing(dict(origin.packages), now) if origin.packages else []
+    if origin.python_version and origin.python_version != interpreter.version:
+        names = ["python", *names]
+    return Environment(interpreter.executable, tuple(names))
+
+
+def _do(run: Run, command: Sequence[str], wanted: dict[str, str]) -> None:
+    try:
+        done = run(command)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise RerunFailed(f"The environment cannot be built: {error}.") from error
+    if done.returncode:
+        said = f"{done.stdout}\n{done.stderr}"
+        guilty = [name for name, what in wanted.items() if _named(name, what, said)]
+        last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "no reason was given")
+        which = f": {', '.join(guilty)} cannot be had" if guilty else ""
+        raise RerunFailed(f"The environment cannot be built{which}. {last} Go on with the present one: "
+                          "--no-environment.")
+
+
+def _named(name: str, what: str, said: str) -> bool:
+    spelled = re.escape(name).replace(r"\-", "[-_.]")
+    return bool(what in said or re.search(rf"(?i)(?<![\w.-]){spelled}(?:==|\s*@|\s+from|\s+was not found)", said))
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_SECS, env=environment, check=False,
+                          stdin=subprocess.DEVNULL)

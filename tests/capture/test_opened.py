@@ -1,0 +1,124 @@
+"""Files that are opened to read are taken down, and `open` is as it was afterwards."""
+
+from __future__ import annotations
+
+import builtins
+import gzip
+import io
+import os
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barograph.capture import opened
+from barograph.capture.opened import Listening
+
+
+@pytest.fixture
+def listening() -> Iterator[Listening]:
+    begun = Listening()
+    yield begun
+    begun.stop()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "data.csv"
+    path.write_text("1,2\n")
+    return path
+
+
+def test_what_is_read_is_taken_down_once_whatever_it_is_opened_with(
+    listening: Listening, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zipped = tmp_path / "data.gz"
+    zipped.write_bytes(gzip.compress(b"x"))
+    monkeypatch.chdir(tmp_path)
+    with open(file) as first, io.open(str(file), mode="rb") as second, open("data.csv") as third:  # noqa: UP020
+        assert (first.read(), second.read(), third.read()) == ("1,2\n", b"1,2\n", "1,2\n")
+    assert file.read_text() == "1,2\n"
+    with gzip.open(zipped) as unzipped:
+        assert unzipped.read() == b"x"
+    assert set(listening.files.paths) == {str(file), str(zipped)}
+
+
+def test_what_is_written_python_itself_and_devices_are_no_data(listening: Listening, tmp_path: Path) -> None:
+    for name, mode in (("new", "w"), ("new", "a"), ("new", "r+")):
+        with open(tmp_path / name, mode):
+            pass
+    (tmp_path / "code.py").write_text("1\n")
+    for path in (tmp_path / "code.py", os.__file__, os.devnull, "/proc/self/status"):
+        with open(path):
+            pass
+    assert listening.files.paths == []
+
+
+def test_a_file_that_is_not_there_is_the_scripts_own_error(listening: Listening, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        open(tmp_path / "missing")  # noqa: SIM115
+    with pytest.raises(TypeError):
+        open()  # type: ignore[call-overload]  # noqa: SIM115
+    assert listening.files.paths == []
+
+
+def test_names_that_are_numbers_or_bytes_open_as_ever(listening: Listening, file: Path) -> None:
+    handle = os.open(file, os.O_RDONLY)
+    with open(handle) as one, open(os.fsencode(file)) as other:
+        assert one.read() == other.read()
+    assert listening.files.paths == []
+
+
+def test_beyond_the_limit_openings_are_counted(
+    listening: Listening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened, "MOST_FILES", 2)
+    for number in (0, 1, 2, 3, 3, 0):
+        (tmp_path / str(number)).touch()
+        (tmp_path / str(number)).read_bytes()
+    assert listening.since(1) == ((str(tmp_path / "1"),), 3)
+
+
+def test_afterwards_open_is_the_same_object_again(file: Path) -> None:
+    before = builtins.open, io.open
+    listening = Listening()
+    kept = open
+    assert builtins.open is not before[0]
+    listening.stop()
+    assert (builtins.open, io.open) == before
+    with kept(file) as still:
+        assert still.read() == "1,2\n"
+    assert listening.files.paths == []
+
+
+def test_what_somebody_put_on_top_of_ours_stays(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listening = Listening()
+    ours = builtins.open
+    mine = lambda *words, **named: ours(*words, **named)  # noqa: E731
+    monkeypatch.setattr(builtins, "open", mine)
+    listening.stop()
+    assert builtins.open is mine
+    assert file.read_text() == "1,2\n"
+
+
+def test_it_can_be_pickled_and_kept_in_a_class_as_the_function_can(listening: Listening, file: Path) -> None:
+    class Keeper:
+        opener = open
+
+    with Keeper().opener(file) as found:
+        assert found.read() == "1,2\n"
+    assert pickle.loads(pickle.dumps(open)) is open
+    assert open.__name__ == "open"
+
+
+def test_an_error_of_ours_opens_the_file_and_takes_nothing_down_any_more(
+    listening: Listening, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os.path, "abspath", lambda path: 1 / 0)
+    with open(file) as found:
+        assert found.read() == "1,2\n"
+    monkeypatch.undo()
+    with open(file) as found:
+        assert found.read() == "1,2\n"
+    assert listening.files.paths == []

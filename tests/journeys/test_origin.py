@@ -1,0 +1,165 @@
+"""A script in a repository with changes is run: what made the run is in it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.model.origin import Origin
+from barograph.runs.origins import read_file, read_origin
+from barograph.store.urls import store_from_url
+
+SHORT = '''
+for step in range(3):
+    train_step()
+'''
+TALKING = '''
+import builtins, sys
+print("numbers", open("numbers.txt").read().strip(), "DB_PASSWORD=hunter22hunter")
+for step in range(3):
+    train_step()
+print("a warning", file=sys.stderr)
+print("terminal", sys.stdout.isatty())
+'''
+
+
+def git(folder: Path, *words: str) -> None:
+    identity = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
+    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
+
+
+def origin_at(place: Path) -> Origin:
+    found = read_origin(store_from_url(str(place)))
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def told(make_desk: Any) -> Any:
+    """A desk whose script was committed, changed and then run."""
+    desk = make_desk("repository")
+    desk.script(SHORT)
+    desk.write("barograph.toml", 'preset = "moments"\n')
+    git(desk.folder, "init", "--quiet")
+    git(desk.folder, "add", "--all")
+    git(desk.folder, "commit", "--quiet", "--message", "first")
+    desk.script(SHORT + "# changed\n")
+    desk.write("helper.py", "depth = 2\n")
+    desk.environment = {"WANDB_API_KEY": "0123456789abcdef", "PYTHONHASHSEED": "0"}
+    ended = desk.run("train.py", "--lr", "0.1", "--name", "0123456789abcdef")
+    assert ended.code == 0, ended.err
+    return desk
+
+
+def test_code_settings_and_command_are_in_the_run(told: Any) -> None:
+    origin, store = origin_at(told.folder / "run"), store_from_url(str(told.folder / "run"))
+    assert origin.code is not None
+    assert (origin.script, origin.parameters) == ("train.py", {"lr": 0.1, "name": "***"})
+    assert b"+# changed" in read_file(store, origin.code.diff)
+    assert origin.code.untracked
+    assert read_file(store, origin.settings) == b'preset = "moments"\n'
+    assert origin.problems == ()
+
+
+def test_packages_seeds_and_machine_are_in_the_run(told: Any) -> None:
+    origin = origin_at(told.folder / "run")
+    assert len(origin.packages["numpy"].digest) == 32
+    assert origin.seeds["PYTHONHASHSEED"] == "0"
+    assert origin.hardware.cores >= 1
+    assert "WANDB_API_KEY" not in origin.environment
+
+
+def test_the_secret_of_the_environment_is_nowhere_in_the_run(told: Any) -> None:
+    files = [path for path in (told.folder / "run").rglob("*") if path.is_file()]
+    assert len(files) > 5
+    assert [path for path in files if b"0123456789abcdef" in path.read_bytes()] == []
+
+
+def test_show_and_doctor_know_it(told: Any) -> None:
+    shown = told.end(told.start("barograph", "show", "run"))
+    assert "with uncommitted changes" in shown.text
+    assert "lr=0.1" in shown.text
+    assert told.end(told.start("barograph", "doctor", "run")).code == 0
+
+
+def test_a_file_of_the_origin_that_was_changed_is_damage(told: Any) -> None:
+    patch = next((told.folder / "run" / "origin").glob("*.diff"))
+    whole = patch.read_bytes()
+    try:
+        patch.write_bytes(whole + b"more")
+        ended = told.end(told.start("barograph", "doctor", "run"))
+    finally:
+        patch.write_bytes(whole)
+    assert ended.code == 1
+    assert ".diff" in ended.text
+
+
+def test_attach_keeps_it_too(told: Any) -> None:
+    told.script('import barograph\nrun = barograph.attach(to="attached", watch=False)\n' + SHORT + "run.close()\n",
+                name="alone.py")
+    ended = told.python("alone.py", "--seed", "3")
+    assert ended.code == 0, ended.err
+    origin = origin_at(told.folder / "attached")
+    assert (origin.script, origin.parameters, origin.seeds["seed"]) == ("alone.py", {"seed": 3}, 3)
+    assert origin.code is not None
+    assert origin.code.dirty
+
+
+def test_it_can_be_left_out(told: Any) -> None:
+    ended = told.run("--no-origin", "train.py", to="without")
+    assert ended.code == 0, ended.err
+    assert read_origin(store_from_url(str(told.folder / "without"))) is None
+
+
+def test_outside_a_repository_the_rest_is_kept(desk: Any) -> None:
+    desk.script(SHORT)
+    desk.environment = {"GIT_CEILING_DIRECTORIES": str(desk.folder.parent)}
+    assert desk.run("train.py").code == 0
+    origin = origin_at(desk.folder / "run")
+    assert origin.code is None
+    assert "in no git repository" in origin.problems[0]
+    assert origin.packages
+
+
+@pytest.fixture(scope="module")
+def talking(make_desk: Any) -> Any:
+    """A desk whose script reads a file before it imports a framework, and prints."""
+    desk = make_desk("talking")
+    desk.write("numbers.txt", "1 2 3\n")
+    desk.write("train.py", 'first = open("numbers.txt", "rb").read()\nprint("before")\n')
+    with (desk.folder / "train.py").open("a") as script:
+        script.write((desk.folder / desk.script(TALKING, name="rest.py")).read_text())
+    ended = desk.run("train.py")
+    assert ended.code == 0, ended.err
+    assert ended.out == b"before\nnumbers 1 2 3 DB_PASSWORD=hunter22hunter\nterminal False\n"
+    return desk
+
+
+def test_a_file_that_was_read_before_the_framework_came_is_known_by_its_fingerprint(talking: Any) -> None:
+    (file,) = origin_at(talking.folder / "run").data
+    assert (file.path, file.size_bytes) == (str(talking.folder / "numbers.txt"), 6)
+    assert len(file.fingerprint) == 32
+
+
+def test_what_was_printed_is_shown_without_secrets(talking: Any) -> None:
+    ended = talking.end(talking.start("barograph", "show", "run", "--output"))
+    lines = sorted(ended.text.splitlines())
+    assert lines == ["a warning", "before", "numbers 1 2 3 DB_PASSWORD=***", "terminal False"]
+    assert talking.end(talking.start("barograph", "doctor", "run")).code == 0
+
+
+def test_nothing_of_it_is_left_after_close(desk: Any) -> None:
+    desk.script('''
+import barograph, builtins, io, sys
+before = builtins.open, io.open, dict(vars(sys.stdout)).get("write")
+with barograph.attach(to="run", watch=False):
+    assert builtins.open is not before[0]
+    for step in range(3):
+        train_step()
+print("put back", (builtins.open, io.open, dict(vars(sys.stdout)).get("write")) == before)
+''')
+    ended = desk.python("train.py")
+    assert ended.text == "put back True\n", ended.err

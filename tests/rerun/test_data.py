@@ -1,0 +1,61 @@
+"""Whether the data of a run are the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from barograph.model.origin import Code, Origin
+from barograph.rerun.data import checked_data, link_data
+from barograph.runs.fingerprints import END_BYTES, fingerprint_of, fingerprinted
+
+
+def test_what_changed_or_went_is_named(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("same", "changed", "gone")]
+    for path in paths:
+        path.write_bytes(b"as it was")
+    origin = Origin(data=tuple(fingerprint_of(str(path)) for path in paths))
+    paths[1].write_bytes(b"as it isn")
+    paths[2].unlink()
+    check = checked_data(origin)
+    assert (check.same, check.unknown) == (1, 0)
+    assert check.changed == (f"{paths[1]} (its content is another)", f"{paths[2]} (No such file or directory)")
+
+
+def test_a_large_file_is_told_by_its_ends_and_its_size(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    data = bytearray(3 * END_BYTES)
+    path.write_bytes(data)
+    before = fingerprint_of(str(path), whole_bytes=END_BYTES)
+    assert not before.whole
+    data[-1] = 1
+    path.write_bytes(data)
+    assert fingerprint_of(str(path), whole_bytes=END_BYTES).fingerprint != before.fingerprint
+    path.write_bytes(bytes(3 * END_BYTES + 1))
+    assert fingerprint_of(str(path), whole_bytes=END_BYTES).fingerprint != before.fingerprint
+
+
+def test_a_file_that_changed_after_it_was_opened_has_no_fingerprint(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    opened = fingerprint_of(str(path))
+    path.write_bytes(b"three")
+    assert fingerprinted(opened).problem == "changed after it was opened"
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    assert fingerprint_of(str(tmp_path)).problem
+
+
+def test_data_beside_the_code_that_git_does_not_keep_is_linked(tmp_path: Path) -> None:
+    root, folder = tmp_path / "root", tmp_path / "copy"
+    (root / "data").mkdir(parents=True)
+    folder.mkdir()
+    for name in ("data/x.csv", "kept.txt"):
+        (root / name).write_text("here")
+    (folder / "kept.txt").write_text("the copy's own")
+    (tmp_path / "elsewhere").write_text("here")
+    files = [root / "data/x.csv", root / "kept.txt", tmp_path / "elsewhere"]
+    origin = Origin(code=Code(str(root)), data=tuple(fingerprint_of(str(path)) for path in files))
+    assert link_data(origin, folder) == 1
+    assert (folder / "data" / "x.csv").read_text() == "here"
+    assert (folder / "kept.txt").read_text() == "the copy's own"
