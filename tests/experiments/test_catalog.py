@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from barograph.errors import (
     CatalogUnavailable,
@@ -56,9 +57,9 @@ def test_rebuilding_gives_the_same(catalog: Catalog) -> None:
     assert [catalog.item("a"), catalog.item("digits")] == before
 
 
-def test_a_deleted_database_is_made_again(catalog: Catalog, tmp_path: Path) -> None:
-    catalog.tell(component("a"))
-    catalog.close()
+def test_a_deleted_database_is_made_again(file_catalog: Catalog, tmp_path: Path) -> None:
+    file_catalog.tell(component("a"))
+    file_catalog.close()
     for file in (tmp_path / "runs" / ".catalog").glob("catalog.sqlite*"):
         file.unlink()
     with Catalog(tmp_path / "runs") as again:
@@ -83,6 +84,20 @@ def test_a_damaged_batch_is_named_and_the_rest_is_there(catalog: Catalog) -> Non
     fed = catalog.rebuild()
     assert [name in problem for problem in fed.damage] == [True]
     assert catalog.item("a").name == "a"
+
+
+@pytest.mark.parametrize("data", [{"trial": 3}, {}, {"relation": "x"}])
+def test_a_batch_that_makes_no_sense_is_named_and_the_rest_is_there(catalog: Catalog, data: dict[str, object]) -> None:
+    verb = Verb.RELATE if "relation" in data else Verb.NOTE
+    name = Journal(catalog.store, JOURNAL_OF_ROOT).write([Entry("b", verb, data, NOW_UNIX)]).name
+    catalog.tell(component("a"))
+    assert [name in problem for problem in catalog.feed().damage] == [True]
+    assert catalog.item("a").name == "a"
+
+
+def test_names_that_are_kept_alike_do_no_harm(catalog: Catalog) -> None:
+    catalog.tell(component("c", parameters={"a\0": 1, "a\N{REPLACEMENT CHARACTER}": 2}))
+    assert list(catalog.item("c").parameters.values()) == [2]
 
 
 def test_a_name_is_taken_once_and_can_be_loaded(catalog: Catalog) -> None:
@@ -171,8 +186,8 @@ def test_what_was_deleted_can_be_restored_for_a_while(catalog: Catalog, clock: M
         catalog.deleted("a")
 
 
-def test_a_catalog_of_a_newer_barograph_is_refused_and_says_what_to_do(catalog: Catalog, tmp_path: Path) -> None:
-    catalog.close()
+def test_a_catalog_of_a_newer_barograph_is_refused_and_says_what_to_do(file_catalog: Catalog, tmp_path: Path) -> None:
+    file_catalog.close()
     with sqlite3.connect(tmp_path / "runs" / ".catalog" / "catalog.sqlite") as database:
         database.execute("UPDATE alembic_version SET version_num = '9999'")
     database.close()
@@ -180,17 +195,37 @@ def test_a_catalog_of_a_newer_barograph_is_refused_and_says_what_to_do(catalog: 
         Catalog(tmp_path / "runs")
 
 
-def test_a_damaged_catalog_says_how_to_make_it_again(catalog: Catalog, tmp_path: Path) -> None:
-    catalog.close()
+def test_a_damaged_catalog_says_how_to_make_it_again(file_catalog: Catalog, tmp_path: Path) -> None:
+    file_catalog.close()
     for file in (tmp_path / "runs" / ".catalog").glob("catalog.sqlite*"):
         file.write_bytes(b"nothing that SQLite knows" * 1000)
     with pytest.raises(CatalogUnavailable, match="delete it, and run barograph reindex"):
         Catalog(tmp_path / "runs")
 
 
-def test_a_folder_that_was_moved_keeps_its_catalog(catalog: Catalog, tmp_path: Path) -> None:
-    catalog.tell(component("a"))
-    catalog.close()
+def test_a_folder_that_was_moved_keeps_its_catalog(file_catalog: Catalog, tmp_path: Path) -> None:
+    file_catalog.tell(component("a"))
+    file_catalog.close()
     shutil.move(tmp_path / "runs", tmp_path / "moved")
     with Catalog(tmp_path / "moved") as moved:
         assert moved.item("a").name == "a"
+
+
+def test_one_database_holds_the_catalog_of_one_place(empty_postgresql: str, tmp_path: Path) -> None:
+    Catalog(tmp_path / "runs", url=make_url(empty_postgresql)).close()
+    with pytest.raises(CatalogUnavailable, match=r"is the catalog of .*runs, and one holds one"):
+        Catalog(tmp_path / "others", url=make_url(empty_postgresql))
+
+
+def test_a_database_that_is_away_is_named_without_its_password(tmp_path: Path) -> None:
+    away = make_url("postgresql+psycopg://team:secret@127.0.0.1:1/runs")
+    with pytest.raises(CatalogUnavailable, match=r"team:\*\*\*@127\.0\.0\.1:1") as raised:
+        Catalog(tmp_path / "runs", url=away)
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["nothing", "oracle9+x://host/name"])
+def test_a_wrong_address_of_a_database_is_refused(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAROGRAPH_CATALOG", url)
+    with pytest.raises(SettingsError, match=r"postgresql\+psycopg"):
+        Catalog(tmp_path / "runs")

@@ -23,6 +23,8 @@ def command(
 
     Examples:
 
+      barograph checkout runs/first
+
       barograph checkout runs/first -o first
     """
     # Loaded here, because --help needs none of it.

@@ -23,7 +23,7 @@ def command(
 
       barograph reindex
 
-      BAROGRAPH_CATALOG=postgresql+psycopg://team@db/runs barograph reindex --root s3://bucket/runs
+      barograph reindex --root s3://bucket/runs
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.catalog_options import progress_on_terminal

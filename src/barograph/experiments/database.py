@@ -71,7 +71,11 @@ class Database:
     def __init__(self, url: URL, root: str) -> None:
         self.url = url
         self._engine = _engine(url)
-        self._ready(root)
+        try:
+            self._ready(root)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def is_sqlite(self) -> bool:

@@ -19,9 +19,11 @@ from barograph.experiments.writing import ItemWriter, in_parts, storable
 from barograph.model.clock import Clock
 from barograph.model.finding import Finding
 from barograph.model.items import Entry, MetricSummary, Verb
+from barograph.model.origin import Origin
 from barograph.runs.glance import Glance, glances, runs_below
 from barograph.runs.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Batch, Journal
 from barograph.runs.metrics import metrics_of
+from barograph.runs.origins import read_origin
 from barograph.runs.reader import Run
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
@@ -156,9 +158,11 @@ class Feeder:
         mark = _mark(seen)
         if marks.get(place) == mark and seen.state in ENDED:
             return None
-        entries: list[tuple[str, Entry]] = [(_PAPERS, entry) for entry in run_entries(seen, seen.manifest)]
+        entries: list[tuple[str, Entry]] = []
         metrics: dict[str, MetricSummary] = {}
+        origin: Origin | None = None
         try:
+            origin = read_origin(store)
             journal = Journal(store, JOURNAL_OF_RUN)
             for name in journal.names():
                 batch = _read(journal, name, fed)
@@ -166,6 +170,7 @@ class Feeder:
             metrics = metrics_of(Run(store))
         except BarographError as error:
             fed.damage.append(f"{error} ({store.url})")
+        entries = [*((_PAPERS, entry) for entry in run_entries(seen, seen.manifest, origin)), *entries]
         return _Seen(place, mark, seen.manifest.run_id, entries, metrics, seen.findings)
 
     def _write_runs(self, seen: Sequence[_Seen], fed: Fed) -> None:
@@ -242,10 +247,15 @@ def _insert_entries(connection: Connection, place: str, entries: Iterable[tuple[
 
 def _read(journal: Journal, name: str, fed: Fed) -> Batch | None:
     try:
-        return journal.read(name)
+        batch = journal.read(name)
+        for entry in batch.entries:
+            folded(entry.uid, [entry])
+        return batch
     except (DamagedChunk, NewerFormat, StoreError) as error:
         fed.damage.append(str(error))
-        return None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        fed.damage.append(f"A batch of the journal makes no sense: {error!r} ({name}).")
+    return None
 
 
 def _journal_of(place: str) -> str:

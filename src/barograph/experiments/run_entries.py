@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from barograph.model.items import Entry, ItemKind, Verb, uid_of
+from barograph.model.items import Entry, ItemKind, Relation, Verb, uid_of
 from barograph.model.manifest import Manifest
+from barograph.model.origin import Origin
 from barograph.runs.glance import Glance, RunState
 
 ENDED = frozenset({
@@ -17,12 +19,13 @@ ENDED = frozenset({
 """States that a run is left in."""
 
 
-def run_entries(seen: Glance, manifest: Manifest) -> list[Entry]:
+def run_entries(seen: Glance, manifest: Manifest, origin: Origin | None) -> list[Entry]:
     """Return what the papers of a run say of it.
 
     Args:
         seen: How it stands.
         manifest: What it is.
+        origin: What made it; None where that was not kept.
     """
     uid, when, settings = manifest.run_id, manifest.created_unix, manifest.settings
     told = [Entry(uid, Verb.CREATE, {"kind": ItemKind.RUN, "name": manifest.name}, when),
@@ -32,7 +35,24 @@ def run_entries(seen: Glance, manifest: Manifest) -> list[Entry]:
     tags = settings.get("tags")
     if isinstance(tags, Mapping) and tags:
         told.append(Entry(uid, Verb.TAG, dict(tags), when))
-    return told
+    return told + (list(_of_origin(uid, origin, when)) if origin is not None else [])
+
+
+def _of_origin(uid: str, origin: Origin, when: float) -> Iterator[Entry]:
+    facts: dict[str, Any] = {"host": origin.host, "by": origin.user}
+    if origin.code is not None:
+        code = origin.code
+        facts |= {"repository": code.remote or code.root, "branch": code.branch, "commit": code.commit,
+                  "dirty": code.dirty}
+    yield Entry(uid, Verb.SET, {name: value for name, value in facts.items() if value != ""}, when)
+    if origin.parameters:
+        yield Entry(uid, Verb.PARAMETERS, dict(origin.parameters), when)
+    for file in origin.data:
+        digest = f"xxh3:{file.fingerprint}" if file.fingerprint and file.whole else ""
+        yield Entry(uid, Verb.INPUT, {"name": file.path, "uri": Path(file.path).as_uri(), "digest": digest,
+                                      "size_bytes": file.size_bytes}, when)
+    if origin.derived_from:
+        yield Entry(uid, Verb.RELATE, {"relation": Relation.DERIVED_FROM, "target": origin.derived_from}, when)
 
 
 def membership(uid: str, experiment: str, trial: str, name: str, when: float) -> list[Entry]:

@@ -88,25 +88,24 @@ class ItemWriter:
                           for name in part)
         of = [(ids[state.uid], state) for state in states]
         self._insert(PARAMETERS, [
-            {"item_id": item, "name_id": self._names[name], **parameter_columns(value)}
-            for item, state in of for name, value in state.parameters.items()
+            {"item_id": item, "name_id": name, **parameter_columns(value)}
+            for item, state in of for name, value in self._numbered(state.parameters).items()
         ])
         self._insert(METRICS, [
-            {"item_id": item, "name_id": self._names[name], "last": _number(it.last), "min": _number(it.min),
+            {"item_id": item, "name_id": name, "last": _number(it.last), "min": _number(it.min),
              "max": _number(it.max), "mean": _number(it.mean), "std": _number(it.std), "count": it.count,
              "first_step": it.first_step, "last_step": it.last_step}
-            for item, state in of for name, it in ({} if keep_numbers else state.metrics).items()
+            for item, state in of for name, it in self._numbered({} if keep_numbers else state.metrics).items()
         ])
         if not keep_numbers:
             self._insert(METRIC_SHEETS, [
-                {"item_id": item, "data": packed_metrics(item, ((self._names[name], it)
-                                                                for name, it in state.metrics.items()))}
+                {"item_id": item, "data": packed_metrics(item, self._numbered(state.metrics).items())}
                 for item, state in of if state.metrics
             ])
         self._insert(SHEETS, [self._sheet(item, state) for item, state in of if state.parameters or state.tags])
         self._insert(TAGS, [
-            {"item_id": item, "name_id": self._names[name], "text": storable(text)}
-            for item, state in of for name, text in state.tags.items()
+            {"item_id": item, "name_id": name, "text": storable(text)}
+            for item, state in of for name, text in self._numbered(state.tags).items()
         ])
         self._insert(NOTES, [
             {"item_id": item, "position": position, "time_unix": note.time_unix, "by": note.by,
@@ -114,8 +113,9 @@ class ItemWriter:
             for item, state in of for position, note in enumerate(state.notes)
         ])
         self._insert(LINKS, [
-            {"item_id": item, "role": role, "name": link.name, "artifact": artifact_uid(link.digest, link.uri),
-             "uri": link.uri, "media_type": link.media_type, "digest": link.digest, "size_bytes": link.size_bytes}
+            {"item_id": item, "role": role, "name": storable(link.name), "uri": storable(link.uri),
+             "artifact": artifact_uid(link.digest, link.uri), "media_type": storable(link.media_type),
+             "digest": storable(link.digest), "size_bytes": link.size_bytes}
             for item, state in of for role, links in (("input", state.inputs), ("output", state.outputs))
             for link in links.values()
         ])
@@ -134,11 +134,11 @@ class ItemWriter:
         ])
 
     def _sheet(self, item: int, state: ItemState) -> dict[str, Any]:
-        columns = {self._names[name]: parameter_columns(value) for name, value in state.parameters.items()}
+        columns = {name: parameter_columns(value) for name, value in self._numbered(state.parameters).items()}
         numbers = {name: it for name, it in columns.items() if it["type"] in _DOUBLES and it["text"] is None}
         others = {name: parameter_value(it["type"], it["number"], it["text"])
                   for name, it in columns.items() if name not in numbers}
-        tags = {self._names[name]: storable(text) for name, text in state.tags.items()}
+        tags = {name: storable(text) for name, text in self._numbered(state.tags).items()}
         nan = float("nan")
         return {"item_id": item, "texts": packed_texts(others, tags), "numbers": packed_numbers(item, (
             (name, it["type"], nan if it["number"] is None else it["number"]) for name, it in numbers.items()))}
@@ -158,17 +158,25 @@ class ItemWriter:
             found.update({str(uid): int(number) for uid, number in rows})
         return found
 
-    def _learn_names(self, names: Iterable[str]) -> None:
-        missing = [name for name in dict.fromkeys(names) if name not in self._names]
-        self._look_up(missing)
-        # Another process may know a new name by now; its row serves as well.
-        self._insert(NAMES, [{"text": name} for name in missing if name not in self._names])
-        self._look_up([name for name in missing if name not in self._names])
+    def _numbered(self, named: Mapping[str, _T]) -> dict[int, _T]:
+        """Return what there is by name by the numbers of the names; of names that are kept alike the last one's."""
+        return {self._names[name]: value for name, value in named.items()}
 
-    def _look_up(self, names: Sequence[str]) -> None:
+    def _learn_names(self, names: Iterable[str]) -> None:
+        kept = {name: storable(name) for name in names if name not in self._names}
+        texts = list(dict.fromkeys(kept.values()))
+        known = self._look_up(texts)
+        new = [text for text in texts if text not in known]
+        self._insert(NAMES, [{"text": text} for text in new])
+        known |= self._look_up(new)
+        self._names |= {name: known[text] for name, text in kept.items()}
+
+    def _look_up(self, names: Sequence[str]) -> dict[str, int]:
+        found: dict[str, int] = {}
         for some in in_parts(names, _AT_ONCE):
             rows = self._connection.execute(select(NAMES.c.text, NAMES.c.id).where(NAMES.c.text.in_(some)))
-            self._names.update({str(text): int(number) for text, number in rows})
+            found.update({str(text): int(number) for text, number in rows})
+        return found
 
     def _insert(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:
@@ -223,7 +231,7 @@ def _number(value: float | None) -> float | None:
 def _item_row(state: ItemState) -> dict[str, Any]:
     said = state.fields
     return {
-        "uid": state.uid, "kind": state.kind, "name": state.name, "parent": state.parent,
+        "uid": state.uid, "kind": state.kind, "name": storable(state.name), "parent": state.parent,
         **{name: _text(said.get(name)) for name in _TEXTS},
         "variables": json.dumps(said.get("variables") or {}, ensure_ascii=False),
         "created_unix": state.created_unix, "started_unix": _number(said.get("started_unix")),

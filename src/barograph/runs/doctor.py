@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from barograph.errors import DamagedChunk, NotARun, ObjectNotFound, StoreUnavailable
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.step import Mode
+from barograph.runs.belonging import open_published
 from barograph.runs.events import all_rows
 from barograph.runs.gaps import beyond_last
 from barograph.runs.layout import (
@@ -28,7 +29,6 @@ from barograph.runs.layout import (
     TensorsName,
     paper_name,
 )
-from barograph.runs.origin import open_published
 from barograph.runs.origins import damaged_files
 from barograph.runs.papers import manifest_from_bytes, removed_through_from_bytes, unsealed
 from barograph.runs.proof import proved

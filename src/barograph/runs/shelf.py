@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from barograph.errors import DamagedChunk, ObjectNotFound, StoreUnavailable
+from barograph.runs.belonging import check_origin
 from barograph.runs.events import open_records
 from barograph.runs.layout import ChunkName
-from barograph.runs.origin import check_origin
 from barograph.runs.proof import proved
 from barograph.runs.survey import Stream, Survey, survey
 from barograph.store.base import Store

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from barograph.errors import DamagedChunk
 from barograph.model.manifest import Worker
 from barograph.model.step import Mode
+from barograph.runs.belonging import open_published
 from barograph.runs.events import StepEvent, SubjectTables, all_rows, events_of
 from barograph.runs.gaps import missing_chunks
 from barograph.runs.layout import ChunkName
-from barograph.runs.origin import open_published
 from barograph.runs.survey import Survey
 from barograph.store.base import Store
 

@@ -13,10 +13,10 @@ from barograph.errors import DamagedChunk
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords
+from barograph.runs.belonging import open_published
 from barograph.runs.codec import ChunkNotes, parquet_bytes
 from barograph.runs.doctor import examine
 from barograph.runs.layout import chunk_from_name, digest_of
-from barograph.runs.origin import open_published
 from barograph.runs.schema import SCHEMA
 from barograph.store.urls import store_from_url
 
