@@ -114,7 +114,15 @@ def test_a_store_that_fails_stops_no_training(record):
     assert training.saved() == []
 
 
-def test_sigterm_has_one_saved_and_stops(record):
+@pytest.fixture
+def unhandled_sigterm():
+    """SIGTERM as a process begins with it: libraries that other tests have used leave handlers of their own."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_sigterm_has_one_saved_and_stops(record, unhandled_sigterm):
     training = Training(record, on_sigterm=True)
     with pytest.raises(TrainingStopped, match=r"SIGTERM came\. A checkpoint was saved in checkpoints/0000-00000004-"):
         training.run(lambda number: os.kill(os.getpid(), signal.SIGTERM) if number == 3 else None)

@@ -151,10 +151,20 @@ class Scribe:
         with contextlib.suppress(StoreError):
             # Before the last word, after which nobody looks. Where the store is away that says enough.
             self._write_done(writer.worker)
+        deadline = self._clock.monotonic() + self._settings.close_timeout_secs
+        # Beside the records, which are waited for anyway: what was printed and opened takes no time of theirs.
+        around = threading.Thread(target=self._finish_around, args=(writer.worker.name,), daemon=True)
+        around.start()
+        closing = writer.abandon() if end is None else writer.close(end.state, end.reason)
+        around.join(max(0.0, deadline - self._clock.monotonic()))
+        return closing
+
+    def _finish_around(self, worker: str) -> None:
+        """Publish what went on around the training; where the store is away the records say so."""
+        with contextlib.suppress(StoreError):
             with self._printing:
-                self._output.write(writer.worker.name, last=True)
-            self._data.finish(writer.worker.name)
-        return writer.abandon() if end is None else writer.close(end.state, end.reason)
+                self._output.write(worker, last=True)
+            self._data.finish(worker)
 
     def receive(self, delivery: Delivery) -> None:
         """Take in what the training process recorded; what there is no room for is dropped and counted."""
