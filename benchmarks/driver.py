@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks import (
     capsule,
+    catalog,
     checkpoint,
     finding,
     judging,
@@ -86,6 +87,11 @@ def measure_finding(choice: argparse.Namespace) -> dict[str, Any]:
 def measure_notice(choice: argparse.Namespace) -> dict[str, Any]:
     """From a finding to the webhook that has received it."""
     return _reported(choice, "From a finding to a webhook", notice, notice.measure_notices, notice.print_notices)
+
+
+def measure_catalog(choice: argparse.Namespace) -> dict[str, Any]:
+    """What it takes to ask a catalog of many components."""
+    return _reported(choice, "A catalog of many components", catalog, catalog.measure_catalog, catalog.print_catalog)
 
 
 def measure_judge(choice: argparse.Namespace) -> dict[str, Any]:
@@ -185,6 +191,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "replay": measure_replay,
     "start": measure_start,
     "origin": measure_origin,
+    "catalog": measure_catalog,
     "checkpoint": measure_checkpoint,
     "weights": measure_weights,
 }

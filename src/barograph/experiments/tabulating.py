@@ -13,10 +13,11 @@ from barograph.errors import UnknownName, nearest
 from barograph.experiments.packing import metrics_in, numbers_in, texts_in
 from barograph.experiments.schema import FINDINGS, ITEMS, LINKS, MEMBERS, METRIC_SHEETS, NAMES, SHEETS
 from barograph.experiments.table import FACTS, ComponentTable
-from barograph.experiments.writing import NUMBER, TRUTH, in_parts
+from barograph.experiments.writing import NUMBER, TRUTH, WHOLE, in_parts
 from barograph.model.items import STATISTICS
 
 _MOST_IN_ONE = 5000
+_PYTHON = {NUMBER: np.float64, WHOLE: np.int64, TRUTH: np.bool_}
 
 
 def component_table(
@@ -86,22 +87,29 @@ class _Maker:
 
     def _parameters_and_tags(self) -> dict[str, Sequence[Any]]:
         sheets = list(self._rows(select(SHEETS), SHEETS.c.item_id))
-        parameters: dict[int, list[Any]] = {}
-        numbers = numbers_in(sheet[1] for sheet in sheets)
-        for name, mine, rows in self._by_name(numbers):
-            column = parameters[name] = [None] * len(self._ids)
-            for row, type_, value in zip(rows.tolist(), mine["type"].tolist(), mine["number"].tolist(), strict=True):
-                column[row] = value if type_ == NUMBER else bool(value) if type_ == TRUTH else int(value)
-        tags: dict[int, list[Any]] = {}
-        for (number, _, _), (others, tagged) in zip(sheets, texts_in([sheet[2] for sheet in sheets]), strict=True):
-            row = self._row_of.get(number)
-            if row is not None:
-                for columns, found in ((parameters, others), (tags, tagged)):
-                    for text, value in found.items():
-                        if int(text) not in columns:
-                            columns[int(text)] = [None] * len(self._ids)
-                        columns[int(text)][row] = value
+        parameters: dict[int, NDArray[np.object_]] = {}
+        tags: dict[int, NDArray[np.object_]] = {}
+        for name, mine, rows in self._by_name(numbers_in(sheet[1] for sheet in sheets)):
+            for type_ in np.unique(mine["type"]).tolist():
+                alike = mine["type"] == type_
+                self._fill(parameters, name, rows[alike], mine["number"][alike].astype(_PYTHON[type_]))
+        # What is no number is alike in many items: the name of an optimizer, a team.
+        alike_texts: dict[str, list[int]] = {}
+        for number, _, texts in sheets:
+            if number in self._row_of:
+                alike_texts.setdefault(texts, []).append(self._row_of[number])
+        for rows_of_text, (others, tagged) in zip(alike_texts.values(), texts_in(list(alike_texts)), strict=True):
+            for columns, found in ((parameters, others), (tags, tagged)):
+                for name_text, value in found.items():
+                    self._fill(columns, int(name_text), np.array(rows_of_text), _repeated(value, len(rows_of_text)))
         return {**self._called("params", parameters), **self._called("tags", tags)}
+
+    def _fill(
+        self, columns: dict[int, NDArray[np.object_]], name: int, rows: NDArray[np.intp], values: NDArray[Any]
+    ) -> None:
+        if name not in columns:
+            columns[name] = np.full(len(self._ids), None, object)
+        columns[name][rows] = values
 
     def _metrics(self, statistics: Sequence[str]) -> dict[str, Sequence[Any]]:
         found = metrics_in(data for _, data in self._rows(select(METRIC_SHEETS), METRIC_SHEETS.c.item_id))
@@ -149,8 +157,16 @@ class _Maker:
                 columns.setdefault(name, [None] * len(self._ids))[self._row_of[item]] = uri
         return {f"{role}s.{name}": columns[name] for name in sorted(columns)}
 
-    def _called(self, group: str, columns: Mapping[int, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-        return {f"{group}.{self._names[name]}": columns[name] for name in sorted(columns, key=self._names.__getitem__)}
+    def _called(self, group: str, columns: Mapping[int, NDArray[np.object_]]) -> dict[str, Sequence[Any]]:
+        return {f"{group}.{self._names[name]}": list(columns[name].tolist())
+                for name in sorted(columns, key=self._names.__getitem__)}
+
+
+def _repeated(value: Any, count: int) -> NDArray[np.object_]:
+    """Return a value so many times; a list is one value, too."""
+    values = np.empty(count, object)
+    values.fill(value)
+    return values
 
 
 _TRIAL = ITEMS.alias("trial")

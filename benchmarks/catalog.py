@@ -1,0 +1,123 @@
+"""What it takes to ask a catalog of many components: a table of all, searches, and a long series of one run."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import barograph
+from barograph.experiments.catalog import Catalog
+from barograph.experiments.curves import curve_of
+from barograph.experiments.tabulating import component_table
+from barograph.model.items import Entry, Verb
+from barograph.tracking import Run
+from benchmarks.interleave import interval_of
+from benchmarks.tables import Table, note, progress, span_text
+
+_METRICS = ("loss", "val_loss", "acc", "f1", "auc")
+_BATCH = 2_000
+SEARCHES = {
+    "metric and parameter, ordered, first 100":
+        "metrics.val_loss.min < 0.3 and params.lr < 0.01 order by metrics.acc.last desc limit 100",
+    "a rare parameter and a metric": "params.lr < 0.0001 and metrics.loss.min < 0.5 order by created limit 100",
+    "texts, a tag and no finding":
+        "params.opt = 'adam' and tags.team = 'vision' and not finding('overfit') order by params.lr limit 100",
+    "either of two rare ones": "metrics.val_loss.min < 0.0003 or params.lr < 0.00001 limit 100",
+    "part of a name": "name contains '99' order by metrics.acc.max limit 10",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured: components with 5 metrics, 5 parameters and 4 tags each, points of a series, times."""
+
+    components: int = 10_000
+    points: int = 100_000
+    rounds: int = 11
+
+
+QUICK = Effort(components=2_000, points=20_000, rounds=5)
+
+
+def measure_catalog(effort: Effort) -> dict[str, Any]:
+    """Return the seconds that each question takes, every time it was asked; and what filling the catalog took."""
+    with tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as root:
+        with Catalog(root) as catalog:
+            progress(f"catalog: {effort.components:,} components are told")
+            begin = time.perf_counter()
+            _fill(catalog, effort.components)
+            told_secs = time.perf_counter() - begin
+            progress(f"catalog: a series of {effort.points:,} points is recorded")
+            url = _recorded(root, effort.points)
+            questions: dict[str, Callable[[], int]] = {
+                "all into a table": lambda: _table(catalog),
+                **{name: lambda text=text: _ids(catalog, text) for name, text in SEARCHES.items()},  # type: ignore[misc]
+                f"a series of {effort.points:,} points": lambda: len(curve_of(barograph.open(url), "loss").values),
+            }
+            answers = {name: ask() for name, ask in questions.items()}
+            taken: dict[str, list[float]] = {name: [] for name in questions}
+            for number in range(effort.rounds):
+                progress(f"catalog, round {number + 1} of {effort.rounds}")
+                for name, ask in questions.items():
+                    begin = time.perf_counter()
+                    ask()
+                    taken[name].append(time.perf_counter() - begin)
+        return {"components": effort.components, "told_secs": told_secs, "taken": taken, "answers": answers}
+
+
+def print_catalog(report: Mapping[str, Any]) -> None:
+    """Print the table."""
+    table = Table("question", "rows", "takes")
+    for name, taken in report["taken"].items():
+        rows = report["answers"][name]
+        table.add(name, f"{rows:,}", span_text(interval_of(taken), "ms", scale=1000.0))
+    table.print()
+    each = report["told_secs"] / report["components"] * 1000
+    note(f"{report['components']:,} components with 5 metrics, 5 parameters and 4 tags each, told in "
+         f"{report['told_secs']:.1f} s ({each:.2f} ms each); SQLite; one process; warm")
+
+
+def _fill(catalog: Catalog, components: int) -> None:
+    draws = random.Random(0)
+    for first in range(0, components, _BATCH):
+        catalog.tell([entry for number in range(first, min(first + _BATCH, components))
+                      for entry in _component(number, draws)])
+
+
+def _component(number: int, draws: random.Random) -> list[Entry]:
+    uid, when = f"component-{number}", 1_800_000_000.0 + number
+    return [
+        Entry(uid, Verb.CREATE, {"kind": "component", "name": f"c{number}"}, when),
+        Entry(uid, Verb.PARAMETERS, {
+            "lr": draws.uniform(0, 0.1), "batch": draws.choice([16, 32, 64]), "opt": draws.choice(["sgd", "adam"]),
+            "depth": draws.randrange(10), "decay": draws.random(),
+        }, when),
+        Entry(uid, Verb.TAG, {
+            "team": draws.choice(["vision", "speech"]), "a": "1", "b": "2", "c": f"{number % 7}",
+        }, when),
+        Entry(uid, Verb.METRICS, {
+            name: {"last": draws.random(), "min": draws.random(), "max": draws.random(), "mean": 0.5, "std": 0.1,
+                   "count": 100, "last_step": 99} for name in _METRICS
+        }, when),
+    ]
+
+
+def _recorded(root: str, points: int) -> str:
+    with Run("series", root=root) as run:
+        for step in range(points):
+            run.log_metric("loss", 1.0 / (step + 1), step)
+    return run.url
+
+
+def _table(catalog: Catalog) -> int:
+    with catalog.reading() as connection:
+        return len(component_table(connection, catalog.ids("kind = 'component'", connection)))
+
+
+def _ids(catalog: Catalog, text: str) -> int:
+    with catalog.reading() as connection:
+        return len(catalog.ids(text, connection))
