@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -138,3 +139,20 @@ def test_every_example_is_run_by_a_test_and_listed() -> None:
     listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     names = [path.name for path in EXAMPLES.glob("*.py")]
     assert [name for name in names if name not in tests or f"[{name}]({name})" not in listed] == []
+
+
+def test_a_hypothesis_becomes_eighteen_trials_a_verdict_and_a_model_that_is_made_again(tmp_path: Path) -> None:
+    said = python(str(EXAMPLES / "hypothesis.py"), "runs", folder=tmp_path)
+    rows = [line for line in said.splitlines() if line.startswith(("| mine ", "| resnet "))]
+    assert len(rows) == 18
+    best = rows[0].split("|")[1].strip()
+    assert f"best of all: {best}" in said
+    assert [f"best in {epochs} epochs: " in said for epochs in (3, 6, 9)] == [True] * 3
+    assert "the hypothesis is undecided: +0." in said
+    assert said.endswith("made again: identical\n")
+    shared = python("-m", "barograph", "search", "--root", "runs", "name = 'digits data and settings'", "--json",
+                    folder=tmp_path)
+    assert len(json.loads(shared)[0]["trials"].split(", ")) == 18
+    derived = python("-m", "barograph", "search", "--root", "runs", f"derived_from('{best}')", "--json",
+                     folder=tmp_path)
+    assert [row["name"] for row in json.loads(derived)] == [f"{best} again"]

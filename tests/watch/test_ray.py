@@ -136,21 +136,24 @@ def test_runs_shared_out_over_machines_are_judged_as_here(runs: Path, address: s
     assert [len(findings) for findings in found.values()] == [1, 0]
 
 
+def poll_to_its_end(command: FarCommand) -> None:
+    while command.poll() is None:
+        pass
+
+
 def test_a_command_whose_machine_is_lost_says_so_and_one_that_is_interrupted_ends_well(runs: Path) -> None:
     arguments = ("watch", str(runs), "--all", "--part", "0/1", "--fresh", "--rules", "N101", "--json")
     order = Order(arguments, None, str(runs), str(runs), "sick", tuple(sys.path))
     first, second = (FarCommand(order, None, io.BytesIO()) for _ in range(2))
     ray.kill(first._host._actor)
     with pytest.raises(HostLost):
-        while first.poll() is None:
-            pass  # Ray kills in its own time
+        poll_to_its_end(first)  # Ray kills in its own time
     heard = second._err
     assert isinstance(heard, io.BytesIO)
     while b"sick: breaking" not in heard.getvalue():
         assert second.poll() is None
     second.interrupt()
-    while second.poll() is None:
-        pass
+    poll_to_its_end(second)
     assert second.returncode == 130
     assert [item["name"] for item in json.loads(second.said())] == ["sick", "team/sound"]
 
