@@ -17,6 +17,7 @@ from barograph.errors import (
     UnknownItem,
 )
 from barograph.experiments.catalog import Catalog
+from barograph.experiments.lineage import lineage_of
 from barograph.model.clock import ManualClock
 from barograph.model.items import Entry, ItemKind, Verb
 from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
@@ -161,6 +162,20 @@ def test_a_circle_of_descent_ends(catalog: Catalog) -> None:
                   Entry("a", Verb.RELATE, {"relation": "derived_from", "target": "b"}),
                   Entry("b", Verb.RELATE, {"relation": "derived_from", "target": "a"})])
     assert [item.uid for item in catalog.delete(catalog.item("a"), cascade=True)] == ["a", "b"]
+
+
+def test_what_came_of_what_is_told_from_either_end(catalog: Catalog) -> None:
+    catalog.tell([*component("train"), *component("test"), *component("tuned"),
+                  Entry("train", Verb.OUTPUT, {"name": "model", "uri": "s3://b/model"}),
+                  Entry("test", Verb.INPUT, {"name": "model", "uri": "s3://b/model"}),
+                  Entry("tuned", Verb.RELATE, {"relation": "derived_from", "target": "train"}),
+                  Entry("tuned", Verb.JOIN, {"trial": "wide"})])
+    assert [edge.relation for edge in lineage_of(catalog, "test", "up")] == ["read", "made_by"]
+    assert sorted(edge.source for edge in lineage_of(catalog, "train", "down", depth=1))[1:] == ["tuned"]
+    assert [(edge.relation, edge.target) for edge in lineage_of(catalog, "tuned", "up")] == [
+        ("derived_from", "train"), ("part_of", "wide")]
+    with pytest.raises(SettingsError, match="no direction"):
+        lineage_of(catalog, "tuned", "sideways")
 
 
 def test_an_experiment_takes_along_what_belongs_to_it_alone(catalog: Catalog) -> None:

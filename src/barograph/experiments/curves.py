@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.errors import SettingsError, UnknownKey, nearest
-from barograph.model.key import Key, Kind
+from barograph.model.key import Key
 from barograph.model.step import Mode
 from barograph.runs.metrics import METRIC_KINDS, Metric
 from barograph.runs.reader import Run
@@ -40,19 +40,12 @@ def metric_series(run: Run, name: str) -> tuple[NDArray[np.int64], NDArray[np.fl
     Raises:
         UnknownKey: The run has none of that name; the message says the nearest.
     """
-    for kind in METRIC_KINDS:
-        rows = run.arrow(kind, columns=("mode", "path", "optimizer")).group_by(["mode", "path", "optimizer"])
-        for row in rows.aggregate([]).to_pylist():
-            metric = metric_of(kind, row)
-            if metric.name == name:
-                found = run.series(metric.key, mode=metric.mode, optimizer=metric.optimizer or None)
-                return found.steps, found.values, found.times
-    raise UnknownKey(f'The run has no metric "{name}". {nearest(name, _names(run))} ({run.url})')
-
-
-def metric_of(kind: Kind, row: Mapping[str, str]) -> Metric:
-    """Return the metric that a row of records is of."""
-    return Metric(Key(kind, row["path"]), Mode(row["mode"]), row["optimizer"])
+    known = {metric.name: metric for metric in reversed(_metrics_in(run))}
+    if name not in known:
+        raise UnknownKey(f'The run has no metric "{name}". {nearest(name, known)} ({run.url})')
+    metric = known[name]
+    found = run.series(metric.key, mode=metric.mode, optimizer=metric.optimizer or None)
+    return found.steps, found.values, found.times
 
 
 def curve_of(run: Run, name: str, by: str = "step") -> Curve:
@@ -108,7 +101,7 @@ def aligned(curves: Mapping[str, Curve]) -> dict[str, list[float]]:
     return columns
 
 
-def _names(run: Run) -> list[str]:
-    return [metric_of(kind, row).name for kind in METRIC_KINDS
-            for row in run.arrow(kind, columns=("mode", "path", "optimizer"))
-            .group_by(["mode", "path", "optimizer"]).aggregate([]).to_pylist()]
+def _metrics_in(run: Run) -> list[Metric]:
+    series = ["mode", "path", "optimizer"]
+    return [Metric(Key(kind, row["path"]), Mode(row["mode"]), row["optimizer"]) for kind in METRIC_KINDS
+            for row in run.arrow(kind, columns=series).group_by(series).aggregate([]).to_pylist()]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select, union_all
+from sqlalchemy import Connection, Select, literal, select, union_all
 
 from barograph.errors import SettingsError
 from barograph.experiments.catalog import Catalog
@@ -15,6 +15,7 @@ from barograph.experiments.writing import in_parts
 from barograph.model.items import ItemKind
 
 _AT_ONCE = 500
+_SOURCE, _TARGET = 0, 2
 
 
 class Edge(NamedTuple):
@@ -55,9 +56,9 @@ def lineage_of(
     with catalog.reading() as connection:
         found: list[Edge] = []
         if direction != "down":
-            found += _walked(uid, depth, lambda uids: _before(connection, uids), 2)
+            found += _walked(uid, depth, _SOURCE, _TARGET, connection)
         if direction != "up":
-            found += _walked(uid, depth, lambda uids: _after(connection, uids), 0)
+            found += _walked(uid, depth, _TARGET, _SOURCE, connection)
         wanted = {str(kind) for kind in kinds}
         if not wanted and since_unix is None:
             return found
@@ -81,10 +82,8 @@ def _items(connection: Connection, uids: set[str]) -> dict[str, Item]:
     return found
 
 
-def _walked(
-    uid: str, depth: int | None, step: Callable[[list[str]], list[tuple[str, str, str]]], far_end: int
-) -> list[Edge]:
-    """Return the edges that a walk finds, each once, nearest first; a circle is walked once."""
+def _walked(uid: str, depth: int | None, near_end: int, far_end: int, connection: Connection) -> list[Edge]:
+    """Return the edges that a walk from end to end finds, each once, nearest first; a circle is walked once."""
     found: dict[tuple[str, str, str], Edge] = {}
     seen, edge_of = {uid}, [uid]
     steps = 0
@@ -92,7 +91,7 @@ def _walked(
         steps += 1
         met: list[str] = []
         for some in in_parts(edge_of, _AT_ONCE):
-            for triple in step(some):
+            for triple in _edges(connection, some, near_end):
                 found.setdefault(triple, Edge(*triple, steps))
                 if triple[far_end] not in seen:
                     seen.add(triple[far_end])
@@ -101,30 +100,14 @@ def _walked(
     return list(found.values())
 
 
-def _before(connection: Connection, uids: list[str]) -> list[tuple[str, str, str]]:
-    told = select(RELATIONS.c.source, RELATIONS.c.relation, RELATIONS.c.target).where(RELATIONS.c.source.in_(uids))
-    read = select(ITEMS.c.uid, LINKS.c.role, LINKS.c.artifact).join(LINKS, LINKS.c.item_id == ITEMS.c.id).where(
-        ITEMS.c.uid.in_(uids), LINKS.c.role == "input")
-    made = select(LINKS.c.artifact, LINKS.c.role, ITEMS.c.uid).join(ITEMS, LINKS.c.item_id == ITEMS.c.id).where(
-        LINKS.c.artifact.in_(uids), LINKS.c.role == "output")
-    parts = select(MEMBERS.c.component, MEMBERS.c.trial, MEMBERS.c.trial).where(MEMBERS.c.component.in_(uids))
-    rows = connection.execute(union_all(told, read, made)).all()
-    found = [(source, _WORDS.get(relation, relation), target) for source, relation, target in rows]
-    found += [(component, "part_of", trial) for component, trial, _ in connection.execute(parts)]
-    return found
-
-
-def _after(connection: Connection, uids: list[str]) -> list[tuple[str, str, str]]:
-    told = select(RELATIONS.c.source, RELATIONS.c.relation, RELATIONS.c.target).where(RELATIONS.c.target.in_(uids))
-    readers = select(ITEMS.c.uid, LINKS.c.role, LINKS.c.artifact).join(LINKS, LINKS.c.item_id == ITEMS.c.id).where(
-        LINKS.c.artifact.in_(uids), LINKS.c.role == "input")
-    made = select(LINKS.c.artifact, LINKS.c.role, ITEMS.c.uid).join(ITEMS, LINKS.c.item_id == ITEMS.c.id).where(
-        ITEMS.c.uid.in_(uids), LINKS.c.role == "output")
-    rows = connection.execute(union_all(told, readers, made)).all()
-    found = [(source, _WORDS.get(relation, relation), target) for source, relation, target in rows]
-    parts = select(MEMBERS.c.component, MEMBERS.c.trial).where(MEMBERS.c.trial.in_(uids))
-    return found + [(component, "part_of", trial) for component, trial in connection.execute(parts)]
-
-
-_WORDS = {"input": "read", "output": "made_by"}
-
+def _edges(connection: Connection, uids: list[str], end: int) -> list[tuple[str, str, str]]:
+    """Return (source, relation, target) of the edges with one of these items at that end: `_SOURCE` or `_TARGET`."""
+    linked = LINKS.join(ITEMS, LINKS.c.item_id == ITEMS.c.id)
+    edges: tuple[Select[Any], ...] = (
+        select(RELATIONS.c.source, RELATIONS.c.relation, RELATIONS.c.target),
+        select(ITEMS.c.uid, literal("read"), LINKS.c.artifact).select_from(linked).where(LINKS.c.role == "input"),
+        select(LINKS.c.artifact, literal("made_by"), ITEMS.c.uid).select_from(linked).where(LINKS.c.role == "output"),
+        select(MEMBERS.c.component, literal("part_of"), MEMBERS.c.trial),
+    )
+    asked = union_all(*(part.where(part.selected_columns[end].in_(uids)) for part in edges))
+    return [(source, relation, target) for source, relation, target in connection.execute(asked)]
