@@ -43,7 +43,7 @@ def artifact_of(
     uri = file.resolve().as_uri()
     if copy:
         if not has(root, digest):
-            root.put(_place(digest), file.read_bytes())
+            root.put(place_of(digest), file.read_bytes())
         uri = f"{_SCHEME}{digest}"
     guessed = media_type or mimetypes.guess_type(file.name)[0] or ""
     return ArtifactLink(name or file.name, uri, guessed, digest, size_bytes)
@@ -66,7 +66,7 @@ def digest_of_file(path: Path) -> tuple[str, int]:
 
 def has(root: Store, digest: str) -> bool:
     """Return whether an artifact is kept in a root of runs."""
-    return any(item.name == _place(digest) for item in root.list(f"{ARTIFACTS}/{digest[7:9]}"))
+    return any(item.name == place_of(digest) for item in root.list(f"{ARTIFACTS}/{digest[7:9]}"))
 
 
 def bytes_of(root: Store, link: ArtifactLink) -> bytes:
@@ -78,7 +78,7 @@ def bytes_of(root: Store, link: ArtifactLink) -> bytes:
         SettingsError: It is in a place that this cannot read.
     """
     if link.uri.startswith(_SCHEME):
-        data = bytes(root.get(_place(link.uri.removeprefix(_SCHEME))))
+        data = bytes(root.get(place_of(link.uri.removeprefix(_SCHEME))))
     elif link.uri.startswith("file://"):
         try:
             data = Path(unquote(link.uri.removeprefix("file://"))).read_bytes()
@@ -98,7 +98,7 @@ def collect(root: Store, wanted: Collection[str]) -> int:
         root: Of runs.
         wanted: Digests of those that somebody has.
     """
-    kept = {_place(digest) for digest in wanted}
+    kept = {place_of(digest) for digest in wanted}
     freed = 0
     for item in root.list(ARTIFACTS):
         if item.name not in kept:
@@ -107,6 +107,7 @@ def collect(root: Store, wanted: Collection[str]) -> int:
     return freed
 
 
-def _place(digest: str) -> str:
+def place_of(digest: str) -> str:
+    """Return the name, below a root of runs, of the artifact with that digest."""
     algorithm, _, text = digest.partition(":")
     return f"{ARTIFACTS}/{text[:2]}/{quote(algorithm, safe='')}-{quote(text, safe='')}"
