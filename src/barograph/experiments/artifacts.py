@@ -15,7 +15,8 @@ from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
 ARTIFACTS = ".catalog/artifacts"
-_SCHEME = "artifact:"
+SCHEME = "artifact:"
+"""Of the address of an artifact that is kept beside the runs."""
 _PART_BYTES = 2**20
 
 
@@ -44,7 +45,7 @@ def artifact_of(
     if copy:
         if not has(root, digest):
             root.put(place_of(digest), file.read_bytes())
-        uri = f"{_SCHEME}{digest}"
+        uri = f"{SCHEME}{digest}"
     guessed = media_type or mimetypes.guess_type(file.name)[0] or ""
     return ArtifactLink(name or file.name, uri, guessed, digest, size_bytes)
 
@@ -77,8 +78,8 @@ def bytes_of(root: Store, link: ArtifactLink) -> bytes:
         DamagedChunk: They are not those that were kept.
         SettingsError: It is in a place that this cannot read.
     """
-    if link.uri.startswith(_SCHEME):
-        data = bytes(root.get(place_of(link.uri.removeprefix(_SCHEME))))
+    if link.uri.startswith(SCHEME):
+        data = bytes(root.get(place_of(link.uri.removeprefix(SCHEME))))
     elif link.uri.startswith("file://"):
         try:
             data = Path(unquote(link.uri.removeprefix("file://"))).read_bytes()

@@ -21,7 +21,7 @@ from barograph.model.finding import Finding
 from barograph.model.items import Entry, MetricSummary, Verb
 from barograph.model.origin import Origin
 from barograph.runs.glance import Glance, glances, runs_below
-from barograph.runs.journal import JOURNALOF_ROOT, JOURNAL_OF_RUN, Batch, Journal
+from barograph.runs.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Batch, Journal
 from barograph.runs.metrics import metrics_of
 from barograph.runs.origins import read_origin
 from barograph.runs.reader import Run
@@ -115,7 +115,7 @@ class Feeder:
         self._fold(told)
 
     def _feed_journal(self, fed: Fed) -> None:
-        journal = Journal(self._store, JOURNALOF_ROOT)
+        journal = Journal(self._store, JOURNAL_OF_ROOT)
         with self._database.reading() as connection:
             known = set(connection.execute(select(BATCHES.c.name).where(BATCHES.c.place == OF_ROOT)).scalars())
         new = [name for name in journal.names() if name not in known]

@@ -184,7 +184,7 @@ def _check_directory(file: IO[bytes], path: Path) -> None:
         BadArchive, ImportFailed: As of `ArchiveReader`.
     """
     size_bytes = file.seek(0, os.SEEK_END)
-    tail_bytes = min(size_bytes, _END.size + 65535)
+    tail_bytes = min(size_bytes, _END.size + _LOCATOR64.size + _END64.size + 65535)
     file.seek(size_bytes - tail_bytes)
     tail = file.read(tail_bytes)
     at = tail.rfind(b"PK\x05\x06")
@@ -196,9 +196,9 @@ def _check_directory(file: IO[bytes], path: Path) -> None:
         raise ImportFailed(f"{path} is no archive: barograph export archive writes one.")
     directory_bytes = _END.unpack_from(tail, at)[5]
     locator_at = at - _LOCATOR64.size
-    if directory_bytes == 0xFFFFFFFF and locator_at >= 0 and tail[locator_at:locator_at + 4] == b"PK\x06\x07":
-        file.seek(_LOCATOR64.unpack_from(tail, locator_at)[2])
-        directory_bytes = _END64.unpack(file.read(_END64.size))[8]
+    if locator_at >= _END64.size and tail[locator_at:locator_at + 4] == b"PK\x06\x07":
+        # Where Python's module looks for it: directly before.
+        directory_bytes = _END64.unpack_from(tail, locator_at - _END64.size)[8]
     if directory_bytes > MOST_DIRECTORY_BYTES:
         raise BadArchive(f"The archive has too many members: their list alone has {directory_bytes:,} bytes, and "
                          f"{MOST_DIRECTORY_BYTES:,} are the most that is read ({path}).")
