@@ -25,7 +25,7 @@ from barograph.store.urls import store_from_url
 _IDENTITY_CHARS = 6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class ImportedRun:
     """A run that an archive brought.
 
