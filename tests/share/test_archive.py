@@ -104,7 +104,7 @@ def test_a_run_that_is_there_with_other_content_is_refused_by_name(archive: Path
     with pytest.raises(ImportFailed, match=r'Run "w64" .* other content: records/.* is another'):
         brought(archive, target)
     records.unlink()
-    with pytest.raises(ImportFailed, match="records/.* is not there"):
+    with pytest.raises(ImportFailed, match=r"records/.* is not there"):
         brought(archive, target)
 
 

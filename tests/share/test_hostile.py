@@ -39,7 +39,8 @@ def refused(path: Path, target: Catalog, message: str, error: type[Exception] = 
     ("first/records/" + "a" * 300, "too long"), ("first/" + "records/" * 200 + "a", "too long"),
     (".ssh/authorized_keys", "no part of a run"), ("first/evil.py", "no part of a run"), ("first", "no part of a run"),
     (".catalog/catalog.sqlite", "no part of a run"), (".catalog/journal/evil.json", "no part of a run"),
-    (".catalog/artifacts/00/sha256-" + "f" * 64, "no part of a run"), (".hidden/run.json", "no part of a run"), ("", "empty part"),
+    (".catalog/artifacts/00/sha256-" + "f" * 64, "no part of a run"), (".hidden/run.json", "no part of a run"),
+    ("", "empty part"),
 ])
 def test_a_name_that_no_archive_of_ours_holds_is_refused(name: str, why: str) -> None:
     with pytest.raises(BadArchive, match=why):
@@ -121,7 +122,9 @@ def test_a_member_that_is_there_twice_is_refused(archive: Path, target: Catalog)
     refused(archive, target, '"w64/run.json" twice')
 
 
-@pytest.mark.parametrize(("kind", "said"), [(stat.S_IFLNK, "a link"), (stat.S_IFIFO, "a pipe"), (stat.S_IFCHR, "device")])
+@pytest.mark.parametrize(("kind", "said"), [
+    (stat.S_IFLNK, "a link"), (stat.S_IFIFO, "a pipe"), (stat.S_IFCHR, "device"),
+])
 def test_links_and_devices_are_refused(kind: int, said: str, archive: Path, target: Catalog) -> None:
     info = zipfile.ZipInfo("w64/records/link")
     info.create_system = 3

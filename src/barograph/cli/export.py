@@ -70,7 +70,7 @@ def archive(
       barograph export archive digits --root s3://bucket/runs -o digits.zip
     """
     from barograph.cli.archive_page import export_and_tell
-    from barograph.share.members import CAPSULES, CHECKPOINTS
+    from barograph.runs.layout import CAPSULES, CHECKPOINTS
 
     include = [name for name, wanted in ((CHECKPOINTS, checkpoints), (CAPSULES, capsules)) if wanted]
     if not export_and_tell(names, out, root, include=include, skip_running=skip_running, as_json=as_json):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from barograph.errors import DamagedChunk, ImportFailed, ObjectExists, ObjectNotFound, StoreError
+from barograph.experiments.artifacts import is_kept
 from barograph.experiments.catalog import Catalog
+from barograph.experiments.collecting import wanted_places
+from barograph.model.clock import SystemClock
 from barograph.runs.layout import MANIFEST
 from barograph.runs.papers import manifest_from_bytes
 from barograph.share.checking import Checked
@@ -83,13 +86,14 @@ class _Plan:
         last: Likewise of the papers by which runs become visible.
         places: Folder in the archive to where the run is, below the root or elsewhere.
         new: Folders of runs that are not there yet.
-        artifacts_there: That are.
+        artifacts, artifacts_there: How many are new, and how many are not.
     """
 
     members: dict[str, tuple[Store, str]] = field(default_factory=dict)
     last: dict[str, tuple[Store, str]] = field(default_factory=dict)
     places: dict[str, Store] = field(default_factory=dict)
     new: set[str] = field(default_factory=set)
+    artifacts: int = 0
     artifacts_there: int = 0
 
 
@@ -118,26 +122,33 @@ def bring_in(found: Checked, catalog: Catalog, *, on_progress: Progress = lambda
         catalog.store.url,
         [ImportedRun(run.name, run.run_id, plan.places[run.folder].url, added[run.folder], run.folder in plan.new)
          for run in found.manifest.runs],
-        sum(bool(member.digest) and member.name in plan.members for member in found.members()), plan.artifacts_there,
-        fresh, len(found.entries) - fresh, total, found.manifest.left_out,
+        plan.artifacts, plan.artifacts_there, fresh, len(found.entries) - fresh, total, found.manifest.left_out,
     )
 
 
 def _planned(found: Checked, catalog: Catalog) -> _Plan:
     root, plan = catalog.store, _Plan()
+    with catalog.reading() as connection:
+        wanted = wanted_places(connection, SystemClock().unix())
     of_runs: dict[str, list[Member]] = {run.folder: [] for run in found.manifest.runs}
     for member in found.members():
         if member.run:
             of_runs[member.run].append(member)
         elif member.digest:
-            there = {info.name: info.size_bytes for info in root.list(member.name.rpartition("/")[0])}
-            if there.get(member.name) == found.manifest.members[member.name].size_bytes:
-                plan.artifacts_there += 1
-            else:
-                plan.members[member.name] = root, member.name
+            _plan_artifact(found, member, root, plan, wanted)
     for run in found.manifest.runs:
         _plan_run(found, run, of_runs[run.folder], catalog, plan)
     return plan
+
+
+def _plan_artifact(found: Checked, member: Member, root: Store, plan: _Plan, wanted: Collection[str]) -> None:
+    there = {info.name: info.size_bytes for info in root.list(member.name.rpartition("/")[0])}
+    is_there = there.get(member.name) == found.manifest.members[member.name].size_bytes
+    plan.artifacts_there += is_there
+    plan.artifacts += not is_there
+    # One that nobody has yet might be collected before its run has come, so it is made young again.
+    if not is_there or (member.name not in wanted and not is_kept(root, member.digest, SystemClock().unix())):
+        plan.members[member.name] = root, member.name
 
 
 def _plan_run(found: Checked, run: ArchivedRun, members: list[Member], catalog: Catalog, plan: _Plan) -> None:

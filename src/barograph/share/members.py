@@ -82,7 +82,9 @@ def member_from_name(name: str) -> Member:
     if folder == JOURNAL_OF_ROOT and is_paper(rest):
         return Member(name, paper=rest)
     run, _, inside = name.partition("/")
-    if not run.startswith(".") and (inside == MANIFEST or inside.partition("/")[0] in FOLDERS and "/" in inside):
+    if not run.startswith(".") and (
+        inside == MANIFEST or ("/" in inside and inside.partition("/")[0] in FOLDERS)
+    ):
         return Member(name, run=run, object=inside)
     raise BadArchive(f'The archive holds "{_shown(name)}": that is no part of a run, no artifact and no entry.')
 
