@@ -12,6 +12,7 @@ from barograph.model.clock import SystemClock
 from barograph.report.page import page_of
 from barograph.report.reading import report_of
 from barograph.report.savings import price_from
+from barograph.share.background import background_of
 from barograph.watch.figures import size
 
 _NAME = "report"
@@ -32,7 +33,7 @@ def write_report(
     file = out if out is not None else Path(default_name(place))
     if out is not None or not as_json:
         check_writable(file)
-    report = report_of(run, price=price, clock=SystemClock())
+    report = report_of(run, price=price, background=background_of(run), clock=SystemClock())
     if out is not None or not as_json:
         data = page_of(report).encode()
         write_whole(file, data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from barograph.report import page_classes, page_findings, page_layers, page_machine, page_numbers
+from barograph.report import page_background, page_classes, page_findings, page_layers, page_machine, page_numbers
 from barograph.report.content import Report
 from barograph.report.markup import Markup, element
 from barograph.report.style import STYLE
@@ -26,6 +26,7 @@ class _Section:
 _SECTIONS = (
     _Section("findings", "Findings", lambda report: True, page_findings.findings),
     _Section("savings", "What stopping sooner would have saved", lambda report: True, page_findings.savings),
+    _Section("notes", "Notes and tags", page_background.has_notes, page_background.notes),
     _Section("losses", "Losses", lambda report: report.losses, page_numbers.losses),
     _Section("numbers", "Logged numbers and learning rates", lambda report: report.numbers, page_numbers.numbers),
     _Section("layers", "Health by layer", lambda report: report.layers, page_layers.layers),
@@ -37,6 +38,8 @@ _SECTIONS = (
     _Section("residuals", "Residuals", lambda report: report.residuals, page_classes.residuals),
     _Section("time", "Where the time of a step goes", lambda report: report.step_time, page_machine.step_time),
     _Section("machine", "Use of the machine", lambda report: report.machine, page_machine.machine),
+    _Section("origin", "What made it", page_background.has_origin, page_background.origin),
+    _Section("artifacts", "Artifacts", page_background.has_artifacts, page_background.artifacts),
     _Section("missing", "Not shown", lambda report: report.missing, lambda report: _missing(report)),
     _Section("run", "The run", lambda report: True, page_findings.facts),
 )
