@@ -44,12 +44,16 @@ class Comparison:
 _CODE = ("command", "repository", "branch", "commit", "dirty")
 
 
-def compared(items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min", "max")) -> Comparison:
+def compared(
+    items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min", "max"),
+    packages: Sequence[Mapping[str, str]] = (),
+) -> Comparison:
     """Return in what components differ.
 
     Args:
         items: At least two.
         statistics: Of metrics.
+        packages: Of each, name to version, where these are known.
 
     Raises:
         SettingsError: There are fewer than two.
@@ -63,6 +67,7 @@ def compared(items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min
     told: dict[str, list[Mapping[str, Any]]] = {
         "parameters": [item.parameters for item in items],
         "code": [{name: item.facts[name] for name in _CODE if item.facts[name] not in ("", None)} for item in items],
+        "packages": list(packages),
         "data": [{link.name: link.digest or link.uri for link in item.inputs} for item in items],
         "tags": [item.tags for item in items],
         "findings": [{f"{found.code} {found.rule}": found.severity for found in item.findings} for item in items],
