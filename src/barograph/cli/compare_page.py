@@ -14,7 +14,7 @@ from barograph.cli.opening import run_at
 from barograph.cli.printing import Column, Printer
 from barograph.cli.whole_file import check_writable, write_whole
 from barograph.errors import SettingsError
-from barograph.experiments.comparing import Comparison, compared, grouped
+from barograph.experiments.comparing import Comparison, compared, group_of, grouped
 from barograph.experiments.curves import best_at, curve_of
 from barograph.experiments.item import Item
 from barograph.experiments.run_entries import packages_of
@@ -76,7 +76,10 @@ def print_groups(
         told = Judged(by, metric, tuple(Group(name, tuple(values), mean, low, high)
                                         for name, values, mean, low, high in rows),
                       judged, _sentence(rows[0][0], rows[1][0], judged).plain if judged else "", level)
-        _write_page(printer, html, items, metric=metric, along=along, judged=told, quiet=as_json)
+        order = [group.name for group in told.groups]
+        judged_items = sorted((item for item in items if _series(metric) in item.metrics),
+                              key=lambda item: (order.index(group_of(item, by)), item.name))
+        _write_page(printer, html, judged_items, metric=metric, along=along, judged=told, quiet=as_json)
     if as_json:
         printer.json({
             "metric": metric, "by": by, "greater_is_better": greater,
@@ -123,7 +126,8 @@ def _write_page(
     quiet: bool,
 ) -> None:
     check_writable(file, example="compared.html")
-    overlays, left_out = overlays_of(items, metric=_series(metric) if metric is not None else None, along=along)
+    overlays, left_out = overlays_of(items, metric=_series(metric) if metric is not None else None, along=along,
+                                     by=judged.by if judged is not None else "")
     found = compared(items, packages=[packages_of(str(item.facts["place"])) for item in items]) if (
         len(items) > 1) else None
     data = page_of_comparison(ComparisonContent(

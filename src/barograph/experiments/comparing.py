@@ -102,16 +102,19 @@ def grouped(
     name, dot, statistic = metric.removeprefix("metrics.").rpartition(".")
     if not dot or statistic not in STATISTICS:
         name, statistic = metric.removeprefix("metrics."), "last"
-    readers = [_reader(part.strip()) for part in by.split(",")]
     groups: dict[str, list[float]] = {}
     for item in items:
         if name in item.metrics:
-            group = ", ".join(reader(item) for reader in readers)
-            groups.setdefault(group, []).append(float(getattr(item.metrics[name], statistic)))
+            groups.setdefault(group_of(item, by), []).append(float(getattr(item.metrics[name], statistic)))
     if not groups:
         known = sorted({known for item in items for known in item.metrics})
         raise UnknownName(f'None of these has a metric "{name}". {nearest(name, known)}')
     return groups
+
+
+def group_of(item: Item, by: str) -> str:
+    """Return the group that a component is in; arguments and errors as of `grouped`."""
+    return ", ".join(_reader(part.strip())(item) for part in by.split(","))
 
 
 def _reader(by: str) -> Callable[[Item], str]:

@@ -1,4 +1,4 @@
-"""A page as a whole document: its head, what forbids scripts and anything from elsewhere, sections and links to them."""
+"""A page as a whole document: its head, what forbids scripts and anything from elsewhere, sections, links to them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from barograph.errors import NotARun, StoreError, UnknownKey
-from barograph.experiments.comparing import Comparison
+from barograph.experiments.comparing import Comparison, group_of
 from barograph.experiments.curves import curve_of
 from barograph.experiments.item import Item
 from barograph.experiments.verdict import Verdict
@@ -123,7 +123,7 @@ class ComparisonContent:
 
 
 def overlays_of(
-    items: Sequence[Item], *, metric: str | None = None, along: str = "step"
+    items: Sequence[Item], *, metric: str | None = None, along: str = "step", by: str = ""
 ) -> tuple[tuple[Overlay, ...], int]:
     """Return the metrics of runs laid over one another, and how many more there are.
 
@@ -131,6 +131,7 @@ def overlays_of(
         items: Runs; other components have no curves.
         metric: Only this one; None: those that most runs have first.
         along: See `curve_of`.
+        by: What groups are told apart by, whose names then stand before those of runs; "": nothing.
 
     Raises:
         SettingsError: There is no such way.
@@ -141,7 +142,7 @@ def overlays_of(
         for name in item.metrics:
             had[name] = had.get(name, 0) + 1
     names = [metric] if metric is not None else sorted(had, key=lambda name: (-had[name], name))
-    runs = [(item.name, _run_of(item)) for item in items[:MOST_LINES]]
+    runs = [(f"{group_of(item, by)}: {item.name}" if by else item.name, _run_of(item)) for item in items[:MOST_LINES]]
     overlays = [_overlay(name, runs, along) for name in names[:MOST_CHARTS]]
     if metric is not None and not overlays[0].lines:
         raise UnknownKey(f'None of these runs has a metric "{metric}" by {along}.')

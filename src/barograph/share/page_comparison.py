@@ -29,6 +29,8 @@ def page_of_comparison(content: ComparisonContent) -> str:
     """Return a comparison as a whole HTML document."""
     names = [item.name for item in content.items]
     title = " and ".join(names) if len(names) <= 2 else f"{names[0]} and {len(names) - 1} others"
+    if content.judged is not None:
+        title = f"{content.judged.metric} by {content.judged.by}"
     header = element("header", element("h1", title), _lead(content))
     sections = [(anchor, heading, markup) for anchor, heading, markup in (
         ("verdict", "Verdict", _verdict(content.judged) if content.judged else None),
