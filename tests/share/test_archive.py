@@ -116,6 +116,30 @@ def test_a_folder_that_holds_something_else_is_left_alone(archive: Path, target:
     assert {run.new for run in brought(archive, target).runs} == {False}
 
 
+def test_a_file_in_the_place_of_a_run_is_left_alone(archive: Path, target: Catalog) -> None:
+    (Path(target.store.url) / "w64").write_text("a file")
+    [_, run] = sorted(brought(archive, target).runs)
+    assert Path(run.place).name == f"w64-{run.run_id[-6:]}"
+
+
+def test_what_another_import_took_away_is_put_again(
+    archive: Path, target: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = FileStore.create
+
+    def take_away_first(self: FileStore, name: str, data: bytes) -> None:
+        create(self, name, data)
+        monkeypatch.setattr(FileStore, "create", create)
+        shutil.rmtree(Path(target.store.url) / "w16" / "records")
+        shutil.rmtree(Path(target.store.url) / ARTIFACTS)
+
+    monkeypatch.setattr(FileStore, "create", take_away_first)
+    brought(archive, target)
+    small = target.item("w16")
+    assert barograph.open(small.facts["place"]).series("scalar:acc").values.tolist()[-1] == 0.164
+    assert bytes_of(target.store, small.outputs[0])
+
+
 def test_an_import_that_was_killed_is_finished_by_the_next(archive: Path, target: Catalog) -> None:
     for name, data in members_of(archive).items():
         if name.startswith("w64/") and name != "w64/run.json":

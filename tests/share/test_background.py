@@ -40,8 +40,8 @@ def place(tmp_path: Path) -> str:
     said: Handle = Component.load("first", root=root).note("by hand").describe("what it is")
     trial.add_component(said)
     write_origin(store_from_url(root / "first"), 0, Gathered(
-        Origin(command=("python", "train.py"), directory="/home/a", interpreter="/bin/python", python_version="3.12",
-               code=Code("/home/a", "https://git.example/a", "main", "abc123", dirty=True,
+        Origin(command=("python", "train.py"), directory="/srv/a", interpreter="/bin/python", python_version="3.12",
+               code=Code("/srv/a", "https://git.example/a", "main", "abc123", dirty=True,
                          left_out=(LeftOut("big.bin", "too large"),)),
                packages={"numpy": Package("2.0"), EVIL: Package(EVIL)}, environment={"OMP_NUM_THREADS": "1"},
                seeds={"seed": 3}, host="here", user="me", data=(DataFile("/data/a.csv", 7, 3, "f00d"),)), diff=DIFF))

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from barograph.errors import DamagedChunk, ImportFailed, ObjectExists, ObjectNotFound, StoreError
-from barograph.experiments.artifacts import is_kept
+from barograph.errors import DamagedChunk, ImportFailed, ObjectExists, ObjectNotFound, StoreDenied, StoreError
+from barograph.experiments.artifacts import ARTIFACTS, is_kept
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.collecting import wanted_places
 from barograph.model.clock import SystemClock
@@ -19,13 +19,17 @@ from barograph.runs.papers import manifest_from_bytes
 from barograph.share.checking import Checked
 from barograph.share.exporting import Progress
 from barograph.share.manifest import ArchivedRun
-from barograph.share.members import Member
+from barograph.share.members import Member, member_from_name
 from barograph.store.base import Store
 from barograph.store.objects import FileStore
 from barograph.store.streaming import parts_of, put_parts
 from barograph.store.urls import store_from_url
 
 _IDENTITY_CHARS = 6
+_TRIES = 3
+
+_Place = tuple[Store, str]
+"""A store, and a name in it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -86,13 +90,15 @@ class _Plan:
         last: Likewise of the papers by which runs become visible.
         places: Folder in the archive to where the run is, below the root or elsewhere.
         new: Folders of runs that are not there yet.
+        artifact_places: All artifacts of the archive.
         artifacts, artifacts_there: How many are new, and how many are not.
     """
 
-    members: dict[str, tuple[Store, str]] = field(default_factory=dict)
-    last: dict[str, tuple[Store, str]] = field(default_factory=dict)
+    members: dict[str, _Place] = field(default_factory=dict)
+    last: dict[str, _Place] = field(default_factory=dict)
     places: dict[str, Store] = field(default_factory=dict)
     new: set[str] = field(default_factory=set)
+    artifact_places: dict[str, _Place] = field(default_factory=dict)
     artifacts: int = 0
     artifacts_there: int = 0
 
@@ -146,6 +152,7 @@ def _plan_artifact(found: Checked, member: Member, root: Store, plan: _Plan, wan
     is_there = there.get(member.name) == found.manifest.members[member.name].size_bytes
     plan.artifacts_there += is_there
     plan.artifacts += not is_there
+    plan.artifact_places[member.name] = root, member.name
     # One that nobody has yet might be collected before its run has come, so it is made young again.
     if not is_there or (member.name not in wanted and not is_kept(root, member.digest, SystemClock().unix())):
         plan.members[member.name] = root, member.name
@@ -170,8 +177,9 @@ def _known_place(run: ArchivedRun, catalog: Catalog) -> Store | None:
     places = [str(item.facts["place"])] if item is not None and item.facts["place"] else []
     for place in (*places, _below(catalog.store, run.folder), _below(catalog.store, _other_folder(run))):
         store = store_from_url(place)
-        if _run_id_at(store) == run.run_id:
-            return store
+        with contextlib.suppress(StoreDenied):  # a file is there
+            if _run_id_at(store) == run.run_id:
+                return store
     return None
 
 
@@ -180,10 +188,11 @@ def _free_place(run: ArchivedRun, members: list[Member], root: Store) -> Store:
     ours = {member.object for member in members}
     for folder in (run.folder, _other_folder(run)):
         store = store_from_url(_below(root, folder))
-        if all(info.name in ours for info in store.list()) and _run_id_at(store) is None:
-            return store
+        with contextlib.suppress(StoreDenied):  # a file is there
+            if all(info.name in ours for info in store.list()) and _run_id_at(store) is None:
+                return store
     raise ImportFailed(f'Run "{run.name}" cannot be put anywhere: {_below(root, run.folder)} and '
-                       f"{_below(root, _other_folder(run))} hold something else. Move one of them.")
+                       f"{_below(root, _other_folder(run))} hold something else, or may not be read. Move one of them.")
 
 
 def _missing(found: Checked, run: ArchivedRun, members: list[Member], store: Store) -> Iterator[Member]:
@@ -211,7 +220,7 @@ def _differs(run: ArchivedRun, member: Member, how: str, store: Store) -> Import
 
 
 def _put_all(found: Checked, plan: _Plan, on_progress: Progress, total: int) -> None:
-    put: list[tuple[Store, str]] = []
+    put: list[_Place] = []
     before = {store.url: {info.name for info in store.list()} for store in plan.places.values()}
     done = 0
     try:
@@ -223,21 +232,60 @@ def _put_all(found: Checked, plan: _Plan, on_progress: Progress, total: int) -> 
             on_progress(done, total)
         for name, (store, target) in plan.last.items():
             put.append((store, target))
-            # Another import of the same archive may have been faster.
-            with contextlib.suppress(ObjectExists):
-                store.create(target, b"".join(found.parts(name)))
+            _create(found, name, store, target)
             done += found.manifest.members[name].size_bytes
             on_progress(done, total)
+        _put_again(found, plan)
     except BaseException:
         _take_away(put)
         raise
 
 
-def _take_away(put: list[tuple[Store, str]]) -> None:
+def _create(found: Checked, name: str, store: Store, target: str) -> None:
+    # Another import of the same archive may have been faster.
+    with contextlib.suppress(ObjectExists):
+        store.create(target, b"".join(found.parts(name)))
+
+
+def _put_again(found: Checked, plan: _Plan) -> None:
+    """Put what is missing though it was put: another import of the same archive may have failed, and taken it away.
+
+    Raises:
+        ImportFailed: Somebody takes it away again and again.
+    """
+    for _ in range(_TRIES):
+        missing = _not_there(found, plan)
+        if not missing:
+            return
+        for name, (store, target) in missing.items():
+            if target == MANIFEST:
+                _create(found, name, store, target)
+            else:
+                put_parts(store, target, found.parts(name))
+    raise ImportFailed(f"What is imported is taken away again, {next(iter(missing))} and more. Is there another import, "
+                       "or something that cleans up?")
+
+
+def _not_there(found: Checked, plan: _Plan) -> dict[str, _Place]:
+    lists: dict[tuple[str, str], set[str]] = {}
+    missing: dict[str, _Place] = {}
+    for name, (store, target) in {**plan.artifact_places, **plan.members, **plan.last}.items():
+        folder = target.rpartition("/")[0] if member_from_name(name).digest else ""
+        if (store.url, folder) not in lists:
+            lists[store.url, folder] = {info.name for info in store.list(folder)}
+        if target not in lists[store.url, folder]:
+            missing[name] = store, target
+    return missing
+
+
+def _take_away(put: list[_Place]) -> None:
     """Delete what was put, the papers by which runs are visible first; what cannot be deleted is seen by nobody."""
+    ours = {store.url for store, name in put if name == MANIFEST}
     for store, name in reversed(put):
         with contextlib.suppress(StoreError):
-            store.delete(name)
+            # A run that is visible, and not by us, was finished meanwhile by another import of the same archive.
+            if name.startswith(ARTIFACTS) or store.url in ours or _run_id_at(store) is None:
+                store.delete(name)
         if isinstance(store, FileStore):
             _remove_empty((store.root / name).parent, store.root)
 
