@@ -61,6 +61,15 @@ def test_a_member_whose_bytes_differ_is_named(archive: Path, target: Catalog) ->
     refused(archive, target, r'damaged: "w16/records/.*parquet"')
 
 
+def test_a_member_that_was_exchanged_is_named_though_the_zip_is_whole(archive: Path, target: Catalog) -> None:
+    members = members_of(archive)
+    ours = next(name for name in members if name.startswith("w64/records"))
+    with zipfile.ZipFile(archive, "w") as exchanged:
+        for name, data in {**members, ours: members[ours][:-1] + b"x"}.items():
+            exchanged.writestr(name, data)
+    refused(archive, target, f'"{ours}" is not what was packed: its digest differs')
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
 def test_an_archive_that_is_cut_off_is_refused(share: float, archive: Path, target: Catalog) -> None:
     archive.write_bytes(archive.read_bytes()[: int(len(archive.read_bytes()) * share)])
