@@ -47,6 +47,16 @@ def test_what_an_import_brought_is_said(call: Call, root: Path, tmp_path: Path) 
     assert call("import", "archive", tmp_path / "a.zip", "--root", tmp_path / "other", "--json").json["artifacts"] == 0
 
 
+def test_the_word_archive_may_be_left_out_and_a_slip_of_another_word_is_said(
+    call: Call, root: Path, tmp_path: Path
+) -> None:
+    assert call("export", root / "first", "-o", tmp_path / "a.zip").code == 0
+    assert call("import", tmp_path / "a.zip", "--root", tmp_path / "other").code == 0
+    wrong = call("export", "tensorbord", root / "first")
+    assert wrong.code == 2
+    assert "No such command" in wrong.err
+
+
 def test_what_was_damaged_before_is_packed_named_and_an_exit_code(call: Call, root: Path, tmp_path: Path) -> None:
     [kept] = (root / ".catalog" / "artifacts").glob("*/*")
     kept.write_bytes(b"54321")

@@ -235,8 +235,7 @@ def test_no_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:
 
 def test_members_beyond_four_gigabytes_are_declared_so() -> None:
     stream = io.BytesIO()
-    writer = ArchiveWriter(stream)
-    writer.add("first/records/a", [b"a"], 5 * 2**30)
-    writer.close()
+    with ArchiveWriter(stream) as writer:
+        writer.add("first/records/a", [b"a"], 5 * 2**30)
     with zipfile.ZipFile(stream) as archive:
         assert (archive.read("first/records/a"), archive.infolist()[0].file_size) == (b"a", 1)

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from barograph.cli.archive_group import ArchiveGroup
 from barograph.cli.catalog_options import Root
 
-GROUP = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+GROUP = typer.Typer(cls=ArchiveGroup, rich_markup_mode=None, no_args_is_help=True)
 
 _Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")]
 
@@ -17,6 +18,8 @@ _Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of th
 @GROUP.callback()
 def command() -> None:
     """Hand runs on: as an archive for other people, or to other programs as a trace, for TensorBoard, as metrics.
+
+    The word "archive" may be left out.
 
     Examples:
 

@@ -7,14 +7,17 @@ from typing import Annotated
 
 import typer
 
+from barograph.cli.archive_group import ArchiveGroup
 from barograph.cli.catalog_options import Root
 
-GROUP = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+GROUP = typer.Typer(cls=ArchiveGroup, rich_markup_mode=None, no_args_is_help=True)
 
 
 @GROUP.callback()
 def command() -> None:
     """Bring in an archive of runs, or make a run of what another program has written.
+
+    The word "archive" may be left out.
 
     Examples:
 

@@ -7,6 +7,7 @@ same content is the same file.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -35,7 +36,7 @@ _LOCAL_BYTES = 30
 
 
 class ArchiveWriter:
-    """Writes an archive.
+    """Writes an archive, in a `with` statement; without its end nothing of it can be read.
 
     Args:
         stream: Where to; it need not be one that can be wound back.
@@ -64,9 +65,16 @@ class ArchiveWriter:
                 written += len(part)
         return written, digest.hexdigest()
 
-    def close(self) -> None:
-        """Write the list of members; without it nothing can be read."""
-        self._zip.close()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
+        if kind is None:
+            self._zip.close()
+            return
+        # What was written is thrown away; Python's module would else try to end it when it is collected.
+        with contextlib.suppress(OSError, ValueError):
+            self._zip.close()
 
 
 class ArchiveReader:

@@ -63,24 +63,24 @@ def write_archive(
         StoreError: A store cannot be read.
         OSError: The stream cannot be written.
     """
-    writer = ArchiveWriter(stream)
     members: dict[str, ArchivedMember] = {}
     damage: list[str] = []
     total, done = choice.size_bytes, 0
     on_progress(0, total)
-    for name, size_bytes, source in sorted(_sources(choice), key=lambda item: item[0]):
-        member_from_name(name)
-        try:
-            written = ArchivedMember(*writer.add(name, _counted(_parts(source), done, total, on_progress), size_bytes))
-        except ObjectNotFound as error:
-            raise ExportError(f"The run has changed while it was exported; try again ({error}).") from error
-        members[name] = written
-        done += written.size_bytes
-        damage += _damage(name, written)
-    manifest = ArchiveManifest(choice.items, choice.runs, members, (*choice.left_out, *choice.missing))
-    data = manifest.to_bytes()
-    writer.add(ARCHIVE_MANIFEST, [data], len(data))
-    writer.close()
+    with ArchiveWriter(stream) as writer:
+        for name, size_bytes, source in sorted(_sources(choice), key=lambda item: item[0]):
+            member_from_name(name)
+            try:
+                parts = _counted(_parts(source), done, total, on_progress)
+                written = ArchivedMember(*writer.add(name, parts, size_bytes))
+            except ObjectNotFound as error:
+                raise ExportError(f"The run has changed while it was exported; try again ({error}).") from error
+            members[name] = written
+            done += written.size_bytes
+            damage += _damage(name, written)
+        manifest = ArchiveManifest(choice.items, choice.runs, members, (*choice.left_out, *choice.missing))
+        data = manifest.to_bytes()
+        writer.add(ARCHIVE_MANIFEST, [data], len(data))
     return Exported(manifest, done, choice.asked, tuple(damage))
 
 
