@@ -147,7 +147,8 @@ class TrackedRun:
             SettingsError: There is no such file.
             SessionClosed, StoreError: As of `log_parameter`.
         """
-        link = artifact_of(root_of(self.store), path, name, media_type=media_type, copy=copy)
+        link = artifact_of(root_of(self.store), path, name, media_type=media_type, copy=copy,
+                           clock=self._clock)
         self._link(Verb.OUTPUT if is_output else Verb.INPUT, link)
         return link
 

@@ -7,6 +7,7 @@ import math
 from barograph.model.clock import Clock
 from barograph.model.key import Kind
 from barograph.model.manifest import CAUGHT
+from barograph.report.background import Background
 from barograph.report.classes import classes_in
 from barograph.report.content import Curve, Judgement, Report, RunFacts
 from barograph.report.curves import MOST_NUMBERS, curves_of
@@ -29,7 +30,9 @@ UNDER_WAY = frozenset({RunState.RUNNING, RunState.STARTING})
 """States of a run that goes on."""
 
 
-def report_of(run: Run, *, price: Price | None = None, clock: Clock) -> Report:
+def report_of(
+    run: Run, *, price: Price | None = None, background: Background | None = None, clock: Clock
+) -> Report:
     """Return the report of a run as it stands; nothing is written.
 
     Of several processes that trained by themselves the first one's figures are told, and the findings of all.
@@ -37,6 +40,7 @@ def report_of(run: Run, *, price: Price | None = None, clock: Clock) -> Report:
     Args:
         run: Which.
         price: Of an hour of it; None: not known.
+        background: What is known of it beside its records; None: nothing of it is told.
         clock: Tells when the report was made.
 
     Raises:
@@ -58,6 +62,7 @@ def report_of(run: Run, *, price: Price | None = None, clock: Clock) -> Report:
     roc, residuals, refused = predictions_in(shown)
     report = Report(
         made_unix=clock.unix(), barograph=__version__, run=facts, judgement=_judgement(recall),
+        background=background,
         savings=savings_of(findings, now.workers, price, steps=facts.steps, judged=judged,
                            so_far=now.state in UNDER_WAY),
         losses=_totals_first(curves_of(shown, Kind.LOSS)), numbers=tuple(numbers[:MOST_NUMBERS]),
@@ -65,7 +70,7 @@ def report_of(run: Run, *, price: Price | None = None, clock: Clock) -> Report:
         distributions=distributions, distributions_left_out=distributions_left_out, classes=classes_in(shown),
         step_time=step_time_in(shown), machine=machine_in(shown), importance=importance,
         importance_left_out=importance_left_out, trees=trees_in(shown), roc=roc, residuals=residuals, missing=(),
-        damage=tuple(dict.fromkeys((*run.damage, *shown.damage))),
+        damage=tuple(dict.fromkeys((*run.damage, *shown.damage, *(background.damage if background else ())))),
     )
     return missing_in(report, refused)
 
