@@ -62,11 +62,13 @@ def measure_frameworks(effort: Effort) -> dict[str, Any]:
 
 def print_frameworks(report: Mapping[str, Any]) -> None:
     """Print the table."""
-    table = Table("training", "a bare step", "every step, everything", "its CPU", "default settings", "its CPU", "control")
+    table = Table("training", "a bare step", "every step, everything", "its CPU", "default settings", "its CPU",
+                  "control")
     for entry in report["frameworks"]:
         wall, cpu = (_ratios(entry["rounds"], key) for key in ("wall_secs", "cpu_secs"))
         bare = [item["wall_secs"] for items in entry["rounds"] for item in items if item["variant"] == "bare"]
-        table.add(f"{entry['framework']}, {entry['workload']}", span_text(interval_of(bare), "ms", scale=1e3, digits=1),
+        table.add(f"{entry['framework']}, {entry['workload']}",
+                  span_text(interval_of(bare), "ms", scale=1e3, digits=1),
                   *(ratio_text(interval_of(found[variant])) for variant in VARIANTS for found in (wall, cpu)),
                   ratio_text(interval_of(wall["bare"])))
     table.print()

@@ -49,6 +49,6 @@ class Clock:
         if run is not None:
             run.close()
             (ending,) = Path(directory, "run", "endings").glob("*.json")
-            recorded = json.loads(ending.read_text(encoding="utf-8"))["last"]["coverage"]["recorded_steps"]
+            recorded = json.loads(ending.read_text(encoding="utf-8"))["last"]["coverage"]["steps_seen"]
         steps = self._last - self._first
         return {"wall_secs": self._took[0] / steps, "cpu_secs": self._took[1] / steps, "recorded": recorded}
