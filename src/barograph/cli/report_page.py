@@ -12,6 +12,7 @@ from pathlib import Path
 from barograph.cli.opening import run_at, tell_damage
 from barograph.cli.printing import Printer
 from barograph.errors import StoreDenied
+from barograph.experiments.shown import exhibits_of_run
 from barograph.model.clock import SystemClock
 from barograph.report.page import page_of
 from barograph.report.reading import report_of
@@ -36,7 +37,8 @@ def write_report(
     file = out if out is not None else Path(default_name(place))
     if out is not None or not as_json:
         check_writable(file)
-    report = report_of(run, price=price, clock=SystemClock())
+    exhibits = exhibits_of_run(run.store, run.manifest.run_id)
+    report = report_of(run, price=price, exhibits=exhibits, clock=SystemClock())
     if out is not None or not as_json:
         data = page_of(report).encode()
         write_whole(file, data)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import mimetypes
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -49,6 +50,18 @@ def artifact_of(
     return ArtifactLink(name or file.name, uri, guessed, digest, size_bytes)
 
 
+def artifact_from_bytes(root: Store, data: bytes, name: str, media_type: str) -> ArtifactLink:
+    """Return the artifact that bytes are, kept beside the runs.
+
+    Raises:
+        StoreError: They cannot be kept.
+    """
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    if not has(root, digest):
+        root.put(_place(digest), data)
+    return ArtifactLink(name, f"{_SCHEME}{digest}", media_type, digest, len(data))
+
+
 def root_of(run: Store) -> Store:
     """Return the folder that a run is in."""
     return store_from_url(run.url.rstrip("/").rpartition("/")[0] or run.url)
@@ -89,6 +102,14 @@ def bytes_of(root: Store, link: ArtifactLink) -> bytes:
     if link.digest and f"sha256:{hashlib.sha256(data).hexdigest()}" != link.digest:
         raise DamagedChunk(f'Artifact "{link.name}" is not what was kept: its digest differs ({link.uri}).')
     return data
+
+
+def bytes_in(roots: Sequence[Store], link: ArtifactLink) -> bytes:
+    """Return the bytes of an artifact from the first of several places that has it; errors as of `bytes_of`."""
+    for root in roots[:-1]:
+        with contextlib.suppress(ObjectNotFound):
+            return bytes_of(root, link)
+    return bytes_of(roots[-1], link)
 
 
 def collect(root: Store, wanted: Collection[str]) -> int:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from barograph.report import page_classes, page_findings, page_layers, page_machine, page_numbers
+from barograph.report import page_classes, page_exhibits, page_findings, page_layers, page_machine, page_numbers
 from barograph.report.content import Report
 from barograph.report.markup import Markup, element
 from barograph.report.style import STYLE
 from barograph.watch.figures import local_time
 
-# A second wall behind the escaping: a browser that is told so runs no script and fetches nothing.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+# A second wall behind the escaping: a browser that is told so runs no script and fetches nothing; pictures are in the
+# page itself.
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ _SECTIONS = (
     _Section("classes", "Labels and confusion", lambda report: report.classes, page_classes.classes),
     _Section("roc", "ROC", lambda report: report.roc, page_classes.roc),
     _Section("residuals", "Residuals", lambda report: report.residuals, page_classes.residuals),
+    _Section("exhibits", "Tables, curves and figures", lambda report: report.exhibits,
+             lambda report: page_exhibits.exhibits(report.exhibits)),
     _Section("time", "Where the time of a step goes", lambda report: report.step_time, page_machine.step_time),
     _Section("machine", "Use of the machine", lambda report: report.machine, page_machine.machine),
     _Section("missing", "Not shown", lambda report: report.missing, lambda report: _missing(report)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from barograph.model.clock import Clock
 from barograph.model.key import Kind
@@ -11,6 +12,7 @@ from barograph.report.classes import classes_in
 from barograph.report.content import Curve, Judgement, Report, RunFacts
 from barograph.report.curves import MOST_NUMBERS, curves_of
 from barograph.report.distributions import distributions_in
+from barograph.report.exhibits import Exhibit
 from barograph.report.layers import layers_in
 from barograph.report.machine import machine_in, step_time_in
 from barograph.report.missing import missing_in
@@ -29,7 +31,9 @@ UNDER_WAY = frozenset({RunState.RUNNING, RunState.STARTING})
 """States of a run that goes on."""
 
 
-def report_of(run: Run, *, price: Price | None = None, clock: Clock) -> Report:
+def report_of(
+    run: Run, *, price: Price | None = None, exhibits: Sequence[Exhibit] = (), clock: Clock
+) -> Report:
     """Return the report of a run as it stands; nothing is written.
 
     Of several processes that trained by themselves the first one's figures are told, and the findings of all.
@@ -37,6 +41,7 @@ def report_of(run: Run, *, price: Price | None = None, clock: Clock) -> Report:
     Args:
         run: Which.
         price: Of an hour of it; None: not known.
+        exhibits: What it was given to show.
         clock: Tells when the report was made.
 
     Raises:
@@ -64,7 +69,8 @@ def report_of(run: Run, *, price: Price | None = None, clock: Clock) -> Report:
         numbers_left_out=max(0, len(numbers) - MOST_NUMBERS), layers=layers, layers_left_out=layers_left_out,
         distributions=distributions, distributions_left_out=distributions_left_out, classes=classes_in(shown),
         step_time=step_time_in(shown), machine=machine_in(shown), importance=importance,
-        importance_left_out=importance_left_out, trees=trees_in(shown), roc=roc, residuals=residuals, missing=(),
+        importance_left_out=importance_left_out, trees=trees_in(shown), roc=roc, residuals=residuals,
+        exhibits=tuple(exhibits), missing=(),
         damage=tuple(dict.fromkeys((*run.damage, *shown.damage))),
     )
     return missing_in(report, refused)
