@@ -40,6 +40,11 @@ class Comparison:
     parts: Mapping[str, tuple[Difference, ...]] = field(default_factory=dict)
     same: Mapping[str, int] = field(default_factory=dict)
 
+    def _repr_html_(self) -> str:
+        from barograph.experiments.showing import comparison_html
+
+        return comparison_html(self)
+
 
 _CODE = ("command", "repository", "branch", "commit", "dirty")
 

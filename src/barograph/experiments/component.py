@@ -6,12 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
+from barograph.experiments import showing
 from barograph.experiments.artifacts import root_of
 from barograph.experiments.exhibiting import Exhibiting
 from barograph.experiments.handle import Handle, catalog_at
 from barograph.experiments.item import Found
 from barograph.experiments.item import Trial as TrialOf
 from barograph.model.items import ArtifactLink, ItemKind, MetricSummary, Value, Verb, checked_name
+from barograph.report.markup import Markup
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
@@ -82,6 +84,9 @@ class Component(Handle, Exhibiting):
     def place(self) -> str:
         """Where it is, of a run; what `barograph.open` takes."""
         return str(self.item.facts["place"])
+
+    def _drawn(self) -> Sequence[Markup]:
+        return showing.component_parts(self.item, self.exhibits())
 
     def log_metric(self, name: str, value: float) -> Self:
         """Keep a number that came out, once for all. What comes as a series belongs in a `Run`."""

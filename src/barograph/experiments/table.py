@@ -38,6 +38,11 @@ class ComponentTable:
     def __len__(self) -> int:
         return len(self.columns["uid"])
 
+    def _repr_html_(self) -> str:
+        from barograph.experiments.showing import table_html
+
+        return table_html(self)
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """Return the rows, without what a component has none of."""
         names = list(self.columns)

@@ -19,11 +19,13 @@ from barograph.model.items import ArtifactLink, Entry, Verb, checked_name
 from barograph.model.manifest import EndState, Heartbeat, Manifest
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
+from barograph.report.notebook import run_html
 from barograph.runs.claim import attempts_of, begin_attempt, claim_worker
 from barograph.runs.glance import RunState, glance
 from barograph.runs.journal import JOURNAL_OF_RUN, Journal
 from barograph.runs.layout import MANIFEST
 from barograph.runs.papers import manifest_from_bytes
+from barograph.runs.reader import open as open_run
 from barograph.runs.writer import RunWriter
 from barograph.store.base import Store
 
@@ -55,6 +57,9 @@ class TrackedRun(Exhibiting):
                                                    clock=self._clock)
         self._log = self._writer.log
         atexit.register(self.close)
+
+    def _repr_html_(self) -> str:
+        return run_html(open_run(self.url), exhibits=self.exhibits())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name or self.url!r})"

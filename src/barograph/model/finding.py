@@ -140,6 +140,12 @@ class Finding:
         return data
 
 
+class Findings(tuple[Finding, ...]):
+    """Findings of a run, one after the other; a notebook shows them drawn."""
+
+    __slots__ = ()
+
+
 def _number(value: float) -> float | str | None:
     # JSON has no NaN and no inf, and both must survive: NaN as null, infinities by name.
     if value != value:

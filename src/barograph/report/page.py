@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from barograph.report import page_classes, page_exhibits, page_findings, page_layers, page_machine, page_numbers
 from barograph.report.content import Report
+from barograph.report.exhibits import Picture
 from barograph.report.markup import Markup, element
 from barograph.report.style import STYLE
 from barograph.watch.figures import local_time
 
-# A second wall behind the escaping: a browser that is told so runs no script and fetches nothing; pictures are in the
-# page itself.
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+# A second wall behind the escaping: a browser that is told so runs no script and fetches nothing.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,17 @@ def page_of(report: Report) -> str:
     )
     head = element(
         "head", element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("meta", http_equiv="Content-Security-Policy", content=_policy(report)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("title", f"{report.run.name or report.run.run_id} – Barograph"), element("style", STYLE),
     )
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _policy(report: Report) -> str:
+    # Pictures are in the page itself.
+    return f"{_POLICY}; img-src data:" if any(isinstance(item, Picture) for item in report.exhibits) else _POLICY
 
 
 def _missing(report: Report) -> Markup:
