@@ -45,7 +45,8 @@ DOORS = {
     "ray": ("watch/ray_cluster",),
     "PIL": ("capture/torch/unpacking",),
     "apprise": ("watch/apprise_carrier",),
-    "typer": ("cli/",),
+    "typer": ("cli/", "jupyter/"),
+    "IPython": ("jupyter/",),
     "rich": ("cli/", "watch/"),
 }
 """Library to the beginnings of paths that may import it. `model/records.py` names arrays for type checkers alone."""

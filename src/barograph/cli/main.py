@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
-from barograph.errors import BarographError
+from barograph.errors import BarographError, SettingsError
 from barograph.version import __version__
 
 EXIT_ERROR = 2
@@ -37,6 +38,30 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
             continue
         app.command(name, context_settings={**_HELP, **getattr(module, "CONTEXT", {})})(module.command)
     return app
+
+
+def parsed(name: str, words: Sequence[str]) -> dict[str, Any]:
+    """Return what words mean to a subcommand, by the names of its parameters; nothing of it is done.
+
+    Args:
+        name: Of the subcommand.
+        words: What follows it.
+
+    Raises:
+        SettingsError: They are not understood.
+        typer.Exit: They asked for help, which was printed.
+    """
+    commands: Any = typer.main.get_command(application([name]))
+    command = commands.commands[name]
+    try:
+        with command.make_context(f"barograph {name}", list(words)) as context:
+            return dict(context.params)
+    except _UsageError as error:
+        raise SettingsError(f"barograph {name}: {error.format_message()}") from None
+
+
+# What typer's own errors are made of, wherever it has that from.
+_UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 def _print_version(wanted: bool) -> None:
