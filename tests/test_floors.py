@@ -45,7 +45,7 @@ DOORS = {
     "ray": ("watch/ray_cluster",),
     "PIL": ("capture/torch/unpacking",),
     "apprise": ("watch/apprise_carrier",),
-    "typer": ("cli/", "jupyter/"),
+    "typer": ("cli/",),
     "IPython": ("jupyter/",),
     "rich": ("cli/", "watch/"),
 }

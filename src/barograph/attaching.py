@@ -127,29 +127,32 @@ def attach(
 
 def begun(
     settings: Settings, model: Any = None, optimizer: Any = None, *, config: str | os.PathLike[str] | None = None,
-    watch: bool = True, words_to: int | None = None, checkpoint: Callable[[], object] | None = None,
-    explicit_steps: bool = False, first_step: int = 0, source: Callable[[int], object] | None = None,
+    command: Sequence[str] = (), watch: bool = True, words_to: int | None = None,
+    checkpoint: Callable[[], object] | None = None, explicit_steps: bool = False, first_step: int = 0,
+    source: Callable[[int], object] | None = None,
 ) -> AttachedRun:
     """Return a recording of this process's training, as settings say that are complete; else as of `attach`.
 
     Args:
         settings: All of them.
+        command: What the run was made by, for people; none: what this process was started by.
         words_to: File descriptor that the watcher writes to; None: standard error.
     """
     if (other := recording.current()) is not None:
         # Before a place is claimed for it.
         raise AlreadyAttached(f"This process is being recorded already, to {other.url}. Close that run first.")
     _check_watching(settings)
-    started = recording.start(_launch(settings), only=model is not None, explicit_steps=explicit_steps)
+    words = command or sys.orig_argv
+    started = recording.start(_launch(settings, words), only=model is not None, explicit_steps=explicit_steps)
     started.session.first_step = first_step
     started.name_samples(source)
     _hand_over(started, model, optimizer)
     _lend(started, settings.allow, checkpoint)
     # A run in memory can be watched in this process alone; of several workers, one starts the watcher.
     leads = _rank() in (None, 0) and not started.url.startswith("memory:")
-    words = _standard_error() if words_to is None else words_to
-    return AttachedRun(started, owned=True, watcher=_start_watcher(started, words) if watch and leads else None,
-                       gatherer=_start_gathering(started, config) if settings.origin and leads else None)
+    told = _standard_error() if words_to is None else words_to
+    return AttachedRun(started, owned=True, watcher=_start_watcher(started, told) if watch and leads else None,
+                       gatherer=_start_gathering(started, config, words) if settings.origin and leads else None)
 
 
 class AttachedRun:
@@ -359,7 +362,7 @@ def _with(settings: Settings, **changes: Any) -> Settings:
     return Settings(**{**{name: getattr(settings, name) for name in Settings.__slots__}, **changes})
 
 
-def _launch(settings: Settings) -> Launch:
+def _launch(settings: Settings, command: Sequence[str]) -> Launch:
     """Claim the run, or join the one that the first worker claims."""
     if not settings.to:
         if not _is_alone():
@@ -372,7 +375,7 @@ def _launch(settings: Settings) -> Launch:
     store = store_from_url(settings.to)
     # The whole place, since the script may change its directory before its first step.
     settings = _with(settings, to=store.url)
-    manifest = new_manifest(settings, command=Secrets(os.environ).hide_words(sys.orig_argv), clock=SystemClock())
+    manifest = new_manifest(settings, command=Secrets(os.environ).hide_words(command), clock=SystemClock())
     claim = claim_run(store, manifest, clock=SystemClock(), rank=_rank())
     return Launch(settings, claim.attempt, needs_of(rules))
 
@@ -485,11 +488,11 @@ def _start_watcher(recorded: Recording, words_to: int) -> subprocess.Popen[bytes
 
 
 def _start_gathering(
-    recorded: Recording, config: str | os.PathLike[str] | None
+    recorded: Recording, config: str | os.PathLike[str] | None, command: Sequence[str]
 ) -> subprocess.Popen[bytes] | None:
     """Start to find out what made this run, in another process; None where none can be started."""
     # The script may be in its folder no more when it is asked; its files are read as they are now.
-    question = question_now(sys.orig_argv, away=away_from(recorded.url), by_this_python=True,
+    question = question_now(command, away=away_from(recorded.url), by_this_python=True,
                             settings_file=os.path.abspath(config) if config is not None else "")
     try:
         return start_gathering(recorded.url, recorded.launch.attempt, question)

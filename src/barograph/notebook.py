@@ -41,7 +41,7 @@ def watch(
         ...
         barograph.errors.NotARun: There is no run here: no run.json (...).
     """
-    shown = display or CellDisplay("a run, drawn by barograph")
+    shown = display or CellDisplay()
     return LiveView(Run(store_from_url(_place(run))), metrics, display=shown, clock=clock or SystemClock(),
                     every_secs=every_secs).start()
 

@@ -40,8 +40,10 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     return app
 
 
-def parsed(name: str, words: Sequence[str]) -> dict[str, Any]:
+def parsed(name: str, words: Sequence[str]) -> dict[str, Any] | None:
     """Return what words mean to a subcommand, by the names of its parameters; nothing of it is done.
+
+    Where they ask for help that is printed, and None returned.
 
     Args:
         name: Of the subcommand.
@@ -49,15 +51,25 @@ def parsed(name: str, words: Sequence[str]) -> dict[str, Any]:
 
     Raises:
         SettingsError: They are not understood.
-        typer.Exit: They asked for help, which was printed.
     """
-    commands: Any = typer.main.get_command(application([name]))
-    command = commands.commands[name]
     try:
-        with command.make_context(f"barograph {name}", list(words)) as context:
+        with _subcommand(name).make_context(f"barograph {name}", list(words)) as context:
             return dict(context.params)
+    except typer.Exit:
+        return None
     except _UsageError as error:
         raise SettingsError(f"barograph {name}: {error.format_message()}") from None
+
+
+def options_of(name: str) -> list[str]:
+    """Return the options of a subcommand, sorted."""
+    return sorted(word for item in _subcommand(name).params for word in (*item.opts, *item.secondary_opts)
+                  if word.startswith("--"))
+
+
+def _subcommand(name: str) -> Any:
+    commands: Any = typer.main.get_command(application([name]))
+    return commands.commands[name]
 
 
 # What typer's own errors are made of, wherever it has that from.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import os
 import subprocess
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-import typer
 
 from barograph.attaching import AttachedRun, begun
 from barograph.capture import recording
@@ -17,9 +16,13 @@ from barograph.cli.main import parsed
 from barograph.cli.options import DEFAULT_CONFIG, replaced
 from barograph.cli.run import settings_of
 from barograph.errors import SettingsError
+from barograph.experiments.artifacts import artifact_from_bytes, root_of
 from barograph.jupyter.display import CellDisplay, Display
 from barograph.jupyter.live import LiveView
 from barograph.model.clock import Clock, SystemClock
+from barograph.model.items import Entry, Verb
+from barograph.provenance.secrets import Secrets
+from barograph.runs.journal import JOURNAL_OF_RUN, Journal
 from barograph.runs.places import new_place
 from barograph.runs.reader import open as open_run
 
@@ -59,27 +62,38 @@ class RecordedCell:
         """
         __tracebackhide__ = True
         name, options = _taken_out(words)
-        try:
-            typed = parsed("run", [*options, _STANDS_FOR_A_COMMAND])
-        except typer.Exit:
+        typed = parsed("run", [*options, _STANDS_FOR_A_COMMAND])
+        if typed is None:
             return
         _check(typed)
         if recording.launched() is not None:
             print("This notebook runs under barograph run, which records all of it; so it records this cell, too.")
             self._execute(cell)
             return
-        attached = self._begun(typed)
+        attached = self._begun(typed, options, cell)
         with _Lent(self._shell.user_ns, name, attached):
             self._recorded(attached, cell, live=bool(typed["live"]) and self._panel)
 
-    def _begun(self, typed: Any) -> AttachedRun:
+    def _begun(self, typed: Mapping[str, Any], options: Sequence[str], cell: str) -> AttachedRun:
         settings = settings_of(typed)
         if settings.to.startswith("memory:"):
             raise SettingsError("A run in memory has no watcher; give --to a directory or bucket.")
         settings = replaced(settings, to=settings.to or new_place(notebook_name()))
         config = typed["config"] or (DEFAULT_CONFIG if os.path.isfile(DEFAULT_CONFIG) else None)
         # What the panel draws need not be told a second time.
-        return begun(settings, config=config, words_to=subprocess.DEVNULL if self._panel else None)
+        attached = begun(settings, config=config, command=("%%barograph", "run", *options),
+                         words_to=subprocess.DEVNULL if self._panel else None)
+        if settings.origin:
+            self._keep(attached, cell)
+        return attached
+
+    def _keep(self, attached: AttachedRun, cell: str) -> None:
+        """Keep the text of the cell, without secrets: it is what the run was made of."""
+        run = open_run(attached.url)
+        text = Secrets(os.environ).hide(cell)
+        link = artifact_from_bytes(root_of(run.store), text.encode(), "cell.py", "text/x-python")
+        entry = Entry(run.manifest.run_id, Verb.INPUT, asdict(link), self._clock.unix())
+        Journal(run.store, JOURNAL_OF_RUN).write([entry])
 
     def _recorded(self, attached: AttachedRun, cell: str, *, live: bool) -> None:
         __tracebackhide__ = True
@@ -153,7 +167,7 @@ def _taken_out(words: Sequence[str]) -> tuple[str, list[str]]:
     return name, left
 
 
-def _check(typed: Any) -> None:
+def _check(typed: Mapping[str, Any]) -> None:
     if list(typed["command"]) != [_STANDS_FOR_A_COMMAND]:
         raise SettingsError(f"%%barograph run runs the cell below it; {typed['command'][0]!r} is too much. A script is "
                             "run by a line: %barograph run train.py.")

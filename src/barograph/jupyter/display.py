@@ -20,7 +20,7 @@ class CellDisplay:
         text: What is shown where there is no HTML.
     """
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str = "a run, drawn by barograph") -> None:
         self._text = text
         self._handle: Any = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from barograph.errors import BarographError
@@ -12,14 +12,18 @@ from barograph.model.clock import Clock
 from barograph.report.markup import element
 from barograph.report.notebook import run_html
 from barograph.report.style import fragment
-from barograph.runs.glance import RunState, glance
+from barograph.runs.glance import Glance, RunState, glance
 from barograph.runs.reader import Run
+from barograph.store.base import Store
 
 MOST_COST = 0.05
 """Greatest share of the time that drawing takes: where one drawing takes long, the next is waited for longer."""
 
 MOST_FAILURES = 20
 """A run that so many times one after the other could not be read is not looked at any more."""
+
+SILENT_SECS = 900.0
+"""A run of another machine, of which nobody knows whether it lives, is drawn until nothing has changed for so long."""
 
 _GOES_ON = frozenset({RunState.RUNNING, RunState.STARTING, RunState.UNKNOWN})
 
@@ -33,19 +37,23 @@ class LiveView:
         display: Where.
         clock: How long a drawing takes.
         every_secs: Least time between two drawings.
+        look: Tells how the run in a store stands.
     """
 
     def __init__(
-        self, run: Run, metrics: Sequence[str] = (), *, display: Display, clock: Clock, every_secs: float = 2.0
+        self, run: Run, metrics: Sequence[str] = (), *, display: Display, clock: Clock, every_secs: float = 2.0,
+        look: Callable[[Store], Glance] = glance,
     ) -> None:
         self._run = run
         self._metrics = tuple(metrics)
         self._display = display
         self._clock = clock
         self._every_secs = every_secs
+        self._look = look
         self._cost_secs = 0.0
         self._shown = ""
         self._failures = 0
+        self._changed = clock.monotonic()
         self._updating = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -81,8 +89,9 @@ class LiveView:
             # Before it is drawn: what comes after the last sign of life must not be missing at the end.
             goes_on = True
             try:
-                now = glance(self._run.store)
-                goes_on = now.state in _GOES_ON
+                now = self._look(self._run.store)
+                silent = now.state is RunState.UNKNOWN and begin - self._changed > SILENT_SECS
+                goes_on = now.state in _GOES_ON and not silent
                 self._run.refresh()
                 html = run_html(self._run, self._metrics, now=now)
                 self._failures = 0
@@ -92,7 +101,7 @@ class LiveView:
                 goes_on = goes_on and self._failures < MOST_FAILURES
                 html = fragment(element("p", str(error), class_="note"))
             if html != self._shown:
-                self._shown = html
+                self._shown, self._changed = html, begin
                 self._display.show(html)
             self._cost_secs = self._clock.monotonic() - begin
             return goes_on

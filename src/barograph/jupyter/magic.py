@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import shlex
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from barograph.cli.main import COMMANDS, EXIT_ERROR, application
+from barograph.cli.main import COMMANDS, EXIT_ERROR, application, options_of
 from barograph.cli.printing import in_notebook
 from barograph.errors import BarographError
 from barograph.jupyter.formatters import register
@@ -86,7 +88,7 @@ class Magic:
             return [name for name in known if name.startswith(typed)]
         if words[1] not in COMMANDS:
             return []
-        return [option for option in _options(words[1]) if option.startswith(typed)]
+        return [option for option in options_of(words[1]) if option.startswith(typed)]
 
     def _cell(self, words: Sequence[str], cell: str) -> None:
         __tracebackhide__ = True
@@ -102,7 +104,7 @@ class Magic:
 
     def _here(self, words: Sequence[str]) -> None:
         named = [name for name in words[:1] if name in COMMANDS]
-        with in_notebook() if self.in_notebook else contextlib.nullcontext():
+        with _told_at_once() if self.in_notebook else contextlib.nullcontext():
             try:
                 application(named or COMMANDS)(list(words), prog_name="barograph")
             except SystemExit as ended:
@@ -126,10 +128,20 @@ class Magic:
             raise UsageError(f"barograph {words[0]} ended with exit code {EXIT_ERROR}.")
 
 
+@contextlib.contextmanager
+def _told_at_once() -> Iterator[None]:
+    """Print what is printed in this block at its end, since each line would be a message to the page."""
+    told = io.StringIO()
+    try:
+        with in_notebook(), contextlib.redirect_stdout(told):
+            yield
+    finally:
+        # What Rich pads to the width of a terminal would be broken on a narrow page.
+        print("\n".join(line.rstrip() for line in told.getvalue().splitlines()))
+
+
 def _tell(process: subprocess.Popen[bytes]) -> None:
     """Print what a command says as it says it; an interrupt is for the command, and then for us."""
-    import signal
-
     assert process.stdout is not None
     interrupted: KeyboardInterrupt | None = None
     while True:
@@ -157,10 +169,3 @@ def _is_ours(error: BaseException) -> bool:
         trace = trace.tb_next
     return True
 
-
-def _options(name: str) -> list[str]:
-    import typer
-
-    commands: Any = typer.main.get_command(application([name]))
-    return sorted(word for item in commands.commands[name].params for word in (*item.opts, *item.secondary_opts)
-                  if word.startswith("--"))

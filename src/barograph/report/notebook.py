@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from barograph.errors import UnknownName, nearest
+from barograph.errors import nearest
 from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState
 from barograph.model.key import Kind
@@ -47,7 +47,6 @@ def run_html(
         exhibits: What it was given to show.
 
     Raises:
-        UnknownName: It has no such curve.
         StoreError: It cannot be read.
     """
     now = now or glance(run.store)
@@ -84,19 +83,21 @@ def findings_of(findings: Sequence[Finding], diagnosis: Sequence[Suspicion] = ()
 
 
 def charts_of(run: Run, metrics: Sequence[str] = (), findings: Sequence[Finding] = ()) -> Markup:
-    """Return charts of curves of a run; arguments and errors as of `run_html`."""
+    """Return charts of curves of a run; arguments and errors as of `run_html`. A name that it has not is told of."""
     speaker = speaker_of(run)
     shown = OneWorker(run.store, speaker) if speaker is not None else run
     losses, numbers = curves_of(shown, Kind.LOSS), curves_of(shown, Kind.SCALAR)
     groups = by_key([*losses, *numbers] if metrics else _first(losses, numbers))
+    strange = ""
     if metrics:
-        groups = _named(by_key([*losses, *numbers, *curves_of(shown, Kind.LEARNING_RATE)]), metrics)
+        groups, strange = _named(by_key([*losses, *numbers, *curves_of(shown, Kind.LEARNING_RATE)]), metrics)
     marks = marks_of(findings)
     kept = groups[:_MOST_NAMED if metrics else MOST_CHARTS]
     more = len(by_key([*losses, *numbers])) - len(kept)
     return joined(
         element("div", [chart_of(name, curves, marks if name.startswith("loss:") else ()) for name, curves in kept],
                 class_="charts"),
+        element("p", strange, class_="note") if strange else None,
         element("p", f"And {count(more, 'curve')} more, which are drawn where they are named.", class_="note")
         if more > 0 and not metrics else None,
     )
@@ -108,16 +109,17 @@ def _first(losses: list[Curve], numbers: list[Curve]) -> list[Curve]:
         curve.key != "loss:total", curve.key.startswith("scalar:hyperparameter["), curve.key.startswith("loss:")))
 
 
-def _named(groups: list[tuple[str, list[Curve]]], metrics: Sequence[str]) -> list[tuple[str, list[Curve]]]:
+def _named(groups: list[tuple[str, list[Curve]]], metrics: Sequence[str]) -> tuple[
+    list[tuple[str, list[Curve]]], str
+]:
     known = dict(groups)
     short = {key.partition(":")[2]: key for key in reversed(known)}
     if "loss:total" in known:
         short.setdefault("loss", "loss:total")
     strange = [name for name in metrics if name not in known and name not in short]
-    if strange and known:
-        raise UnknownName(f'The run has no curve "{strange[0]}". {nearest(strange[0], [*known, *short])}')
+    said = f'There is no curve "{strange[0]}" so far. {nearest(strange[0], [*known, *short])}' if strange else ""
     return [(key, known[key]) for key in (name if name in known else short.get(name, "") for name in metrics)
-            if key in known]
+            if key in known], said
 
 
 def _head(run: Run, now: Glance, findings: int) -> Markup:
