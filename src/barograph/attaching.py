@@ -169,6 +169,9 @@ class AttachedRun:
         if owned:
             recorded.after_close(self._end_watching)
 
+    def __repr__(self) -> str:
+        return f"AttachedRun({self.url!r})"
+
     @property
     def url(self) -> str:
         """Where the run is; what `barograph show` and `barograph.open` take."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    # The shell takes its place, which those who start processes look at.
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     config = Config()
     config.HistoryManager.enabled = False
     made = interactive.InteractiveShell(config=config)

@@ -22,7 +22,7 @@ EPOCH = "epoch"
 ALIGNMENTS = ("step", "time", "epoch")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Curve:
     """One series.
 
@@ -33,6 +33,9 @@ class Curve:
 
     at: NDArray[np.float64]
     values: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return f"Curve({len(self.at):,} points)"
 
     def _repr_html_(self) -> str:
         return curve_html("curve", self.at.tolist(), self.values.tolist(), "")

@@ -23,7 +23,7 @@ FACTS = ("name", "state", "kind", "uid", "created_unix", "started_unix", "ended_
 """Columns that every component has."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ComponentTable:
     """A table of components.
 
@@ -37,6 +37,9 @@ class ComponentTable:
 
     def __len__(self) -> int:
         return len(self.columns["uid"])
+
+    def __repr__(self) -> str:
+        return f"ComponentTable({len(self):,} rows, {len(self.columns):,} columns)"
 
     def _repr_html_(self) -> str:
         from barograph.experiments.showing import table_html

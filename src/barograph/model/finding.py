@@ -141,9 +141,17 @@ class Finding:
 
 
 class Findings(tuple[Finding, ...]):
-    """Findings of a run, one after the other; a notebook shows them drawn."""
+    """Findings of a run, one after the other; a notebook shows them drawn.
+
+    Example:
+        >>> Findings()
+        Findings()
+    """
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Findings({', '.join(f'{item.code} {item.rule}' for item in self)})"
 
 
 def _number(value: float) -> float | str | None:
