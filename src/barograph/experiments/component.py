@@ -18,7 +18,7 @@ from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
 
-class Component(Handle, Exhibiting):
+class Component(Handle, Exhibiting["Component"]):
     """A piece of work that trials are made of: a run, a data set, the settings that several trials share."""
 
     kinds: ClassVar[tuple[ItemKind, ...]] = (ItemKind.COMPONENT, ItemKind.RUN)

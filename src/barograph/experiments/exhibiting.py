@@ -12,7 +12,7 @@ from barograph.experiments.pictures import picture_of
 from barograph.experiments.scoring import confusion_matrix_of, precision_recall_of, roc_curves_of
 from barograph.experiments.shown import exhibits_of
 from barograph.experiments.table_artifact import PARQUET, table_from_parquet, table_to_parquet
-from barograph.experiments.telling import Making
+from barograph.experiments.telling import Answer, Making
 from barograph.model.items import ArtifactLink, checked_name
 from barograph.report.exhibit_papers import exhibit_to_bytes, media_type_of
 from barograph.report.exhibits import ConfusionMatrix, Exhibit, PrecisionRecallCurves, RocCurves
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Made = TypeVar("Made", bound=Exhibit)
 
 
-class Exhibiting(Making):
+class Exhibiting(Making[Answer]):
     """A piece of work that has something to show.
 
     What is logged is an artifact: tables are Parquet, matrices and curves JSON, figures PNG or SVG. `barograph show`,

@@ -12,7 +12,6 @@ from barograph.experiments.catalog import Catalog
 from barograph.experiments.folding import Note
 from barograph.experiments.item import Item
 from barograph.experiments.lineage import Lineage, lineage_of
-from barograph.experiments.telling import Told
 from barograph.model.items import Entry, ItemKind, Relation, Verb
 from barograph.report.markup import Markup
 from barograph.runs.places import DEFAULT_ROOT
@@ -36,7 +35,7 @@ def catalog_at(root: str | os.PathLike[str] | None = None) -> Catalog:
     return _open[key]
 
 
-class Handle(Told):
+class Handle:
     """Something in a catalog. Its attributes are as they were when it was loaded, or last refreshed."""
 
     kinds: ClassVar[tuple[ItemKind, ...]] = ()
@@ -112,6 +111,14 @@ class Handle(Told):
             raise UnknownItem(f'There is no "{self.name}" any more in {self.catalog.store.url}.')
         self.item = found
         return self
+
+    def tag(self, **tags: str | None) -> Self:
+        """Give it tags; None takes one away."""
+        return self._tell(Verb.TAG, {name: None if text is None else str(text) for name, text in tags.items()})
+
+    def note(self, text: str) -> Self:
+        """Say something of it, in Markdown; what was said before stays."""
+        return self._tell(Verb.NOTE, {"text": str(text)})
 
     def describe(self, description: str) -> Self:
         """Say what it is."""

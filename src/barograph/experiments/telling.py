@@ -1,45 +1,37 @@
-"""What can be told of an item, whichever journal it is told to: tags, notes, what it was made with, read and made."""
+"""What is told of a piece of work, whichever journal it is told to: what it was made with, what it read and made."""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Generic, TypeVar
 
 from barograph.experiments.artifacts import artifact_of
 from barograph.model.items import ArtifactLink, Verb, checked_name, checked_value, flattened
 from barograph.store.base import Store
 
-
-class Told(ABC):
-    """Something of which tags and notes are told."""
-
-    @abstractmethod
-    def _tell(self, verb: Verb, data: Mapping[str, Any]) -> Self:
-        """Keep what is told of it, in the journal that it has."""
-
-    def tag(self, **tags: str | None) -> Self:
-        """Give it tags; None takes one away."""
-        return self._tell(Verb.TAG, {name: None if text is None else str(text) for name, text in tags.items()})
-
-    def note(self, text: str) -> Self:
-        """Say something of it, in Markdown; what was said before stays."""
-        return self._tell(Verb.NOTE, {"text": str(text)})
+Answer = TypeVar("Answer")
+"""What a verb returns: the component itself, so that verbs can stand in a row; of a run under way nothing, since its
+verbs stand in loops."""
 
 
-class Making(Told):
+class Making(ABC, Generic[Answer]):
     """A piece of work: with which parameters it was made, what it read and what it made.
 
     Of what has the same name the last one counts.
     """
+
+    @abstractmethod
+    def _tell(self, verb: Verb, data: Mapping[str, Any]) -> Answer:
+        """Keep what is told of it, in the journal that it has."""
 
     @property
     @abstractmethod
     def _root(self) -> Store:
         """Where the runs are, beside which artifacts are kept."""
 
-    def log_parameter(self, name: str, value: Any) -> Self:
+    def log_parameter(self, name: str, value: Any) -> Answer:
         """Keep a parameter: a number, a text, True or False, or a list of these.
 
         Raises:
@@ -49,19 +41,21 @@ class Making(Told):
         """
         return self.log_parameters({name: value})
 
-    def log_parameters(self, parameters: Mapping[str, Any]) -> Self:
+    def log_parameters(self, parameters: Mapping[str, Any]) -> Answer:
         """Keep parameters; nested tables become names with dots. Errors as of `log_parameter`."""
         return self._tell(Verb.PARAMETERS, {
             checked_name("a parameter", name): checked_value(name, value)
             for name, value in flattened(parameters).items()
         })
 
-    def log_input(self, name: str, uri: str, *, media_type: str = "", digest: str = "", size_bytes: int = -1) -> Self:
+    def log_input(self, name: str, uri: str, *, media_type: str = "", digest: str = "", size_bytes: int = -1) -> Answer:
         """Say of an artifact that it was read, wherever it is; nothing is copied."""
         return self._link(ArtifactLink(checked_name("an input", name), str(uri), media_type, digest, size_bytes),
                           is_output=False)
 
-    def log_output(self, name: str, uri: str, *, media_type: str = "", digest: str = "", size_bytes: int = -1) -> Self:
+    def log_output(
+        self, name: str, uri: str, *, media_type: str = "", digest: str = "", size_bytes: int = -1
+    ) -> Answer:
         """Say of an artifact that it was made, wherever it is; nothing is copied."""
         return self._link(ArtifactLink(checked_name("an output", name), str(uri), media_type, digest, size_bytes),
                           is_output=True)
@@ -100,6 +94,6 @@ class Making(Told):
         """Keep several files; arguments and errors as of `log_artifact`."""
         return [self.log_artifact(path, is_output=is_output, copy=copy) for path in paths]
 
-    def _link(self, link: ArtifactLink, *, is_output: bool) -> Self:
+    def _link(self, link: ArtifactLink, *, is_output: bool) -> Answer:
         return self._tell(Verb.OUTPUT if is_output else Verb.INPUT,
                           {name: getattr(link, name) for name in ArtifactLink.__slots__})

@@ -32,7 +32,7 @@ from barograph.store.base import Store
 _OVER = (RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunState.KILLED, RunState.EMPTY)
 
 
-class TrackedRun(Exhibiting):
+class TrackedRun(Exhibiting[None]):
     """A run under way, as one of the processes that write it. Use it in a `with` statement, or close it.
 
     Numbers are published by a thread; everything else at once. Any number of processes may write one run, and a process
@@ -117,6 +117,14 @@ class TrackedRun(Exhibiting):
         for name, value in values.items():
             self.log_metric(name, value, step, mode=mode)
 
+    def tag(self, **tags: str | None) -> None:
+        """Give it tags; None takes one away."""
+        self._tell(Verb.TAG, {name: None if text is None else str(text) for name, text in tags.items()})
+
+    def note(self, text: str) -> None:
+        """Say something of it, in Markdown."""
+        self._tell(Verb.NOTE, {"text": str(text)})
+
     def close(self, state: str = "finished", reason: str = "") -> None:
         """End it: everything is published. Later calls do nothing.
 
@@ -150,12 +158,11 @@ class TrackedRun(Exhibiting):
     def _links(self) -> Sequence[ArtifactLink]:
         return links_in_journal(self.store, self.uid)
 
-    def _tell(self, verb: Verb, data: Mapping[str, Any]) -> Self:
+    def _tell(self, verb: Verb, data: Mapping[str, Any]) -> None:
         if self._writer is None:
             raise self._closed()
         if data:
             self._journal.write([Entry(self.uid, verb, data, self._clock.unix())])
-        return self
 
     def _status(self) -> Heartbeat:
         return Heartbeat(0, self._clock.unix(), step=self._last_step)
