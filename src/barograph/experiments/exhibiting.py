@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.experiments.artifacts import artifact_from_bytes, bytes_in
 from barograph.experiments.pictures import picture_of
 from barograph.experiments.scoring import confusion_matrix_of, precision_recall_of, roc_curves_of
 from barograph.experiments.shown import exhibits_of
-from barograph.experiments.table_artifact import PARQUET, table_from_parquet, table_to_parquet
+from barograph.experiments.table_artifact import PARQUET, ArrowTable, table_from_parquet, table_to_parquet
 from barograph.experiments.telling import Answer, Making
 from barograph.model.items import ArtifactLink, checked_name
 from barograph.report.exhibit_papers import exhibit_to_bytes, media_type_of
 from barograph.report.exhibits import ConfusionMatrix, Exhibit, PrecisionRecallCurves, RocCurves
 from barograph.store.base import Store
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Made = TypeVar("Made", bound=Exhibit)
 
@@ -148,7 +145,7 @@ class Exhibiting(Making[Answer]):
                                    no_skill=no_skill)
         return self._exhibit(made, is_output=is_output)
 
-    def table(self, title: str = "table") -> pa.Table:
+    def table(self, title: str = "table") -> ArrowTable:
         """Return a table that was logged, as a table of Arrow: `.to_pandas()`, `polars.from_arrow(…)`.
 
         Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barograph.errors import DamagedChunk, SettingsError
 from barograph.experiments.table import arrow_column
@@ -13,6 +13,8 @@ from barograph.report.exhibits import Sheet
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+ArrowTable: TypeAlias = "pa.Table"
 
 PARQUET = "application/vnd.apache.parquet"
 """Media type of a table."""
@@ -39,7 +41,7 @@ def table_to_parquet(values: Any) -> bytes:
     return file.getvalue()
 
 
-def table_from_parquet(data: bytes) -> pa.Table:
+def table_from_parquet(data: bytes) -> ArrowTable:
     """Return a table of Arrow.
 
     Raises:
