@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 
-from barograph.errors import BarographError, UnknownItem
+from barograph.errors import BarographError
 from barograph.experiments.artifacts import bytes_in, root_of
-from barograph.experiments.database import CATALOG_VARIABLE, catalog_url
-from barograph.experiments.handle import catalog_at
 from barograph.experiments.table_artifact import PARQUET, sheet_from_parquet
-from barograph.model.items import ArtifactLink, ItemKind, Verb
+from barograph.model.items import ArtifactLink, Verb
 from barograph.report.exhibit_papers import exhibit_from_bytes, is_paper
 from barograph.report.exhibits import Exhibit, NotShown, Picture
-from barograph.runs.journal import JOURNAL_OF_RUN, Journal
+from barograph.runs.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Journal
 from barograph.store.base import Store
 
 MOST_EXHIBITS = 60
@@ -57,23 +54,19 @@ def exhibits_of_run(run: Store, uid: str) -> tuple[Exhibit, ...]:
     """
     root = root_of(run)
     try:
-        links = [*links_in_journal(run, uid), *_links_in_catalog(root, uid)]
+        links = [*links_in_journal(run, uid), *_links_from_outside(root, uid)]
     except BarographError as error:
         return (NotShown("What it shows", str(error)),)
     return exhibits_of((root,), links)
 
 
-def _links_in_catalog(root: Store, uid: str) -> Sequence[ArtifactLink]:
-    url = catalog_url(root)
-    if not os.environ.get(CATALOG_VARIABLE) and not os.path.exists(url.database or ""):
+def _links_from_outside(root: Store, uid: str) -> Sequence[ArtifactLink]:
+    if next(iter(root.list(JOURNAL_OF_ROOT)), None) is None:
         return ()
-    catalog = catalog_at(root.url)
-    catalog.feed()
-    try:
-        item = catalog.item(uid, ItemKind.RUN)
-    except UnknownItem:
-        return ()
-    return (*item.inputs, *item.outputs)
+    # Loaded here, since of most runs nobody has said anything from outside, and a database takes its time.
+    from barograph.experiments.outside import links_in_catalog
+
+    return links_in_catalog(root, uid)
 
 
 def _is_shown(link: ArtifactLink) -> bool:
