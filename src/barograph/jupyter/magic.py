@@ -111,6 +111,7 @@ class Magic:
                 self._ended(words, ended.code)
 
     def _apart(self, words: Sequence[str]) -> None:
+        __tracebackhide__ = True
         # Not of the kernel's own group: an interrupt is passed on once, as at a terminal.
         process = subprocess.Popen([sys.executable, "-P", "-m", "barograph", *words], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
@@ -142,6 +143,7 @@ def _told_at_once() -> Iterator[None]:
 
 def _tell(process: subprocess.Popen[bytes]) -> None:
     """Print what a command says as it says it; an interrupt is for the command, and then for us."""
+    __tracebackhide__ = True
     assert process.stdout is not None
     interrupted: KeyboardInterrupt | None = None
     while True:
