@@ -16,6 +16,7 @@ from benchmarks import (
     catalog,
     checkpoint,
     finding,
+    frameworks,
     judging,
     kernel_report,
     logs,
@@ -124,6 +125,12 @@ def measure_trees(choice: argparse.Namespace) -> dict[str, Any]:
     return _reported(choice, "Boosted trees", trees, trees.measure_trees, trees.print_trees)
 
 
+def measure_frameworks(choice: argparse.Namespace) -> dict[str, Any]:
+    """What recording costs a step of Keras and of JAX."""
+    return _reported(choice, "Steps of Keras and JAX", frameworks, frameworks.measure_frameworks,
+                     frameworks.print_frameworks)
+
+
 def measure_capsule(choice: argparse.Namespace) -> dict[str, Any]:
     """What it costs to write a held step down."""
     return _reported(choice, "A capsule", capsule, capsule.measure_capsule, capsule.print_capsule)
@@ -187,6 +194,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "faults": measure_faults,
     "trace": measure_trace,
     "trees": measure_trees,
+    "frameworks": measure_frameworks,
     "capsule": measure_capsule,
     "replay": measure_replay,
     "start": measure_start,

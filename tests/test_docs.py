@@ -34,7 +34,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Histogram
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.step import Mode
-from barograph.report import content
+from barograph.report import background, content
 from barograph.rules.builtin import RULES
 from barograph.rules.pages import pages
 from barograph.rules.registry import rules_from_settings
@@ -287,12 +287,15 @@ _REPORTED = {
     content.StepTime: "`step_time`", content.Gauge: "An entry of `machine`",
     content.Importance: "An entry of `importance`", content.Roc: "An entry of `roc`",
     content.Residuals: "An entry of `residuals`", content.Missing: "An entry of `missing`",
+    background.Background: "`background`", background.Made: "`made`", background.SourceCode: "`code`",
+    background.OpenedFile: "An entry of `data`", background.Remark: "An entry of `notes`",
+    background.ArtifactFacts: "An entry of `artifacts`",
 }
 
 
 def test_every_entry_of_a_report_is_documented() -> None:
-    made = {value for value in vars(content).values()
-            if inspect.isclass(value) and value.__module__ == content.__name__}
+    made = {value for module in (content, background) for value in vars(module).values()
+            if inspect.isclass(value) and value.__module__ == module.__name__}
     assert made == set(_REPORTED)
     tables = section(DOCS / "report.md", "As JSON")
     text = {of: tables.partition(f"\n### {heading}\n")[2].partition("\n### ")[0] for of, heading in _REPORTED.items()}

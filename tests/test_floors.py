@@ -37,7 +37,8 @@ DOORS = {
     "xxhash": ("runs/",),
     "ml_dtypes": ("measures/", "runs/", "ingest/", "wire/", "debugger/"),
     "numpy": ("model/records.py", "measures/", "runs/", "capture/", "capsule/", "rules/", "report/", "cli/",
-              "testing/", "ingest/", "wire/", "export/", "debugger/", "experiments/"),
+              "testing/", "ingest/", "wire/", "export/", "debugger/", "experiments/", "share/comparison"),
+    "markdown_it": ("report/markdown",),
     "psutil": ("machine/",),
     "pynvml": ("machine/",),
     "opentelemetry": ("export/otel",),
@@ -59,6 +60,7 @@ PLANTS = {
     "obstore, outside the store": ("runs/reader.py", "import obstore\n"),
     "a terminal, in a rule": ("rules/base.py", "import rich\n"),
     "Ray, at the command line": ("cli/serving.py", "def hidden():\n    import ray\n"),
+    "Markdown, where it is printed": ("cli/report_page.py", "import markdown_it\n"),
     "psutil, where runs are written": ("runs/publisher.py", "import psutil\n"),
 }
 

@@ -45,7 +45,8 @@
     ├── ExportError                       what a run holds cannot be handed on to another program
     │   └── EndpointFailed (OSError)      an endpoint did not take what was sent to it
     ├── ImportFailed                      what another program has written cannot be made a run
-    │   └── DamagedSource                 a file's bytes cannot be what that program wrote
+    │   ├── DamagedSource                 a file's bytes cannot be what that program wrote
+    │   └── BadArchive                    an archive is damaged, or made to do harm
     └── TrainingStopped                   training was stopped because a finding asked for it
 
 Each takes one message string, because errors cross processes. The message names the thing, what it
@@ -247,6 +248,10 @@ class ImportFailed(BarographError):
 
 class DamagedSource(ImportFailed):
     """A file's bytes cannot be what that program wrote."""
+
+
+class BadArchive(ImportFailed):
+    """An archive is damaged, or made to do harm."""
 
 
 class TrainingStopped(BarographError):

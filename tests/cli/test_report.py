@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from barograph.cli import report_page
-from barograph.cli.report_page import write_whole
-from barograph.errors import StoreDenied
+from barograph.cli import whole_file
+from barograph.cli.whole_file import write_whole
+from barograph.errors import StoreFull
 
 Call = Callable[..., Any]
 
@@ -126,9 +126,9 @@ def test_where_writing_fails_the_old_page_is_still_there(tmp_path: Path, monkeyp
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(report_page.os, "fsync", full)
+    monkeypatch.setattr(whole_file.os, "fsync", full)
 
-    with pytest.raises(StoreDenied, match=r"page\.html cannot be written: No space left on device"):
+    with pytest.raises(StoreFull, match=r"page\.html cannot be written: No space left on device"):
         write_whole(page, b"new")
 
     assert page.read_text() == "old"

@@ -29,7 +29,7 @@ def test_what_differs_is_told_and_what_is_the_same_is_counted(catalog: Catalog) 
     assert {part: {row.name: row.values for row in rows} for part, rows in found.parts.items()} == {
         "parameters": {"lr": (0.1, 0.2), "only": (None, True)}, "code": {"commit": (None, "abc")},
         "metrics": {"loss.last": (1.0, pytest.approx(math.nan, nan_ok=True))}}
-    assert found.same == {"parameters": 2, "code": 0, "data": 1, "tags": 1, "findings": 0, "metrics": 0}
+    assert found.same == {"parameters": 2, "code": 0, "packages": 0, "data": 1, "tags": 1, "findings": 0, "metrics": 0}
 
 
 def test_one_alone_is_not_compared(catalog: Catalog) -> None:

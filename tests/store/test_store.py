@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from barograph.errors import ObjectExists, ObjectNotFound
-from barograph.store.base import Browsable, Store
+from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound
+from barograph.store.base import Browsable, Store, Streaming
 from barograph.store.urls import store_from_url
 
 PLACES = ["file", "memory", pytest.param("s3", marks=pytest.mark.s3)]
@@ -43,6 +44,35 @@ def test_a_large_object_comes_back_whole(store: Store) -> None:
     data = bytes(range(256)) * 50_000
     store.put("large", data)
     assert bytes(store.get("large")) == data
+
+
+def test_a_large_object_goes_in_and_out_in_parts(store: Store) -> None:
+    assert isinstance(store, Streaming)
+    part = bytes(range(256)) * 4096
+    store.put_parts("a/large", (part for _ in range(12)))
+    assert b"".join(store.parts("a/large")) == part * 12
+    store.put_parts("a/empty", [])
+    assert list(store.parts("a/empty")) == []
+    with pytest.raises(ObjectNotFound):
+        list(store.parts("a/nothing"))
+
+
+@pytest.mark.parametrize("parts", [0, 12])
+def test_where_parts_fail_what_was_there_before_stays(store: Store, parts: int) -> None:
+    assert isinstance(store, Streaming)
+
+    def failing() -> Iterator[bytes]:
+        for _ in range(parts):
+            yield bytes(2**20)
+        raise DamagedChunk("no more")
+
+    with pytest.raises(DamagedChunk):
+        store.put_parts("a", failing())
+    assert store.list() == []
+    store.put("a", b"before")
+    with pytest.raises(DamagedChunk):
+        store.put_parts("a", failing())
+    assert bytes(store.get("a")) == b"before"
 
 
 def test_creating_takes_a_free_name(store: Store) -> None:

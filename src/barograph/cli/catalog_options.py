@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,6 +40,28 @@ def open_catalog(root: str | None) -> Catalog:
         print(f"barograph: {len(fed.damage) - _DAMAGE_SHOWN} more things could not be read: barograph reindex names "
               "them", file=sys.stderr)
     return catalog
+
+
+def catalog_with(names: Sequence[str], root: str | None) -> Catalog:
+    """Return the catalog that knows what is named, as `open_catalog` does.
+
+    Args:
+        names: Names, identities, or places of runs.
+        root: Of the runs; None: as usual, but where a place is named that lies elsewhere the folder that it is in.
+    """
+    from barograph.experiments.handle import ROOT_VARIABLE
+    from barograph.runs.layout import MANIFEST
+    from barograph.runs.places import DEFAULT_ROOT
+
+    usual = Path(os.environ.get(ROOT_VARIABLE) or DEFAULT_ROOT).absolute()
+    if root is None:
+        for name in names:
+            place = Path(name).absolute()
+            if (place / MANIFEST).is_file() and not place.is_relative_to(usual):
+                return open_catalog(str(place.parent))
+            if "://" in name and not name.startswith(os.environ.get(ROOT_VARIABLE) or "://"):
+                return open_catalog(name.rstrip("/").rpartition("/")[0])
+    return open_catalog(root)
 
 
 def progress_on_terminal(done: int, total: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,9 +32,14 @@ def command(
         str | None, typer.Option(metavar="N,...", help="Also the best value of --metric that each had reached there: "
                                                        "30,60,90.")
     ] = None,
-    along: Annotated[str, typer.Option(help="What --at counts: step, time (seconds) or epoch.")] = "step",
+    along: Annotated[str, typer.Option(help="What --at and the curves of --html go by: step, time "
+                                                "(seconds) or epoch.")] = "step",
     level: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     method: Annotated[str, typer.Option(help="How differences of groups are judged: t or bootstrap.")] = "t",
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write it as one HTML page that needs nothing else, with "
+                                                       "the curves over one another.")
+    ] = None,
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -49,6 +55,8 @@ def command(
 
       barograph compare --by params.model --metric acc.max --search "experiment = 'digits'"
 
+      barograph compare runs/first runs/second --html compared.html
+
       barograph compare runs/first runs/second --metric val_acc --at 30,60,90 --along epoch
     """
     # Loaded here, because --help needs none of it.
@@ -58,7 +66,7 @@ def command(
         if metric is None:
             raise typer.BadParameter("--by needs --metric: what is to count")
         compare_page.print_groups(names or [], by, metric, root, search=search or "", less=less, level=level,
-                                  method=method, as_json=as_json)
+                                  method=method, along=along, html=html, as_json=as_json)
         return
     if search is not None:
         raise typer.BadParameter("--search chooses the runs of groups; say how they are grouped by --by")
@@ -66,4 +74,5 @@ def command(
         raise typer.BadParameter("name two runs at least, or group them by --by")
     if at is not None and metric is None:
         raise typer.BadParameter("--at needs --metric: whose best value is asked")
-    compare_page.print_differences(names or [], root, metric=metric, at=at, along=along, less=less, as_json=as_json)
+    compare_page.print_differences(names or [], root, metric=metric, at=at, along=along, less=less, html=html,
+                                   as_json=as_json)

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
-from barograph.cli.catalog_options import open_catalog
+from barograph.cli.catalog_options import catalog_with
 from barograph.cli.opening import run_at
 from barograph.cli.printing import Column, Printer
+from barograph.cli.whole_file import check_writable, write_whole
 from barograph.errors import SettingsError
-from barograph.experiments.comparing import Comparison, compared, grouped
+from barograph.experiments.comparing import Comparison, compared, group_of, grouped
 from barograph.experiments.curves import best_at, curve_of
 from barograph.experiments.item import Item
+from barograph.experiments.run_entries import packages_of
 from barograph.experiments.verdict import Outcome, Verdict, interval, verdict
+from barograph.model.clock import SystemClock
 from barograph.model.items import STATISTICS
-from barograph.watch.figures import count, figure
+from barograph.share.comparison import MOST_LINES, ComparisonContent, Group, Judged, overlays_of
+from barograph.share.page_comparison import page_of_comparison
+from barograph.watch.figures import count, figure, size
 
 _LOWER = ("loss", "error", "err", "perplexity", "mse", "mae", "rmse")
 _COLORS = {Outcome.ACCEPTED: "green", Outcome.REJECTED: "red", Outcome.UNDECIDED: "yellow"}
@@ -25,7 +31,7 @@ _COLORS = {Outcome.ACCEPTED: "green", Outcome.REJECTED: "red", Outcome.UNDECIDED
 
 def print_differences(
     names: Sequence[str], root: str | None, *, metric: str | None, at: str | None, along: str, less: bool | None,
-    as_json: bool,
+    html: Path | None, as_json: bool,
 ) -> None:
     """Print in what runs differ; arguments as of the command.
 
@@ -33,10 +39,12 @@ def print_differences(
         UnknownItem: There is none of that name.
         SettingsError, UnknownKey: What was asked for is not there.
     """
-    catalog, printer = open_catalog(root), Printer()
+    catalog, printer = catalog_with(names, root), Printer()
     items = [catalog.item(name) for name in names]
-    found = compared(items)
+    found = compared(items, packages=[packages_of(str(item.facts["place"])) for item in items])
     reached = _reached(items, metric, at, along, less) if metric is not None and at is not None else {}
+    if html is not None:
+        _write_page(printer, html, items, metric=metric, along=along, judged=None, quiet=as_json)
     if as_json:
         printer.json({**asdict(found), "reached": reached})
         return
@@ -49,14 +57,14 @@ def print_differences(
 
 def print_groups(
     names: Sequence[str], by: str, metric: str, root: str | None, *, search: str, less: bool | None, level: float,
-    method: str, as_json: bool,
+    method: str, along: str, html: Path | None, as_json: bool,
 ) -> None:
     """Print how groups of runs did, and whether the best is better than the next; arguments as of the command.
 
     Raises:
         UnknownItem, UnknownName, SettingsError, SearchError: What was asked for is not there.
     """
-    catalog, printer = open_catalog(root), Printer()
+    catalog, printer = catalog_with(names, root), Printer()
     items = [catalog.item(name) for name in names] if names else catalog.find(search)
     groups = grouped(items, by, metric)
     greater = not _less_is_better(metric, less)
@@ -64,6 +72,14 @@ def print_groups(
                   key=lambda row: _rank(row[2], greater))
     judged = verdict(rows[0][1], rows[1][1], greater_is_better=greater, level=level, method=method) if (
         len(rows) > 1) else None
+    if html is not None:
+        told = Judged(by, metric, tuple(Group(name, tuple(values), mean, low, high)
+                                        for name, values, mean, low, high in rows),
+                      judged, _sentence(rows[0][0], rows[1][0], judged).plain if judged else "", level)
+        order = [group.name for group in told.groups]
+        judged_items = sorted((item for item in items if _series(metric) in item.metrics),
+                              key=lambda item: (order.index(group_of(item, by)), item.name))
+        _write_page(printer, html, judged_items, metric=metric, along=along, judged=told, quiet=as_json)
     if as_json:
         printer.json({
             "metric": metric, "by": by, "greater_is_better": greater,
@@ -77,7 +93,7 @@ def print_groups(
                   [[name, f"{len(values)}", figure(mean), _bounds(low, high)]
                    for name, values, mean, low, high in rows])
     if judged is not None:
-        _print_verdict(printer, rows[0][0], rows[1][0], judged)
+        printer.line(_sentence(rows[0][0], rows[1][0], judged))
 
 
 def _print_parts(printer: Printer, found: Comparison, metric: str | None) -> None:
@@ -95,14 +111,37 @@ def _print_parts(printer: Printer, found: Comparison, metric: str | None) -> Non
         printer.table(columns, [[row.name, *map(_shown, row.values)] for row in differences])
 
 
-def _print_verdict(printer: Printer, first: str, second: str, judged: Verdict) -> None:
+def _sentence(first: str, second: str, judged: Verdict) -> Text:
     sentence = {
         Outcome.ACCEPTED: f"{first} is better than {second}", Outcome.REJECTED: f"{second} is better than {first}",
         Outcome.UNDECIDED: f"whether {first} is better than {second} is not decided",
     }[judged.outcome]
     bounds = _bounds(judged.low, judged.high)
     by = f"by {figure(judged.difference)}{f', {judged.level:.0%} interval {bounds}' if bounds else ''}"
-    printer.line(Text.assemble((f"{judged.outcome}: ", _COLORS[judged.outcome]), f"{sentence} ({by}). {judged.reason}"))
+    return Text.assemble((f"{judged.outcome}: ", _COLORS[judged.outcome]), f"{sentence} ({by}). {judged.reason}")
+
+
+def _write_page(
+    printer: Printer, file: Path, items: Sequence[Item], *, metric: str | None, along: str, judged: Judged | None,
+    quiet: bool,
+) -> None:
+    check_writable(file, example="compared.html")
+    overlays, left_out = overlays_of(items, metric=_series(metric) if metric is not None else None, along=along,
+                                     by=judged.by if judged is not None else "")
+    found = compared(items, packages=[packages_of(str(item.facts["place"])) for item in items]) if (
+        len(items) > 1) else None
+    data = page_of_comparison(ComparisonContent(
+        tuple(items), found, along, overlays, left_out, max(0, len(items) - MOST_LINES), judged, SystemClock().unix(),
+    )).encode()
+    write_whole(file, data)
+    if not quiet:
+        printer.line(f"{file} ({size(len(data))}). Open it in a browser.")
+
+
+def _series(metric: str) -> str:
+    """Return the name of a metric without its statistic."""
+    name, _, statistic = metric.removeprefix("metrics.").rpartition(".")
+    return name if statistic in STATISTICS and name else metric.removeprefix("metrics.")
 
 
 def _reached(
@@ -112,8 +151,7 @@ def _reached(
         places = [float(text) for text in at.split(",") if text.strip()]
     except ValueError:
         raise SettingsError(f'--at is "{at}"; write numbers with commas between them: 30,60,90.') from None
-    name, _, statistic = metric.rpartition(".")
-    called = name if statistic in STATISTICS and name else metric
+    called = _series(metric)
     greater = not _less_is_better(metric, less)
     best = [best_at(curve_of(run_at(str(item.facts["place"])), called, along), places, greater_is_better=greater)
             for item in items]

@@ -1,4 +1,4 @@
-"""`barograph export`: hand a run on to other programs."""
+"""`barograph export`: hand runs on to other people and programs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ from typing import Annotated
 
 import typer
 
-GROUP = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+from barograph.cli.archive_group import ArchiveGroup
+from barograph.cli.catalog_options import Root
+
+GROUP = typer.Typer(cls=ArchiveGroup, rich_markup_mode=None, no_args_is_help=True)
 
 _Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")]
 
 
 @GROUP.callback()
 def command() -> None:
-    """Hand a run on to other programs: as a trace to look at, for TensorBoard, or as metrics for a dashboard.
+    """Hand runs on: as an archive for other people, or to other programs as a trace, for TensorBoard, as metrics.
+
+    The word "archive" may be left out.
 
     Examples:
+
+      barograph export archive digits -o digits.zip
 
       barograph export chrome runs/first -o trace.json
 
@@ -26,6 +33,51 @@ def command() -> None:
 
       barograph export otel runs/first --json metrics.jsonl
     """
+
+
+@GROUP.command()
+def archive(
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Runs, experiments, trials or components: names or "
+                                                          "identities, or places of runs.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write; one that is there is "
+                                                                          "replaced, whole or not at all.")],
+    checkpoints: Annotated[
+        bool, typer.Option("--checkpoints", help="Also checkpoints. How large they are is said without it.")
+    ] = False,
+    capsules: Annotated[
+        bool, typer.Option("--capsules", help="Also the steps that the flight recorder held. Likewise.")
+    ] = False,
+    skip_running: Annotated[
+        bool, typer.Option("--skip-running", help="Leave out runs that are still written, which else are refused.")
+    ] = False,
+    root: Root = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Write runs and experiments to one file, which barograph import archive brings into another root.
+
+    With a run goes all that is known of it: records, findings, what made it, what it printed, parameters, tags, notes,
+    lineage, and its artifacts; with an experiment its trials and everything in them, what several share once. The
+    file is a ZIP whose members are stored as they are, each with its digest; unpacked, it is a root of runs. The same
+    content is the same file, byte for byte.
+
+    Exit code 1: it was written, and something in it was damaged before, or is no longer kept.
+
+    Examples:
+
+      barograph export archive runs/first -o first.zip
+
+      barograph export archive digits --checkpoints -o digits.zip
+
+      barograph export archive digits --root s3://bucket/runs -o digits.zip
+    """
+    from barograph.cli.archive_page import export_and_tell
+    from barograph.runs.layout import CAPSULES, CHECKPOINTS
+
+    include = [name for name, wanted in ((CHECKPOINTS, checkpoints), (CAPSULES, capsules)) if wanted]
+    if not export_and_tell(names, out, root, include=include, skip_running=skip_running, as_json=as_json):
+        raise typer.Exit(1)
 
 
 @GROUP.command()

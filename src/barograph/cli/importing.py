@@ -1,19 +1,27 @@
-"""`barograph import`: make a run of what another program has written."""
+"""`barograph import`: bring in an archive, or make a run of what another program has written."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-GROUP = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+from barograph.cli.archive_group import ArchiveGroup
+from barograph.cli.catalog_options import Root
+
+GROUP = typer.Typer(cls=ArchiveGroup, rich_markup_mode=None, no_args_is_help=True)
 
 
 @GROUP.callback()
 def command() -> None:
-    """Make a run of what another program has written, to be judged, shown and asked like any other.
+    """Bring in an archive of runs, or make a run of what another program has written.
+
+    The word "archive" may be left out.
 
     Examples:
+
+      barograph import archive digits.zip
 
       barograph import smdebug ts_output -o runs/old
 
@@ -21,6 +29,39 @@ def command() -> None:
 
       barograph watch runs/old --once
     """
+
+
+@GROUP.command()
+def archive(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Archive, as barograph export archive writes it.")],
+    root: Root = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only look it through, and say what is in it; nothing is written.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Bring an archive's runs, experiments and artifacts into a root of runs.
+
+    The whole file is looked through first: a digest that differs, a name that leads elsewhere, a link, what is
+    compressed or declared larger than it is, a newer format is refused by name, and nothing is written. What is there
+    already stays: an archive that is imported twice changes nothing, and a run that is there with other content is
+    refused.
+
+    Examples:
+
+      barograph import archive digits.zip
+
+      barograph import archive digits.zip --root s3://bucket/runs
+
+      barograph import archive digits.zip --check --json | jq .runs
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.archive_page import check_and_tell, import_and_tell
+
+    if check:
+        check_and_tell(file, as_json=as_json)
+    else:
+        import_and_tell(file, root, as_json=as_json)
 
 
 @GROUP.command()

@@ -25,9 +25,9 @@ def command(
 ) -> None:
     """Write a report of a run: one HTML file that needs nothing else, for a browser or an attachment.
 
-    What was found, the health of each layer, distributions, losses, labels and confusion over time, where the time of
-    a step goes, use of the machine, and what stopping at the first breaking finding would have saved. What there is
-    nothing of is named, with what would feed it.
+    What was found, what made it, its notes, tags and artifacts, the health of each layer, distributions, losses, labels
+    and confusion over time, where the time of a step goes, use of the machine, and what stopping at the first breaking
+    finding would have saved. What there is nothing of is named, with what would feed it.
 
     Examples:
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import secrets
-import shutil
 from pathlib import Path
 
 from barograph.cli.opening import run_at, tell_damage
 from barograph.cli.printing import Printer
-from barograph.errors import StoreDenied
+from barograph.cli.whole_file import check_writable, write_whole
 from barograph.experiments.shown import exhibits_of_run
 from barograph.model.clock import SystemClock
 from barograph.report.page import page_of
 from barograph.report.reading import report_of
 from barograph.report.savings import price_from
+from barograph.share.background import background_of
 from barograph.watch.figures import size
 
 _NAME = "report"
@@ -38,7 +35,7 @@ def write_report(
     if out is not None or not as_json:
         check_writable(file)
     exhibits = exhibits_of_run(run.store, run.manifest.run_id)
-    report = report_of(run, price=price, exhibits=exhibits, clock=SystemClock())
+    report = report_of(run, price=price, background=background_of(run), exhibits=exhibits, clock=SystemClock())
     if out is not None or not as_json:
         data = page_of(report).encode()
         write_whole(file, data)
@@ -61,55 +58,3 @@ def default_name(place: str) -> str:
     last = re.split(r"[/\\]", place.rstrip("/\\"))[-1]
     name = re.sub(r"[^\w.-]+", "-", last).strip(".-")
     return f"{name or _NAME}.html"
-
-
-def check_writable(file: Path) -> None:
-    """Raise where a page cannot be written, before a long run is read for it.
-
-    Raises:
-        StoreDenied: `file` is a directory or may not be written, or what it lies in is none, or may not.
-    """
-    if file.is_dir():
-        raise StoreDenied(f"{file} is a directory; --out must be a file, as in {file / _NAME}.html.")
-    if file.exists() and not os.access(file, os.W_OK):
-        raise StoreDenied(f"{file} may not be written.")
-    folder = file.parent
-    if not folder.is_dir():
-        raise StoreDenied(f"{file} cannot be written: there is no directory {folder}.")
-    if not os.access(folder, os.W_OK):
-        raise StoreDenied(f"{file} cannot be written: {folder} may not be written.")
-
-
-def write_whole(file: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old one or the new one, never a part.
-
-    Raises:
-        StoreDenied: It cannot be written; what was there before still is.
-    """
-    if file.exists() and not file.is_file():
-        _write_through(file, data)
-        return
-    # A link stays a link: what it leads to is replaced.
-    target = Path(os.path.realpath(file))
-    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
-    try:
-        with beside.open("xb") as part:
-            part.write(data)
-            part.flush()
-            os.fsync(part.fileno())
-        if target.exists():
-            shutil.copymode(target, beside)
-        beside.replace(target)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise StoreDenied(f"{file} cannot be written: {error.strerror}.") from error
-
-
-def _write_through(device: Path, data: bytes) -> None:
-    """Write to a pipe or a terminal, which nothing can be put in the place of."""
-    try:
-        with device.open("wb") as stream:
-            stream.write(data)
-    except OSError as error:
-        raise StoreDenied(f"{device} cannot be written: {error.strerror}.") from error

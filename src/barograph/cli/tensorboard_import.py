@@ -9,7 +9,7 @@ from rich.text import Text
 
 from barograph.cli.opening import store_at
 from barograph.cli.printing import Printer
-from barograph.cli.tensorboard_page import progress
+from barograph.cli.progress_bar import progress
 from barograph.ingest.tensorboard.files import EVENTS
 from barograph.ingest.tensorboard.importing import Imported, ImportedRun, import_tensorboard
 from barograph.watch.figures import count

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from barograph.cli.opening import run_at, tell_damage
-from barograph.cli.printing import Printer, console_on
+from barograph.cli.printing import Printer
+from barograph.cli.progress_bar import progress
 from barograph.export.tensorboard import Exported, export_tensorboard
 from barograph.runs.reader import Run
 from barograph.watch.figures import count
@@ -38,20 +35,6 @@ def export_and_tell(place: str, out: Path | None, *, as_json: bool) -> None:
     else:
         _print(printer, exported)
     tell_damage(run, place)
-
-
-@contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], object]]:
-    """Show how far it is, where a person looks on.
-
-    Args:
-        what: Is being done.
-    """
-    columns = TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    console = console_on(stderr=True, lasting=not sys.stderr.isatty())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
-        task = shown.add_task("", total=None)
-        yield lambda done, of: shown.update(task, completed=done, total=of)
 
 
 def _usual_place(run: Run) -> Path:

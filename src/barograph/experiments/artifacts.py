@@ -6,22 +6,29 @@ import contextlib
 import hashlib
 import mimetypes
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 from barograph.errors import DamagedChunk, ObjectNotFound, SettingsError
+from barograph.model.clock import Clock, SystemClock
 from barograph.model.items import ArtifactLink
-from barograph.store.base import Store
+from barograph.store.base import ObjectInfo, Store
+from barograph.store.streaming import put_parts
 from barograph.store.urls import store_from_url
 
 ARTIFACTS = ".catalog/artifacts"
-_SCHEME = "artifact:"
+SCHEME = "artifact:"
+"""Of the address of an artifact that is kept beside the runs."""
+FRESH_SECS = 12 * 3600.0
+"""An artifact that was put longer ago is put again by who logs it anew."""
 _PART_BYTES = 2**20
 
 
 def artifact_of(
-    root: Store, path: str | os.PathLike[str], name: str | None, *, media_type: str, copy: bool
+    root: Store, path: str | os.PathLike[str], name: str | None, *, media_type: str, copy: bool,
+    clock: Clock | None = None,
 ) -> ArtifactLink:
     """Return the artifact that a file is, kept beside the runs where it is copied.
 
@@ -31,6 +38,7 @@ def artifact_of(
         name: By which the run calls it; None: the file's own.
         media_type: "": as the file's ending says.
         copy: Keep its bytes.
+        clock: Tells how old one is that is kept already.
 
     Raises:
         SettingsError: There is no such file.
@@ -43,23 +51,25 @@ def artifact_of(
     digest, size_bytes = digest_of_file(file)
     uri = file.resolve().as_uri()
     if copy:
-        if not has(root, digest):
-            root.put(_place(digest), file.read_bytes())
-        uri = f"{_SCHEME}{digest}"
+        if not is_kept(root, digest, (clock or SystemClock()).unix()):
+            put_parts(root, place_of(digest), parts_of_file(file))
+        uri = f"{SCHEME}{digest}"
     guessed = media_type or mimetypes.guess_type(file.name)[0] or ""
     return ArtifactLink(name or file.name, uri, guessed, digest, size_bytes)
 
 
-def artifact_from_bytes(root: Store, data: bytes, name: str, media_type: str) -> ArtifactLink:
-    """Return the artifact that bytes are, kept beside the runs.
+def artifact_from_bytes(
+    root: Store, data: bytes, name: str, media_type: str, *, clock: Clock | None = None
+) -> ArtifactLink:
+    """Return the artifact that bytes are, kept beside the runs; arguments as of `artifact_of`.
 
     Raises:
         StoreError: They cannot be kept.
     """
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-    if not has(root, digest):
-        root.put(_place(digest), data)
-    return ArtifactLink(name, f"{_SCHEME}{digest}", media_type, digest, len(data))
+    if not is_kept(root, digest, (clock or SystemClock()).unix()):
+        root.put(place_of(digest), data)
+    return ArtifactLink(name, f"{SCHEME}{digest}", media_type, digest, len(data))
 
 
 def root_of(run: Store) -> Store:
@@ -70,16 +80,27 @@ def root_of(run: Store) -> Store:
 def digest_of_file(path: Path) -> tuple[str, int]:
     """Return the digest of a file's bytes, `sha256:…`, and how many there are."""
     whole, size_bytes = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while part := file.read(_PART_BYTES):
-            whole.update(part)
-            size_bytes += len(part)
+    for part in parts_of_file(path):
+        whole.update(part)
+        size_bytes += len(part)
     return f"sha256:{whole.hexdigest()}", size_bytes
 
 
-def has(root: Store, digest: str) -> bool:
-    """Return whether an artifact is kept in a root of runs."""
-    return any(item.name == _place(digest) for item in root.list(f"{ARTIFACTS}/{digest[7:9]}"))
+def parts_of_file(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file, some at a time."""
+    with path.open("rb") as file:
+        while part := file.read(_PART_BYTES):
+            yield part
+
+
+def is_kept(root: Store, digest: str, now_unix: float) -> bool:
+    """Return whether an artifact is kept in a root of runs, and put there so late that no collection can meet it.
+
+    An old one that nobody has may be collected before whoever found it has said that he has it; so it is put again.
+    """
+    name = place_of(digest)
+    return any(item.name == name and item.modified_unix > now_unix - FRESH_SECS
+               for item in root.list(name.rpartition("/")[0]))
 
 
 def bytes_of(root: Store, link: ArtifactLink) -> bytes:
@@ -90,8 +111,8 @@ def bytes_of(root: Store, link: ArtifactLink) -> bytes:
         DamagedChunk: They are not those that were kept.
         SettingsError: It is in a place that this cannot read.
     """
-    if link.uri.startswith(_SCHEME):
-        data = bytes(root.get(_place(link.uri.removeprefix(_SCHEME))))
+    if link.uri.startswith(SCHEME):
+        data = bytes(root.get(place_of(link.uri.removeprefix(SCHEME))))
     elif link.uri.startswith("file://"):
         try:
             data = Path(unquote(link.uri.removeprefix("file://"))).read_bytes()
@@ -112,22 +133,31 @@ def bytes_in(roots: Sequence[Store], link: ArtifactLink) -> bytes:
     return bytes_of(roots[-1], link)
 
 
-def collect(root: Store, wanted: Collection[str]) -> int:
-    """Delete the artifacts that nobody has any more, and return how many bytes they took.
+def kept_before(root: Store, unix: float) -> list[ObjectInfo]:
+    """Return the artifacts that are kept in a root of runs since before a time, by name."""
+    return [item for item in root.list(ARTIFACTS) if item.modified_unix < unix]
+
+
+def remove(root: Store, names: Collection[str], unix: float) -> tuple[int, int]:
+    """Delete artifacts, and return how many these were and how many bytes they took.
 
     Args:
         root: Of runs.
-        wanted: Digests of those that somebody has.
+        names: Of the objects.
+        unix: One that was put again since then stays: somebody has just logged it.
     """
-    kept = {_place(digest) for digest in wanted}
-    freed = 0
-    for item in root.list(ARTIFACTS):
-        if item.name not in kept:
-            root.delete(item.name)
-            freed += item.size_bytes
-    return freed
+    number = freed = 0
+    for folder, some in groupby(sorted(names), key=lambda name: name.rpartition("/")[0]):
+        wanted = set(some)
+        # Asked once more directly before: between the first look and now somebody may have come.
+        for item in root.list(folder):
+            if item.name in wanted and item.modified_unix < unix:
+                root.delete(item.name)
+                number, freed = number + 1, freed + item.size_bytes
+    return number, freed
 
 
-def _place(digest: str) -> str:
+def place_of(digest: str) -> str:
+    """Return the name, below a root of runs, of the artifact with that digest."""
     algorithm, _, text = digest.partition(":")
     return f"{ARTIFACTS}/{text[:2]}/{quote(algorithm, safe='')}-{quote(text, safe='')}"

@@ -7,8 +7,9 @@ again of journal and runs at any time (`rebuild`).
 from __future__ import annotations
 
 import getpass
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,8 @@ from barograph.experiments.item import Item, items_by_id
 from barograph.experiments.schema import ITEMS, LINKS, MEMBERS, RELATIONS
 from barograph.experiments.search.asking import COMPONENTS, found_ids
 from barograph.experiments.search.parser import search_from_text
+from barograph.experiments.told import told_of
+from barograph.experiments.writing import in_parts, storable
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_name, uid_of
 from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
@@ -33,6 +36,7 @@ UNDO_DAYS = 30.0
 """What was deleted can be restored for so long."""
 
 _MOST_NEAR = 10_000
+_PAPER_ENTRIES = 10_000
 
 
 class Catalog:
@@ -85,6 +89,24 @@ class Catalog:
         """
         self._database.forget()
         return self._feeder.feed(thorough=True, progress=progress)
+
+    def take_over(self, entries: Sequence[Entry]) -> int:
+        """Keep what was told elsewhere, with its times and who said it; return how much of it was new here.
+
+        Raises:
+            StoreError: The journal cannot be written.
+            CatalogUnavailable: The tables cannot be; then the journal knows, and `feed` will.
+        """
+        with self.reading() as connection:
+            known = {_word(entry) for entry in told_of(connection, {entry.uid for entry in entries})}
+        new = [entry for entry in entries if _word(entry) not in known]
+        for some in in_parts(new, _PAPER_ENTRIES):
+            self._feeder.feed_batch(self._journal.take_over(some))
+        return len(new)
+
+    def look_again(self, uids: Collection[str]) -> None:
+        """Have the next `feed` look at these runs, whether they have moved on or not."""
+        self._feeder.look_again(uids)
 
     def tell(self, entries: Iterable[Entry]) -> None:
         """Keep what is told of items.
@@ -306,6 +328,12 @@ def created(kind: ItemKind, name: str, *, parent: str = "", fields: Mapping[str,
     """Return what makes an item that is known by its name."""
     return Entry(uid_of(kind, name, parent=parent), Verb.CREATE,
                  {"kind": kind, "name": name, "parent": parent, "fields": dict(fields or {})})
+
+
+def _word(entry: Entry) -> tuple[str, str, str, float, str]:
+    """Return what tells an entry from all others, as the tables keep it."""
+    data = storable(json.dumps(entry.data, ensure_ascii=False))
+    return entry.uid, entry.verb, json.dumps(json.loads(data), sort_keys=True), entry.time_unix, entry.by
 
 
 def _may_be_place(name: str) -> bool:

@@ -53,12 +53,16 @@ class Comparison:
 _CODE = ("command", "repository", "branch", "commit", "dirty")
 
 
-def compared(items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min", "max")) -> Comparison:
+def compared(
+    items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min", "max"),
+    packages: Sequence[Mapping[str, str]] = (),
+) -> Comparison:
     """Return in what components differ.
 
     Args:
         items: At least two.
         statistics: Of metrics.
+        packages: Of each, name to version, where these are known.
 
     Raises:
         SettingsError: There are fewer than two.
@@ -72,6 +76,7 @@ def compared(items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min
     told: dict[str, list[Mapping[str, Any]]] = {
         "parameters": [item.parameters for item in items],
         "code": [{name: item.facts[name] for name in _CODE if item.facts[name] not in ("", None)} for item in items],
+        "packages": list(packages),
         "data": [{link.name: link.digest or link.uri for link in item.inputs} for item in items],
         "tags": [item.tags for item in items],
         "findings": [{f"{found.code} {found.rule}": found.severity for found in item.findings} for item in items],
@@ -106,16 +111,19 @@ def grouped(
     name, dot, statistic = metric.removeprefix("metrics.").rpartition(".")
     if not dot or statistic not in STATISTICS:
         name, statistic = metric.removeprefix("metrics."), "last"
-    readers = [_reader(part.strip()) for part in by.split(",")]
     groups: dict[str, list[float]] = {}
     for item in items:
         if name in item.metrics:
-            group = ", ".join(reader(item) for reader in readers)
-            groups.setdefault(group, []).append(float(getattr(item.metrics[name], statistic)))
+            groups.setdefault(group_of(item, by), []).append(float(getattr(item.metrics[name], statistic)))
     if not groups:
         known = sorted({known for item in items for known in item.metrics})
         raise UnknownName(f'None of these has a metric "{name}". {nearest(name, known)}')
     return groups
+
+
+def group_of(item: Item, by: str) -> str:
+    """Return the group that a component is in; arguments and errors as of `grouped`."""
+    return ", ".join(_reader(part.strip())(item) for part in by.split(","))
 
 
 def _reader(by: str) -> Callable[[Item], str]:

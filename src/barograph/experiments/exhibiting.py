@@ -166,6 +166,7 @@ class Exhibiting(Making[Answer]):
         return made
 
     def _keep(self, data: bytes, title: str, media_type: str, *, is_output: bool) -> ArtifactLink:
-        link = artifact_from_bytes(self._root, data, checked_name("what is shown", title), media_type)
+        link = artifact_from_bytes(self._root, data, checked_name("what is shown", title), media_type,
+                                   clock=self._artifact_clock)
         self._link(link, is_output=is_output)
         return link

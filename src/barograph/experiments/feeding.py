@@ -14,7 +14,7 @@ from barograph.errors import BarographError, DamagedChunk, NewerFormat, StoreErr
 from barograph.experiments.database import Database
 from barograph.experiments.folding import folded
 from barograph.experiments.run_entries import ENDED, run_entries
-from barograph.experiments.schema import BATCHES, ENTRIES, FED
+from barograph.experiments.schema import BATCHES, ENTRIES, FED, OF_ROOT
 from barograph.experiments.writing import ItemWriter, in_parts, storable
 from barograph.model.clock import Clock
 from barograph.model.finding import Finding
@@ -33,8 +33,8 @@ SETTLED_SECS = 3600.0
 
 _THREADS = 8
 _AT_ONCE = 500
-_OF_ROOT, _PAPERS = "", ""
-"""The place of the root's own journal; and the batch, before all others, that the papers of a run make."""
+_PAPERS = ""
+"""The batch, before all others, that the papers of a run make."""
 
 
 @dataclass(slots=True)
@@ -98,6 +98,12 @@ class Feeder:
         self._feed_runs(fed, thorough, progress)
         return fed
 
+    def look_again(self, uids: Collection[str]) -> None:
+        """Have the next `feed` look at these runs, whether they have moved on or not."""
+        with self._database.writing() as connection:
+            for some in in_parts(uids, _AT_ONCE):
+                connection.execute(delete(FED).where(FED.c.uid.in_(some)))
+
     def feed_batch(self, batch: Batch) -> None:
         """Take in a batch of the root's journal that was just written.
 
@@ -111,7 +117,7 @@ class Feeder:
     def _feed_journal(self, fed: Fed) -> None:
         journal = Journal(self._store, JOURNAL_OF_ROOT)
         with self._database.reading() as connection:
-            known = set(connection.execute(select(BATCHES.c.name).where(BATCHES.c.place == _OF_ROOT)).scalars())
+            known = set(connection.execute(select(BATCHES.c.name).where(BATCHES.c.place == OF_ROOT)).scalars())
         new = [name for name in journal.names() if name not in known]
         with ThreadPoolExecutor(_THREADS) as pool:
             for names in in_parts(new, _THREADS * 8):
@@ -125,11 +131,11 @@ class Feeder:
         """Keep entries of the root's journal, and return whom they speak of."""
         told: dict[str, None] = {}
         for batch in batches:
-            known = select(BATCHES.c.name).where(BATCHES.c.place == _OF_ROOT, BATCHES.c.name == batch.name)
+            known = select(BATCHES.c.name).where(BATCHES.c.place == OF_ROOT, BATCHES.c.name == batch.name)
             if connection.execute(known).first() is not None:
                 continue  # another process has taken it in meanwhile
-            connection.execute(insert(BATCHES), [{"place": _OF_ROOT, "name": batch.name}])
-            _insert_entries(connection, _OF_ROOT, [(batch.name, entry) for entry in batch.entries])
+            connection.execute(insert(BATCHES), [{"place": OF_ROOT, "name": batch.name}])
+            _insert_entries(connection, OF_ROOT, [(batch.name, entry) for entry in batch.entries])
             told.update({entry.uid: None for entry in batch.entries})
         return told
 

@@ -8,10 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from barograph.errors import DamagedChunk, StoreError
 from barograph.model.items import Entry, ItemKind, Relation, Verb, uid_of
 from barograph.model.manifest import Manifest
 from barograph.model.origin import Origin
 from barograph.runs.glance import Glance, RunState
+from barograph.runs.origins import read_origin
+from barograph.store.urls import store_from_url
 
 ENDED = frozenset({
     RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunState.KILLED, RunState.EMPTY, RunState.DAMAGED,
@@ -53,6 +56,17 @@ def _of_origin(uid: str, origin: Origin, when: float) -> Iterator[Entry]:
                                       "size_bytes": file.size_bytes}, when)
     if origin.derived_from:
         yield Entry(uid, Verb.RELATE, {"relation": Relation.DERIVED_FROM, "target": origin.derived_from}, when)
+
+
+def packages_of(place: str) -> dict[str, str]:
+    """Return the packages that a run was made with, name to version; none where that was not kept, or is gone."""
+    if not place:
+        return {}
+    try:
+        origin = read_origin(store_from_url(place))
+    except (DamagedChunk, StoreError):
+        return {}
+    return {name: package.version for name, package in origin.packages.items()} if origin is not None else {}
 
 
 def membership(uid: str, experiment: str, trial: str, name: str, when: float) -> list[Entry]:

@@ -27,6 +27,9 @@ METADATA = MetaData()
 _ID = BigInteger().with_variant(Integer, "sqlite")
 """SQLite counts by itself only where the type is called so."""
 
+OF_ROOT = ""
+"""In the column `place` of batches and entries: the journal of the root itself."""
+
 BATCHES = Table(
     "batches", METADATA,
     # Which batches of which journal have been taken in.

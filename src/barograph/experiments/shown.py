@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from barograph.errors import BarographError
-from barograph.experiments.artifacts import bytes_in, root_of
+from barograph.experiments.artifacts import SCHEME, bytes_in, root_of
 from barograph.experiments.table_artifact import PARQUET, sheet_from_parquet
 from barograph.model.items import ArtifactLink, Verb
 from barograph.report.exhibit_papers import exhibit_from_bytes, is_paper
@@ -17,7 +17,6 @@ MOST_EXHIBITS = 60
 """Most that a component shows; others are among its artifacts."""
 
 _MOST_BYTES = 64 * 2**20
-_KEPT = "artifact:"
 
 
 def exhibits_of(roots: Sequence[Store], links: Iterable[ArtifactLink]) -> tuple[Exhibit, ...]:
@@ -71,7 +70,7 @@ def _links_from_outside(root: Store, uid: str) -> Sequence[ArtifactLink]:
 
 def _is_shown(link: ArtifactLink) -> bool:
     known = link.media_type == PARQUET or is_paper(link.media_type) or link.media_type.startswith("image/")
-    return known and link.uri.startswith(_KEPT)
+    return known and link.uri.startswith(SCHEME)
 
 
 def _exhibit(roots: Sequence[Store], link: ArtifactLink) -> Exhibit:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from barograph.experiments.artifacts import artifact_of
+from barograph.model.clock import Clock, SystemClock
 from barograph.model.items import ArtifactLink, Verb, checked_name, checked_value, flattened
 from barograph.store.base import Store
 
@@ -30,6 +31,11 @@ class Making(ABC, Generic[Answer]):
     @abstractmethod
     def _root(self) -> Store:
         """Where the runs are, beside which artifacts are kept."""
+
+    @property
+    def _artifact_clock(self) -> Clock:
+        """Tells how old an artifact is that is kept already."""
+        return SystemClock()
 
     def log_parameter(self, name: str, value: Any) -> Answer:
         """Keep a parameter: a number, a text, True or False, or a list of these.
@@ -77,7 +83,7 @@ class Making(ABC, Generic[Answer]):
             SettingsError: There is no such file.
             SessionClosed, StoreError: As of `log_parameter`.
         """
-        link = artifact_of(self._root, path, name, media_type=media_type, copy=copy)
+        link = artifact_of(self._root, path, name, media_type=media_type, copy=copy, clock=self._artifact_clock)
         self._link(link, is_output=is_output)
         return link
 

@@ -155,6 +155,10 @@ class TrackedRun(Exhibiting[None]):
     def _root(self) -> Store:
         return root_of(self.store)
 
+    @property
+    def _artifact_clock(self) -> Clock:
+        return self._clock
+
     def _links(self) -> Sequence[ArtifactLink]:
         return links_in_journal(self.store, self.uid)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, NotEvaluated
+from barograph.report.background import Background
 from barograph.report.exhibits import Exhibit
 from barograph.watch.plain import plain
 
@@ -389,6 +390,7 @@ class Report:
         barograph: Version that made it.
         run: What the run is.
         judgement: What was found.
+        background: What made it and what was said of it; None where nobody asked.
         savings: What stopping at the first breaking finding would have saved.
         losses: Every loss, in every mode.
         numbers: What the script logged, and learning rates.
@@ -414,6 +416,7 @@ class Report:
     barograph: str
     run: RunFacts
     judgement: Judgement
+    background: Background | None
     savings: Savings
     losses: tuple[Curve, ...]
     numbers: tuple[Curve, ...]

@@ -43,6 +43,8 @@ def _missing(report: Report) -> Iterator[Missing]:
     if of_trees and not report.trees:
         yield Missing("Trees", "no depth of a tree was recorded.", "")
     yield from _missing_predictions(report, of_trees=of_trees)
+    if report.background is not None and report.background.made is None:
+        yield Missing("What made it", "it was not kept.", "barograph run keeps it, unless --no-origin says otherwise.")
 
 
 def _missing_tensors(report: Report) -> Iterator[Missing]:

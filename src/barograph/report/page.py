@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from barograph.report import page_classes, page_exhibits, page_findings, page_layers, page_machine, page_numbers
+from barograph.report import (
+    page_background,
+    page_classes,
+    page_exhibits,
+    page_findings,
+    page_layers,
+    page_machine,
+    page_numbers,
+)
 from barograph.report.content import Report
+from barograph.report.document import document
 from barograph.report.exhibits import Picture
 from barograph.report.markup import Markup, element
-from barograph.report.style import STYLE
 from barograph.watch.figures import local_time
-
-# A second wall behind the escaping: a browser that is told so runs no script and fetches nothing.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,7 @@ class _Section:
 _SECTIONS = (
     _Section("findings", "Findings", lambda report: True, page_findings.findings),
     _Section("savings", "What stopping sooner would have saved", lambda report: True, page_findings.savings),
+    _Section("notes", "Notes and tags", page_background.has_notes, page_background.notes),
     _Section("losses", "Losses", lambda report: report.losses, page_numbers.losses),
     _Section("numbers", "Logged numbers and learning rates", lambda report: report.numbers, page_numbers.numbers),
     _Section("layers", "Health by layer", lambda report: report.layers, page_layers.layers),
@@ -40,6 +46,8 @@ _SECTIONS = (
              lambda report: page_exhibits.exhibits(report.exhibits)),
     _Section("time", "Where the time of a step goes", lambda report: report.step_time, page_machine.step_time),
     _Section("machine", "Use of the machine", lambda report: report.machine, page_machine.machine),
+    _Section("origin", "What made it", page_background.has_origin, page_background.origin),
+    _Section("artifacts", "Artifacts", page_background.has_artifacts, page_background.artifacts),
     _Section("missing", "Not shown", lambda report: report.missing, lambda report: _missing(report)),
     _Section("run", "The run", lambda report: True, page_findings.facts),
 )
@@ -48,27 +56,10 @@ _SECTIONS = (
 def page_of(report: Report) -> str:
     """Return the report as a whole HTML document."""
     shown = [section for section in _SECTIONS if section.has(report)]
-    links = [element("li", element("a", section.title, href=f"#{section.anchor}")) for section in shown]
-    body = element(
-        "body", page_findings.head(report),
-        element("main", element("nav", element("ul", links), aria_label="Sections"),
-                [element("section", element("h2", section.title, id=f"{section.anchor}-title"), section.of(report),
-                         id=section.anchor, aria_labelledby=f"{section.anchor}-title") for section in shown]),
-        element("footer", f"Made by Barograph {report.barograph} on {local_time(report.made_unix)}."),
-    )
-    head = element(
-        "head", element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_policy(report)),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", f"{report.run.name or report.run.run_id} – Barograph"), element("style", STYLE),
-    )
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
-
-
-def _policy(report: Report) -> str:
-    # Pictures are in the page itself.
-    return f"{_POLICY}; img-src data:" if any(isinstance(item, Picture) for item in report.exhibits) else _POLICY
+    sections = [(section.anchor, section.title, section.of(report)) for section in shown]
+    return document(report.run.name or report.run.run_id, page_findings.head(report), sections,
+                    f"Made by Barograph {report.barograph} on {local_time(report.made_unix)}.",
+                    pictures=any(isinstance(item, Picture) for item in report.exhibits))
 
 
 def _missing(report: Report) -> Markup:

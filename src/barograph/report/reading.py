@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from barograph.model.clock import Clock
 from barograph.model.key import Kind
 from barograph.model.manifest import CAUGHT
+from barograph.report.background import Background
 from barograph.report.classes import classes_in
 from barograph.report.content import Curve, Judgement, Report, RunFacts
 from barograph.report.curves import MOST_NUMBERS, curves_of
@@ -32,7 +33,8 @@ UNDER_WAY = frozenset({RunState.RUNNING, RunState.STARTING})
 
 
 def report_of(
-    run: Run, *, price: Price | None = None, exhibits: Sequence[Exhibit] = (), clock: Clock
+    run: Run, *, price: Price | None = None, background: Background | None = None, exhibits: Sequence[Exhibit] = (),
+    clock: Clock,
 ) -> Report:
     """Return the report of a run as it stands; nothing is written.
 
@@ -41,6 +43,7 @@ def report_of(
     Args:
         run: Which.
         price: Of an hour of it; None: not known.
+        background: What is known of it beside its records; None: nothing of it is told.
         exhibits: What it was given to show.
         clock: Tells when the report was made.
 
@@ -63,6 +66,7 @@ def report_of(
     roc, residuals, refused = predictions_in(shown)
     report = Report(
         made_unix=clock.unix(), barograph=__version__, run=facts, judgement=_judgement(recall),
+        background=background,
         savings=savings_of(findings, now.workers, price, steps=facts.steps, judged=judged,
                            so_far=now.state in UNDER_WAY),
         losses=_totals_first(curves_of(shown, Kind.LOSS)), numbers=tuple(numbers[:MOST_NUMBERS]),
@@ -71,7 +75,7 @@ def report_of(
         step_time=step_time_in(shown), machine=machine_in(shown), importance=importance,
         importance_left_out=importance_left_out, trees=trees_in(shown), roc=roc, residuals=residuals,
         exhibits=tuple(exhibits), missing=(),
-        damage=tuple(dict.fromkeys((*run.damage, *shown.damage))),
+        damage=tuple(dict.fromkeys((*run.damage, *shown.damage, *(background.damage if background else ())))),
     )
     return missing_in(report, refused)
 

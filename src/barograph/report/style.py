@@ -38,6 +38,8 @@ dl.facts{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;font-si
 overflow-wrap:anywhere;min-width:0}
 article{border:1px solid var(--rule);border-left:4px solid var(--soft);border-radius:6px;padding:8px 14px;margin:12px 0;
 overflow-wrap:anywhere}
+article h4,article h5,article h6{margin:8px 0 4px}pre{overflow-x:auto;background:var(--panel);padding:8px 12px;
+border-radius:6px}blockquote{margin:8px 0;padding-left:12px;border-left:3px solid var(--rule)}
 article h3{margin:4px 0}article ul{margin:4px 0;padding-left:20px}
 .breaking{--sev:var(--breaking)}.costly{--sev:var(--costly)}.doubtful{--sev:var(--doubtful)}.note-level{--sev:var(--note)}
 .ok{--sev:var(--ok)}.bad-level{--sev:var(--breaking)}.dull{--sev:var(--soft)}

@@ -6,12 +6,14 @@ journals and runs, and can be made again of them at any time.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from barograph.errors import DamagedChunk, NewerFormat
+from barograph.errors import DamagedChunk, NewerFormat, ObjectExists
 from barograph.model.items import Entry, Verb
 from barograph.runs.layout import JOURNAL
 from barograph.runs.papers import sealed, unsealed
@@ -72,10 +74,19 @@ class Journal:
         """
         return self._put(f"{0:016d}-created-{entry.uid}.json", [entry])
 
+    def take_over(self, entries: Sequence[Entry]) -> Batch:
+        """Keep entries that were told elsewhere, and return them; who takes the same ones over again changes nothing.
+
+        Raises:
+            StoreError: They could not be kept.
+        """
+        name, data = paper_of(entries)
+        with contextlib.suppress(ObjectExists):  # the name says what is in it
+            self._store.create(f"{self._folder}/{name}", data)
+        return Batch(name, tuple(entries))
+
     def _put(self, name: str, entries: Sequence[Entry]) -> Batch:
-        self._store.create(f"{self._folder}/{name}", sealed({"format": _FORMAT, "entries": [
-            [entry.uid, str(entry.verb), _marked(entry.data), entry.time_unix, entry.by] for entry in entries
-        ]}))
+        self._store.create(f"{self._folder}/{name}", _sealed(entries))
         return Batch(name, tuple(entries))
 
     def names(self) -> list[str]:
@@ -85,7 +96,7 @@ class Journal:
             StoreError: The store cannot be read.
         """
         found = (item.name.rpartition("/")[2] for item in self._store.list(self._folder))
-        return sorted(name for name in found if _NAME.fullmatch(name))
+        return sorted(name for name in found if is_paper(name))
 
     def read(self, name: str) -> Batch:
         """Return a batch.
@@ -97,17 +108,54 @@ class Journal:
             StoreError: The store cannot be read.
         """
         place = f"{self._folder}/{name}"
-        body = unsealed(self._store.get(place), place)
-        if not isinstance(body.get("format"), int) or body["format"] > _FORMAT:
-            raise NewerFormat(f"The journal has format {body.get('format')}; this Barograph reads formats up to "
-                              f"{_FORMAT}. Update Barograph ({place}).")
-        try:
-            return Batch(name, tuple(
-                Entry(str(uid), Verb(verb), _unmarked(data), float(time_unix), str(by))
-                for uid, verb, data, time_unix, by in body["entries"]
-            ))
-        except (ValueError, KeyError, TypeError) as error:
-            raise DamagedChunk(f"The batch of entries makes no sense: {error} ({place}).") from error
+        return batch_of(name, self._store.get(place), place)
+
+
+def paper_of(entries: Sequence[Entry]) -> tuple[str, bytes]:
+    """Return a paper of entries, and a name that they make: the same ones are always the same paper.
+
+    Args:
+        entries: At least one.
+    """
+    data = _sealed(entries)
+    micros = int(max(entry.time_unix for entry in entries) * 1e6)
+    return f"{max(micros, 0):016d}-{hashlib.sha256(data).hexdigest()[:8]}.json", data
+
+
+def batch_of(name: str, data: bytes | memoryview, place: str) -> Batch:
+    """Return the batch that a paper is.
+
+    Args:
+        name: Of the paper.
+        data: Its bytes.
+        place: Where it is, for the message.
+
+    Raises:
+        DamagedChunk: It is not what was written.
+        NewerFormat: A newer Barograph wrote it.
+    """
+    body = unsealed(data, place)
+    if not isinstance(body.get("format"), int) or body["format"] > _FORMAT:
+        raise NewerFormat(f"The journal has format {body.get('format')}; this Barograph reads formats up to "
+                          f"{_FORMAT}. Update Barograph ({place}).")
+    try:
+        return Batch(name, tuple(
+            Entry(str(uid), Verb(verb), _unmarked(data), float(time_unix), str(by))
+            for uid, verb, data, time_unix, by in body["entries"]
+        ))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedChunk(f"The batch of entries makes no sense: {error} ({place}).") from error
+
+
+def is_paper(name: str) -> bool:
+    """Return whether a batch can have that name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def _sealed(entries: Sequence[Entry]) -> bytes:
+    return sealed({"format": _FORMAT, "entries": [
+        [entry.uid, str(entry.verb), _marked(entry.data), entry.time_unix, entry.by] for entry in entries
+    ]})
 
 
 def subjects_of(batches: Iterable[Batch]) -> dict[str, None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 
@@ -93,5 +93,25 @@ class Browsable(Protocol):
         """Return what stands directly in `folder` ("" : at the top), without a look at what is below.
 
         A folder that does not exist is empty.
+        """
+        ...
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """What a `Store` may also be: one whose objects go in and out part by part, however large they are."""
+
+    def parts(self, name: str) -> Iterator[bytes]:
+        """Yield the bytes under `name` in order, some at a time.
+
+        Raises:
+            ObjectNotFound: There are none.
+        """
+        ...
+
+    def put_parts(self, name: str, parts: Iterable[bytes]) -> None:
+        """Put parts in order under `name`, as `Store.put` does.
+
+        Where `parts` raises, nothing is put, and that is raised.
         """
         ...

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,10 @@ from barograph.store.failures import FOREIGN, store_error
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
+
+_PART_BYTES = 2**20
+_UPLOADED_BYTES = 8 * 2**20
+_UPLOADED_AT_ONCE = 4
 
 
 class ObjectsStore:
@@ -76,6 +80,18 @@ class ObjectsStore:
                 self._backend.delete(name)
             except FileNotFoundError:
                 return
+
+    def parts(self, name: str) -> Iterator[bytes]:
+        """See `Streaming.parts`."""
+        with self._mapped("get", name):
+            for part in self._backend.get(name).stream(min_chunk_size=_PART_BYTES):
+                if part:  # of an empty object memory gives an empty one
+                    yield bytes(part)
+
+    def put_parts(self, name: str, parts: Iterable[bytes]) -> None:
+        """See `Streaming.put_parts`."""
+        with self._mapped("put", name):
+            self._backend.put(name, iter(parts), chunk_size=_UPLOADED_BYTES, max_concurrency=_UPLOADED_AT_ONCE)
 
     @contextmanager
     def _mapped(self, verb: str, name: str) -> Iterator[None]:
@@ -141,6 +157,17 @@ class FileStore(ObjectsStore):
         """See `Store.delete`."""
         self._enter("delete", name, make=False)
         super().delete(name)
+
+    def parts(self, name: str) -> Iterator[bytes]:
+        """See `Streaming.parts`."""
+        with self._mapped("get", name), (self._root / name).open("rb") as file:
+            while part := file.read(_PART_BYTES):
+                yield part
+
+    def put_parts(self, name: str, parts: Iterable[bytes]) -> None:
+        """See `Streaming.put_parts`."""
+        self._enter("put", name, make=True)
+        super().put_parts(name, parts)
 
     def _enter(self, verb: str, name: str, *, make: bool) -> None:
         if self._open and (not make or self._root.is_dir()):

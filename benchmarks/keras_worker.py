@@ -1,0 +1,63 @@
+"""Measures steps of Keras's `fit`, on the backend that the environment names, in this process."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import keras
+import numpy as np
+from keras import layers
+
+from benchmarks.processes import Request, Result, answer_request
+from benchmarks.recorded_steps import Clock, attached
+
+
+def measure(request: Request) -> Result:
+    """Return seconds of a step, and at how many tensors were recorded."""
+    keras.utils.set_random_seed(0)
+    model, x, y = {"resnet": _resnet, "gpt": _gpt}[request["workload"]]()
+    clock = Clock(request["warm_up_steps"], request["steps"])
+    run = attached(request["variant"], request["directory"])
+    model.fit((batch for batch in itertools.repeat((x, y))), verbose=0,
+              steps_per_epoch=request["warm_up_steps"] + request["steps"], callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: clock.stepped())])
+    return clock.result(run, request["directory"])
+
+
+def _resnet() -> tuple[Any, Any, Any]:
+    """ResNet-18 for 32×32 images, batch 10, SGD with momentum."""
+    inputs = layers.Input((32, 32, 3))
+    h = layers.ReLU()(layers.BatchNormalization()(layers.Conv2D(64, 3, padding="same", use_bias=False)(inputs)))
+    for width in (64, 128, 256, 512):
+        for stride in (1 if width == 64 else 2, 1):
+            inner = layers.Conv2D(width, 3, strides=stride, padding="same", use_bias=False)(h)
+            inner = layers.ReLU()(layers.BatchNormalization()(inner))
+            inner = layers.BatchNormalization()(layers.Conv2D(width, 3, padding="same", use_bias=False)(inner))
+            if h.shape[-1] != width:
+                h = layers.BatchNormalization()(layers.Conv2D(width, 1, strides=stride, use_bias=False)(h))
+            h = layers.ReLU()(layers.Add()([inner, h]))
+    model = keras.Model(inputs, layers.Dense(10)(layers.GlobalAveragePooling2D()(h)))
+    model.compile(keras.optimizers.SGD(0.01, momentum=0.9),
+                  keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    draw = np.random.default_rng(0)
+    return model, draw.normal(size=(10, 32, 32, 3)).astype(np.float32), draw.integers(0, 10, 10)
+
+
+def _gpt() -> tuple[Any, Any, Any]:
+    """Six blocks 256 wide, 4 × 128 tokens, AdamW."""
+    inputs = layers.Input((128,), dtype="int32")
+    places = keras.ops.cumsum(keras.ops.ones_like(inputs), 1) - 1
+    h = layers.Add()([layers.Embedding(2048, 256)(inputs), layers.Embedding(128, 256)(places)])
+    for _ in range(6):
+        normed = layers.LayerNormalization()(h)
+        h = layers.Add()([h, layers.MultiHeadAttention(8, 32)(normed, normed, use_causal_mask=True)])
+        inner = layers.Dense(1024, activation="gelu")(layers.LayerNormalization()(h))
+        h = layers.Add()([h, layers.Dense(256)(inner)])
+    model = keras.Model(inputs, layers.Dense(2048, use_bias=False)(layers.LayerNormalization()(h)))
+    model.compile(keras.optimizers.AdamW(3e-4), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    draw = np.random.default_rng(0)
+    return model, draw.integers(0, 2048, (4, 128)).astype(np.int32), draw.integers(0, 2048, (4, 128))
+
+
+if __name__ == "__main__":
+    answer_request(measure)

@@ -1,0 +1,131 @@
+"""What `barograph export archive` and `barograph import archive` do and print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from barograph.cli.catalog_options import catalog_with, open_catalog
+from barograph.cli.printing import Printer
+from barograph.cli.progress_bar import progress
+from barograph.cli.whole_file import check_writable, replacing
+from barograph.share.checking import checked
+from barograph.share.choosing import chosen
+from barograph.share.container import ArchiveReader
+from barograph.share.exporting import Exported, write_archive
+from barograph.share.importing import Imported, ImportedRun, bring_in
+from barograph.share.manifest import ArchiveManifest
+from barograph.watch.figures import count, size
+
+_SHOWN = 20
+"""Most lines of one sort that are printed; JSON has all."""
+
+
+def export_and_tell(
+    names: Sequence[str], out: Path, root: str | None, *, include: Sequence[str], skip_running: bool, as_json: bool
+) -> bool:
+    """Write an archive and say what is in it; return whether all of it was whole.
+
+    Raises:
+        UnknownItem: There is none of that name.
+        RunInUse, ExportError: A run is still written, or its folder is gone.
+        StoreDenied, StoreFull: The file cannot be written.
+        StoreError: A store cannot be read.
+    """
+    check_writable(out, example="runs.zip")
+    choice = chosen(catalog_with(names, root), names, include=include, skip_running=skip_running)
+    with progress("writing") as on_progress, replacing(out) as stream:
+        exported = write_archive(choice, stream, on_progress=on_progress)
+    printer = Printer()
+    if as_json:
+        printer.json({"file": str(out), "file_bytes": out.stat().st_size if out.is_file() else None,
+                      **exported.to_json()})
+    else:
+        _print_exported(printer, exported, out)
+    return not exported.damage and not choice.missing
+
+
+def import_and_tell(file: Path, root: str | None, *, as_json: bool) -> None:
+    """Bring an archive in and say what became of it.
+
+    Raises:
+        ImportFailed: It is no archive, it is damaged, or a run is there already with other content.
+        NewerFormat: A newer Barograph wrote it.
+        StoreError: The root cannot be read or written.
+    """
+    with ArchiveReader(file) as archive:
+        with progress("checking") as on_progress:
+            found = checked(archive, on_progress=on_progress)
+        with progress("importing") as on_progress:
+            imported = bring_in(found, open_catalog(root), on_progress=on_progress)
+    printer = Printer()
+    if as_json:
+        printer.json(imported.to_json())
+    else:
+        _print_imported(printer, imported)
+
+
+def check_and_tell(file: Path, *, as_json: bool) -> None:
+    """Look an archive through and say what is in it; errors as of `import_and_tell`."""
+    with ArchiveReader(file) as archive, progress("checking") as on_progress:
+        manifest = checked(archive, on_progress=on_progress).manifest
+    printer = Printer()
+    if as_json:
+        printer.json(Exported(manifest, manifest.size_bytes, {}, ()).to_json())
+        return
+    printer.line(Text.assemble(("whole", "bold green"), f": {_contents(manifest)}, {size(manifest.size_bytes)}."))
+    _print_items(printer, manifest)
+
+
+def _print_exported(printer: Printer, exported: Exported, out: Path) -> None:
+    printer.line(Text.assemble(("written", "bold green"), f": {_contents(exported.manifest)}, "
+                                                          f"{size(exported.size_bytes)}, in {out}."))
+    _print_items(printer, exported.manifest)
+    if exported.asked or exported.manifest.left_out:
+        printer.heading("left out")
+        for folder, size_bytes in sorted(exported.asked.items()):
+            printer.line(f"{folder}: {size(size_bytes)}; --{folder} takes them in", indent=2)
+        _print_lines(printer, exported.manifest.left_out)
+    if exported.damage:
+        printer.heading("damaged", Text("and in the archive as it is: barograph doctor tells more", "dim"))
+        _print_lines(printer, exported.damage)
+
+
+def _print_imported(printer: Printer, imported: Imported) -> None:
+    new = sum(run.new for run in imported.runs)
+    there = sum(not run.new for run in imported.runs)
+    said = [count(new, "new run"), *([f"{there} there before"] if there else [])]
+    said += [count(imported.artifacts, "artifact"), size(imported.size_bytes)]
+    printer.line(Text.assemble(("imported", "bold green"), f": {', '.join(said)}."))
+    printer.entries([
+        ("root", imported.root),
+        *((run.name, f"{run.place}{_before(run)}") for run in imported.runs[:_SHOWN]),
+        *([("and", f"{len(imported.runs) - _SHOWN} more (--json has all)")] if len(imported.runs) > _SHOWN else []),
+        ("told of them", f"{imported.entries} new, {imported.entries_there} known already"),
+    ])
+    if imported.left_out:
+        printer.heading("not in the archive")
+        _print_lines(printer, imported.left_out)
+
+
+def _before(run: ImportedRun) -> str:
+    return "" if run.new else f"  (there before; {count(run.added, 'file')} added)"
+
+
+def _print_items(printer: Printer, manifest: ArchiveManifest) -> None:
+    rows = [(item.kind, item.name) for item in manifest.items]
+    printer.entries(rows[:_SHOWN] + ([("and", f"{len(rows) - _SHOWN} more")] if len(rows) > _SHOWN else []))
+
+
+def _print_lines(printer: Printer, lines: Sequence[str]) -> None:
+    for line in lines[:_SHOWN]:
+        printer.line(line, indent=2)
+    if len(lines) > _SHOWN:
+        printer.line(f"and {len(lines) - _SHOWN} more (--json has all)", indent=2)
+
+
+def _contents(manifest: ArchiveManifest) -> str:
+    artifacts = sum(name.startswith(".catalog/artifacts/") for name in manifest.members)
+    return f"{count(len(manifest.runs), 'run')}, {count(artifacts, 'artifact')}"

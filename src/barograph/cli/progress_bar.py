@@ -1,0 +1,25 @@
+"""How far a command is, on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from barograph.cli.printing import console_on
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], object]]:
+    """Show how far it is, where a person looks on.
+
+    Args:
+        what: Is being done.
+    """
+    columns = TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    console = console_on(stderr=True, lasting=not sys.stderr.isatty())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        task = shown.add_task("", total=None)
+        yield lambda done, of: shown.update(task, completed=done, total=of)

@@ -1,0 +1,121 @@
+"""What made the run, what was said of it, what it read and made, on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from barograph.report.background import Background, Made
+from barograph.report.content import Report
+from barograph.report.markdown import rendered
+from barograph.report.markup import Markup, element, joined
+from barograph.report.tables import table
+from barograph.watch.figures import count, figure, local_time, size
+
+_MOST_NOTES = 50
+_MOST_ROWS = 500
+
+
+def has_notes(report: Report) -> bool:
+    """Return whether something was said of the run."""
+    known = report.background
+    return known is not None and bool(known.notes or known.tags or known.trials or known.description)
+
+
+def has_origin(report: Report) -> bool:
+    """Return whether it is known what made the run."""
+    known = report.background
+    return known is not None and bool(known.made or known.parameters)
+
+
+def has_artifacts(report: Report) -> bool:
+    """Return whether the run read or made something."""
+    return report.background is not None and bool(report.background.artifacts)
+
+
+def notes(report: Report) -> Markup:
+    """Return what was said of the run: experiment and trial, tags, description and notes."""
+    known = _known(report)
+    entries = [("experiment", f"{experiment}, trial {trial}") for experiment, trial in known.trials]
+    entries += [("tag", f"{name}: {text}" if text else name) for name, text in known.tags.items()]
+    said = [
+        element("article", element("p", f"{local_time(note.time_unix)} {note.by}".rstrip(), class_="note"),
+                rendered(note.text))
+        for note in known.notes[-_MOST_NOTES:]
+    ]
+    left_out = len(known.notes) - len(said)
+    return joined(
+        facts(entries), element("div", rendered(known.description)) if known.description else None,
+        element("p", f"{count(left_out, 'older note')} not shown.", class_="note") if left_out else None, said,
+    )
+
+
+def origin(report: Report) -> Markup:
+    """Return what made the run: parameters, code, environment, packages, data."""
+    known = _known(report)
+    parameters = _named("Parameters", ("parameter", "value"), known.parameters) if known.parameters else None
+    if known.made is None:
+        return joined(parameters, element("p", "What else made it was not kept.", class_="note"))
+    made = known.made
+    return joined(
+        parameters, facts(_entries(made)),
+        folded(f"Packages ({len(made.packages)})", _named("Installed", ("package", "version"), made.packages))
+        if made.packages else None,
+        folded(f"Environment ({len(made.environment)})", _named("Variables", ("name", "value"), made.environment))
+        if made.environment else None,
+        _data(made) if made.data else None,
+    )
+
+
+def artifacts(report: Report) -> Markup:
+    """Return what the run read and made."""
+    rows = [(it.name, it.role, it.uri, it.digest, size(it.size_bytes) if it.size_bytes >= 0 else "–")
+            for it in _known(report).artifacts[:_MOST_ROWS]]
+    return table("Inputs and outputs", ("name", "role", "place", "digest", "size"), rows, numbers=1)
+
+
+def facts(entries: Iterable[tuple[str, str]]) -> Markup | None:
+    """Return names and what belongs to them; None where there are none."""
+    given = [joined(element("dt", name), element("dd", text)) for name, text in entries if text]
+    return element("dl", given, class_="facts") if given else None
+
+
+def folded(title: str, inside: Markup) -> Markup:
+    """Return something that is opened by a touch."""
+    return element("details", element("summary", title), inside)
+
+
+def told(value: Any) -> str:
+    """Return the value of a parameter as a text."""
+    return figure(value) if isinstance(value, float) else "" if value is None else str(value)
+
+
+def _entries(made: Made) -> list[tuple[str, str]]:
+    entries = []
+    if made.code is not None:
+        code = made.code
+        changed = " with changes that were not committed" if code.dirty else ""
+        entries = [("repository", code.repository), ("branch", code.branch),
+                   ("commit", f"{code.commit or 'none yet'}{changed}"), ("nearest tag", code.describe),
+                   ("changed", ", ".join(code.changed)), ("not kept", "; ".join(code.left_out))]
+    return [*entries, ("directory", made.directory), ("python", made.python),
+            ("seeds", ", ".join(f"{name}={told(value)}" for name, value in made.seeds.items())),
+            ("machine", ", ".join(made.machine)), ("user", made.user), ("rerun of", made.derived_from),
+            ("not known", " ".join(made.problems))]
+
+
+def _data(made: Made) -> Markup:
+    more = f", and {made.data_left_out:,} more that are not listed" if made.data_left_out else ""
+    rows = [(file.path, file.fingerprint or "–", size(file.size_bytes)) for file in made.data[:_MOST_ROWS]]
+    return folded(f"Data ({count(len(made.data), 'file')} opened{more})",
+                  table("Files that were opened", ("file", "fingerprint (XXH3)", "size"), rows, numbers=1))
+
+
+def _named(caption: str, heads: tuple[str, str], values: Mapping[str, Any]) -> Markup:
+    return table(caption, heads, [(name, told(value)) for name, value in sorted(values.items())][:_MOST_ROWS],
+                 numbers=0)
+
+
+def _known(report: Report) -> Background:
+    assert report.background is not None
+    return report.background

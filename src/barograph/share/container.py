@@ -1,0 +1,213 @@
+"""The container of an archive: a ZIP file whose members are stored as they are, written and read as a stream.
+
+Nothing is compressed: what is large in a run is compressed already, so what is declared is what is there, and no few
+bytes become many. Times are left at the first that ZIP knows, and members stand in the order of their names, so the
+same content is the same file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import struct
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from barograph.errors import BadArchive, ImportFailed, StoreDenied
+from barograph.share.members import ARCHIVE_MANIFEST, member_from_name
+
+PART_BYTES = 2**20
+MOST_DIRECTORY_BYTES = 64 * 2**20
+"""Longest list of members that is read: about four hundred thousand of them."""
+
+_FIRST_TIME = (1980, 1, 1, 0, 0, 0)
+_PLAIN_FILE = stat.S_IFREG | 0o644
+_UNIX = 3
+_LARGE_BYTES = 2**31
+_END = struct.Struct("<4s4H2LH")
+_END64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR64 = struct.Struct("<4sLQL")
+_LOCAL_BYTES = 30
+
+
+class ArchiveWriter:
+    """Writes an archive, in a `with` statement; without its end nothing of it can be read.
+
+    Args:
+        stream: Where to; it need not be one that can be wound back.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._zip = zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True)
+
+    def add(self, name: str, parts: Iterable[bytes], size_bytes: int) -> tuple[int, str]:
+        """Write a member, and return how long it is and its SHA-256.
+
+        Args:
+            name: Of it.
+            parts: Its bytes, in order.
+            size_bytes: How long it will be, as far as is known.
+        """
+        info = zipfile.ZipInfo(name, _FIRST_TIME)
+        info.create_system = _UNIX
+        info.external_attr = _PLAIN_FILE << 16
+        info.file_size = size_bytes
+        digest, written = hashlib.sha256(), 0
+        with self._zip.open(info, "w", force_zip64=size_bytes >= _LARGE_BYTES) as member:
+            for part in parts:
+                digest.update(part)
+                member.write(part)
+                written += len(part)
+        return written, digest.hexdigest()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
+        if kind is None:
+            self._zip.close()
+            return
+        # What was written is thrown away; Python's module would else try to end it when it is collected.
+        with contextlib.suppress(OSError, ValueError):
+            self._zip.close()
+
+
+class ArchiveReader:
+    """Reads an archive: its list of members is checked here, what they hold is not.
+
+    Args:
+        path: Of the file.
+
+    Raises:
+        BadArchive: It is damaged, or holds what no archive of ours does; the message names the member.
+        ImportFailed: It is no archive at all.
+        StoreDenied: It cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = path.open("rb")
+        except FileNotFoundError:
+            raise ImportFailed(f"There is no archive at {path}: no such file.") from None
+        except OSError as error:
+            raise StoreDenied(f"{path} cannot be read: {error.strerror}.") from error
+        try:
+            _check_directory(self._file, path)
+            self._zip = zipfile.ZipFile(self._file)
+            self._members = _checked(self._zip, path)
+        except (zipfile.BadZipFile, struct.error, NotImplementedError, ValueError, EOFError, OverflowError) as error:
+            self._file.close()
+            raise BadArchive(f"The archive is damaged: {error} ({path}).") from error
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._zip.close()
+        self._file.close()
+
+    @property
+    def names(self) -> list[str]:
+        """Of its members, sorted."""
+        return sorted(self._members)
+
+    def size_bytes(self, name: str) -> int:
+        """Return how long a member is."""
+        return self._members[name].file_size
+
+    def parts(self, name: str) -> Iterator[bytes]:
+        """Yield the bytes of a member.
+
+        Raises:
+            BadArchive: They cannot be read.
+        """
+        try:
+            with self._zip.open(self._members[name]) as member:
+                while part := member.read(PART_BYTES):
+                    yield part
+        except (zipfile.BadZipFile, struct.error, NotImplementedError, EOFError, OSError) as error:
+            raise BadArchive(f'The archive is damaged: "{name}" cannot be read: {error} ({self.path}).') from error
+
+    def read(self, name: str, most_bytes: int) -> bytes:
+        """Return the bytes of a member.
+
+        Raises:
+            BadArchive: It is longer than that, or cannot be read.
+        """
+        if self.size_bytes(name) > most_bytes:
+            raise BadArchive(f'"{name}" has {self.size_bytes(name):,} bytes, and no archive of ours has more than '
+                             f"{most_bytes:,} there ({self.path}).")
+        return b"".join(self.parts(name))
+
+
+def _checked(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]:
+    members: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        name = info.orig_filename  # as it stands there: `filename` ends at a null character
+        member_from_name(name)
+        if name in members:
+            raise BadArchive(f'The archive holds "{name}" twice ({path}).')
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        if kind and kind != stat.S_IFREG:
+            raise BadArchive(f'The archive holds "{name}" as {_KINDS.get(kind, "something else than a file")}; only '
+                             f"files are taken ({path}).")
+        if info.flag_bits & 1:
+            raise BadArchive(f'"{name}" is encrypted, as nothing in an archive of ours is ({path}).')
+        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
+            raise BadArchive(f'"{name}" is compressed, or declares {info.file_size:,} bytes and has '
+                             f"{info.compress_size:,}: archives of ours are stored as they are. Another program has "
+                             f"packed this one ({path}).")
+        members[name] = info
+    end = 0
+    for info in sorted(members.values(), key=lambda info: info.header_offset):
+        if info.header_offset < end:
+            raise BadArchive(f'"{info.filename}" lies over another member of the archive ({path}).')
+        end = info.header_offset + _LOCAL_BYTES + info.file_size
+    if end > archive.start_dir:
+        raise BadArchive(f"The archive declares more bytes than it has ({path}).")
+    if ARCHIVE_MANIFEST not in members:
+        raise BadArchive(f"{path} is a ZIP file, and no archive of Barograph: it holds no {ARCHIVE_MANIFEST}.")
+    return members
+
+
+_KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device",
+          stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
+
+
+def _check_directory(file: IO[bytes], path: Path) -> None:
+    """Raise where the list of members is missing, or too long to be read at once.
+
+    Python's module reads it whole before anybody can ask how many there are.
+
+    Raises:
+        BadArchive, ImportFailed: As of `ArchiveReader`.
+    """
+    size_bytes = file.seek(0, os.SEEK_END)
+    tail_bytes = min(size_bytes, _END.size + _LOCATOR64.size + _END64.size + 65535)
+    file.seek(size_bytes - tail_bytes)
+    tail = file.read(tail_bytes)
+    at = tail.rfind(b"PK\x05\x06")
+    if at < 0 or at + _END.size > len(tail):
+        file.seek(0)
+        if file.read(4) == b"PK\x03\x04":
+            raise BadArchive(f"The archive is cut off: the list of its members, which stands at the end, is missing. "
+                             f"Copy it again ({path}).")
+        raise ImportFailed(f"{path} is no archive: barograph export archive writes one.")
+    directory_bytes = _END.unpack_from(tail, at)[5]
+    locator_at = at - _LOCATOR64.size
+    if locator_at >= _END64.size and tail[locator_at:locator_at + 4] == b"PK\x06\x07":
+        # Where Python's module looks for it: directly before.
+        directory_bytes = _END64.unpack_from(tail, locator_at - _END64.size)[8]
+    if directory_bytes > MOST_DIRECTORY_BYTES:
+        raise BadArchive(f"The archive has too many members: their list alone has {directory_bytes:,} bytes, and "
+                         f"{MOST_DIRECTORY_BYTES:,} are the most that is read ({path}).")
+    file.seek(0)

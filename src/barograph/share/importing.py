@@ -1,0 +1,178 @@
+"""An archive brought into a root of runs: what is there already stays, and a run is seen when all of it is there."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from barograph.errors import ImportFailed, ObjectExists, StoreError
+from barograph.experiments.artifacts import ARTIFACTS
+from barograph.experiments.catalog import Catalog
+from barograph.runs.layout import MANIFEST
+from barograph.share.checking import Checked
+from barograph.share.exporting import Progress
+from barograph.share.members import member_from_name
+from barograph.share.planning import Place, Plan, planned, run_id_at
+from barograph.store.base import Store
+from barograph.store.objects import FileStore
+from barograph.store.streaming import put_parts
+
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ImportedRun:
+    """A run that an archive brought.
+
+    Attributes:
+        name: For people.
+        run_id: Its identity.
+        place: Where it is now.
+        added: Objects that were put there; 0: all of it was there already.
+        new: It was not there before.
+    """
+
+    name: str
+    run_id: str
+    place: str
+    added: int
+    new: bool
+
+
+@dataclass(slots=True)
+class Imported:
+    """What became of an archive.
+
+    Attributes:
+        root: URL of the root that it was brought into.
+        runs: Its runs.
+        artifacts: That are new here.
+        artifacts_there: That were here already.
+        entries: Told of its items, and new here.
+        entries_there: That were known already.
+        size_bytes: Of what was copied.
+        left_out: What the archive itself left out.
+    """
+
+    root: str
+    runs: list[ImportedRun] = field(default_factory=list)
+    artifacts: int = 0
+    artifacts_there: int = 0
+    entries: int = 0
+    entries_there: int = 0
+    size_bytes: int = 0
+    left_out: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        return {**{name: getattr(self, name) for name in self.__slots__ if name != "runs"},
+                "runs": [{name: getattr(run, name) for name in run.__slots__} for run in self.runs]}
+
+
+def bring_in(found: Checked, catalog: Catalog, *, on_progress: Progress = lambda done, total: None) -> Imported:
+    """Bring what an archive holds into the root of a catalog. Twice is once.
+
+    Args:
+        found: The archive, looked through.
+        catalog: Of the root, brought up to date.
+        on_progress: Told how far it is.
+
+    Raises:
+        ImportFailed: A run is there already with other content; then nothing is changed.
+        BadArchive: The file has changed since it was looked through; then nothing stays.
+        StoreError: The root cannot be read or written; then what was put is taken away again.
+    """
+    plan = planned(found, catalog)
+    total = sum(found.manifest.members[name].size_bytes for name in (*plan.members, *plan.last))
+    _put_all(found, plan, on_progress, total)
+    fresh = catalog.take_over(found.entries) if found.entries else 0
+    added = {run.folder: sum(member.run == run.folder and member.name in {**plan.members, **plan.last}
+                             for member in found.members()) for run in found.manifest.runs}
+    catalog.look_again({run.run_id for run in found.manifest.runs if added[run.folder]})
+    catalog.feed()
+    return Imported(
+        catalog.store.url,
+        [ImportedRun(run.name, run.run_id, plan.places[run.folder].url, added[run.folder], run.folder in plan.new)
+         for run in found.manifest.runs],
+        plan.artifacts, plan.artifacts_there, fresh, len(found.entries) - fresh, total, found.manifest.left_out,
+    )
+
+
+def _put_all(found: Checked, plan: Plan, on_progress: Progress, total: int) -> None:
+    put: list[Place] = []
+    before = {store.url: {info.name for info in store.list()} for store in plan.places.values()}
+    done = 0
+    try:
+        for name, (store, target) in plan.members.items():
+            if target not in before.get(store.url, ()):
+                put.append((store, target))
+            put_parts(store, target, found.parts(name))
+            done += found.manifest.members[name].size_bytes
+            on_progress(done, total)
+        for name, (store, target) in plan.last.items():
+            put.append((store, target))
+            _create(found, name, store, target)
+            done += found.manifest.members[name].size_bytes
+            on_progress(done, total)
+        _put_again(found, plan)
+    except BaseException:
+        _take_away(put)
+        raise
+
+
+def _create(found: Checked, name: str, store: Store, target: str) -> None:
+    # Another import of the same archive may have been faster.
+    with contextlib.suppress(ObjectExists):
+        store.create(target, b"".join(found.parts(name)))
+
+
+def _put_again(found: Checked, plan: Plan) -> None:
+    """Put what is missing though it was put: another import of the same archive may have failed, and taken it away.
+
+    Raises:
+        ImportFailed: Somebody takes it away again and again.
+    """
+    for _ in range(_TRIES):
+        missing = _not_there(found, plan)
+        if not missing:
+            return
+        for name, (store, target) in missing.items():
+            if target == MANIFEST:
+                _create(found, name, store, target)
+            else:
+                put_parts(store, target, found.parts(name))
+    raise ImportFailed(f"What is imported is taken away again, {next(iter(missing))} and more. Is there another "
+                       "import, or something that cleans up?")
+
+
+def _not_there(found: Checked, plan: Plan) -> dict[str, Place]:
+    lists: dict[tuple[str, str], set[str]] = {}
+    missing: dict[str, Place] = {}
+    for name, (store, target) in {**plan.artifact_places, **plan.members, **plan.last}.items():
+        folder = target.rpartition("/")[0] if member_from_name(name).digest else ""
+        if (store.url, folder) not in lists:
+            lists[store.url, folder] = {info.name for info in store.list(folder)}
+        if target not in lists[store.url, folder]:
+            missing[name] = store, target
+    return missing
+
+
+def _take_away(put: list[Place]) -> None:
+    """Delete what was put, the papers by which runs are visible first; what cannot be deleted is seen by nobody."""
+    ours = {store.url for store, name in put if name == MANIFEST}
+    for store, name in reversed(put):
+        with contextlib.suppress(StoreError):
+            # A run that is visible, and not by us, was finished meanwhile by another import of the same archive.
+            if name.startswith(ARTIFACTS) or store.url in ours or run_id_at(store) is None:
+                store.delete(name)
+        if isinstance(store, FileStore):
+            _remove_empty((store.root / name).parent, store.root)
+
+
+def _remove_empty(folder: Path, top: Path) -> None:
+    with contextlib.suppress(OSError):
+        while folder.is_relative_to(top):
+            folder.rmdir()
+            folder = folder.parent

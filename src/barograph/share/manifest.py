@@ -1,0 +1,127 @@
+"""What an archive says of itself: its format, what it brings, and size and digest of every member."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from barograph.errors import BadArchive, DamagedChunk, NewerFormat
+from barograph.runs.papers import sealed, unsealed
+from barograph.share.members import ARCHIVE_MANIFEST
+from barograph.version import __version__
+
+ARCHIVE_FORMAT = 1
+"""The newest format of archives that this Barograph reads, and the one it writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedItem:
+    """An experiment, a trial, a component or a run that an archive brings.
+
+    Attributes:
+        uid: Its identity.
+        kind: What it is.
+        name: For people.
+    """
+
+    uid: str
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedRun:
+    """A run whose folder is in an archive.
+
+    Attributes:
+        folder: In the archive.
+        run_id: Its identity.
+        name: For people.
+        state: How it stood.
+    """
+
+    folder: str
+    run_id: str
+    name: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedMember:
+    """A member of an archive.
+
+    Attributes:
+        size_bytes: How long it is.
+        sha256: Of its bytes, in hexadecimal.
+    """
+
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveManifest:
+    """What an archive says of itself. It holds no time and no name of a machine: the same content is the same manifest.
+
+    Attributes:
+        items: That were asked for, and what belongs to them.
+        runs: Whose folders are in it.
+        members: By name, all but the manifest itself.
+        left_out: What belongs to the runs and is not in it: sentences.
+        barograph: Version that wrote it.
+    """
+
+    items: tuple[ArchivedItem, ...] = ()
+    runs: tuple[ArchivedRun, ...] = ()
+    members: Mapping[str, ArchivedMember] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    barograph: str = __version__
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all members together."""
+        return sum(member.size_bytes for member in self.members.values())
+
+    def to_bytes(self) -> bytes:
+        """Return it as the bytes of a paper."""
+        return sealed({
+            "format": ARCHIVE_FORMAT, "barograph": self.barograph, "items": [asdict(item) for item in self.items],
+            "runs": [asdict(run) for run in self.runs], "left_out": list(self.left_out),
+            "members": {name: [it.size_bytes, it.sha256] for name, it in sorted(self.members.items())},
+        })
+
+
+def manifest_from_bytes(data: bytes) -> ArchiveManifest:
+    """Return what `ArchiveManifest.to_bytes` gave.
+
+    Raises:
+        BadArchive: The bytes are no such thing.
+        NewerFormat: A newer Barograph wrote it.
+    """
+    try:
+        body = unsealed(data, ARCHIVE_MANIFEST)
+    except DamagedChunk as error:
+        raise BadArchive(f"The archive's manifest is damaged: {error}") from error
+    said = body.get("format")
+    if not isinstance(said, int) or said > ARCHIVE_FORMAT:
+        raise NewerFormat(f"The archive has format {said}, written by Barograph {body.get('barograph')}; this one "
+                          f"reads formats up to {ARCHIVE_FORMAT}. Update Barograph.")
+    try:
+        return _manifest(body)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadArchive(f"The archive's manifest makes no sense: {type(error).__name__}: {error}.") from error
+
+
+def _manifest(body: Mapping[str, Any]) -> ArchiveManifest:
+    members = {}
+    for name, (size_bytes, sha256) in body["members"].items():
+        if not isinstance(size_bytes, int) or size_bytes < 0 or not isinstance(sha256, str):
+            raise ValueError(f'"{name}" has no size or no digest')
+        members[str(name)] = ArchivedMember(size_bytes, sha256)
+    return ArchiveManifest(
+        tuple(ArchivedItem(str(it["uid"]), str(it["kind"]), str(it["name"])) for it in body["items"]),
+        tuple(ArchivedRun(str(it["folder"]), str(it["run_id"]), str(it["name"]), str(it["state"]))
+              for it in body["runs"]),
+        members, tuple(map(str, body["left_out"])), str(body["barograph"]),
+    )

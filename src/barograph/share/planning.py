@@ -1,0 +1,169 @@
+"""What of an archive is to be put where in a root of runs, and what is there already."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from barograph.errors import DamagedChunk, ImportFailed, ObjectNotFound, StoreDenied
+from barograph.experiments.artifacts import is_kept
+from barograph.experiments.catalog import Catalog
+from barograph.experiments.collecting import wanted_places
+from barograph.model.clock import SystemClock
+from barograph.runs.layout import MANIFEST
+from barograph.runs.papers import manifest_from_bytes
+from barograph.share.checking import Checked
+from barograph.share.manifest import ArchivedRun
+from barograph.share.members import Member
+from barograph.store.base import Store
+from barograph.store.streaming import parts_of
+from barograph.store.urls import store_from_url
+
+_IDENTITY_CHARS = 6
+
+Place = tuple[Store, str]
+"""A store, and a name in it."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is to be put where.
+
+    Attributes:
+        members: By name in the archive: folder below the root ("" : the root), and name in it.
+        last: Likewise of the papers by which runs become visible.
+        places: Folder in the archive to where the run is, below the root or elsewhere.
+        new: Folders of runs that are not there yet.
+        artifact_places: All artifacts of the archive.
+        artifacts, artifacts_there: How many are new, and how many are not.
+    """
+
+    members: dict[str, Place] = field(default_factory=dict)
+    last: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, Store] = field(default_factory=dict)
+    new: set[str] = field(default_factory=set)
+    artifact_places: dict[str, Place] = field(default_factory=dict)
+    artifacts: int = 0
+    artifacts_there: int = 0
+
+
+def planned(found: Checked, catalog: Catalog) -> Plan:
+    """Return what of an archive is to be put where; nothing is written.
+
+    Raises:
+        ImportFailed: A run is there already with other content, or can be put nowhere.
+        StoreError: The root cannot be read.
+    """
+    root, plan = catalog.store, Plan()
+    with catalog.reading() as connection:
+        wanted = wanted_places(connection, SystemClock().unix())
+    of_runs: dict[str, list[Member]] = {run.folder: [] for run in found.manifest.runs}
+    for member in found.members():
+        if member.run:
+            of_runs[member.run].append(member)
+        elif member.digest:
+            _plan_artifact(found, member, root, plan, wanted)
+    for run in found.manifest.runs:
+        _plan_run(found, run, of_runs[run.folder], catalog, plan)
+    return plan
+
+
+def _plan_artifact(found: Checked, member: Member, root: Store, plan: Plan, wanted: Collection[str]) -> None:
+    there = {info.name: info.size_bytes for info in root.list(member.name.rpartition("/")[0])}
+    is_there = there.get(member.name) == found.manifest.members[member.name].size_bytes
+    plan.artifacts_there += is_there
+    plan.artifacts += not is_there
+    plan.artifact_places[member.name] = root, member.name
+    # One that nobody has yet might be collected before its run has come, so it is made young again.
+    if not is_there or (member.name not in wanted and not is_kept(root, member.digest, SystemClock().unix())):
+        plan.members[member.name] = root, member.name
+
+
+def _plan_run(found: Checked, run: ArchivedRun, members: list[Member], catalog: Catalog, plan: Plan) -> None:
+    known = _known_place(run, catalog)
+    store = known if known is not None else _free_place(run, members, catalog.store)
+    plan.places[run.folder] = store
+    if known is None:
+        plan.new.add(run.folder)
+        missing = members
+    else:
+        missing = list(_missing(found, run, members, known))
+    for member in missing:
+        (plan.last if member.object == MANIFEST else plan.members)[member.name] = store, member.object
+
+
+def _known_place(run: ArchivedRun, catalog: Catalog) -> Store | None:
+    """Return where the run is already, in this root; None where it is not."""
+    item = catalog.item_by_uid(run.run_id)
+    places = [str(item.facts["place"])] if item is not None and item.facts["place"] else []
+    for place in (*places, _below(catalog.store, run.folder), _below(catalog.store, _other_folder(run))):
+        store = store_from_url(place)
+        with contextlib.suppress(StoreDenied):  # a file is there
+            if run_id_at(store) == run.run_id:
+                return store
+    return None
+
+
+def _free_place(run: ArchivedRun, members: list[Member], root: Store) -> Store:
+    """Return a place below the root with nothing in it but what an import of this run began to put there."""
+    ours = {member.object for member in members}
+    for folder in (run.folder, _other_folder(run)):
+        store = store_from_url(_below(root, folder))
+        with contextlib.suppress(StoreDenied):  # a file is there
+            if all(info.name in ours for info in store.list()) and run_id_at(store) is None:
+                return store
+    raise ImportFailed(f'Run "{run.name}" cannot be put anywhere: {_below(root, run.folder)} and '
+                       f"{_below(root, _other_folder(run))} hold something else, or may not be read. Move one of them.")
+
+
+def _missing(found: Checked, run: ArchivedRun, members: list[Member], store: Store) -> Iterator[Member]:
+    """Yield what a run that is there lacks and may lack.
+
+    Raises:
+        ImportFailed: It has other content.
+    """
+    there = {info.name: info.size_bytes for info in store.list()}
+    for member in members:
+        said = found.manifest.members[member.name]
+        if member.object not in there:
+            if not member.is_optional:
+                raise _differs(run, member, "is not there", store)
+            yield member
+        elif not member.is_replaced and (
+            there[member.object] != said.size_bytes or _sha256(store, member.object) != said.sha256
+        ):
+            raise _differs(run, member, "is another", store)
+
+
+def _differs(run: ArchivedRun, member: Member, how: str, store: Store) -> ImportFailed:
+    return ImportFailed(f'Run "{run.name}" ({run.run_id}) is there already with other content: {member.object} {how}. '
+                        f"Nothing was imported. Import it into another root, or move that run away ({store.url}).")
+
+
+def run_id_at(store: Store) -> str | None:
+    """Return the identity of the run in a place; "" of one that cannot be read; None where there is none."""
+    try:
+        return manifest_from_bytes(store.get(MANIFEST), MANIFEST).run_id
+    except ObjectNotFound:
+        return None
+    except DamagedChunk:
+        return ""
+
+
+def _sha256(store: Store, name: str) -> str:
+    digest = hashlib.sha256()
+    for part in parts_of(store, name):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _other_folder(run: ArchivedRun) -> str:
+    return f"{run.folder}-{run.run_id[-_IDENTITY_CHARS:]}"
+
+
+def _below(root: Store, folder: str) -> str:
+    return f"{root.url.rstrip('/')}/{folder}"
+
+
