@@ -44,7 +44,8 @@ from pages import PAGES, ROOT, Block, Command, anchors, blocks, commands, links,
 DOCS = ROOT / "docs"
 MINUTE = 60.0
 RUN_LANGUAGES = {"python", "pycon", "console", "toml"}
-READ_ELSEWHERE = {"": "", "text": "shown as it is", "sql": "tests/runs/test_format.py"}
+READ_ELSEWHERE = {"": "", "text": "shown as it is", "sql": "tests/runs/test_format.py",
+                  "ipython": "tests/jupyter/test_page.py"}
 NEEDED = {"keras.md": ("keras", "tensorflow")}
 """Frameworks whose trainings a page shows."""
 PAGES_THAT_RUN = [page for page in PAGES if any(block.language in RUN_LANGUAGES for block in blocks(page))]

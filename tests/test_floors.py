@@ -47,6 +47,7 @@ DOORS = {
     "PIL": ("capture/torch/unpacking",),
     "apprise": ("watch/apprise_carrier",),
     "typer": ("cli/",),
+    "IPython": ("jupyter/",),
     "rich": ("cli/", "watch/"),
 }
 """Library to the beginnings of paths that may import it. `model/records.py` names arrays for type checkers alone."""

@@ -6,6 +6,7 @@ Every name is imported on first use: `import barograph` loads neither torch nor 
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from barograph.version import __version__
@@ -24,6 +25,7 @@ _HOMES = {
     "Finding": "barograph.model.finding",
     "Severity": "barograph.model.finding",
     "Rule": "barograph.rules.base",
+    "load_ipython_extension": "barograph.notebook",
 }
 
 __all__ = [
@@ -60,7 +62,15 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'barograph' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
+    _be_drawn()
     return value
+
+
+def _be_drawn() -> None:
+    """Have what is ours drawn, where a notebook is there to show it."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is not None:
+        importlib.import_module("barograph.jupyter.formatters").register(shell)
 
 
 def __dir__() -> list[str]:

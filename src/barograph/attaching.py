@@ -121,19 +121,38 @@ def attach(
                 f"attach was given {', '.join(unused)} under `barograph run`, whose own options hold", outcome=""
             )
         return AttachedRun(under_run, owned=False)
+    return begun(wanted, model, optimizer, config=config, watch=watch, checkpoint=checkpoint,
+                 explicit_steps=explicit_steps, first_step=first_step, source=source)
+
+
+def begun(
+    settings: Settings, model: Any = None, optimizer: Any = None, *, config: str | os.PathLike[str] | None = None,
+    command: Sequence[str] = (), watch: bool = True, words_to: int | None = None,
+    checkpoint: Callable[[], object] | None = None, explicit_steps: bool = False, first_step: int = 0,
+    source: Callable[[int], object] | None = None,
+) -> AttachedRun:
+    """Return a recording of this process's training, as settings say that are complete; else as of `attach`.
+
+    Args:
+        settings: All of them.
+        command: What the run was made by, for people; none: what this process was started by.
+        words_to: File descriptor that the watcher writes to; None: standard error.
+    """
     if (other := recording.current()) is not None:
         # Before a place is claimed for it.
         raise AlreadyAttached(f"This process is being recorded already, to {other.url}. Close that run first.")
-    _check_watching(wanted)
-    started = recording.start(_launch(wanted), only=model is not None, explicit_steps=explicit_steps)
+    _check_watching(settings)
+    words = command or sys.orig_argv
+    started = recording.start(_launch(settings, words), only=model is not None, explicit_steps=explicit_steps)
     started.session.first_step = first_step
     started.name_samples(source)
     _hand_over(started, model, optimizer)
-    _lend(started, wanted.allow, checkpoint)
+    _lend(started, settings.allow, checkpoint)
     # A run in memory can be watched in this process alone; of several workers, one starts the watcher.
     leads = _rank() in (None, 0) and not started.url.startswith("memory:")
-    return AttachedRun(started, owned=True, watcher=_start_watcher(started) if watch and leads else None,
-                       gatherer=_start_gathering(started, config) if wanted.origin and leads else None)
+    told = _standard_error() if words_to is None else words_to
+    return AttachedRun(started, owned=True, watcher=_start_watcher(started, told) if watch and leads else None,
+                       gatherer=_start_gathering(started, config, words) if settings.origin and leads else None)
 
 
 class AttachedRun:
@@ -149,6 +168,9 @@ class AttachedRun:
         self._gatherer = gatherer
         if owned:
             recorded.after_close(self._end_watching)
+
+    def __repr__(self) -> str:
+        return f"AttachedRun({self.url!r})"
 
     @property
     def url(self) -> str:
@@ -343,7 +365,7 @@ def _with(settings: Settings, **changes: Any) -> Settings:
     return Settings(**{**{name: getattr(settings, name) for name in Settings.__slots__}, **changes})
 
 
-def _launch(settings: Settings) -> Launch:
+def _launch(settings: Settings, command: Sequence[str]) -> Launch:
     """Claim the run, or join the one that the first worker claims."""
     if not settings.to:
         if not _is_alone():
@@ -356,7 +378,7 @@ def _launch(settings: Settings) -> Launch:
     store = store_from_url(settings.to)
     # The whole place, since the script may change its directory before its first step.
     settings = _with(settings, to=store.url)
-    manifest = new_manifest(settings, command=Secrets(os.environ).hide_words(sys.orig_argv), clock=SystemClock())
+    manifest = new_manifest(settings, command=Secrets(os.environ).hide_words(command), clock=SystemClock())
     claim = claim_run(store, manifest, clock=SystemClock(), rank=_rank())
     return Launch(settings, claim.attempt, needs_of(rules))
 
@@ -446,7 +468,7 @@ def _is_alone() -> bool:
     return os.environ.get("WORLD_SIZE", "1") in ("", "1")
 
 
-def _start_watcher(recorded: Recording) -> subprocess.Popen[bytes] | None:
+def _start_watcher(recorded: Recording, words_to: int) -> subprocess.Popen[bytes] | None:
     """Start to watch from another process; None where none can be started: then the training goes on unwatched."""
     environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
     # -P: what lies in the script's folder must not be imported in place of a library.
@@ -461,7 +483,7 @@ def _start_watcher(recorded: Recording) -> subprocess.Popen[bytes] | None:
         command += ["--findings-to", settings.findings_to]
     try:
         # Of its own session: a Ctrl-C at the terminal is for the training, whose end it still has to tell.
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=_standard_error(), stderr=_standard_error(),
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=words_to, stderr=words_to,
                                 env=environment, start_new_session=True)
     except OSError as error:
         recorded.session.guard.caught(error, "starting to watch")
@@ -469,11 +491,11 @@ def _start_watcher(recorded: Recording) -> subprocess.Popen[bytes] | None:
 
 
 def _start_gathering(
-    recorded: Recording, config: str | os.PathLike[str] | None
+    recorded: Recording, config: str | os.PathLike[str] | None, command: Sequence[str]
 ) -> subprocess.Popen[bytes] | None:
     """Start to find out what made this run, in another process; None where none can be started."""
     # The script may be in its folder no more when it is asked; its files are read as they are now.
-    question = question_now(sys.orig_argv, away=away_from(recorded.url), by_this_python=True,
+    question = question_now(command, away=away_from(recorded.url), by_this_python=True,
                             settings_file=os.path.abspath(config) if config is not None else "")
     try:
         return start_gathering(recorded.url, recorded.launch.attempt, question)
@@ -493,6 +515,8 @@ def _await_gatherer(gatherer: subprocess.Popen[bytes]) -> None:
 
 def _standard_error() -> int:
     """Return where the script's standard error goes, as another process can write to it."""
+    if hasattr(sys.stderr, "watch_fd_thread"):
+        return 2  # a notebook shows what comes there, while its stream names the terminal of its server
     try:
         return sys.stderr.fileno()
     except (AttributeError, OSError, ValueError):

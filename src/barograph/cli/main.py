@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
-from barograph.errors import BarographError
+from barograph.errors import BarographError, SettingsError
 from barograph.version import __version__
 
 EXIT_ERROR = 2
@@ -38,6 +39,42 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
             continue
         app.command(name, context_settings={**_HELP, **getattr(module, "CONTEXT", {})})(module.command)
     return app
+
+
+def parsed(name: str, words: Sequence[str]) -> dict[str, Any] | None:
+    """Return what words mean to a subcommand, by the names of its parameters; nothing of it is done.
+
+    Where they ask for help that is printed, and None returned.
+
+    Args:
+        name: Of the subcommand.
+        words: What follows it.
+
+    Raises:
+        SettingsError: They are not understood.
+    """
+    try:
+        with _subcommand(name).make_context(f"barograph {name}", list(words)) as context:
+            return dict(context.params)
+    except typer.Exit:
+        return None
+    except _UsageError as error:
+        raise SettingsError(f"barograph {name}: {error.format_message()}") from None
+
+
+def options_of(name: str) -> list[str]:
+    """Return the options of a subcommand, sorted."""
+    return sorted(word for item in _subcommand(name).params for word in (*item.opts, *item.secondary_opts)
+                  if word.startswith("--"))
+
+
+def _subcommand(name: str) -> Any:
+    commands: Any = typer.main.get_command(application([name]))
+    return commands.commands[name]
+
+
+# What typer's own errors are made of, wherever it has that from.
+_UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 def _print_version(wanted: bool) -> None:

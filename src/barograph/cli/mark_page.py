@@ -7,9 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from barograph.cli.catalog_options import open_catalog
+from barograph.cli.exhibits_text import print_exhibits
 from barograph.cli.options import tags_from
 from barograph.cli.printing import Printer
 from barograph.experiments.catalog import UNDO_DAYS
+from barograph.experiments.component import Component
 from barograph.experiments.item import Item
 from barograph.model.items import Entry, Verb
 from barograph.watch.figures import figure, local_time, size
@@ -41,7 +43,10 @@ def mark(
         return
     if restore:
         catalog.restore(item.uid)
-    _print(printer, catalog.item(item.uid), as_json=as_json)
+    item = catalog.item(item.uid)
+    _print(printer, item, as_json=as_json)
+    if not as_json and item.kind in Component.kinds:
+        print_exhibits(printer, Component(catalog, item).exhibits())
 
 
 def _entries(

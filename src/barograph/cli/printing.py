@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import NoReturn, TextIO, cast
 
@@ -31,6 +33,8 @@ EXIT_BROKEN_PIPE = 141
 _INDENT = 2
 _GAP = 3
 _PROSE = 40
+_NOTEBOOK_WIDTH = 120
+_in_notebook: ContextVar[bool] = ContextVar("in_notebook", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +162,22 @@ def console_on(*, stderr: bool = False, lasting: bool = False) -> Console:
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")
     if lasting:
-        return Console(file=cast(TextIO, LastingStream(stream)), highlight=False, markup=False, emoji=False)
-    return _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+        return Console(file=cast(TextIO, LastingStream(stream)), highlight=False, markup=False, emoji=False,
+                       force_jupyter=False)
+    # Never as Rich prints in a notebook, where each line would be an output of its own.
+    return _Console(stderr=stderr, highlight=False, markup=False, emoji=False, force_jupyter=False,
+                    force_terminal=True if _in_notebook.get() else None,
+                    width=_NOTEBOOK_WIDTH if _in_notebook.get() else None)
+
+
+@contextmanager
+def in_notebook() -> Iterator[None]:
+    """Print in this block as for a person, in colour, though no terminal is there: for cells of notebooks."""
+    before = _in_notebook.set(True)
+    try:
+        yield
+    finally:
+        _in_notebook.reset(before)
 
 
 class _Console(Console):

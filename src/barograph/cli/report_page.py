@@ -8,6 +8,7 @@ from pathlib import Path
 from barograph.cli.opening import run_at, tell_damage
 from barograph.cli.printing import Printer
 from barograph.cli.whole_file import check_writable, write_whole
+from barograph.experiments.shown import exhibits_of_run
 from barograph.model.clock import SystemClock
 from barograph.report.page import page_of
 from barograph.report.reading import report_of
@@ -33,7 +34,8 @@ def write_report(
     file = out if out is not None else Path(default_name(place))
     if out is not None or not as_json:
         check_writable(file)
-    report = report_of(run, price=price, background=background_of(run), clock=SystemClock())
+    exhibits = exhibits_of_run(run.store, run.manifest.run_id)
+    report = report_of(run, price=price, background=background_of(run), exhibits=exhibits, clock=SystemClock())
     if out is not None or not as_json:
         data = page_of(report).encode()
         write_whole(file, data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -148,18 +148,12 @@ def command(
 
       barograph run torchrun --nproc-per-node 2 train.py
     """
-    typed = {"to": to, "rules": listed(rules), "on_finding": on_finding, "budget": budget, "preset": preset,
-             "strict": strict, "findings_to": findings_to, "trace": trace, "origin": origin, "allow": listed(allow),
-             "notify": notify or None, "experiment": experiment, "trial": trial, "tags": tags_from(tag),
-             **tables_set(set_)}
-    settings = settings_from_options(typed, config)
-    if checkpoint is not None:
-        settings = replaced(settings, checkpoints=with_cadence(settings.checkpoints, checkpoint))
-    if record and settings.recorder is None:
-        settings = replaced(settings, recorder=RecorderSettings())
-    if capsule_on is not None:
-        settings = replaced(settings, recorder=replace(settings.recorder or RecorderSettings(),
-                                                       capsule_on=names_from(capsule_on)))
+    settings = settings_of({
+        "to": to, "rules": rules, "on_finding": on_finding, "budget": budget, "preset": preset, "strict": strict,
+        "findings_to": findings_to, "trace": trace, "origin": origin, "allow": allow, "notify": notify,
+        "experiment": experiment, "trial": trial, "tag": tag, "set_": set_, "config": config, "record": record,
+        "capsule_on": capsule_on, "checkpoint": checkpoint,
+    })
     if settings.to.startswith("memory:"):
         raise SettingsError("A run in memory lives in one process, and this would be two; give --to a directory or "
                             "bucket.")
@@ -177,6 +171,31 @@ def command(
     launch = Launch(settings, claim.attempt, needs_of(chosen))
     end_like(recorded(command, launch, store, chosen, live=live, as_json=as_json, recipients=recipients,
                       settings_file=whole_path(config or (DEFAULT_CONFIG if os.path.isfile(DEFAULT_CONFIG) else ""))))
+
+
+def settings_of(typed: Mapping[str, Any]) -> Settings:
+    """Return the settings that options of this command say, on top of those of the file.
+
+    Args:
+        typed: The options, by the names of the parameters of `command`.
+
+    Raises:
+        SettingsError: Something is wrong with one of them.
+    """
+    as_typed = ("to", "on_finding", "budget", "preset", "strict", "findings_to", "trace", "origin", "experiment",
+                "trial")
+    settings = settings_from_options({
+        **{name: typed[name] for name in as_typed}, "rules": listed(typed["rules"]), "allow": listed(typed["allow"]),
+        "notify": typed["notify"] or None, "tags": tags_from(typed["tag"]), **tables_set(typed["set_"]),
+    }, typed["config"])
+    if typed["checkpoint"] is not None:
+        settings = replaced(settings, checkpoints=with_cadence(settings.checkpoints, typed["checkpoint"]))
+    if typed["record"] and settings.recorder is None:
+        settings = replaced(settings, recorder=RecorderSettings())
+    if typed["capsule_on"] is not None:
+        settings = replaced(settings, recorder=replace(settings.recorder or RecorderSettings(),
+                                                       capsule_on=names_from(typed["capsule_on"])))
+    return settings
 
 
 def recipients_for(settings: Settings) -> Mapping[str, Recipient]:

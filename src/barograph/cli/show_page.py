@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from rich.text import Text
 
+from barograph.cli.exhibits_text import print_exhibits
 from barograph.cli.findings import print_findings
 from barograph.cli.layers_table import layer_to_json, print_layers
 from barograph.cli.numbers import number_to_json, numbers_of, print_numbers
@@ -16,6 +17,7 @@ from barograph.cli.origin_entries import origin_facts, origin_of
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
 from barograph.cli.time_line import time_line
+from barograph.experiments.shown import exhibits_of_run
 from barograph.model.finding import Finding, FindingState
 from barograph.model.manifest import Heartbeat
 from barograph.runs.glance import Glance, RunState, glance
@@ -82,6 +84,7 @@ def _print(printer: Printer, place: str, run: Run, worker: str | None, now: Glan
     if numbers:
         printer.heading("Losses and other numbers")
         print_numbers(printer, numbers, more=f"barograph keys {place} --kind scalar")
+    print_exhibits(printer, exhibits_of_run(run.store, run.manifest.run_id))
     layers = layers_of(run, _findings_of(worker, recall))
     if layers:
         printer.heading("Layers", "norm ± standard deviation, of the last step recorded")
@@ -190,6 +193,7 @@ def _print_json(printer: Printer, run: Run, worker: str | None, now: Glance, rec
         "problems": recall.summary.problems, "workers": [_worker_to_json(state) for state in now.workers],
         "time": time_of_steps(run), "numbers": [number_to_json(number) for number in numbers_of(run)],
         "layers": [layer_to_json(layer, judged=judged) for layer in layers_of(run, _findings_of(worker, recall))],
+        "exhibits": [item.to_json() for item in exhibits_of_run(run.store, manifest.run_id)],
         "damage": run.damage,
     })
 

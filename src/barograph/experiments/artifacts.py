@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import mimetypes
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -55,6 +56,20 @@ def artifact_of(
         uri = f"{SCHEME}{digest}"
     guessed = media_type or mimetypes.guess_type(file.name)[0] or ""
     return ArtifactLink(name or file.name, uri, guessed, digest, size_bytes)
+
+
+def artifact_from_bytes(
+    root: Store, data: bytes, name: str, media_type: str, *, clock: Clock | None = None
+) -> ArtifactLink:
+    """Return the artifact that bytes are, kept beside the runs; arguments as of `artifact_of`.
+
+    Raises:
+        StoreError: They cannot be kept.
+    """
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    if not is_kept(root, digest, (clock or SystemClock()).unix()):
+        root.put(place_of(digest), data)
+    return ArtifactLink(name, f"{SCHEME}{digest}", media_type, digest, len(data))
 
 
 def root_of(run: Store) -> Store:
@@ -108,6 +123,14 @@ def bytes_of(root: Store, link: ArtifactLink) -> bytes:
     if link.digest and f"sha256:{hashlib.sha256(data).hexdigest()}" != link.digest:
         raise DamagedChunk(f'Artifact "{link.name}" is not what was kept: its digest differs ({link.uri}).')
     return data
+
+
+def bytes_in(roots: Sequence[Store], link: ArtifactLink) -> bytes:
+    """Return the bytes of an artifact from the first of several places that has it; errors as of `bytes_of`."""
+    for root in roots[:-1]:
+        with contextlib.suppress(ObjectNotFound):
+            return bytes_of(root, link)
+    return bytes_of(roots[-1], link)
 
 
 def kept_before(root: Store, unix: float) -> list[ObjectInfo]:

@@ -25,7 +25,7 @@ class Difference:
     values: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """In what components differ.
 
@@ -39,6 +39,15 @@ class Comparison:
     names: tuple[str, ...]
     parts: Mapping[str, tuple[Difference, ...]] = field(default_factory=dict)
     same: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{len(rows)} {part}" for part, rows in self.parts.items())
+        return f"Comparison({', '.join(self.names)}: {said or 'nothing'} differ)"
+
+    def _repr_html_(self) -> str:
+        from barograph.experiments.showing import comparison_html
+
+        return comparison_html(self)
 
 
 _CODE = ("command", "repository", "branch", "commit", "dirty")

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from barograph.experiments.artifacts import artifact_of
+from barograph.experiments import showing
+from barograph.experiments.artifacts import root_of
+from barograph.experiments.exhibiting import Exhibiting
 from barograph.experiments.handle import Handle, catalog_at
 from barograph.experiments.item import Found
 from barograph.experiments.item import Trial as TrialOf
-from barograph.model.items import (
-    ArtifactLink,
-    ItemKind,
-    MetricSummary,
-    Value,
-    Verb,
-    checked_name,
-    checked_value,
-    flattened,
-)
+from barograph.model.items import ArtifactLink, ItemKind, MetricSummary, Value, Verb, checked_name
+from barograph.report.markup import Markup
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
 
 
-class Component(Handle):
+class Component(Handle, Exhibiting["Component"]):
     """A piece of work that trials are made of: a run, a data set, the settings that several trials share."""
 
     kinds: ClassVar[tuple[ItemKind, ...]] = (ItemKind.COMPONENT, ItemKind.RUN)
@@ -89,16 +85,8 @@ class Component(Handle):
         """Where it is, of a run; what `barograph.open` takes."""
         return str(self.item.facts["place"])
 
-    def log_parameter(self, name: str, value: Any) -> Self:
-        """Keep a parameter; see `Run.log_parameter`."""
-        return self.log_parameters({name: value})
-
-    def log_parameters(self, parameters: Mapping[str, Any]) -> Self:
-        """Keep parameters; nested tables become names with dots."""
-        return self._tell(Verb.PARAMETERS, {
-            checked_name("a parameter", name): checked_value(name, value)
-            for name, value in flattened(parameters).items()
-        })
+    def _drawn(self) -> Sequence[Markup]:
+        return showing.component_parts(self.item, self.exhibits())
 
     def log_metric(self, name: str, value: float) -> Self:
         """Keep a number that came out, once for all. What comes as a series belongs in a `Run`."""
@@ -107,22 +95,14 @@ class Component(Handle):
         return self._tell(Verb.METRICS, {checked_name("a metric", name): {
             field: getattr(summary, field) for field in MetricSummary.__slots__}})
 
-    def log_input(self, name: str, uri: str, *, media_type: str = "", digest: str = "", size_bytes: int = -1) -> Self:
-        """Say of an artifact that it was read, wherever it is; nothing is copied."""
-        return self._link(Verb.INPUT, ArtifactLink(checked_name("an input", name), uri, media_type, digest, size_bytes))
+    @property
+    def _root(self) -> Store:
+        return self.catalog.store
 
-    def log_output(self, name: str, uri: str, *, media_type: str = "", digest: str = "", size_bytes: int = -1) -> Self:
-        """Say of an artifact that it was made, wherever it is; nothing is copied."""
-        return self._link(Verb.OUTPUT,
-                          ArtifactLink(checked_name("an output", name), uri, media_type, digest, size_bytes))
+    @property
+    def _roots(self) -> Sequence[Store]:
+        # A run in a folder of its own below the root keeps its artifacts there.
+        return (self._root, root_of(store_from_url(self.place))) if self.place else (self._root,)
 
-    def log_artifact(
-        self, path: str | os.PathLike[str], name: str | None = None, *, media_type: str = "", is_output: bool = False,
-        copy: bool = True,
-    ) -> Self:
-        """Keep a file that it read (or made); arguments as of `Run.log_artifact`."""
-        link = artifact_of(self.catalog.store, path, name, media_type=media_type, copy=copy)
-        return self._link(Verb.OUTPUT if is_output else Verb.INPUT, link)
-
-    def _link(self, verb: Verb, link: ArtifactLink) -> Self:
-        return self._tell(verb, {name: getattr(link, name) for name in ArtifactLink.__slots__})
+    def _links(self) -> Sequence[ArtifactLink]:
+        return (*self.item.inputs, *self.item.outputs)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from barograph.errors import SettingsError, UnknownKey, nearest
 from barograph.model.key import Key
 from barograph.model.step import Mode
+from barograph.report.notebook import curve_html
 from barograph.runs.metrics import METRIC_KINDS, Metric
 from barograph.runs.reader import Run
 
@@ -21,7 +22,7 @@ EPOCH = "epoch"
 ALIGNMENTS = ("step", "time", "epoch")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Curve:
     """One series.
 
@@ -32,6 +33,12 @@ class Curve:
 
     at: NDArray[np.float64]
     values: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return f"Curve({len(self.at):,} points)"
+
+    def _repr_html_(self) -> str:
+        return curve_html("curve", self.at.tolist(), self.values.tolist(), "")
 
 
 def metric_series(run: Run, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:

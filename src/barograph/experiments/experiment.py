@@ -6,11 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+from barograph.experiments import showing
 from barograph.experiments.component import Component
-from barograph.experiments.handle import Handle, catalog_at
+from barograph.experiments.handle import Handle, Listing, catalog_at
 from barograph.experiments.table import ComponentTable
 from barograph.experiments.tabulating import component_table
 from barograph.model.items import STATISTICS, Entry, ItemKind, Verb, checked_value, flattened
+from barograph.report.markup import Markup
 
 
 class Experiment(Handle):
@@ -49,6 +51,11 @@ class Experiment(Handle):
         """Return the experiment of that name, which is created where there is none."""
         return cls.create(name, root=root, or_load=True)
 
+    def _drawn(self) -> Sequence[Markup]:
+        trials = self.trials()
+        shown = trials[:showing.MOST_ROWS]
+        return (showing.trials_table(trials, [len(self.catalog.members_of(trial.uid)) for trial in shown]),)
+
     @property
     def hypothesis(self) -> str:
         """What it is to show."""
@@ -71,10 +78,10 @@ class Experiment(Handle):
         """
         return Trial(self.catalog, self.catalog.item(name, ItemKind.TRIAL, parent=self.uid))
 
-    def trials(self) -> Sequence[Trial]:
+    def trials(self) -> Listing[Trial]:
         """Return its trials, oldest first."""
         self.catalog.feed()
-        return [Trial(self.catalog, item) for item in self.catalog.trials_of(self.uid)]
+        return Listing(Trial(self.catalog, item) for item in self.catalog.trials_of(self.uid))
 
     def table(self, search: str = "", *, statistics: Sequence[str] = STATISTICS) -> ComponentTable:
         """Return its components and runs as a table, a row each.
@@ -109,13 +116,16 @@ class Trial(Handle):
         self.catalog.tell([Entry(component.uid, Verb.LEAVE, {"trial": self.uid})])
         return self
 
+    def _drawn(self) -> Sequence[Markup]:
+        return (showing.members_table(self.components()),)
+
     add_trial_component = add_component
     remove_trial_component = remove_component
 
-    def components(self) -> Sequence[Component]:
+    def components(self) -> Listing[Component]:
         """Return what belongs to it, oldest first."""
         self.catalog.feed()
-        return [Component(self.catalog, item) for item in self.catalog.members_of(self.uid)]
+        return Listing(Component(self.catalog, item) for item in self.catalog.members_of(self.uid))
 
 
 def plain(variables: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from barograph.errors import UnknownItem
+from barograph.experiments import showing
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.folding import Note
 from barograph.experiments.item import Item
-from barograph.experiments.lineage import Edge, lineage_of
+from barograph.experiments.lineage import Lineage, lineage_of
 from barograph.model.items import Entry, ItemKind, Relation, Verb
+from barograph.report.markup import Markup
 from barograph.runs.places import DEFAULT_ROOT
 
 ROOT_VARIABLE = "BAROGRAPH_ROOT"
@@ -45,6 +47,13 @@ class Handle:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
+    def _repr_html_(self) -> str:
+        return showing.handle_html(self, self._drawn())
+
+    def _drawn(self) -> Sequence[Markup]:
+        """Return what a notebook shows below it."""
+        return ()
+
     @classmethod
     def load(cls, name: str, *, root: str | os.PathLike[str] | None = None) -> Self:
         """Return what has that name, or identity.
@@ -57,14 +66,14 @@ class Handle:
         return cls(catalog, catalog.item(name, *cls.kinds))
 
     @classmethod
-    def list(cls, *, root: str | os.PathLike[str] | None = None, archived: bool = False) -> Sequence[Self]:
+    def list(cls, *, root: str | os.PathLike[str] | None = None, archived: bool = False) -> Listing[Self]:
         """Return all there are, oldest first; those that are archived only where they are asked for."""
         catalog = catalog_at(root)
         catalog.feed()
-        return [cls(catalog, item) for kind in cls.kinds for item in catalog.of_kind(kind, archived=archived)]
+        return Listing(cls(catalog, item) for kind in cls.kinds for item in catalog.of_kind(kind, archived=archived))
 
     @classmethod
-    def search(cls, search: str = "", *, root: str | os.PathLike[str] | None = None) -> Sequence[Self]:
+    def search(cls, search: str = "", *, root: str | os.PathLike[str] | None = None) -> Listing[Self]:
         """Return what a search finds, in its order.
 
         Raises:
@@ -72,7 +81,7 @@ class Handle:
         """
         catalog = catalog_at(root)
         catalog.feed()
-        return [cls(catalog, item) for item in catalog.find(search, kinds=cls.kinds)]
+        return Listing(cls(catalog, item) for item in catalog.find(search, kinds=cls.kinds))
 
     @property
     def name(self) -> str:
@@ -127,9 +136,9 @@ class Handle:
         """Say that it came of another: "derived_from", "contributed_to", "associated_with", "produced", "same_as"."""
         return self._tell(Verb.RELATE, {"relation": str(Relation(relation)), "target": other.uid})
 
-    def lineage(self, direction: str = "both", *, depth: int | None = None) -> Sequence[Edge]:
+    def lineage(self, direction: str = "both", *, depth: int | None = None) -> Lineage:
         """Return what it came of ("up"), what came of it ("down"), or both; see `lineage_of`."""
-        return lineage_of(self.catalog, self.uid, direction, depth=depth)
+        return Lineage(self.catalog, lineage_of(self.catalog, self.uid, direction, depth=depth))
 
     def delete(self, *, cascade: bool = False) -> None:
         """Have it forgotten, after days in which `restore` brings it back.
@@ -150,3 +159,13 @@ class Handle:
         if found is not None:
             self.item = found
         return self
+
+
+Found = TypeVar("Found", bound=Handle)
+
+
+class Listing(list[Found]):
+    """Things of a catalog in the order in which they were found; a notebook shows them as a table."""
+
+    def _repr_html_(self) -> str:
+        return showing.listing_html(self)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, literal, select, union_all
 
 from barograph.errors import SettingsError
+from barograph.experiments import showing
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.item import Item, items_by_id
 from barograph.experiments.schema import ITEMS, LINKS, MEMBERS, RELATIONS
@@ -32,6 +33,28 @@ class Edge(NamedTuple):
     relation: str
     target: str
     depth: int
+
+
+class Lineage(list[Edge]):
+    """The steps of a lineage, nearest first; a notebook shows them with names.
+
+    Args:
+        catalog: That knows their ends.
+        edges: The steps.
+    """
+
+    def __init__(self, catalog: Catalog, edges: Iterable[Edge]) -> None:
+        super().__init__(edges)
+        self._catalog = catalog
+
+    def names(self) -> dict[str, str]:
+        """Return what each end is called, by identity."""
+        with self._catalog.reading() as connection:
+            known = _items(connection, {end for edge in self for end in (edge.source, edge.target)})
+        return {uid: f"{item.kind} {item.name}" for uid, item in known.items()}
+
+    def _repr_html_(self) -> str:
+        return showing.lineage_html(self)
 
 
 def lineage_of(

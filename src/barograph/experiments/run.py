@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Self
 
 from barograph.errors import SettingsError
 from barograph.experiments.component import Component
-from barograph.experiments.handle import catalog_at
+from barograph.experiments.handle import Listing, catalog_at
 from barograph.experiments.tracked_run import TrackedRun, attempt_to_join
 from barograph.model.clock import SystemClock
 from barograph.model.items import ItemKind, checked_name
@@ -98,7 +98,7 @@ def load_run(name: str = "", *, root: str | os.PathLike[str] | None = None) -> T
     return TrackedRun(store, attempt_to_join(store, clock), clock=clock)
 
 
-def list_runs(search: str = "", *, root: str | os.PathLike[str] | None = None) -> Sequence[Component]:
+def list_runs(search: str = "", *, root: str | os.PathLike[str] | None = None) -> Listing[Component]:
     """Return the runs that a search finds; "": all, the newest first.
 
     Raises:
@@ -106,4 +106,4 @@ def list_runs(search: str = "", *, root: str | os.PathLike[str] | None = None) -
     """
     catalog = catalog_at(root)
     catalog.feed()
-    return [Component(catalog, item) for item in catalog.find(search, kinds=(ItemKind.RUN,))]
+    return Listing(Component(catalog, item) for item in catalog.find(search, kinds=(ItemKind.RUN,)))

@@ -23,7 +23,7 @@ FACTS = ("name", "state", "kind", "uid", "created_unix", "started_unix", "ended_
 """Columns that every component has."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ComponentTable:
     """A table of components.
 
@@ -37,6 +37,14 @@ class ComponentTable:
 
     def __len__(self) -> int:
         return len(self.columns["uid"])
+
+    def __repr__(self) -> str:
+        return f"ComponentTable({len(self):,} rows, {len(self.columns):,} columns)"
+
+    def _repr_html_(self) -> str:
+        from barograph.experiments.showing import table_html
+
+        return table_html(self)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Return the rows, without what a component has none of."""
@@ -66,13 +74,7 @@ class ComponentTable:
         """Return it as an Arrow table; a column of mixed types is one of texts."""
         import pyarrow as pa
 
-        columns = {}
-        for name, values in self.columns.items():
-            try:
-                columns[name] = pa.array(values)
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-                columns[name] = pa.array([None if value is None else _text(value) for value in values])
-        return pa.table(columns)
+        return pa.table({name: arrow_column(values) for name, values in self.columns.items()})
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return it for pandas."""
@@ -127,6 +129,16 @@ class ComponentTable:
     def _lines(self) -> list[list[str]]:
         return [["" if value is None else _text(value) for value in values]
                 for values in zip(*self.columns.values(), strict=True)]
+
+
+def arrow_column(values: Sequence[Any]) -> pa.Array:
+    """Return values as a column of Arrow; those of mixed types as texts."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([None if value is None else _text(value) for value in values])
 
 
 def _plain(value: Any) -> Any:

@@ -11,24 +11,28 @@ from types import TracebackType
 from typing import Any, Self
 
 from barograph.errors import SessionClosed, SettingsError
-from barograph.experiments.artifacts import artifact_of, root_of
+from barograph.experiments.artifacts import root_of
+from barograph.experiments.exhibiting import Exhibiting
+from barograph.experiments.shown import links_in_journal
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.items import ArtifactLink, Entry, Verb, checked_name, checked_value, flattened
+from barograph.model.items import ArtifactLink, Entry, Verb, checked_name
 from barograph.model.manifest import EndState, Heartbeat, Manifest
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
+from barograph.report.notebook import run_html
 from barograph.runs.claim import attempts_of, begin_attempt, claim_worker
 from barograph.runs.glance import RunState, glance
 from barograph.runs.journal import JOURNAL_OF_RUN, Journal
 from barograph.runs.layout import MANIFEST
 from barograph.runs.papers import manifest_from_bytes
+from barograph.runs.reader import open as open_run
 from barograph.runs.writer import RunWriter
 from barograph.store.base import Store
 
 _OVER = (RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunState.KILLED, RunState.EMPTY)
 
 
-class TrackedRun:
+class TrackedRun(Exhibiting[None]):
     """A run under way, as one of the processes that write it. Use it in a `with` statement, or close it.
 
     Numbers are published by a thread; everything else at once. Any number of processes may write one run, and a process
@@ -53,6 +57,12 @@ class TrackedRun:
                                                    clock=self._clock)
         self._log = self._writer.log
         atexit.register(self.close)
+
+    def _repr_html_(self) -> str:
+        return run_html(open_run(self.url), exhibits=self.exhibits())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name or self.url!r})"
 
     @property
     def name(self) -> str:
@@ -107,55 +117,6 @@ class TrackedRun:
         for name, value in values.items():
             self.log_metric(name, value, step, mode=mode)
 
-    def log_parameter(self, name: str, value: Any) -> None:
-        """Keep a parameter: a number, a text, True or False, or a list of these.
-
-        Raises:
-            SessionClosed: The run has been closed.
-            SettingsError: It is something else.
-            StoreError: It cannot be kept.
-        """
-        self.log_parameters({name: value})
-
-    def log_parameters(self, parameters: Mapping[str, Any]) -> None:
-        """Keep parameters; nested tables become names with dots. Errors as of `log_parameter`."""
-        plain = {checked_name("a parameter", name): checked_value(name, value)
-                 for name, value in flattened(parameters).items()}
-        self._tell(Verb.PARAMETERS, plain)
-
-    def log_input(self, name: str, uri: str, *, media_type: str = "", digest: str = "", size_bytes: int = -1) -> None:
-        """Say of an artifact that the run read it, wherever it is; nothing is copied."""
-        self._link(Verb.INPUT, ArtifactLink(checked_name("an input", name), str(uri), media_type, digest, size_bytes))
-
-    def log_output(self, name: str, uri: str, *, media_type: str = "", digest: str = "", size_bytes: int = -1) -> None:
-        """Say of an artifact that the run made it, wherever it is; nothing is copied."""
-        self._link(Verb.OUTPUT, ArtifactLink(checked_name("an output", name), str(uri), media_type, digest, size_bytes))
-
-    def log_artifact(
-        self, path: str, name: str | None = None, *, media_type: str = "", is_output: bool = True, copy: bool = True
-    ) -> ArtifactLink:
-        """Keep a file, or say where it is.
-
-        Args:
-            path: Of the file.
-            name: By which the run calls it; None: the file's own.
-            media_type: What it is made of; "": as its ending says.
-            is_output: The run made it; else it read it.
-            copy: Keep its bytes beside the runs, once for all that have the same; else only its place and digest.
-
-        Raises:
-            SettingsError: There is no such file.
-            SessionClosed, StoreError: As of `log_parameter`.
-        """
-        link = artifact_of(root_of(self.store), path, name, media_type=media_type, copy=copy,
-                           clock=self._clock)
-        self._link(Verb.OUTPUT if is_output else Verb.INPUT, link)
-        return link
-
-    def log_artifacts(self, paths: Sequence[str], *, is_output: bool = True, copy: bool = True) -> list[ArtifactLink]:
-        """Keep several files; arguments and errors as of `log_artifact`."""
-        return [self.log_artifact(path, is_output=is_output, copy=copy) for path in paths]
-
     def tag(self, **tags: str | None) -> None:
         """Give it tags; None takes one away."""
         self._tell(Verb.TAG, {name: None if text is None else str(text) for name, text in tags.items()})
@@ -190,8 +151,16 @@ class TrackedRun:
         else:
             self.close("failed", f"{kind.__name__}: {error}".rstrip(": "))
 
-    def _link(self, verb: Verb, link: ArtifactLink) -> None:
-        self._tell(verb, {name: getattr(link, name) for name in ArtifactLink.__slots__})
+    @property
+    def _root(self) -> Store:
+        return root_of(self.store)
+
+    @property
+    def _artifact_clock(self) -> Clock:
+        return self._clock
+
+    def _links(self) -> Sequence[ArtifactLink]:
+        return links_in_journal(self.store, self.uid)
 
     def _tell(self, verb: Verb, data: Mapping[str, Any]) -> None:
         if self._writer is None:

@@ -140,6 +140,20 @@ class Finding:
         return data
 
 
+class Findings(tuple[Finding, ...]):
+    """Findings of a run, one after the other; a notebook shows them drawn.
+
+    Example:
+        >>> Findings()
+        Findings()
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Findings({', '.join(f'{item.code} {item.rule}' for item in self)})"
+
+
 def _number(value: float) -> float | str | None:
     # JSON has no NaN and no inf, and both must survive: NaN as null, infinities by name.
     if value != value:

@@ -12,6 +12,7 @@ from typing import Any
 from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, NotEvaluated
 from barograph.report.background import Background
+from barograph.report.exhibits import Exhibit
 from barograph.watch.plain import plain
 
 
@@ -406,6 +407,7 @@ class Report:
         trees: Depth and leaves of trees over the rounds.
         roc: Of the scores that the script saved.
         residuals: Of the predictions that the script saved.
+        exhibits: What the run was given to show: matrices, curves, tables, pictures.
         missing: Sections that have nothing to show, and why.
         damage: What of the run could not be read, a sentence each.
     """
@@ -431,12 +433,15 @@ class Report:
     trees: tuple[Curve, ...]
     roc: tuple[Roc, ...]
     residuals: tuple[Residuals, ...]
+    exhibits: tuple[Exhibit, ...]
     missing: tuple[Missing, ...]
     damage: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return it as strict JSON data, entry by entry: NaN as None, infinities as "inf" and "-inf"."""
-        data: dict[str, Any] = {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+        data: dict[str, Any] = {item.name: plain(getattr(self, item.name)) for item in fields(self)
+                                if item.name != "exhibits"}
         # A finding has a form of its own, in which keys are texts.
+        data["exhibits"] = [item.to_json() for item in self.exhibits]
         data["judgement"]["findings"] = [plain(item.to_json()) for item in self.judgement.findings]
         return data

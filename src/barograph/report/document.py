@@ -11,7 +11,8 @@ from barograph.report.style import STYLE
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def document(title: str, header: Markup, sections: Sequence[tuple[str, str, Markup]], footer: str) -> str:
+def document(title: str, header: Markup, sections: Sequence[tuple[str, str, Markup]], footer: str, *,
+             pictures: bool = False) -> str:
     """Return a whole HTML document that needs nothing else.
 
     Args:
@@ -19,6 +20,7 @@ def document(title: str, header: Markup, sections: Sequence[tuple[str, str, Mark
         header: Above everything.
         sections: Name for links, title and content of each.
         footer: Below everything.
+        pictures: It has some, which are in the page itself.
     """
     links = [element("li", element("a", name, href=f"#{anchor}")) for anchor, name, _ in sections]
     body = element(
@@ -30,7 +32,8 @@ def document(title: str, header: Markup, sections: Sequence[tuple[str, str, Mark
     )
     head = element(
         "head", element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("meta", http_equiv="Content-Security-Policy",
+                content=f"{_POLICY}; img-src data:" if pictures else _POLICY),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("title", f"{title} – Barograph"), element("style", STYLE),

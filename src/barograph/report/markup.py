@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from barograph.watch.wording import shown
 
-_EMPTY = frozenset({"br", "hr", "meta", "line", "rect", "path", "circle", "polygon", "polyline"})
+_EMPTY = frozenset({"br", "hr", "meta", "img", "line", "rect", "path", "circle", "polygon", "polyline"})
 
 
 class Markup(str):

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from barograph.report import page_background, page_classes, page_findings, page_layers, page_machine, page_numbers
+from barograph.report import (
+    page_background,
+    page_classes,
+    page_exhibits,
+    page_findings,
+    page_layers,
+    page_machine,
+    page_numbers,
+)
 from barograph.report.content import Report
 from barograph.report.document import document
+from barograph.report.exhibits import Picture
 from barograph.report.markup import Markup, element
 from barograph.watch.figures import local_time
 
@@ -33,6 +42,8 @@ _SECTIONS = (
     _Section("classes", "Labels and confusion", lambda report: report.classes, page_classes.classes),
     _Section("roc", "ROC", lambda report: report.roc, page_classes.roc),
     _Section("residuals", "Residuals", lambda report: report.residuals, page_classes.residuals),
+    _Section("exhibits", "Tables, curves and figures", lambda report: report.exhibits,
+             lambda report: page_exhibits.exhibits(report.exhibits)),
     _Section("time", "Where the time of a step goes", lambda report: report.step_time, page_machine.step_time),
     _Section("machine", "Use of the machine", lambda report: report.machine, page_machine.machine),
     _Section("origin", "What made it", page_background.has_origin, page_background.origin),
@@ -47,7 +58,8 @@ def page_of(report: Report) -> str:
     shown = [section for section in _SECTIONS if section.has(report)]
     sections = [(section.anchor, section.title, section.of(report)) for section in shown]
     return document(report.run.name or report.run.run_id, page_findings.head(report), sections,
-                    f"Made by Barograph {report.barograph} on {local_time(report.made_unix)}.")
+                    f"Made by Barograph {report.barograph} on {local_time(report.made_unix)}.",
+                    pictures=any(isinstance(item, Picture) for item in report.exhibits))
 
 
 def _missing(report: Report) -> Markup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from barograph.report.charts import Line, line_chart
 from barograph.report.content import Classes, ConfusionFrame, Report, Residuals, Roc
 from barograph.report.markup import Markup, element, joined
+from barograph.report.page_exhibits import percent, roc_chart
 from barograph.report.page_numbers import line_of
 from barograph.report.small_charts import bars, histogram, matrix, scatter
 from barograph.report.tables import behind, table
@@ -31,10 +32,6 @@ def residuals(report: Report) -> Markup:
     return joined([_residuals(item) for item in report.residuals])
 
 
-def _percent(part: float) -> str:
-    return f"{100 * part:.3g}%"
-
-
 def _part(item: Classes) -> Markup:
     names = [f"{number}" for number in item.classes]
     left: list[Markup] = []
@@ -46,7 +43,7 @@ def _part(item: Classes) -> Markup:
                               f"All classes together: {share(item.accuracy.first)} at first, "
                               f"{share(item.accuracy.last)} at last.",
                               [line_of(curve, label) for curve, label in zip(every, labels, strict=True)],
-                              y_text=_percent, y_range=(0.0, 1.0), log=False), behind(every, labels, share),
+                              y_text=percent, y_range=(0.0, 1.0), log=False), behind(every, labels, share),
         ))
     left.append(bars(("class", "", "samples"), [(name, times, f"{times:,.0f}") for name, times in
                                                  zip(names, item.labels, strict=True)],
@@ -95,16 +92,8 @@ def _confused(item: Classes) -> Markup | None:
 def _roc(name: str, step: int, items: list[Roc]) -> Markup:
     lines = [Line(f"class {item.label}: {figure(item.area)}", item.false_positives, item.true_positives)
              for item in items]
-    chance = Line("chance: 0.5", (0.0, 1.0), (0.0, 1.0))
-    said = "; ".join(f"class {item.label}: area {figure(item.area)}" for item in items)
     rows = [(f"class {item.label}", f"{item.positives:,}", f"{item.negatives:,}", figure(item.area)) for item in items]
-    return element(
-        "div", line_chart(f"ROC of {name} at step {step}, with the area under each curve", f"{said}.", [*lines, chance],
-                          x_title="share of others taken for the class", x_text=_percent, y_text=_percent,
-                          y_range=(0.0, 1.0), log=False, square=True),
-        element("details", element("summary", "The numbers"),
-                table("Area under the curve", ("class", "samples", "others", "area"), rows, numbers=3)),
-    )
+    return element("div", roc_chart(f"ROC of {name} at step {step}, with the area under each curve", lines, rows))
 
 
 def _residuals(item: Residuals) -> Markup:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Sequence
 
+from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.report.content import Report
 from barograph.report.markup import Markup, element, joined
@@ -71,7 +73,7 @@ def findings(report: Report) -> Markup:
         parts.append(element("p", element("b", "Most likely: "), " ".join(line.plain for line in likely)))
     if not judgement.findings:
         parts.append(element("p", judgement.verdict))
-    parts += [_finding(item, report) for item in judgement.findings[:MOST_FINDINGS]]
+    parts += [finding_article(item, judgement.diagnosis) for item in judgement.findings[:MOST_FINDINGS]]
     if len(judgement.findings) > MOST_FINDINGS:
         parts.append(element("p", f"And {len(judgement.findings) - MOST_FINDINGS} more: barograph show tells of each."))
     lists = (
@@ -120,9 +122,15 @@ def _capture(part: float) -> str:
     return "" if math.isnan(part) else f"{share(part)} of the training time"
 
 
-def _finding(finding: Finding, report: Report) -> Markup:
+def finding_article(finding: Finding, diagnosis: Sequence[Suspicion] = ()) -> Markup:
+    """Return a finding: what, where, since when, the evidence, and what to do about it.
+
+    Args:
+        finding: Which.
+        diagnosis: Of the whole run; the finding's causes come in its order.
+    """
     gone = finding.state is FindingState.CLOSED
-    causes = causes_in_order(finding, report.judgement.diagnosis)
+    causes = causes_in_order(finding, diagnosis)
     remedy = next((cause.remedy for cause in causes[:1] if cause.remedy), finding.remedy)
     evidence = [element("li", element("span", f"{item.key or 'run'}", class_="code"),
                         f" at step {item.step}: {item.text}")

@@ -26,16 +26,16 @@ def line_of(curve: Curve, name: str) -> Line:
 
 def losses(report: Report) -> Markup:
     """Return a chart for each loss, training and evaluation together, with the findings at which they opened."""
-    marks = _marks(report.judgement.findings)
-    charts = [_chart(name, curves, marks) for name, curves in _by_key(report.losses)]
+    marks = marks_of(report.judgement.findings)
+    charts = [chart_of(name, curves, marks) for name, curves in by_key(report.losses)]
     note = "Upright dashed lines: findings, where they opened. Crosses at the top: NaN or infinite." if marks else None
     return joined(element("div", charts, class_="charts"), element("p", note, class_="note") if note else None)
 
 
 def numbers(report: Report) -> Markup:
     """Return a chart for each of the first logged numbers and learning rates, and the others as a table."""
-    groups = _by_key(report.numbers)
-    charts = [_chart(name, curves, ()) for name, curves in groups[:MOST_CHARTS]]
+    groups = by_key(report.numbers)
+    charts = [chart_of(name, curves, ()) for name, curves in groups[:MOST_CHARTS]]
     rest = [(curve.key, curve.mode, f"{curve.count:,}", figure(curve.first), figure(curve.last), figure(curve.least),
              figure(curve.greatest)) for _, curves in groups[MOST_CHARTS:] for curve in curves]
     heads = ("number", "mode", "points", "first", "last", "least", "greatest")
@@ -46,14 +46,16 @@ def numbers(report: Report) -> Markup:
     )
 
 
-def _by_key(curves: Iterable[Curve]) -> list[tuple[str, list[Curve]]]:
+def by_key(curves: Iterable[Curve]) -> list[tuple[str, list[Curve]]]:
+    """Return the curves of each key, which stand in one chart."""
     groups: dict[str, list[Curve]] = {}
     for curve in curves:
         groups.setdefault(curve.key, []).append(curve)
     return list(groups.items())
 
 
-def _chart(name: str, curves: Sequence[Curve], marks: Sequence[Mark]) -> Markup:
+def chart_of(name: str, curves: Sequence[Curve], marks: Sequence[Mark]) -> Markup:
+    """Return a chart of one key in its modes, with its numbers behind it."""
     several = len({curve.optimizer for curve in curves}) > 1
     names = [curve.mode + (f", {named(curve.optimizer)}" if several and curve.optimizer else "") for curve in curves]
     lines = [line_of(curve, label) for curve, label in zip(curves, names, strict=True)]
@@ -65,7 +67,8 @@ def _chart(name: str, curves: Sequence[Curve], marks: Sequence[Mark]) -> Markup:
     return element("div", line_chart(name, f"{said}.", lines, marks=inside), behind(curves, names))
 
 
-def _marks(findings: Iterable[Finding]) -> list[Mark]:
+def marks_of(findings: Iterable[Finding]) -> list[Mark]:
+    """Return where findings opened, the worst of many."""
     worst_first = sorted(findings, key=lambda item: SEVERITY_ORDER.index(item.severity))
     return [Mark(float(item.opened_step), f"{item.code} {item.rule} opened at step {item.opened_step}",
                  severity_class(item.severity.value)) for item in worst_first[:_MOST_MARKS]]

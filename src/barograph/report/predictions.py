@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.errors import DamagedChunk, SplitTensor, UnknownStep
+from barograph.measures.scores import area_under, roc_curve
 from barograph.model.key import Key, Kind
 from barograph.report.content import Residuals, Roc
 from barograph.runs.reader import Run
@@ -61,43 +62,6 @@ def predictions_in(run: Run) -> tuple[tuple[Roc, ...], tuple[Residuals, ...], li
     return tuple(roc), tuple(residuals), refused
 
 
-def area_under(false_positives: Floats, true_positives: Floats) -> float:
-    """Return the area under a ROC curve, by trapezoids.
-
-    Example:
-        >>> area_under(np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]))
-        1.0
-    """
-    widths, heights = np.diff(false_positives), (true_positives[1:] + true_positives[:-1]) / 2
-    return float((widths * heights).sum())
-
-
-def roc_curve(positive: NDArray[np.bool_], scores: Floats) -> tuple[Floats, Floats]:
-    """Return the shares of false and of true positives, as the threshold falls from above the greatest score.
-
-    Equal scores make one step, so what cannot be told apart counts as chance.
-
-    Args:
-        positive: Which samples are of the class; both sorts must be there. Shape (n,).
-        scores: The greater, the likelier. Shape (n,).
-
-    Returns:
-        Two arrays of one length, from 0 to 1.
-
-    Example:
-        >>> [share.tolist() for share in roc_curve(np.array([True, False, True]), np.array([0.9, 0.8, 0.1]))]
-        [[0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.5, 1.0]]
-
-    Source: Fawcett, "An introduction to ROC analysis", Pattern Recognition Letters 27, 2006, algorithm 1.
-    """
-    order = np.argsort(-scores, kind="stable")
-    sorted_scores, hits = scores[order], positive[order]
-    last_of_equal = np.append(np.flatnonzero(np.diff(sorted_scores)), len(scores) - 1)
-    true = np.cumsum(hits)[last_of_equal]
-    false = 1 + last_of_equal - true
-    return np.append(0.0, false / false[-1]), np.append(0.0, true / true[-1])
-
-
 def _pairs(run: Run, refused: list[str]) -> Iterator[tuple[str, int, NDArray[Any], NDArray[Any]]]:
     saved = {key.path for key in run.keys(Kind.CUSTOM)}
     for path in sorted(saved):
@@ -144,7 +108,7 @@ def _roc(name: str, step: int, targets: Floats, predictions: Floats, refused: li
         positive = targets == label
         if not 0 < positive.sum() < len(positive):
             continue
-        false, true = roc_curve(positive, column)
+        false, true, _ = roc_curve(positive, column)
         kept = np.unique(np.linspace(0, len(false) - 1, min(_POINTS, len(false))).round().astype(int))
         yield Roc(name, step, label, int(positive.sum()), int((~positive).sum()), area_under(false, true),
                   tuple(false[kept].tolist()), tuple(true[kept].tolist()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from barograph.model.clock import Clock
 from barograph.model.key import Kind
@@ -12,6 +13,7 @@ from barograph.report.classes import classes_in
 from barograph.report.content import Curve, Judgement, Report, RunFacts
 from barograph.report.curves import MOST_NUMBERS, curves_of
 from barograph.report.distributions import distributions_in
+from barograph.report.exhibits import Exhibit
 from barograph.report.layers import layers_in
 from barograph.report.machine import machine_in, step_time_in
 from barograph.report.missing import missing_in
@@ -31,7 +33,8 @@ UNDER_WAY = frozenset({RunState.RUNNING, RunState.STARTING})
 
 
 def report_of(
-    run: Run, *, price: Price | None = None, background: Background | None = None, clock: Clock
+    run: Run, *, price: Price | None = None, background: Background | None = None, exhibits: Sequence[Exhibit] = (),
+    clock: Clock,
 ) -> Report:
     """Return the report of a run as it stands; nothing is written.
 
@@ -41,6 +44,7 @@ def report_of(
         run: Which.
         price: Of an hour of it; None: not known.
         background: What is known of it beside its records; None: nothing of it is told.
+        exhibits: What it was given to show.
         clock: Tells when the report was made.
 
     Raises:
@@ -69,7 +73,8 @@ def report_of(
         numbers_left_out=max(0, len(numbers) - MOST_NUMBERS), layers=layers, layers_left_out=layers_left_out,
         distributions=distributions, distributions_left_out=distributions_left_out, classes=classes_in(shown),
         step_time=step_time_in(shown), machine=machine_in(shown), importance=importance,
-        importance_left_out=importance_left_out, trees=trees_in(shown), roc=roc, residuals=residuals, missing=(),
+        importance_left_out=importance_left_out, trees=trees_in(shown), roc=roc, residuals=residuals,
+        exhibits=tuple(exhibits), missing=(),
         damage=tuple(dict.fromkeys((*run.damage, *shown.damage, *(background.damage if background else ())))),
     )
     return missing_in(report, refused)

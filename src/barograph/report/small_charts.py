@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from barograph.report.axes import Axis, axis_for
 from barograph.report.charts import BOTTOM, LEFT, RIGHT, TOP, WIDTH, axes, figure_of, path_of, svg
@@ -17,6 +17,8 @@ _CELL, _LABEL = 16, 120
 _HEAT_COLUMNS = 48
 _ROOM_FOR_A_NUMBER = 22
 _FULL = 0.55
+_LETTER = 6.5
+_LONGEST_NAME = 16
 
 
 def sparkline(curve: Curve, name: str) -> Markup:
@@ -80,31 +82,45 @@ def heat_rows(title: str, description: str, rows: Sequence[tuple[str, Curve]]) -
 
 
 def matrix(title: str, description: str, names: Sequence[str], counts: Sequence[Sequence[float]], *,
-           numbers: bool) -> Markup:
-    """Return a confusion matrix: rows are truths, columns answers, each cell shaded by its share of the row."""
+           numbers: bool, text: Callable[[float], str] = "{:.0f}".format) -> Markup:
+    """Return a confusion matrix: rows are truths, columns answers, each cell shaded by its share of the row.
+
+    Args:
+        title, description: As of `line_chart`.
+        names: Of the classes; long ones are cut, and whole in the titles of the cells.
+        counts: A row for each.
+        numbers: Stand in the cells, where there is room.
+        text: How a number is written.
+    """
     size = max(10, min(34, 360 // max(1, len(names))))
-    edge = 30
+    longest = max((min(len(name), _LONGEST_NAME) for name in names), default=0)
+    # Names that are wider than a cell stand upright above the columns.
+    upright = longest * _LETTER > size
+    left = max(30.0, 8 + longest * _LETTER)
+    top = left if upright else 30.0
     cells = []
     for row, (name, line) in enumerate(zip(names, counts, strict=True)):
         total = sum(line)
-        y = edge + row * size
-        cells.append(element("text", name, x=edge - 4, y=y + size / 2, class_="tick", text_anchor="end", dy="0.32em"))
-        cells.append(element("text", name, x=edge + row * size + size / 2, y=edge - 6, class_="tick",
-                             text_anchor="middle"))
+        x, y = left + row * size + size / 2, top + row * size
+        short = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME - 1]}…"
+        cells.append(element("text", short, x=left - 4, y=y + size / 2, class_="tick", text_anchor="end", dy="0.32em"))
+        cells.append(element("text", short, x=x, y=top - 6, class_="tick",
+                             text_anchor="start" if upright else "middle",
+                             transform=f"rotate(-90 {x:g} {top - 6:g}) translate(0 4)" if upright else None))
         for column, times in enumerate(line):
             part = times / total if total else 0.0
-            where = {"x": edge + column * size, "y": y}
+            where = {"x": left + column * size, "y": y}
             right = "right" if row == column else "wrong"
             cells.append(element("rect", **where, width=size - 1, height=size - 1, class_="empty"))
             if times:
-                said = f"{name} taken for {names[column]}: {times:.0f} ({share(part)})"
+                said = f"{name} taken for {names[column]}: {text(times)} ({share(part)})"
                 cells.append(element("rect", element("title", said), **where, width=size - 1, height=size - 1,
                                      class_=f"cell {right}", opacity=f"{0.12 + 0.88 * part:.2f}"))
             if numbers and times and size >= _ROOM_FOR_A_NUMBER:
-                cells.append(element("text", f"{times:.0f}", x=where["x"] + size / 2 - 0.5, y=y + size / 2,
+                cells.append(element("text", text(times), x=where["x"] + size / 2 - 0.5, y=y + size / 2,
                                      dy="0.34em", text_anchor="middle", class_="count on" if part > _FULL else "count"))
-    extent = edge + len(names) * size + 2
-    return figure_of(title, svg(title, description, joined(cells), extent, extent))
+    extent = len(names) * size + 2
+    return figure_of(title, svg(title, description, joined(cells), left + extent, top + extent))
 
 
 def bars(heads: tuple[str, str, str], rows: Sequence[tuple[str, float, str]], title: str) -> Markup:

@@ -1,24 +1,32 @@
-"""The style sheet of the page: light or dark as the reader's system is, and narrow enough for a phone."""
+"""The style sheet of the page: light or dark as the reader's system is, and narrow enough for a phone.
+
+A part of a page in a notebook has the same rules below a class of its own, so that nothing around it changes.
+"""
 
 from __future__ import annotations
 
-from barograph.report.markup import Markup
+import re
+
+from barograph.report.markup import Child, Markup, element
 
 # Colours of lines: Okabe and Ito's, which people with any sight of colour tell apart; on dark ground lightened.
-STYLE = Markup("""
-:root{--ground:#fff;--panel:#f6f7f9;--ink:#1b1f24;--soft:#59636e;--rule:#d9dee4;--link:#0550ae;
+_LIGHT = """--ground:#fff;--panel:#f6f7f9;--ink:#1b1f24;--soft:#59636e;--rule:#d9dee4;--link:#0550ae;
 --breaking:#b3261e;--costly:#9a5b00;--doubtful:#7a6a00;--note:#0b6a8f;--ok:#1a7f37;
---c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#8a6d00;--c5:#56b4e9;--c6:#5b4fb3;--c7:#6b7280}
-@media(prefers-color-scheme:dark){:root{--ground:#0f1317;--panel:#171c22;--ink:#e6eaef;--soft:#9aa6b2;--rule:#2c343d;
+--c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#8a6d00;--c5:#56b4e9;--c6:#5b4fb3;--c7:#6b7280"""
+_DARK = """--ground:#0f1317;--panel:#171c22;--ink:#e6eaef;--soft:#9aa6b2;--rule:#2c343d;
 --link:#79b8ff;--breaking:#ff8a80;--costly:#ffb951;--doubtful:#e5d352;--note:#6cc7ee;--ok:#5fd07f;
---c0:#58b4ea;--c1:#ff9256;--c2:#3fd0a4;--c3:#f0a6cf;--c4:#e3c552;--c5:#9ad8ff;--c6:#a9a0f5;--c7:#a3adb8}}
-*{box-sizing:border-box}
+--c0:#58b4ea;--c1:#ff9256;--c2:#3fd0a4;--c3:#f0a6cf;--c4:#e3c552;--c5:#9ad8ff;--c6:#a9a0f5;--c7:#a3adb8"""
+
+_PAGE = """*{box-sizing:border-box}
 body{margin:0;background:var(--ground);color:var(--ink);
 font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;-webkit-text-size-adjust:100%}
 main,body>header,body>footer{max-width:1040px;margin:0 auto;padding:0 16px}
 h1{font-size:1.5rem;margin:24px 0 4px;overflow-wrap:anywhere}h2{font-size:1.2rem;margin:40px 0 8px;
 border-bottom:1px solid var(--rule);padding-bottom:4px}h3{font-size:1rem;margin:24px 0 8px}
-a{color:var(--link)}p{margin:8px 0}.note,footer,figcaption,dt,caption{color:var(--soft)}.note,footer{font-size:.875rem}
+"""
+
+_PARTS = """a{color:var(--link)}p{margin:8px 0}
+.note,footer,figcaption,dt,caption{color:var(--soft)}.note,footer{font-size:.875rem}
 code,.code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:.9em;overflow-wrap:anywhere}
 nav ul{list-style:none;display:flex;flex-wrap:wrap;gap:4px 16px;padding:0;margin:12px 0}
 .verdict{font-size:1.1rem;font-weight:600}.banner{border-left:4px solid var(--costly);background:var(--panel);
@@ -63,8 +71,49 @@ font-variant-numeric:tabular-nums}
 table.bars{max-width:640px}table.bars td.bar{width:55%}td.bar i{display:block;height:12px;margin-top:5px;
 background:var(--c0);border-radius:2px;min-width:1px}
 details{margin:8px 0}summary{cursor:pointer;color:var(--link);font-size:.875rem}
-footer{margin:48px auto 24px}
+"""
+
+_ENDS = """footer{margin:48px auto 24px}
 @media(max-width:480px){body{font-size:15px}dl.facts{grid-template-columns:1fr}dl.facts dt{margin-top:6px}
 svg text{font-size:13px}svg .count{font-size:11px}}
 @media print{details{display:block}nav{display:none}}
-""")
+"""
+
+STYLE = Markup(f":root{{{_LIGHT}}}\n@media(prefers-color-scheme:dark){{:root{{{_DARK}}}}}\n{_PAGE}{_PARTS}{_ENDS}")
+
+NOTEBOOK_CLASS = "barograph"
+"""Of what stands in a notebook."""
+
+
+def fragment(*children: Child) -> str:
+    """Return a part of a page that can stand in a notebook, light or dark as the notebook is, with its style."""
+    return str(element("div", element("style", _NOTEBOOK_STYLE), *children, class_=NOTEBOOK_CLASS))
+
+
+def below(rules: str, selector: str) -> str:
+    """Return rules of a style sheet so that they hold below a selector alone.
+
+    Example:
+        >>> below("a,p{margin:0}", ".x")
+        '.x a,.x p{margin:0}'
+    """
+    return re.sub(r"([^{}]+)\{", lambda found: ",".join(
+        f"{selector} {part.strip()}" for part in found[1].split(",")) + "{", rules)
+
+
+def _notebook_style() -> Markup:
+    own = f".{NOTEBOOK_CLASS}"
+    says_dark = ("body[data-jp-theme-light=false]", "body.vscode-dark", "body.vscode-high-contrast",
+                 "html[data-theme=dark]")
+    # A notebook that says how it is goes before the system, which may be otherwise.
+    silent = "body:not([data-jp-theme-light]):not(.vscode-light):not(.vscode-high-contrast-light)"
+    dark = ",".join(f"{sign} {own}" for sign in says_dark)
+    return Markup(
+        f"{own}{{{_LIGHT};color:var(--ink);background:var(--ground);font:14px/1.5 system-ui,sans-serif;"
+        f"padding:4px 8px;max-width:1040px}}\n@media(prefers-color-scheme:dark){{{silent} {own}{{{_DARK}}}}}\n"
+        f"{dark}{{{_DARK}}}\n{own} *{{box-sizing:border-box}}{own} h3{{font-size:1rem;margin:8px 0 4px}}\n"
+        f"{below(_PARTS, own)}"
+    )
+
+
+_NOTEBOOK_STYLE = _notebook_style()

@@ -25,7 +25,7 @@ from barograph.errors import (
     nearest,
 )
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.finding import Finding
+from barograph.model.finding import Findings
 from barograph.model.key import Key, Kind, key_from_text, kind_from_name
 from barograph.model.manifest import Manifest
 from barograph.model.records import UnitSummaries
@@ -122,11 +122,11 @@ class Run:
         return tuple(dict.fromkeys((*self._records.damage, *missing, *self._roster.damage, *self._heard)))
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> Findings:
         """What a watcher found, by the step it began."""
         log = read_findings(self.store)
         self._heard.update(dict.fromkeys(log.damage))
-        return log.findings
+        return Findings(log.findings)
 
     def refresh(self) -> None:
         """See what was published since."""

@@ -1,0 +1,82 @@
+"""What components have to show, in a terminal: matrices and tables as tables, curves by their areas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from barograph.cli.printing import Column, Printer
+from barograph.report.exhibits import (
+    ConfusionMatrix,
+    Exhibit,
+    NotShown,
+    Picture,
+    PrecisionRecallCurves,
+    RocCurves,
+    Sheet,
+)
+from barograph.watch.figures import count, figure, share, size
+
+_MOST_CLASSES = 12
+_MOST_ROWS = 8
+_MOST_COLUMNS = 8
+
+
+def print_exhibits(printer: Printer, exhibits: Sequence[Exhibit]) -> None:
+    """Print each with its title; nothing where there is none."""
+    for shown in exhibits:
+        _PRINTERS[type(shown)](printer, shown)
+
+
+def _confusion(printer: Printer, shown: ConfusionMatrix) -> None:
+    said = "" if math.isnan(shown.accuracy) else f", {share(shown.accuracy)} right"
+    kept = shown.labels[:_MOST_CLASSES]
+    printer.heading(shown.title, f"rows are truths, columns answers{said}")
+    printer.table(
+        [Column("truth"), *(Column(label, right=True) for label in kept)],
+        [[label, *(figure(times) for times in row[:_MOST_CLASSES])]
+         for label, row in zip(kept, shown.counts, strict=False)])
+    if len(shown.labels) > len(kept):
+        printer.line(f"The first {len(kept)} of {len(shown.labels):,} classes; barograph report draws the most "
+                     "frequent.", indent=2)
+
+
+def _roc(printer: Printer, shown: RocCurves) -> None:
+    printer.heading(shown.title, "ROC: the area under the curve")
+    printer.table((Column("class"), Column("samples", right=True), Column("others", right=True),
+                   Column("area", right=True)),
+                  [[item.label, f"{item.positives:.6g}", f"{item.negatives:.6g}", figure(item.area)]
+                   for item in shown.curves])
+
+
+def _precision_recall(printer: Printer, shown: PrecisionRecallCurves) -> None:
+    printer.heading(shown.title, "precision over recall")
+    printer.table((Column("class"), Column("samples", right=True), Column("others", right=True),
+                   Column("average precision", right=True)),
+                  [[item.label, f"{item.positives:.6g}", f"{item.negatives:.6g}", figure(item.average_precision)]
+                   for item in shown.curves])
+
+
+def _sheet(printer: Printer, shown: Sheet) -> None:
+    rows = shown.rows[:_MOST_ROWS]
+    columns = len(shown.columns)
+    more = f", the first {_MOST_COLUMNS} of {columns} columns" if columns > _MOST_COLUMNS else ""
+    printer.heading(shown.title, (f"{count(shown.count, 'row')}" if len(rows) == shown.count else
+                                  f"the first {len(rows)} of {count(shown.count, 'row')}") + more)
+    printer.table([Column(name) for name in shown.columns[:_MOST_COLUMNS]],
+                  [row[:_MOST_COLUMNS] for row in rows])
+
+
+def _picture(printer: Printer, shown: Picture) -> None:
+    printer.heading(shown.title, f"{shown.media_type}, {size(len(shown.data))}; barograph report shows it")
+
+
+def _not_shown(printer: Printer, shown: NotShown) -> None:
+    printer.heading(shown.title, shown.reason)
+
+
+_PRINTERS: Mapping[type[Exhibit], Callable[[Printer, Any], None]] = {
+    ConfusionMatrix: _confusion, RocCurves: _roc, PrecisionRecallCurves: _precision_recall, Sheet: _sheet,
+    Picture: _picture, NotShown: _not_shown,
+}

@@ -1,0 +1,205 @@
+"""Experiments, trials, components, tables and verdicts as parts of a page that stand in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from barograph.errors import BarographError
+from barograph.experiments.comparing import Comparison
+from barograph.experiments.item import Item
+from barograph.experiments.table import ComponentTable
+from barograph.experiments.verdict import Verdict
+from barograph.model.items import ArtifactLink, ItemKind
+from barograph.report.exhibits import Exhibit
+from barograph.report.markup import Child, Markup, element, joined
+from barograph.report.notebook import charts_of, state_badge
+from barograph.report.page_exhibits import exhibit
+from barograph.report.page_findings import severity_class
+from barograph.report.style import fragment
+from barograph.report.tables import table
+from barograph.runs.reader import open as open_run
+from barograph.watch.figures import figure, local_time, size
+
+if TYPE_CHECKING:
+    from barograph.experiments.handle import Handle
+    from barograph.experiments.lineage import Lineage
+
+MOST_ROWS = 30
+"""Rows of a table that a notebook shows."""
+
+MOST_COLUMNS = 24
+"""And columns."""
+
+_FACTS = ("description", "hypothesis", "message", "command", "commit", "place")
+_USUAL = ("uid", "kind", "place", "by", "steps", "started_unix", "ended_unix")
+_TIMES = ("created_unix", "started_unix", "ended_unix")
+
+
+def handle_html(handle: Handle, parts: Sequence[Markup] = ()) -> str:
+    """Return an experiment, a trial or a component with all that is known of it.
+
+    Args:
+        handle: Which.
+        parts: More that belongs below it.
+    """
+    return fragment(_head(handle.item), _known(handle.item), joined(parts))
+
+
+def component_parts(item: Item, exhibits: Iterable[Exhibit]) -> list[Markup]:
+    """Return the curves of a component that is a run, and what it has to show."""
+    drawn = [exhibit(shown) for shown in exhibits]
+    if item.kind is ItemKind.RUN and item.facts["place"]:
+        drawn.insert(0, _curves(str(item.facts["place"])))
+    return drawn
+
+
+def listing_html(handles: Sequence[Handle]) -> str:
+    """Return several as a table, a row each."""
+    rows = [[_name(one.item), str(one.item.facts["state"] or one.item.kind), local_time(one.item.facts["created_unix"]),
+             _some(one.item.parameters), ", ".join(f"{name} {figure(it.last)}" for name, it in
+                                                   list(one.item.metrics.items())[:4])]
+            for one in handles[:MOST_ROWS]]
+    return fragment(table(f"{len(handles):,} found", ("name", "state", "created", "parameters", "metrics, the last"),
+                          rows, numbers=0), _more(len(handles), "row"))
+
+
+def table_html(shown: ComponentTable) -> str:
+    """Return a table of components; of many rows and columns the first."""
+    names = [name for name, values in shown.columns.items() if any(value is not None for value in values)]
+    wanted = [name for name in names if name not in _USUAL] or names
+    kept = wanted[:MOST_COLUMNS]
+    rows = [[_cell(name, shown.columns[name][at]) for name in kept] for at in range(min(len(shown), MOST_ROWS))]
+    left_out = len(names) - len(kept)
+    return fragment(
+        table(f"{len(shown):,} components", kept, rows, numbers=0), _more(len(shown), "row"),
+        element("p", f"{left_out:,} more columns: .only([…]), .to_pandas().", class_="note")
+        if left_out > 0 else Markup(),
+    )
+
+
+def comparison_html(shown: Comparison) -> str:
+    """Return in what components differ, part by part."""
+    if not shown.parts:
+        return fragment(element("p", "They differ in nothing that is known of them."))
+    return fragment(*(
+        table(f"{part}{f', {shown.same[part]} others the same' if shown.same.get(part) else ''}", ("", *shown.names),
+              [[row.name, *(_cell(row.name, value) for value in row.values)] for row in differences[:MOST_ROWS]],
+              numbers=0)
+        for part, differences in shown.parts.items()
+    ))
+
+
+def verdict_html(shown: Verdict) -> str:
+    """Return a verdict as a sentence, with its interval drawn beside zero."""
+    level = {"accepted": "ok", "rejected": "breaking"}.get(shown.outcome.value, "doubtful")
+    bounds = "" if shown.low != shown.low else (
+        f" {shown.level:.0%} interval {figure(shown.low)} to {figure(shown.high)}, of {shown.counts[0]} and "
+        f"{shown.counts[1]} results.")
+    return fragment(element(
+        "p", element("span", shown.outcome.value, class_=f"badge {severity_class(level)}"),
+        f": the first is {'not known to be ' if level == 'doubtful' else 'worse, not ' if level == 'breaking' else ''}"
+        f"better, by {figure(shown.difference)}.{bounds} {shown.reason}"))
+
+
+def lineage_html(lineage: Lineage) -> str:
+    """Return what came of what, the nearest first."""
+    names = lineage.names()
+    rows = [[str(edge.depth), names.get(edge.source, edge.source), edge.relation.replace("_", " "),
+             names.get(edge.target, edge.target)] for edge in lineage[:MOST_ROWS * 4]]
+    return fragment(table(f"{len(lineage):,} steps", ("away", "this", "is", "that"), rows, numbers=0),
+                    _more(len(lineage), "step", MOST_ROWS * 4))
+
+
+def trials_table(trials: Sequence[Handle], counts: Sequence[int]) -> Markup:
+    """Return the trials of an experiment, and how many components belong to each."""
+    rows = [[_name(trial.item), _some(trial.item.facts["variables"]), f"{count:,}"]
+            for trial, count in zip(trials[:MOST_ROWS], counts, strict=False)]
+    return joined(table(f"{len(trials):,} trials", ("trial", "variables", "components"), rows, numbers=1),
+                  _more(len(trials), "trial"))
+
+
+def members_table(members: Sequence[Handle]) -> Markup:
+    """Return the components of a trial."""
+    rows = [[_name(one.item), str(one.item.facts["state"] or one.item.kind), _some(one.item.parameters),
+             ", ".join(f"{name} {figure(it.last)}" for name, it in list(one.item.metrics.items())[:4])]
+            for one in members[:MOST_ROWS]]
+    return joined(table(f"{len(members):,} components", ("name", "state", "parameters", "metrics, the last"), rows,
+                        numbers=0), _more(len(members), "component"))
+
+
+def _head(item: Item) -> Markup:
+    facts = [(name, str(item.facts[name])) for name in _FACTS if item.facts.get(name)]
+    facts += [("made", local_time(item.facts["created_unix"]))] if item.facts.get("created_unix") else []
+    if item.trials:
+        facts.append(("trials", ", ".join(f"{trial.experiment} / {trial.name}" for trial in item.trials[:10])))
+    if item.tags:
+        facts.append(("tags", ", ".join(f"{name}={text}" for name, text in item.tags.items())))
+    if item.facts.get("variables"):
+        facts.append(("variables", _some(item.facts["variables"], most=20)))
+    badge = state_badge(str(item.facts["state"])) if item.facts.get("state") else None
+    return joined(
+        element("h3", f"{'★ ' if item.facts.get('starred') else ''}{item.name} ",
+                element("span", str(item.kind), class_="note"), " ", badge),
+        element("dl", [joined(element("dt", name), element("dd", text)) for name, text in facts], class_="facts"),
+    )
+
+
+def _known(item: Item) -> Markup:
+    parts: list[Markup | None] = []
+    if item.parameters:
+        parts.append(_table("parameters", ("parameter", "value"), [
+            (name, _cell(name, value)) for name, value in item.parameters.items()]))
+    if item.metrics:
+        parts.append(_table("metrics", ("metric", "last", "min", "max", "numbers"), [
+            (name, figure(it.last), figure(it.min), figure(it.max), f"{it.count:,}")
+            for name, it in item.metrics.items()]))
+    for title, links in (("inputs", item.inputs), ("outputs", item.outputs)):
+        if links:
+            parts.append(_table(title, ("artifact", "what", "where"), [_link(link) for link in links]))
+    if item.findings:
+        parts.append(_table("findings", ("rule", "severity", "state", "since step"), [
+            (f"{found.code} {found.rule}", found.severity, found.state, f"{found.step}") for found in item.findings]))
+    if item.notes:
+        parts.append(_table("notes", ("when", "what was said"), [
+            (f"{local_time(note.time_unix)} {note.by}".rstrip(), note.text) for note in item.notes]))
+    return joined(parts)
+
+
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[Child]]) -> Markup:
+    return joined(table(title, heads, rows[:MOST_ROWS], numbers=0), _more(len(rows), "row"))
+
+
+def _curves(place: str) -> Markup:
+    try:
+        return charts_of(open_run(place))
+    except BarographError as error:
+        return element("p", f"Its curves cannot be shown. {error}", class_="note")
+
+
+def _more(there: int, what: str, most: int = MOST_ROWS) -> Markup:
+    return element("p", f"And {there - most:,} more {what}s.", class_="note") if there > most else Markup()
+
+
+def _link(link: ArtifactLink) -> tuple[str, str, str]:
+    known = f"{size(link.size_bytes)} " if link.size_bytes >= 0 else ""
+    return link.name, f"{known}{link.media_type}".rstrip(), link.uri
+
+
+def _name(item: Item) -> str:
+    return f"{'★ ' if item.facts.get('starred') else ''}{item.name}"
+
+
+def _some(values: Mapping[str, Any], most: int = 6) -> str:
+    shown = [f"{name}={_cell(name, value)}" for name, value in list(values.items())[:most]]
+    return ", ".join(shown) + (", …" if len(values) > most else "")
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if name in _TIMES and isinstance(value, float | int):
+        return local_time(float(value))
+    text = figure(value) if isinstance(value, float) else str(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"
+

@@ -1,0 +1,42 @@
+"""What draws objects of lower rooms, which know no pages: told to IPython by name, so that nothing is loaded for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def register(shell: Any) -> None:
+    """Have runs and findings drawn in a notebook; may be called again.
+
+    Args:
+        shell: Of IPython.
+    """
+    html = shell.display_formatter.formatters["text/html"]
+    for module, name, draw in (
+        ("barograph.runs.reader", "Run", _run), ("barograph.model.finding", "Findings", _findings),
+        ("barograph.model.finding", "Finding", _finding), ("barograph.attaching", "AttachedRun", _attached),
+    ):
+        html.for_type_by_name(module, name, draw)
+
+
+def _run(run: Any) -> str:
+    from barograph.experiments.shown import exhibits_of_run
+    from barograph.report.notebook import run_html
+
+    return run_html(run, exhibits=exhibits_of_run(run.store, run.manifest.run_id))
+
+
+def _attached(attached: Any) -> str:
+    from barograph.runs.reader import open as open_run
+
+    return _run(open_run(attached.url))
+
+
+def _findings(findings: Any) -> str:
+    from barograph.report.notebook import findings_html
+
+    return findings_html(findings)
+
+
+def _finding(finding: Any) -> str:
+    return _findings([finding])

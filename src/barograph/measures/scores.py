@@ -1,0 +1,165 @@
+"""How well answers and scores fit the truth: confusion, ROC, precision and recall; on arrays that are checked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+NORMALIZATIONS = ("true", "pred", "all")
+"""What the counts of a confusion matrix can be divided by: those of the truth, of the answer, all of them."""
+
+
+class Roc(NamedTuple):
+    """A ROC curve, as the threshold falls from above the greatest score.
+
+    Attributes:
+        false_positives, true_positives: Shares, from 0 to 1. Shape (n,). NaN where there is no sample of that sort.
+        thresholds: Scores from which on a sample is taken for the class; the first is infinite. Shape (n,).
+    """
+
+    false_positives: Floats
+    true_positives: Floats
+    thresholds: Floats
+
+
+class PrecisionRecall(NamedTuple):
+    """Precision over recall, as the threshold rises from the least score.
+
+    Attributes:
+        precision, recall: Shape (n + 1,); at the end stand 1 and 0, which belong to no threshold.
+        thresholds: Shape (n,).
+    """
+
+    precision: Floats
+    recall: Floats
+    thresholds: Floats
+
+
+def confusion(
+    truth: NDArray[np.int64], answers: NDArray[np.int64], classes: int, weights: Floats | None = None
+) -> Floats:
+    """Return how often each class was taken for each: rows are truths, columns answers.
+
+    Args:
+        truth, answers: Numbers of classes, from 0. Shape (n,).
+        classes: How many there are.
+        weights: What each sample counts for; None: 1. Shape (n,).
+
+    Example:
+        >>> confusion(np.array([0, 1, 1]), np.array([0, 1, 0]), 2).tolist()
+        [[1.0, 0.0], [1.0, 1.0]]
+    """
+    counts = np.bincount(truth * classes + answers, weights, classes * classes)
+    return counts.reshape(classes, classes).astype(np.float64)
+
+
+def normalized(counts: Floats, by: str) -> Floats:
+    """Return a confusion matrix as shares of its rows ("true"), its columns ("pred") or its sum ("all"); 0 of nothing.
+
+    Example:
+        >>> normalized(np.array([[1.0, 0.0], [1.0, 1.0]]), "true").tolist()
+        [[1.0, 0.0], [0.5, 0.5]]
+    """
+    axis = {"true": 1, "pred": 0, "all": None}[by]
+    whole = counts.sum(axis=axis, keepdims=True)
+    shares = np.zeros_like(counts)
+    np.divide(counts, whole, out=shares, where=whole != 0)
+    return shares
+
+
+def roc_curve(
+    positive: Flags, scores: Floats, weights: Floats | None = None, *, corners_alone: bool = False
+) -> Roc:
+    """Return the shares of false and of true positives for each score that a threshold may have.
+
+    Equal scores make one step, so what cannot be told apart counts as chance.
+
+    Args:
+        positive: Which samples are of the class. Shape (n,), n > 0.
+        scores: The greater, the likelier. Shape (n,), finite.
+        weights: What each sample counts for; None: 1. Those that count nothing make no threshold. Shape (n,).
+        corners_alone: Leave out points on the line between their neighbours; the curve is the same.
+
+    Example:
+        >>> false, true, thresholds = roc_curve(np.array([True, False, True]), np.array([0.9, 0.8, 0.1]))
+        >>> false.tolist(), true.tolist(), thresholds.tolist()
+        ([0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.5, 1.0], [inf, 0.9, 0.8, 0.1])
+
+    Source: Fawcett, "An introduction to ROC analysis", Pattern Recognition Letters 27, 2006, algorithm 1.
+    """
+    false, true, thresholds = _counts_by_threshold(positive, scores, weights)
+    if corners_alone and len(false) > 2:
+        bends = (np.diff(false, 2) != 0) | (np.diff(true, 2) != 0)
+        kept = np.concatenate(([True], bends, [True]))
+        false, true, thresholds = false[kept], true[kept], thresholds[kept]
+    return Roc(_share(np.append(0.0, false)), _share(np.append(0.0, true)), np.append(math.inf, thresholds))
+
+
+def area_under(false_positives: Floats, true_positives: Floats) -> float:
+    """Return the area under a ROC curve, by trapezoids; NaN where a share is.
+
+    Example:
+        >>> area_under(np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]))
+        1.0
+    """
+    widths, heights = np.diff(false_positives), (true_positives[1:] + true_positives[:-1]) / 2
+    return float((widths * heights).sum())
+
+
+def precision_recall_curve(positive: Flags, scores: Floats, weights: Floats | None = None) -> PrecisionRecall:
+    """Return precision and recall for each score that a threshold may have; arguments as of `roc_curve`.
+
+    Returns:
+        Recall is 1 everywhere where no sample is of the class.
+
+    Example:
+        >>> precision, recall, _ = precision_recall_curve(np.array([True, False, True]), np.array([0.9, 0.8, 0.1]))
+        >>> precision.round(2).tolist(), recall.tolist()
+        ([0.67, 0.5, 1.0, 1.0], [1.0, 0.5, 0.5, 0.0])
+
+    Source: Davis and Goadrich, "The relationship between Precision-Recall and ROC curves", ICML 2006.
+    """
+    false, true, thresholds = _counts_by_threshold(positive, scores, weights)
+    answered = false + true
+    precision = np.divide(true, answered, out=np.zeros_like(true), where=answered != 0)
+    recall = true / true[-1] if true[-1] else np.ones_like(true)
+    return PrecisionRecall(np.append(precision[::-1], 1.0), np.append(recall[::-1], 0.0), thresholds[::-1])
+
+
+def average_precision(precision: Floats, recall: Floats) -> float:
+    """Return the precision at each threshold, weighted by how much recall it adds; not interpolated.
+
+    Args:
+        precision, recall: As of `precision_recall_curve`.
+
+    Example:
+        >>> average_precision(np.array([0.5, 1.0, 1.0]), np.array([1.0, 0.5, 0.0]))
+        0.75
+    """
+    return float(max(0.0, -(np.diff(recall) * precision[:-1]).sum()))
+
+
+def _counts_by_threshold(
+    positive: Flags, scores: Floats, weights: Floats | None
+) -> tuple[Floats, Floats, Floats]:
+    """Return how many false and true positives there are at each threshold, from the greatest down."""
+    if weights is not None:
+        counted = weights != 0
+        positive, scores, weights = positive[counted], scores[counted], weights[counted]
+    order = np.argsort(-scores, kind="stable")
+    sorted_scores, hits = scores[order], positive[order]
+    last_of_equal = np.append(np.flatnonzero(np.diff(sorted_scores)), len(scores) - 1)
+    each: Any = 1.0 if weights is None else weights[order]
+    true = np.cumsum(hits * each, dtype=np.float64)[last_of_equal]
+    false = np.cumsum(~hits * each, dtype=np.float64)[last_of_equal]
+    return false, true, sorted_scores[last_of_equal]
+
+
+def _share(counts: Floats) -> Floats:
+    return counts / counts[-1] if counts[-1] > 0 else np.full_like(counts, math.nan)

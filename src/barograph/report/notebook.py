@@ -1,0 +1,150 @@
+"""Runs, findings and curves as parts of a page that stand in a notebook; bounded, however large the run is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from barograph.errors import nearest
+from barograph.model.cause import Suspicion
+from barograph.model.finding import Finding, FindingState
+from barograph.model.key import Kind
+from barograph.report.charts import Line, line_chart
+from barograph.report.content import Curve
+from barograph.report.curves import curves_of
+from barograph.report.exhibits import Exhibit
+from barograph.report.markup import Markup, element, joined
+from barograph.report.page_exhibits import exhibit
+from barograph.report.page_findings import finding_article, severity_class
+from barograph.report.page_numbers import by_key, chart_of, marks_of
+from barograph.report.style import fragment
+from barograph.runs.glance import Glance, RunState, glance
+from barograph.runs.one_worker import OneWorker, speaker_of
+from barograph.runs.reader import Run
+from barograph.watch.figures import count, duration, figure, local_time
+from barograph.watch.recall import recalled
+from barograph.watch.wording import cause_lines
+
+MOST_FINDINGS = 12
+"""Findings that a notebook shows of a run."""
+
+MOST_CHARTS = 6
+"""Charts that it shows where none are named."""
+
+_MOST_NAMED = 24
+
+
+def run_html(
+    run: Run, metrics: Sequence[str] = (), *, now: Glance | None = None, exhibits: Sequence[Exhibit] = ()
+) -> str:
+    """Return a run as it stands: its state, its losses and numbers, what was found, what it was given to show.
+
+    Args:
+        run: Which.
+        metrics: Names of the curves that are wanted, as `loss:total`, or without the kind; none: the losses, and the
+            first numbers.
+        now: How it stands; None: it is looked at.
+        exhibits: What it was given to show.
+
+    Raises:
+        StoreError: It cannot be read.
+    """
+    now = now or glance(run.store)
+    recall = recalled(run.store, run.damage)
+    findings = recall.summary.findings
+    return fragment(
+        _head(run, now, len(findings)), element("p", recall.verdict, class_="verdict") if recall.watched else Markup(),
+        charts_of(run, metrics, findings), findings_of(findings, recall.summary.diagnosis),
+        joined([exhibit(item) for item in exhibits]),
+    )
+
+
+def findings_html(findings: Sequence[Finding]) -> str:
+    """Return findings one below the other."""
+    return fragment(findings_of(findings) if findings else element("p", "No findings."))
+
+
+def curve_html(title: str, xs: Sequence[float], ys: Sequence[float], x_title: str = "step") -> str:
+    """Return one curve, drawn."""
+    said = f"{figure(ys[0])} at first, {figure(ys[-1])} at last." if len(ys) else "It is empty."
+    return fragment(line_chart(title, said, [Line(title, list(xs), list(ys))], x_title=x_title))
+
+
+def findings_of(findings: Sequence[Finding], diagnosis: Sequence[Suspicion] = ()) -> Markup:
+    """Return findings, what is likely behind them first, of many the first."""
+    likely = [line.plain for line in cause_lines(diagnosis)]
+    more = len(findings) - MOST_FINDINGS
+    return joined(
+        element("p", element("b", "Most likely: "), " ".join(likely)) if likely else None,
+        [finding_article(item, diagnosis) for item in findings[:MOST_FINDINGS]],
+        element("p", f"And {count(more, 'finding')} more: barograph show tells of each.", class_="note")
+        if more > 0 else None,
+    )
+
+
+def charts_of(run: Run, metrics: Sequence[str] = (), findings: Sequence[Finding] = ()) -> Markup:
+    """Return charts of curves of a run; arguments and errors as of `run_html`. A name that it has not is told of."""
+    speaker = speaker_of(run)
+    shown = OneWorker(run.store, speaker) if speaker is not None else run
+    losses, numbers = curves_of(shown, Kind.LOSS), curves_of(shown, Kind.SCALAR)
+    groups = by_key([*losses, *numbers] if metrics else _first(losses, numbers))
+    strange = ""
+    if metrics:
+        groups, strange = _named(by_key([*losses, *numbers, *curves_of(shown, Kind.LEARNING_RATE)]), metrics)
+    marks = marks_of(findings)
+    kept = groups[:_MOST_NAMED if metrics else MOST_CHARTS]
+    more = len(by_key([*losses, *numbers])) - len(kept)
+    return joined(
+        element("div", [chart_of(name, curves, marks if name.startswith("loss:") else ()) for name, curves in kept],
+                class_="charts"),
+        element("p", strange, class_="note") if strange else None,
+        element("p", f"And {count(more, 'curve')} more, which are drawn where they are named.", class_="note")
+        if more > 0 and not metrics else None,
+    )
+
+
+def _first(losses: list[Curve], numbers: list[Curve]) -> list[Curve]:
+    # The sum of the losses says most; what it is made of comes after what the script logged itself.
+    return sorted([*losses, *numbers], key=lambda curve: (
+        curve.key != "loss:total", curve.key.startswith("scalar:hyperparameter["), curve.key.startswith("loss:")))
+
+
+def _named(groups: list[tuple[str, list[Curve]]], metrics: Sequence[str]) -> tuple[
+    list[tuple[str, list[Curve]]], str
+]:
+    known = dict(groups)
+    short = {key.partition(":")[2]: key for key in reversed(known)}
+    if "loss:total" in known:
+        short.setdefault("loss", "loss:total")
+    strange = [name for name in metrics if name not in known and name not in short]
+    said = f'There is no curve "{strange[0]}" so far. {nearest(strange[0], [*known, *short])}' if strange else ""
+    return [(key, known[key]) for key in (name if name in known else short.get(name, "") for name in metrics)
+            if key in known], said
+
+
+def _head(run: Run, now: Glance, findings: int) -> Markup:
+    facts: Iterable[tuple[str, str]] = (
+        ("steps", f"{now.steps:,}" if now.steps else ""), ("loss", figure(now.loss) if now.loss is not None else ""),
+        ("findings", _findings(now) if findings else ""), ("started", local_time(run.manifest.created_unix)),
+        ("took", "" if math.isnan(now.ended_unix) else duration(max(0.0, now.ended_unix - run.manifest.created_unix))),
+        ("place", run.url),
+    )
+    return joined(
+        element("h3", run.manifest.name or run.manifest.run_id, " ", state_badge(now.state.value)),
+        element("dl", [joined(element("dt", name), element("dd", text)) for name, text in facts if text],
+                class_="facts"),
+    )
+
+
+def _findings(now: Glance) -> str:
+    still_open = ", ".join(f"{number} {severity}" for severity, number in now.open_findings.items())
+    gone = sum(item.state is FindingState.CLOSED for item in now.findings)
+    return ", ".join(filter(None, (still_open, f"{gone} gone" if gone else "")))
+
+
+def state_badge(state: str) -> Markup:
+    """Return how something stands, in the colour of its state."""
+    level = {RunState.FAILED: "breaking", RunState.KILLED: "breaking", RunState.DAMAGED: "breaking",
+             RunState.STOPPED: "costly", RunState.FINISHED: "ok", RunState.RUNNING: "note"}
+    return element("span", state, class_=f"badge {severity_class(level.get(RunState(state), '') or 'dull')}"
+                   if state in tuple(RunState) else "badge dull")
