@@ -19,8 +19,9 @@ def measure(request: Request) -> Result:
     model, x, y = {"resnet": _resnet, "gpt": _gpt}[request["workload"]]()
     clock = Clock(request["warm_up_steps"], request["steps"])
     run = attached(request["variant"], request["directory"])
-    model.fit((batch for batch in itertools.repeat((x, y))), verbose=0,
-              steps_per_epoch=request["warm_up_steps"] + request["steps"], callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: clock.stepped())])
+    told = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: clock.stepped())
+    model.fit((batch for batch in itertools.repeat((x, y))), verbose=0, callbacks=[told],
+              steps_per_epoch=request["warm_up_steps"] + request["steps"])
     return clock.result(run, request["directory"])
 
 
