@@ -7,8 +7,6 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from barograph.errors import MeasureError
 from barograph.measures.formats import BF16, FORMATS, FP8_E4M3, FP8_E5M2, FP16
@@ -27,6 +25,8 @@ from barograph.measures.histogram import (
 from barograph.measures.summary import summarize
 from barograph.model.selection import Histogram
 from barograph.model.summary import Summary
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 KINDS = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp8_e4m3": ml_dtypes.float8_e4m3fn,
          "fp8_e5m2": ml_dtypes.float8_e5m2}

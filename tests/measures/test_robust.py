@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from barograph.measures.robust import SIGMA_PER_MAD, extended, level, robust_z, slope
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30)
 quick = settings(max_examples=80, deadline=None, derandomize=True)

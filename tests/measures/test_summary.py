@@ -9,8 +9,6 @@ import struct
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from barograph.errors import ShapeMismatch, UnsupportedDtype
 from barograph.measures.summary import (
@@ -23,6 +21,8 @@ from barograph.measures.summary import (
 )
 from barograph.model.selection import Histogram
 from barograph.model.summary import Summary
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 floats = st.floats(width=32)
 lists = st.lists(floats, max_size=40)

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from barograph.measures import native
 from barograph.measures.elements import DTYPE_CODES
 from barograph.measures.summary import identity_rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 BOUND = 2.0**-17
 

@@ -22,6 +22,7 @@ from barograph.experiments.item import Item, items_by_id
 from barograph.experiments.schema import ITEMS, LINKS, MEMBERS, RELATIONS
 from barograph.experiments.search.asking import COMPONENTS, found_ids
 from barograph.experiments.search.parser import search_from_text
+from barograph.experiments.writing import storable
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_name, uid_of
 from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
@@ -156,7 +157,8 @@ class Catalog:
         self, search: str, connection: Connection, *, kinds: Sequence[ItemKind] = COMPONENTS, experiment: str = ""
     ) -> list[int]:
         """Return the numbers of what a search finds, in its order; `experiment`: only in that one, by identity."""
-        return found_ids(connection, search_from_text(search), now_unix=self._clock.unix(), kinds=kinds,
+        # What is sought stands in the tables as they take it.
+        return found_ids(connection, search_from_text(storable(search)), now_unix=self._clock.unix(), kinds=kinds,
                          experiment=experiment)
 
     def item(self, name: str, *kinds: ItemKind, parent: str | None = None) -> Item:
@@ -242,7 +244,7 @@ class Catalog:
         self.close()
 
     def _called(self, name: str, kinds: Sequence[ItemKind], parent: str | None, *, deleted: bool) -> Item:
-        called = [ITEMS.c.uid == name, ITEMS.c.name == name]
+        called = [ITEMS.c.uid == storable(name), ITEMS.c.name == storable(name)]
         if ItemKind.RUN in (kinds or (ItemKind.RUN,)) and _may_be_place(name):
             called.append(ITEMS.c.place == store_from_url(name).url)
         since = self._clock.unix() - UNDO_DAYS * 86_400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,6 +43,8 @@ _TEXTS = (
     "description", "hypothesis", "state", "message", "place", "job", "command", "repository", "branch", "commit",
     "host", "by", "uri", "media_type", "digest",
 )
+_MOST_NAME_BYTES = 2000
+"""Of a name; PostgreSQL takes no more than 2,700 in an index."""
 _AT_ONCE = 500
 """Values in one statement; SQLite and PostgreSQL take more, and no faster."""
 
@@ -113,7 +116,7 @@ class ItemWriter:
             for item, state in of for position, note in enumerate(state.notes)
         ])
         self._insert(LINKS, [
-            {"item_id": item, "role": role, "name": storable(link.name), "uri": storable(link.uri),
+            {"item_id": item, "role": role, "name": storable_name(link.name), "uri": storable(link.uri),
              "artifact": artifact_uid(link.digest, link.uri), "media_type": storable(link.media_type),
              "digest": storable(link.digest), "size_bytes": link.size_bytes}
             for item, state in of for role, links in (("input", state.inputs), ("output", state.outputs))
@@ -163,7 +166,7 @@ class ItemWriter:
         return {self._names[name]: value for name, value in named.items()}
 
     def _learn_names(self, names: Iterable[str]) -> None:
-        kept = {name: storable(name) for name in names if name not in self._names}
+        kept = {name: storable_name(name) for name in names if name not in self._names}
         texts = list(dict.fromkeys(kept.values()))
         known = self._look_up(texts)
         new = [text for text in texts if text not in known]
@@ -249,6 +252,15 @@ def _text(value: object) -> str:
 def storable(text: str) -> str:
     """Return a text as every database takes it: without the null character, and without halves of characters."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
+
+
+def storable_name(text: str) -> str:
+    """Return a name as every database takes it in an index; of one that is too long its beginning, and a digest."""
+    text = storable(text)
+    data = text.encode()
+    if len(data) <= _MOST_NAME_BYTES:
+        return text
+    return f"{data[:_MOST_NAME_BYTES - 40].decode('utf-8', 'ignore')}…{hashlib.sha256(data).hexdigest()[:32]}"
 
 
 def in_parts(values: Iterable[_T], most: int) -> Iterator[list[_T]]:

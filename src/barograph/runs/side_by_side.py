@@ -1,7 +1,8 @@
 """The numbers of two runs side by side: how many are equal, how far the others are apart, and where they first part.
 
 What is recorded under a budget depends on the time that steps take, so tensors of different steps may be there:
-compared is what both have. Numbers that tell of time or of the machine are never equal, and are passed over.
+compared is what both have. Numbers that tell of time or of the machine, or of how many steps were looked at before, are
+never equal, and are passed over.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from barograph.model.facts import OF_WHAT_WAS_LOOKED_AT
 from barograph.model.key import Key, Kind
 from barograph.model.summary import MOMENT_FIELDS
 from barograph.runs.reader import Run
@@ -121,6 +123,9 @@ def _table(run: Run) -> pa.Table:
     away = pc.is_in(table["kind"], pa.array(sorted(str(kind) for kind in _TOLD_BY_CLOCKS)))
     clocks = pa.array(_clock_paths(run), pa.string())
     away = pc.or_(away, pc.and_(pc.equal(table["kind"], str(Kind.SCALAR)), pc.is_in(table["path"], clocks)))
+    facts = pc.list_element(pc.split_pattern(table["path"], "[", max_splits=1), 0)
+    looked_at = pa.array(sorted(OF_WHAT_WAS_LOOKED_AT), pa.string())
+    away = pc.or_(away, pc.and_(pc.equal(table["kind"], str(Kind.FACT)), pc.is_in(facts, looked_at)))
     return table.filter(pc.invert(away)).combine_chunks()
 
 
