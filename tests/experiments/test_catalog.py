@@ -119,7 +119,9 @@ def test_what_is_no_name_is_refused(catalog: Catalog, name: str) -> None:
         catalog.create(ItemKind.EXPERIMENT, name)
 
 
-def _create(root: str, results: "multiprocessing.Queue[list[str]]", start: "multiprocessing.synchronize.Barrier") -> None:
+def _create(
+    root: str, results: "multiprocessing.Queue[list[str]]", start: "multiprocessing.synchronize.Barrier"
+) -> None:
     with Catalog(root) as catalog:
         created = []
         for number in range(10):

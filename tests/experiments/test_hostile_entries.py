@@ -21,8 +21,8 @@ from hypothesis import strategies as some
 _TEXTS = some.one_of(
     some.text(max_size=20), some.sampled_from(["\0", "\ud800", "../..", "a/b", "שלום", "🦜" * 800, "x" * 10_000]))
 _PLAIN = some.one_of(some.none(), some.booleans(), some.integers(), some.floats(), _TEXTS)
-_VALUES = some.recursive(_PLAIN, lambda inner: some.lists(inner, max_size=2) | some.dictionaries(_TEXTS, inner,
-                                                                                                max_size=2), max_leaves=4)
+_VALUES = some.recursive(
+    _PLAIN, lambda inner: some.lists(inner, max_size=2) | some.dictionaries(_TEXTS, inner, max_size=2), max_leaves=4)
 _FIELDS = ("kind", "name", "parent", "fields", "text", "trial", "relation", "target", "uri", "media_type", "digest",
            "size_bytes", "steps", "started_unix", "dirty", "variables", "state")
 _DATA = some.dictionaries(some.sampled_from(_FIELDS), _VALUES, max_size=5) | some.dictionaries(_TEXTS, _VALUES,

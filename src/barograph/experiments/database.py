@@ -168,8 +168,8 @@ class Database:
             except Exception as error:
                 kept = f", and a copy of it is at {saved}" if saved else ""
                 raise CatalogUnavailable(
-                    f"The catalog cannot be brought from schema {present or 'none'} to {REVISION}: {error}. It is as it "
-                    f"was{kept} ({self.shown}).") from error
+                    f"The catalog cannot be brought from schema {present or 'none'} to {REVISION}: {error}. It is as "
+                    f"it was{kept} ({self.shown}).") from error
 
     def _save(self, revision: str) -> str:
         """Copy the file as it is before it is migrated, while nobody else may write it; return where to."""

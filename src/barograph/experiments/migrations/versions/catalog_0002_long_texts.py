@@ -1,4 +1,4 @@
-"""Texts of any length in PostgreSQL: its ordered indexes refuse rows beyond 2,700 bytes, and with them the whole entry."""
+"""Texts of any length in PostgreSQL: its ordered indexes refuse more than 2,700 bytes, and so the whole entry."""
 
 from __future__ import annotations
 
