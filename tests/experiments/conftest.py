@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine
@@ -20,8 +21,8 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a PostgreSQL server of this test session."""
+def postgresql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The PostgreSQL server of this test session."""
     pgserver = pytest.importorskip("pgserver", reason="the PostgreSQL server (pgserver) is not installed here")
     folder = tmp_path_factory.mktemp("postgresql")
     for above in (folder, *folder.parents[:2]):
@@ -29,8 +30,14 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a folder that a library of pgserver looks for
         server = pgserver.get_server(folder / "data", cleanup_mode="delete")
-    yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+    yield server
     server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgresql(postgresql_server: Any) -> str:
+    """Its URL."""
+    return str(postgresql_server.get_uri()).replace("postgresql://", "postgresql+psycopg://")
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def artifact_of(
         copy: Keep its bytes.
 
     Raises:
-        SettingsError: There is no such file.
+        SettingsError: There is no such file, or it changes just now.
         StoreError: It cannot be kept.
     """
     file = Path(path)
@@ -43,7 +43,10 @@ def artifact_of(
     uri = file.resolve().as_uri()
     if copy:
         if not has(root, digest):
-            root.put(_place(digest), file.read_bytes())
+            data = file.read_bytes()
+            if f"sha256:{hashlib.sha256(data).hexdigest()}" != digest:
+                raise SettingsError(f"The artifact at {file} is being written; log it once it is whole.")
+            root.put(_place(digest), data)
         uri = f"{_SCHEME}{digest}"
     guessed = media_type or mimetypes.guess_type(file.name)[0] or ""
     return ArtifactLink(name or file.name, uri, guessed, digest, size_bytes)

@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
-from barograph.errors import NameTaken, ObjectExists, StillNeeded, UnknownItem, nearest
+from barograph.errors import CatalogUnavailable, NameTaken, ObjectExists, StillNeeded, UnknownItem, nearest
 from barograph.experiments.database import Database, catalog_url
 from barograph.experiments.feeding import Fed, Feeder
 from barograph.experiments.item import Item, items_by_id
@@ -101,7 +101,12 @@ class Catalog:
         told = [Entry(entry.uid, entry.verb, entry.data, entry.time_unix or now, entry.by or self._by)
                 for entry in entries]
         if told:
-            self._feeder.feed_batch(self._journal.write(told))
+            batch = self._journal.write(told)
+            try:
+                self._feeder.feed_batch(batch)
+            except CatalogUnavailable as error:
+                raise CatalogUnavailable(f"{error} What was said is kept, and need not be said again: it will be found "
+                                         "once the catalog can be used.") from error
 
     def create(
         self, kind: ItemKind, name: str, *, parent: str = "", fields: Mapping[str, Any] | None = None,

@@ -13,7 +13,7 @@ from typing import Any, Self
 from barograph.errors import SessionClosed, SettingsError
 from barograph.experiments.artifacts import artifact_of, root_of
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.items import ArtifactLink, Entry, Verb, checked_name, checked_value, flattened
+from barograph.model.items import ArtifactLink, Entry, Verb, checked_name, checked_tags, checked_value, flattened
 from barograph.model.manifest import EndState, Heartbeat, Manifest
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
@@ -157,7 +157,7 @@ class TrackedRun:
 
     def tag(self, **tags: str | None) -> None:
         """Give it tags; None takes one away."""
-        self._tell(Verb.TAG, {name: None if text is None else str(text) for name, text in tags.items()})
+        self._tell(Verb.TAG, checked_tags(tags))
 
     def note(self, text: str) -> None:
         """Say something of it, in Markdown."""

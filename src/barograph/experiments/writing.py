@@ -237,12 +237,17 @@ def _item_row(state: ItemState) -> dict[str, Any]:
         "uid": state.uid, "kind": state.kind, "name": storable(state.name), "parent": state.parent,
         **{name: _text(said.get(name)) for name in _TEXTS},
         "variables": json.dumps(said.get("variables") or {}, ensure_ascii=False),
-        "created_unix": state.created_unix, "started_unix": _number(said.get("started_unix")),
-        "ended_unix": _number(said.get("ended_unix")), "changed_unix": state.changed_unix,
+        "created_unix": state.created_unix, **_times(state), "changed_unix": state.changed_unix,
         "steps": said.get("steps"), "dirty": said.get("dirty"), "size_bytes": said.get("size_bytes"),
         "starred": bool(said.get("starred")), "archived": bool(said.get("archived")),
         "deleted_unix": state.deleted_unix,
     }
+
+
+def _times(state: ItemState) -> dict[str, float | None]:
+    started, ended = (_number(state.fields.get(name)) for name in ("started_unix", "ended_unix"))
+    # By the clocks of two machines something may end before it began.
+    return {"started_unix": started, "ended_unix": ended if started is None or ended is None else max(started, ended)}
 
 
 def _text(value: object) -> str:
