@@ -141,7 +141,9 @@ def test_of_clocks_an_hour_apart_the_order_of_times_decides_for_everybody_alike(
     assert catalog.item("a") == told
 
 
-def test_of_two_who_say_something_at_one_moment_the_same_one_wins_everywhere(tmp_path: Path, clock: ManualClock) -> None:
+def test_of_two_who_say_something_at_one_moment_the_same_one_wins_everywhere(
+    tmp_path: Path, clock: ManualClock
+) -> None:
     winners = set()
     for place in ("one", "other"):
         with Catalog(tmp_path / place, clock=clock) as catalog:

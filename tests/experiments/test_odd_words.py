@@ -11,8 +11,8 @@ from barograph.experiments.component import Component
 from barograph.experiments.experiment import Experiment
 from barograph.experiments.run import Run, list_runs
 
-NAMES = ("größe", "日本語", "שלום עולם", "مرحبا", "🦜🔥", "a/b", "../../etc/passwd", "..", ".", "C:\\x", "'quoted\"", "%s",
-         "-rf", "tab\there", "x" * 1000, "🦜" * 1000, "\ud800half", "\u202eright to left")
+NAMES = ("größe", "日本語", "שלום עולם", "مرحبا", "🦜🔥", "a/b", "../../etc/passwd", "..", ".", "C:\\x", "'quoted\"",
+         "%s", "-rf", "tab\there", "x" * 1000, "🦜" * 1000, "\ud800half", "\u202eright to left")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -34,9 +34,9 @@ def test_any_name_in_one_line_is_a_name(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["", " ", "two\nlines", "nul\0", "x" * 10_000])
 def test_what_is_no_name_is_refused_wherever_one_stands(tmp_path: Path, name: Any) -> None:
     with Run("run", root=tmp_path) as run:
-        for say in (lambda: run.log_parameter(name, 1), lambda: run.log_metric(name, 1), lambda: run.log_input(name, "u"),
-                    lambda: run.tag(**{name: "x"})):
-            with pytest.raises((SettingsError, TypeError)):
+        for say in (lambda: run.log_parameter(name, 1), lambda: run.log_metric(name, 1),
+                    lambda: run.log_input(name, "u"), lambda: run.tag(**{name: "x"})):
+            with pytest.raises(SettingsError):
                 say()
     with pytest.raises(SettingsError):
         Component.create(name, root=tmp_path)
@@ -65,7 +65,7 @@ def _deep(levels: int) -> dict[str, Any]:
                                         {"x": b"bytes"}, {"x": {1, 2}}], ids=range(7))
 def test_what_is_no_parameter_is_refused_in_a_sentence(tmp_path: Path, parameters: dict[str, Any]) -> None:
     with Run("run", root=tmp_path) as run:
-        with pytest.raises(SettingsError, match="^Parameter "):
+        with pytest.raises(SettingsError, match=r"^Parameter "):
             run.log_parameters(parameters)
         run.log_parameter("after", 1)
     assert list_runs(root=tmp_path)[0].parameters == {"after": 1}
