@@ -1,21 +1,24 @@
-"""What is taken down around a training from its first line on: files that are opened, and what is printed."""
+"""What is taken down around a training from its first line on: files that are opened, options, what is printed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from barograph.capture.opened import Listening
+from barograph.capture.parsed import Parsed
 from barograph.capture.printed import Printed
+from barograph.model.origin import Option
 
 _current: Surroundings | None = None
 
 
 class Surroundings:
-    """Both, until `stop`."""
+    """All of it, until `stop`."""
 
     def __init__(self) -> None:
         self._opened = Listening()
         self._printed = Printed()
+        self._parsed = Parsed()
 
     def opened_since(self, number: int) -> tuple[Sequence[str], int]:
         """Return the files that were opened, from the one of that number on, and how many openings were beyond."""
@@ -25,6 +28,10 @@ class Surroundings:
         """Return what was printed since the last call; see `Printed.take`."""
         return self._printed.take()
 
+    def options_seen(self) -> dict[str, Option]:
+        """Return the options of the script that its parser has told of by now."""
+        return dict(self._parsed.options)
+
     def stop(self) -> None:
         """Leave nothing behind; later calls do nothing."""
         global _current
@@ -32,6 +39,7 @@ class Surroundings:
             _current = None
         self._opened.stop()
         self._printed.stop()
+        self._parsed.stop()
 
 
 def begin() -> Surroundings:

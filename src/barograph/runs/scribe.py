@@ -33,6 +33,7 @@ from barograph.runs.claim import claim_worker, next_chunk_of
 from barograph.runs.control import Done, Request, Requests, StopRequest, agreed_step, agreed_stop_step, answer
 from barograph.runs.data_shelf import DataShelf
 from barograph.runs.inbox import Inbox
+from barograph.runs.options_shelf import OptionsShelf
 from barograph.runs.output import OutputShelf
 from barograph.runs.process import parent_process
 from barograph.runs.sampling import sampler_for
@@ -97,6 +98,7 @@ class Scribe:
     ) -> None:
         self._sampler = sampler
         self._data = DataShelf(store, assignment.attempt)
+        self._options = OptionsShelf(store, assignment.attempt, os.environ)
         self._printing = threading.Lock()
         self._output = OutputShelf(store, assignment.attempt, os.environ)
         self._line = line
@@ -164,6 +166,7 @@ class Scribe:
         with contextlib.suppress(StoreError):
             with self._printing:
                 self._output.write(worker, last=True)
+            self._options.write(worker)
             self._data.finish(worker)
 
     def receive(self, delivery: Delivery) -> None:
@@ -181,6 +184,8 @@ class Scribe:
     def hear_around(self, message: Around) -> None:
         """Take in what went on around the training."""
         self._data.add(message.opened, message.beyond)
+        if message.options is not None:
+            self._options.put(message.options)
         with self._printing:
             self._output.add(message.printed, message.left_out)
 
@@ -250,6 +255,7 @@ class Scribe:
         self._write_done(worker)
         with self._printing:
             self._output.write(worker.name)
+        self._options.write(worker.name)
         self._data.write(worker.name)
         stop, asked = requests.look(store)
         # Kept until it was handed on: what follows asks the store, too.
