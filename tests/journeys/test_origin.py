@@ -163,3 +163,24 @@ print("put back", (builtins.open, io.open, dict(vars(sys.stdout)).get("write")) 
 ''')
     ended = desk.python("train.py")
     assert ended.text == "put back True\n", ended.err
+
+
+def test_a_script_that_fails_before_its_first_step_leaves_what_it_said(desk: Any) -> None:
+    desk.write("numbers.csv", "1,2\n")
+    desk.write("train.py", """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--rows", type=int, default=3)
+rows = parser.parse_args().rows
+print("read", len(open("numbers.csv").readlines()), "rows of", rows, "DB_PASSWORD=hunter22hunter")
+raise ValueError("too few rows")
+""")
+    ended = desk.run("train.py")
+    assert ended.code == 1
+    shown = desk.end(desk.start("barograph", "show", "run", "--output"))
+    assert "read 1 rows of 3 DB_PASSWORD=***" in shown.text
+    assert "ValueError: too few rows" in shown.text
+    origin = origin_at(desk.folder / "run")
+    assert origin.parameters == {"rows": 3}
+    assert [(Path(file.path).name, len(file.fingerprint)) for file in origin.data] == [("numbers.csv", 32)]
+    assert desk.end(desk.start("barograph", "doctor", "run")).code == 0

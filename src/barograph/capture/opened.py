@@ -15,6 +15,8 @@ import sysconfig
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from barograph.capture.opened_by_children import Spool
+
 MOST_FILES = 1000
 """More are counted, and not named."""
 
@@ -28,12 +30,14 @@ class OpenedFiles:
     """The files that were opened to read since this listens.
 
     Attributes:
+        spool: In which children say what they open.
         paths: Of the first ones, each once.
         known: What they were named to `open`.
         beyond: How often others were opened once these were full.
     """
 
     def __init__(self) -> None:
+        self.spool = Spool()
         self.paths: list[str] = []
         self.beyond = 0
         self.known: set[Any] = set()
@@ -56,6 +60,13 @@ class OpenedFiles:
         else:
             self.known.add(file)
             self.paths.append(whole)
+            self.spool.say(whole)
+
+    def hear_children(self) -> None:
+        """Take down what processes below this one have opened since the last call."""
+        for path in self.spool.heard():
+            if path not in self.known:
+                self.note(path)
 
 
 class _Open:
@@ -114,12 +125,14 @@ class Listening:
     def stop(self) -> None:
         """Put `open` back. Where somebody has put something on top of ours, ours stays as a plain passage."""
         self._ours.let_go()
+        self.files.spool.stop()
         for module, original in self._places:
             if vars(module).get("open") is self._ours:
                 vars(module)["open"] = original
 
     def since(self, number: int) -> tuple[Sequence[str], int]:
         """Return the paths from the one of that number on, and how many were beyond."""
+        self.files.hear_children()
         return tuple(self.files.paths[number:]), self.files.beyond
 
 

@@ -19,13 +19,20 @@ class Surroundings:
         self._opened = Listening()
         self._printed = Printed()
         self._parsed = Parsed()
+        self._is_handed_over = False
 
     def opened_since(self, number: int) -> tuple[Sequence[str], int]:
         """Return the files that were opened, from the one of that number on, and how many openings were beyond."""
         return self._opened.since(number)
 
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether somebody takes what is printed, who then has the rest, too."""
+        return self._is_handed_over
+
     def take_printed(self) -> tuple[list[tuple[str, str]], int]:
         """Return what was printed since the last call; see `Printed.take`."""
+        self._is_handed_over = True
         return self._printed.take()
 
     def options_seen(self) -> dict[str, Option]:
