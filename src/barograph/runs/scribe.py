@@ -19,12 +19,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Protocol
 
 from barograph.errors import StoreDenied, StoreError
+from barograph.machine.open_files import OpenFiles
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.manifest import EndState, Heartbeat, Worker
 from barograph.model.records import Subject
@@ -82,6 +83,7 @@ class Scribe:
         wait: Lets some seconds pass.
         background: Publish from a thread, see `RunWriter`.
         sampler: Makes what tells of the machine, for the worker; None: nobody does.
+        files: Tells which files the training process has open, that were not told before.
     """
 
     def __init__(
@@ -95,7 +97,9 @@ class Scribe:
         wait: Callable[[float], object] = time.sleep,
         background: bool = True,
         sampler: Callable[[Worker], Sampler] | None = None,
+        files: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
+        self._files = files
         self._sampler = sampler
         self._data = DataShelf(store, assignment.attempt)
         self._options = OptionsShelf(store, assignment.attempt, os.environ)
@@ -256,6 +260,7 @@ class Scribe:
         with self._printing:
             self._output.write(worker.name)
         self._options.write(worker.name)
+        self._data.add(self._files())
         self._data.write(worker.name)
         stop, asked = requests.look(store)
         # Kept until it was handed on: what follows asks the store, too.
@@ -318,7 +323,8 @@ def main(line_number: int) -> None:
         return
     hz = assignment.settings["machine_hz"]
     sampler = functools.partial(sampler_for, hz=hz, clock=SystemClock()) if hz else None
-    Scribe(line, assignment, store_from_url(assignment.url), employer=employer, sampler=sampler).work()
+    files = OpenFiles(employer, clock=time.monotonic).look if assignment.settings["origin"] else lambda: []
+    Scribe(line, assignment, store_from_url(assignment.url), employer=employer, sampler=sampler, files=files).work()
 
 
 if __name__ == "__main__":
