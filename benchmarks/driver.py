@@ -23,6 +23,7 @@ from benchmarks import (
     notice,
     origin,
     reading,
+    rerun,
     start,
     steps,
     trace,
@@ -157,6 +158,11 @@ def measure_origin(choice: argparse.Namespace) -> dict[str, Any]:
     return _reported(choice, "What made the run, kept", origin, origin.measure_origin, origin.print_origin)
 
 
+def measure_rerun(choice: argparse.Namespace) -> dict[str, Any]:
+    """Whether the examples are made again to the last bit."""
+    return _reported(choice, "The examples, made again", rerun, rerun.measure_rerun, rerun.print_rerun)
+
+
 def measure_checkpoint(choice: argparse.Namespace) -> dict[str, Any]:
     """What a checkpoint costs."""
     return _reported(
@@ -199,6 +205,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "replay": measure_replay,
     "start": measure_start,
     "origin": measure_origin,
+    "rerun": measure_rerun,
     "catalog": measure_catalog,
     "checkpoint": measure_checkpoint,
     "weights": measure_weights,

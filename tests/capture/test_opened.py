@@ -5,8 +5,11 @@ from __future__ import annotations
 import builtins
 import gzip
 import io
+import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,3 +125,38 @@ def test_an_error_of_ours_opens_the_file_and_takes_nothing_down_any_more(
     with open(file) as found:
         assert found.read() == "1,2\n"
     assert listening.files.paths == []
+
+
+def _reads(path: str) -> None:
+    with open(path) as file:
+        file.read()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="children are heard on Linux alone")
+def test_what_forked_children_read_is_taken_down_once(listening: Listening, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}\nodd \udcff.csv" for number in range(20)]
+    for path in paths:
+        path.write_text("1,2\n")
+    context = multiprocessing.get_context("fork")
+    started = [context.Process(target=_reads, args=(path,)) for path in (*paths, paths[0])]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join()
+    found, _ = listening.since(0)
+    assert sorted(found) == sorted(map(str, paths))
+    assert listening.since(len(found)) == ((), 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="children are heard on Linux alone")
+def test_a_process_that_is_started_anew_says_what_it_reads(listening: Listening, file: Path) -> None:
+    program = f"from barograph.capture.opened import Listening; listening = Listening(); open({str(file)!r}).close()"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert listening.since(0)[0] == (str(file),)
+
+
+def test_nothing_is_left_in_the_environment_or_open(file: Path) -> None:
+    before = dict(os.environ), len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
+    begun = Listening()
+    begun.stop()
+    assert (dict(os.environ), len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0) == before

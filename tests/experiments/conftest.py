@@ -1,8 +1,10 @@
 """What tests of experiments share: a catalog on each kind of database, with a clock that stands."""
 
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine
@@ -20,17 +22,24 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a PostgreSQL server of this test session."""
+def postgresql_server() -> Iterator[Any]:
+    """The PostgreSQL server of this test session."""
     pgserver = pytest.importorskip("pgserver", reason="the PostgreSQL server (pgserver) is not installed here")
-    folder = tmp_path_factory.mktemp("postgresql")
-    for above in (folder, *folder.parents[:2]):
-        above.chmod(0o755)  # the server runs as a user of its own, where root starts it
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a folder that a library of pgserver looks for
-        server = pgserver.get_server(folder / "data", cleanup_mode="delete")
-    yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-    server.cleanup()
+    # Not in pytest's folder: the server runs as a user of its own, where root starts it, and each session of pytest
+    # shuts that folder for others.
+    with tempfile.TemporaryDirectory(prefix="barograph-postgresql-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a folder that a library of pgserver looks for
+            server = pgserver.get_server(Path(folder, "data"), cleanup_mode="delete")
+        yield server
+        server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgresql(postgresql_server: Any) -> str:
+    """Its URL."""
+    return str(postgresql_server.get_uri()).replace("postgresql://", "postgresql+psycopg://")
 
 
 @pytest.fixture

@@ -119,24 +119,28 @@ def test_what_is_no_name_is_refused(catalog: Catalog, name: str) -> None:
         catalog.create(ItemKind.EXPERIMENT, name)
 
 
-def _create(root: str, results: "multiprocessing.Queue[str]", start: "multiprocessing.synchronize.Event") -> None:
-    catalog = Catalog(root)
-    start.wait()
-    try:
-        catalog.create(ItemKind.EXPERIMENT, "digits")
-        results.put("created")
-    except NameTaken:
-        results.put("taken")
+def _create(
+    root: str, results: "multiprocessing.Queue[list[str]]", start: "multiprocessing.synchronize.Barrier"
+) -> None:
+    with Catalog(root) as catalog:
+        created = []
+        for number in range(10):
+            start.wait()
+            try:
+                created.append(catalog.create(ItemKind.EXPERIMENT, f"digits {number}").name)
+            except NameTaken:
+                continue
+        results.put(created)
 
 
 def test_of_processes_that_create_one_name_at_once_one_does(tmp_path: Path) -> None:
     processes = multiprocessing.get_context("spawn")
-    results, start = processes.Queue(), processes.Event()
+    results, start = processes.Queue(), processes.Barrier(3)
     started = [processes.Process(target=_create, args=(str(tmp_path), results, start)) for _ in range(3)]
     for process in started:
         process.start()
-    start.set()
-    assert sorted(results.get(timeout=60) for _ in started) == ["created", "taken", "taken"]
+    created = [name for _ in started for name in results.get(timeout=60)]
+    assert sorted(created) == [f"digits {number}" for number in range(10)]
     for process in started:
         process.join()
 

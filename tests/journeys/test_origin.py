@@ -163,3 +163,53 @@ print("put back", (builtins.open, io.open, dict(vars(sys.stdout)).get("write")) 
 ''')
     ended = desk.python("train.py")
     assert ended.text == "put back True\n", ended.err
+
+
+def test_a_script_that_fails_before_its_first_step_leaves_what_it_said(desk: Any) -> None:
+    desk.write("numbers.csv", "1,2\n")
+    desk.write("train.py", """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--rows", type=int, default=3)
+rows = parser.parse_args().rows
+print("read", len(open("numbers.csv").readlines()), "rows of", rows, "DB_PASSWORD=hunter22hunter")
+raise ValueError("too few rows")
+""")
+    ended = desk.run("train.py")
+    assert ended.code == 1
+    shown = desk.end(desk.start("barograph", "show", "run", "--output"))
+    assert "read 1 rows of 3 DB_PASSWORD=***" in shown.text
+    assert "ValueError: too few rows" in shown.text
+    origin = origin_at(desk.folder / "run")
+    assert origin.parameters == {"rows": 3}
+    assert [(Path(file.path).name, len(file.fingerprint)) for file in origin.data] == [("numbers.csv", 32)]
+    assert desk.end(desk.start("barograph", "doctor", "run")).code == 0
+
+
+def test_what_workers_of_loaders_and_libraries_in_c_read_is_known(desk: Any) -> None:
+    for name in ("forked", "spawned", "own"):
+        desk.write(f"{name}.txt", "1.5\n")
+    desk.write("held.h5", "x" * 100)
+    desk.script("""
+import os
+held = os.open("held.h5", os.O_RDONLY)  # as a library in C does
+
+
+class Read(torch.utils.data.Dataset):
+    def __init__(self, path): self.path = path
+    def __len__(self): return 4
+    def __getitem__(self, at): return torch.ones(1) * float(open(self.path).read())
+
+
+if __name__ == "__main__":
+    for kind in ("fork", "spawn"):
+        path = {"fork": "forked.txt", "spawn": "spawned.txt"}[kind]
+        loader = torch.utils.data.DataLoader(Read(path), num_workers=1, multiprocessing_context=kind)
+        for batch in loader:
+            train_step()
+    open("own.txt").close()
+""")
+    ended = desk.run("--rules", "none", "train.py")
+    assert ended.code == 0, ended.err
+    files = {Path(file.path).name: len(file.fingerprint) for file in origin_at(desk.folder / "run").data}
+    assert files == {"forked.txt": 32, "spawned.txt": 32, "own.txt": 32, "held.h5": 32}

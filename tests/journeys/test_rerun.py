@@ -20,10 +20,11 @@ import helper
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float, default=0.5)
 parser.add_argument("--data", default="data/numbers.txt")
+parser.add_argument("--input-scale", dest="scale", type=float, default=1.0)
 arguments = parser.parse_args()
 for group in optimizer.param_groups:
     group["lr"] = arguments.lr
-scale = float(open(arguments.data).read())
+scale = float(open(arguments.data).read()) * arguments.scale
 inputs *= scale
 for step in range(helper.STEPS):
     train_step()
@@ -71,6 +72,16 @@ def test_made_again_it_is_identical_and_says_of_what_it_is_a_rerun(ruined: Any) 
     assert again.derived_from == first.run_id
     assert (ruined.folder / "train.py").read_text() == "this is no Python\n"
     assert git(ruined.folder, "worktree", "list").count("\n") == 1
+
+
+def test_defaults_that_nobody_typed_are_parameters_and_can_be_changed(ruined: Any) -> None:
+    origin = read_origin(store_from_url(str(ruined.folder / "runs" / "first")))
+    assert origin is not None
+    assert (origin.parameters, origin.flags["scale"]) == (
+        {"lr": 0.05, "data": "data/numbers.txt", "scale": 1.0}, ("--input-scale",))
+    code, said = verdict(ruined, "scale=2", "--to", "runs/scaled")
+    assert (code, said["sameness"]) == (1, "different")
+    assert [(cause["name"], cause["first"], cause["second"]) for cause in said["causes"]] == [("scale", "1.0", "2.0")]
 
 
 def test_with_another_learning_rate_it_parts_at_the_first_step(ruined: Any) -> None:

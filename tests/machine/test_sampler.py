@@ -138,3 +138,20 @@ def test_many_at_once_have_one_that_holds_it(tmp_path: Path) -> None:
 
 def test_where_there_is_no_place_for_a_lock_everybody_holds_it(tmp_path: Path) -> None:
     assert HostLock("a", tmp_path / "no such folder").take()
+
+
+def test_files_of_locks_whose_holders_were_killed_are_taken_away(tmp_path: Path) -> None:
+    held, other = HostLock("held", tmp_path), tmp_path / "barograph-notes.lock"
+    assert held.take()
+    (of_held,) = tmp_path.glob("*.lock")
+    other.touch()
+    gone = of_held.with_name(f"barograph-{'0' * 24}.lock")
+    gone.touch()
+    mine = HostLock("mine", tmp_path)
+    assert mine.take()
+    assert not gone.exists()
+    assert other.exists()
+    assert of_held.exists()
+    mine.release()
+    held.release()
+    assert list(tmp_path.iterdir()) == [other]

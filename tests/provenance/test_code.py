@@ -244,3 +244,126 @@ def test_no_program_that_the_repository_names_is_run(repository: Repository, tmp
     repository.write("train.py", "changed\n")
     assert b"+changed" in keep(repository.root).diff
     assert not mark.exists()
+
+
+def test_no_filter_that_the_repository_names_is_run(repository: Repository, tmp_path: Path) -> None:
+    mark = tmp_path / "was-run"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {mark}\nexec cat\n")
+    program.chmod(0o755)
+    repository.write(".gitattributes", "*.py filter=a=b.c\n*.txt filter=long\n")
+    repository.write("numbers.txt", "1\n")
+    repository.commit()
+    for name in ("filter.a=b.c.clean", "filter.a=b.c.smudge", "filter.long.process"):
+        repository.git("config", name, str(program))
+    repository.git("config", "filter.long.required", "true")
+    repository.write("train.py", "changed\n")
+    repository.write("numbers.txt", "2\n")
+    os.utime(repository.root / ".gitattributes", (1, 1))
+    kept = keep(repository.root)
+    assert b"+changed" in kept.diff
+    assert b"+2" in kept.diff
+    assert not mark.exists()
+
+
+def test_a_detached_head_has_a_commit_and_no_branch(repository: Repository) -> None:
+    commit = repository.git("rev-parse", "HEAD")
+    repository.git("checkout", "--quiet", "--detach")
+    kept = keep(repository.root)
+    assert kept.code is not None
+    assert (kept.code.branch, kept.code.commit, kept.code.dirty) == ("", commit, False)
+
+
+def test_a_worktree_is_told_with_its_own_branch_and_changes(repository: Repository, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    repository.git("worktree", "add", "--quiet", "-b", "side", str(tree))
+    (tree / "train.py").write_text("changed\n")
+    kept = keep(tree)
+    assert kept.code is not None
+    assert (kept.code.root, kept.code.branch) == (str(tree), "side")
+    assert b"+changed" in kept.diff
+    assert keep(repository.root).diff == b""
+
+
+def test_a_repository_that_is_locked_by_another_git_is_read_all_the_same(repository: Repository) -> None:
+    lock = repository.root / ".git" / "index.lock"
+    lock.write_bytes(b"")
+    repository.write("train.py", "changed\n")
+    kept = keep(repository.root)
+    assert b"+changed" in kept.diff
+    assert kept.problems == []
+    assert lock.exists()
+
+
+def test_a_name_with_a_line_break_is_kept(repository: Repository, tmp_path: Path) -> None:
+    repository.write("two\nlines.py", "one\n")
+    repository.write("both\nuntracked.py", "kept\n")
+    repository.git("add", "two\nlines.py")
+    repository.git("commit", "--quiet", "--message", "odd")
+    repository.write("two\nlines.py", "two\n")
+    kept = keep(repository.root)
+    other = tmp_path / "other"
+    repository.git("clone", "--quiet", str(repository.root), str(other))
+    subprocess.run(["git", "apply", "--binary"], cwd=other, input=kept.diff, check=True)
+    assert (other / "two\nlines.py").read_text() == "two\n"
+    assert names(kept.untracked) == {"both\nuntracked.py": b"kept\n"}
+
+
+def test_a_command_that_a_hook_of_another_repository_starts_has_its_own_code(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = new_repository(tmp_path / "other")
+    monkeypatch.setenv("GIT_DIR", str(other.root / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other.root / ".git" / "index"))
+    kept = keep(repository.root)
+    assert kept.code is not None
+    assert kept.code.root == str(repository.root)
+
+
+def test_a_remote_with_a_password_is_kept_without_it(repository: Repository) -> None:
+    repository.git("remote", "add", "origin", "https://me:hunter22hunter@example.org/code.git")
+    kept = keep(repository.root)
+    assert kept.code is not None
+    assert kept.code.remote == "https://***@example.org/code.git"
+
+
+def test_files_of_ten_gigabytes_cost_no_time(repository: Repository) -> None:
+    repository.write("data.bin", b"small")
+    repository.commit()
+    for name in ("data.bin", "more.bin"):
+        with (repository.root / name).open("wb") as file:
+            file.truncate(10 * 2**30)
+    began = time.monotonic()
+    kept = keep(repository.root)
+    assert time.monotonic() - began < 10
+    assert kept.code is not None
+    assert {item.what for item in kept.code.left_out} == {"data.bin", "more.bin"}
+
+
+def test_thousands_of_untracked_files_are_not_read_beyond_the_limit(repository: Repository) -> None:
+    for number in range(3000):
+        (repository.root / f"file{number}.txt").write_bytes(b"x")
+    kept = keep(repository.root, limits=Limits(files=10))
+    assert kept.code is not None
+    assert len(names(kept.untracked)) == 10
+    assert [item.what for item in (kept.code.left_out[0], kept.code.left_out[-1])] == [
+        "file1006.txt", "2,980 more untracked files"]
+
+
+def test_what_git_starts_is_ended_with_it(repository: Repository, tmp_path: Path) -> None:
+    mark = tmp_path / "number"
+    hanging = tmp_path / "git"
+    hanging.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {mark}\nwait\n")
+    hanging.chmod(0o755)
+    keep(repository.root, git=Git(repository.root, program=str(hanging), patience_secs=0.5))
+    status = Path(f"/proc/{mark.read_text().strip()}/stat")
+    assert not status.exists() or status.read_text().split()[2] == "Z"
+
+
+def test_nobody_is_asked_for_a_password(tmp_path: Path) -> None:
+    # A program that wants one finds no terminal, and a helper that says nothing.
+    asking = tmp_path / "git"
+    asking.write_text('#!/bin/sh\n(: < /dev/tty) 2> /dev/null && echo terminal\n$SSH_ASKPASS\n$GIT_ASKPASS\n'
+                      'echo "$GIT_TERMINAL_PROMPT"\n')
+    asking.chmod(0o755)
+    assert Git(tmp_path, program=str(asking), may_fetch=True).text("fetch") == "0"

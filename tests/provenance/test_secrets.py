@@ -139,3 +139,9 @@ def test_nothing_that_is_planted_anywhere_comes_into_the_run(repository: Reposit
     assert b"OMP_NUM_THREADS" in whole
     assert [place for place, secret in planted.items() if secret.encode() in whole] == []
     assert b"swordfish" not in whole
+
+
+def test_a_secret_of_other_letters_is_found_in_a_patch(repository: Repository) -> None:
+    repository.write("train.py", "# hello пароль123 there\n")
+    kept = kept_code(repository.root, secrets=Secrets({"DB_PASSWORD": "пароль123"}))
+    assert b"+# hello *** there" in kept.diff

@@ -11,8 +11,9 @@ import pytest
 
 from barograph.measures.summary import row_from_summary, summarize
 from barograph.model.clock import ManualClock
+from barograph.model.facts import Fact, fact
 from barograph.model.key import Key, Kind
-from barograph.model.manifest import EndState, Heartbeat, Manifest
+from barograph.model.manifest import Coverage, EndState, Heartbeat, Manifest
 from barograph.model.origin import Code, DataFile, Origin, Package
 from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
@@ -31,13 +32,15 @@ LOSSES = (2.0, 1.5, 1.25, 1.125)
 
 def run_of(
     place: Path, losses: Sequence[float] = LOSSES, *, weights: Mapping[int, float] | None = None,
-    numbers: Mapping[Key, float] | None = None, origin: Origin | None = None,
+    numbers: Mapping[Key, float] | None = None, origin: Origin | None = None, not_seen: tuple[str, ...] = (),
+    made: int = 0,
 ) -> Run:
-    """A run with a loss a step, a weight of that size at some, and other numbers at step 0."""
+    """A run with a loss a step, a weight of that size at some, and other numbers at step 0; so many steps were made."""
     store, clock = store_from_url(str(place)), ManualClock()
     attempt = claim_run(store, Manifest(place.name, place.name, 0.0), clock=clock).attempt
     writer = RunWriter(store, claim_worker(store, attempt=attempt, clock=clock, rank=None, world_size=1),
-                       settings=Settings(), clock=clock, status=lambda: Heartbeat(0, 0.0), background=False,
+                       settings=Settings(), clock=clock, background=False,
+                       status=lambda: Heartbeat(0, 0.0, step=made, coverage=Coverage(reasons=not_seen)),
                        wait=clock.advance)
     for number, loss in enumerate(losses):
         scalars = {LOSS: loss, **(numbers or {} if number == 0 else {})}
@@ -122,6 +125,22 @@ def test_another_number_of_steps_is_different(verdict) -> None:  # type: ignore[
     said = verdict(losses=LOSSES[:3])
     assert said.sameness is Sameness.DIFFERENT
     assert "ends at step 3 in the first and 2 in the second" in said.why
+
+
+def test_under_a_budget_the_steps_that_were_made_count_and_not_those_that_were_recorded(tmp_path: Path) -> None:
+    seen = "Tensors were recorded at 4 of 9 steps (the budget)."
+    first = run_of(tmp_path / "first", made=9, not_seen=(seen,))
+    assert compared(first, run_of(tmp_path / "second", LOSSES[:3], made=9, not_seen=(seen,))).sameness \
+        is Sameness.IDENTICAL
+    said = compared(first, run_of(tmp_path / "third", made=8, not_seen=(seen,)))
+    assert said.numbers.shape == "p0 made 9 steps in the first and 8 in the second"
+
+
+def test_what_depends_on_the_steps_that_were_looked_at_is_passed_over(tmp_path: Path) -> None:
+    first, second = ({fact(Fact.SEEN_BEFORE): share, fact(Fact.SEEN_IN_TRAINING, "part0"): share,
+                      fact(Fact.BACKWARDS): 1.0} for share in (0.1, 0.2))
+    said = compared(run_of(tmp_path / "first", numbers=first), run_of(tmp_path / "second", numbers=second))
+    assert (said.sameness, said.numbers.compared) == (Sameness.IDENTICAL, 5)
 
 
 def test_a_number_that_one_alone_logged_is_different(verdict) -> None:  # type: ignore[no-untyped-def]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 
 from barograph.capture import surroundings
+from barograph.capture.afterword import leave_word
 from barograph.capture.doors import modules_waited_for
 from barograph.capture.imports import after_import, forget
 from barograph.model.launch import LAUNCH_VARIABLE
@@ -22,7 +24,7 @@ def arm(begin: Callable[[], None] | None = None, modules: Sequence[str] | None =
     """
     if begin is None and '"origin": true' in os.environ.get(LAUNCH_VARIABLE, ""):
         # Before the script's first line: data may be read and things printed before a framework is imported.
-        surroundings.begin()
+        atexit.register(leave_word, surroundings.begin(), os.getpid())
     armed = _Armed(begin or _begin)
     _armed.append(armed)
     for name in modules_waited_for() if modules is None else modules:

@@ -10,17 +10,16 @@ from __future__ import annotations
 import builtins
 import io
 import os
-import sys
-import sysconfig
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from barograph.capture.opened_by_children import Spool
+from barograph.machine.data_paths import DataPaths
 
 MOST_FILES = 1000
 """More are counted, and not named."""
 
 _READING = frozenset(("r", "rb", "rt", "br", "tr"))
-_NO_DATA = (".py", ".pyc", ".pyi", ".so", ".pth", ".toml.lock")
-_AWAY = ("/proc/", "/dev/", "/sys/", "/run/")
 _MOST_PASSED_OVER = 10_000
 
 
@@ -28,17 +27,19 @@ class OpenedFiles:
     """The files that were opened to read since this listens.
 
     Attributes:
+        spool: In which children say what they open.
         paths: Of the first ones, each once.
         known: What they were named to `open`.
         beyond: How often others were opened once these were full.
     """
 
     def __init__(self) -> None:
+        self.spool = Spool()
         self.paths: list[str] = []
         self.beyond = 0
         self.known: set[Any] = set()
         self._passed_over: set[Any] = set()
-        self._away = _folders_of_python()
+        self._data = DataPaths()
 
     def note(self, file: Any) -> None:
         """Take down a file, as it was named to `open`; called where one was opened."""
@@ -48,7 +49,7 @@ class OpenedFiles:
         if not isinstance(path, str):
             return  # bytes, which few use
         whole = os.path.abspath(path)
-        if whole.endswith(_NO_DATA) or whole.startswith(self._away):
+        if not self._data.may_be(whole):
             if len(self._passed_over) < _MOST_PASSED_OVER:
                 self._passed_over.add(file)
         elif len(self.paths) >= MOST_FILES:
@@ -56,6 +57,13 @@ class OpenedFiles:
         else:
             self.known.add(file)
             self.paths.append(whole)
+            self.spool.say(whole)
+
+    def hear_children(self) -> None:
+        """Take down what processes below this one have opened since the last call."""
+        for path in self.spool.heard():
+            if path not in self.known:
+                self.note(path)
 
 
 class _Open:
@@ -114,20 +122,12 @@ class Listening:
     def stop(self) -> None:
         """Put `open` back. Where somebody has put something on top of ours, ours stays as a plain passage."""
         self._ours.let_go()
+        self.files.spool.stop()
         for module, original in self._places:
             if vars(module).get("open") is self._ours:
                 vars(module)["open"] = original
 
     def since(self, number: int) -> tuple[Sequence[str], int]:
         """Return the paths from the one of that number on, and how many were beyond."""
+        self.files.hear_children()
         return tuple(self.files.paths[number:]), self.files.beyond
-
-
-def _folders_of_python() -> tuple[str, ...]:
-    named = [sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    # Ours, where it is not installed but used where it stands; and what is beside the interpreter.
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    folders = {os.path.abspath(path) for path in (*named, own, sys.prefix, sys.base_prefix) if path}
-    # Of a Python that lies at the top of the system, only its libraries are not data.
-    kept = [folder for folder in folders if folder.count(os.sep) > 1 or folder in map(os.path.abspath, named)]
-    return (*(f"{folder}{os.sep}" for folder in sorted(kept)), *_AWAY)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barograph.cli.child import Child
-from barograph.model.launch import LAUNCH_VARIABLE, Launch
+from barograph.errors import StoreError
+from barograph.model.launch import AFTERWORD_VARIABLE, LAUNCH_VARIABLE, Launch
 from barograph.model.question import question_now
 from barograph.rules.base import Rule
 from barograph.runs.gathering import OriginThread
@@ -14,6 +18,7 @@ from barograph.runs.places import away_from
 from barograph.store.base import Store
 
 if TYPE_CHECKING:
+    from barograph.cli.supervision import Supervision
     from barograph.watch.recipient import Recipient
 
 
@@ -41,7 +46,9 @@ def recorded(
     """
     # As it is before anything of it runs; to find out takes its time, and the command does not wait for it.
     question = question_now(command, away=away_from(store.url), settings_file=settings_file, derived_from=derived_from)
-    with Child(command, {LAUNCH_VARIABLE: launch.to_text()}, quiet=quiet) as child:
+    with (tempfile.TemporaryDirectory(prefix="barograph-word-", ignore_cleanup_errors=True) as scratch,
+          Child(command, {LAUNCH_VARIABLE: launch.to_text(), AFTERWORD_VARIABLE: f"{os.getpid()}:{scratch}/word"},
+                quiet=quiet) as child):
         origin = OriginThread(store, launch.attempt, question) if launch.settings.origin else None
         # What watches is loaded now, while the child starts: nothing of it is needed before.
         from barograph.cli.supervision import Supervision
@@ -49,7 +56,19 @@ def recorded(
         supervision = Supervision(store, rules, launch.settings, launch.attempt, live=live, as_json=as_json,
                                   recipients=recipients)
         child.wait()
+        _take_in_afterword(store, launch.attempt, Path(scratch, "word"), supervision)
     if origin and (trouble := origin.finish()):
         supervision.tell(trouble)
     supervision.close(child.exit_code)
     return supervision.exit_code(child.exit_code)
+
+
+def _take_in_afterword(store: Store, attempt: int, path: Path, supervision: Supervision) -> None:
+    if not path.exists():
+        return
+    from barograph.runs.afterword import take_in
+
+    try:
+        take_in(store, attempt, path)
+    except StoreError as error:
+        supervision.tell(f"what the command printed was not kept: {error}")

@@ -88,7 +88,7 @@ def _command(origin: Origin, changes: Sequence[str], place: str) -> list[str]:
         if not equals or not name:
             raise SettingsError(f'"{text}" changes nothing; write NAME=VALUE, as in lr=0.1.')
         wanted[name.lstrip("-")] = value
-    words = parameters.replaced(origin.command, wanted)
+    words = parameters.replaced(origin.command, wanted, origin.flags)
     if held_back(words):
         raise RerunFailed(f"The command held a secret, which was not kept and stands there as {MARK}; give it anew as "
                           f"NAME=VALUE, or better have the script read it from the environment ({place}).")

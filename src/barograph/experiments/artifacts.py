@@ -41,7 +41,7 @@ def artifact_of(
         clock: Tells how old one is that is kept already.
 
     Raises:
-        SettingsError: There is no such file.
+        SettingsError: There is no such file, or it changes just now.
         StoreError: It cannot be kept.
     """
     file = Path(path)
@@ -52,7 +52,7 @@ def artifact_of(
     uri = file.resolve().as_uri()
     if copy:
         if not is_kept(root, digest, (clock or SystemClock()).unix()):
-            put_parts(root, place_of(digest), parts_of_file(file))
+            put_parts(root, place_of(digest), _parts_that_are(file, digest))
         uri = f"{SCHEME}{digest}"
     guessed = media_type or mimetypes.guess_type(file.name)[0] or ""
     return ArtifactLink(name or file.name, uri, guessed, digest, size_bytes)
@@ -91,6 +91,16 @@ def parts_of_file(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while part := file.read(_PART_BYTES):
             yield part
+
+
+def _parts_that_are(path: Path, digest: str) -> Iterator[bytes]:
+    """Yield the bytes of a file, which are put only if they are those that the digest was made of."""
+    whole = hashlib.sha256()
+    for part in parts_of_file(path):
+        whole.update(part)
+        yield part
+    if f"sha256:{whole.hexdigest()}" != digest:
+        raise SettingsError(f"The artifact at {path} is being written; log it once it is whole.")
 
 
 def is_kept(root: Store, digest: str, now_unix: float) -> bool:

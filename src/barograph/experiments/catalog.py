@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
-from barograph.errors import NameTaken, ObjectExists, StillNeeded, UnknownItem, nearest
+from barograph.errors import CatalogUnavailable, NameTaken, ObjectExists, StillNeeded, UnknownItem, nearest
 from barograph.experiments.database import Database, catalog_url
 from barograph.experiments.feeding import Fed, Feeder
 from barograph.experiments.item import Item, items_by_id
@@ -122,7 +122,12 @@ class Catalog:
         told = [Entry(entry.uid, entry.verb, entry.data, entry.time_unix or now, entry.by or self._by)
                 for entry in entries]
         if told:
-            self._feeder.feed_batch(self._journal.write(told))
+            batch = self._journal.write(told)
+            try:
+                self._feeder.feed_batch(batch)
+            except CatalogUnavailable as error:
+                raise CatalogUnavailable(f"{error} What was said is kept, and need not be said again: it will be found "
+                                         "once the catalog can be used.") from error
 
     def create(
         self, kind: ItemKind, name: str, *, parent: str = "", fields: Mapping[str, Any] | None = None,
@@ -178,7 +183,8 @@ class Catalog:
         self, search: str, connection: Connection, *, kinds: Sequence[ItemKind] = COMPONENTS, experiment: str = ""
     ) -> list[int]:
         """Return the numbers of what a search finds, in its order; `experiment`: only in that one, by identity."""
-        return found_ids(connection, search_from_text(search), now_unix=self._clock.unix(), kinds=kinds,
+        # What is sought stands in the tables as they take it.
+        return found_ids(connection, search_from_text(storable(search)), now_unix=self._clock.unix(), kinds=kinds,
                          experiment=experiment)
 
     def item(self, name: str, *kinds: ItemKind, parent: str | None = None) -> Item:
@@ -264,7 +270,7 @@ class Catalog:
         self.close()
 
     def _called(self, name: str, kinds: Sequence[ItemKind], parent: str | None, *, deleted: bool) -> Item:
-        called = [ITEMS.c.uid == name, ITEMS.c.name == name]
+        called = [ITEMS.c.uid == storable(name), ITEMS.c.name == storable(name)]
         if ItemKind.RUN in (kinds or (ItemKind.RUN,)) and _may_be_place(name):
             called.append(ITEMS.c.place == store_from_url(name).url)
         since = self._clock.unix() - UNDO_DAYS * 86_400

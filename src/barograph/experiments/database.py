@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,12 +24,14 @@ from barograph.store.objects import FileStore
 CATALOG_VARIABLE = "BAROGRAPH_CATALOG"
 """Environment variable that says where the catalog is, as a URL of SQLAlchemy: `postgresql+psycopg://…`."""
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest migration; see `migrations/versions`."""
 
 _FILE = "catalog.sqlite"
 _BUSY_SECS = 30.0
 _CACHE_KIB = 64 * 1024
+_MIGRATING, _WRITING = 8241150, 8241151
+"""Numbers of locks of PostgreSQL that nobody else is likely to use."""
 
 
 def catalog_url(store: Store) -> URL:
@@ -100,6 +102,10 @@ class Database:
             if self.is_sqlite:
                 # At once: a transaction that reads first and writes later is refused where another wrote meanwhile.
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
+            else:
+                # One at a time here, too: an item is made of all its entries, and of two who make it anew at once the
+                # later one would not see what the other has just told.
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITING})")
             yield connection
             connection.commit()
 
@@ -147,16 +153,34 @@ class Database:
             raise NewerCatalog(f"The catalog has schema {revision}, which a newer Barograph made; this one knows "
                                f"{REVISION}. Update Barograph, or set {CATALOG_VARIABLE} to another place and run "
                                f"barograph reindex ({self.shown}).")
-        if revision is not None and self.is_sqlite:
-            shutil.copyfile(self.url.database or "", f"{self.url.database}.before-{REVISION}")
         with self._engine.connect() as connection:
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
-                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(8241150)")
-            if revision_of(connection) != REVISION:  # another process may have done it meanwhile
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATING})")
+            present = revision_of(connection)
+            if present == REVISION:
+                return  # another process has done it meanwhile
+            saved = self._save(present) if present is not None and self.is_sqlite else ""
+            try:
                 migrate(connection)
-            connection.commit()
+                connection.commit()
+            except Exception as error:
+                kept = f", and a copy of it is at {saved}" if saved else ""
+                raise CatalogUnavailable(
+                    f"The catalog cannot be brought from schema {present or 'none'} to {REVISION}: {error}. It is as "
+                    f"it was{kept} ({self.shown}).") from error
+
+    def _save(self, revision: str) -> str:
+        """Copy the file as it is before it is migrated, while nobody else may write it; return where to."""
+        path = self.url.database or ""
+        saved = f"{path}.schema-{revision}"
+        # By SQLite, since what was written last may not be in the file yet, but in the one beside it.
+        with (contextlib.closing(sqlite3.connect(path)) as source,
+              contextlib.closing(sqlite3.connect(f"{saved}.new")) as target):
+            source.backup(target)
+        os.replace(f"{saved}.new", saved)
+        return saved
 
     @contextmanager
     def _mapped(self) -> Iterator[None]:

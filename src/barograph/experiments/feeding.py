@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select
 
 from barograph.errors import BarographError, DamagedChunk, NewerFormat, StoreError
+from barograph.experiments.checking import check_entry
 from barograph.experiments.database import Database
 from barograph.experiments.folding import folded
 from barograph.experiments.run_entries import ENDED, run_entries
@@ -33,6 +34,8 @@ SETTLED_SECS = 3600.0
 
 _THREADS = 8
 _AT_ONCE = 500
+_FOLDED_AT_ONCE = 10_000
+_SENSELESS = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 _PAPERS = ""
 """The batch, before all others, that the papers of a run make."""
 
@@ -110,9 +113,7 @@ class Feeder:
         Raises:
             CatalogUnavailable: It cannot be written.
         """
-        with self._database.writing() as connection:
-            told = self._note(connection, [batch])
-        self._fold(told)
+        self._take_in([batch])
 
     def _feed_journal(self, fed: Fed) -> None:
         journal = Journal(self._store, JOURNAL_OF_ROOT)
@@ -122,22 +123,26 @@ class Feeder:
         with ThreadPoolExecutor(_THREADS) as pool:
             for names in in_parts(new, _THREADS * 8):
                 read = [item for item in pool.map(lambda name: _read(journal, name, fed), names) if item is not None]
-                with self._database.writing() as connection:
-                    told = self._note(connection, read)
-                self._fold(told)
+                self._take_in(read)
                 fed.batches += len(read)
 
-    def _note(self, connection: Connection, batches: Iterable[Batch]) -> dict[str, None]:
-        """Keep entries of the root's journal, and return whom they speak of."""
+    def _take_in(self, batches: Iterable[Batch]) -> None:
+        """Keep entries of the root's journal, and make those anew whom they speak of.
+
+        Both in one transaction: whoever is killed in between must not leave a batch that is known and says nothing.
+        """
         told: dict[str, None] = {}
-        for batch in batches:
-            known = select(BATCHES.c.name).where(BATCHES.c.place == OF_ROOT, BATCHES.c.name == batch.name)
-            if connection.execute(known).first() is not None:
-                continue  # another process has taken it in meanwhile
-            connection.execute(insert(BATCHES), [{"place": OF_ROOT, "name": batch.name}])
-            _insert_entries(connection, OF_ROOT, [(batch.name, entry) for entry in batch.entries])
-            told.update({entry.uid: None for entry in batch.entries})
-        return told
+        with self._database.writing() as connection:
+            for batch in batches:
+                known = select(BATCHES.c.name).where(BATCHES.c.place == OF_ROOT, BATCHES.c.name == batch.name)
+                if connection.execute(known).first() is not None:
+                    continue  # another process has taken it in meanwhile
+                connection.execute(insert(BATCHES), [{"place": OF_ROOT, "name": batch.name}])
+                _insert_entries(connection, OF_ROOT, [(batch.name, entry) for entry in batch.entries])
+                told.update({entry.uid: None for entry in batch.entries})
+            for uids in in_parts(told, _FOLDED_AT_ONCE):
+                # Of runs what their records say stays.
+                _write_folded(connection, uids, {}, keep_numbers=True)
 
     def _feed_runs(self, fed: Fed, thorough: bool, progress: Callable[[int, int], object]) -> None:
         with self._database.reading() as connection:
@@ -176,7 +181,8 @@ class Feeder:
             metrics = metrics_of(Run(store))
         except BarographError as error:
             fed.damage.append(f"{error} ({store.url})")
-        entries = [*((_PAPERS, entry) for entry in run_entries(seen, seen.manifest, origin)), *entries]
+        told = _sensible(run_entries(seen, seen.manifest, origin), store.url, fed)
+        entries = [*((_PAPERS, entry) for entry in told), *entries]
         return _Seen(place, mark, seen.manifest.run_id, entries, metrics, seen.findings)
 
     def _write_runs(self, seen: Sequence[_Seen], fed: Fed) -> None:
@@ -206,12 +212,6 @@ class Feeder:
                 ))])
                 _write_folded(connection, [uid], {}, keep_numbers=True)
                 fed.gone += 1
-
-    def _fold(self, uids: Collection[str]) -> None:
-        """Make items anew of their entries; of runs what their records say stays."""
-        for some in in_parts(uids, 10_000):
-            with self._database.writing() as connection:
-                _write_folded(connection, some, {}, keep_numbers=True)
 
 
 def _write_folded(
@@ -244,7 +244,8 @@ def _entries_of(connection: Connection, uids: Sequence[str]) -> Iterator[tuple[s
 def _insert_entries(connection: Connection, place: str, entries: Iterable[tuple[str, Entry]]) -> None:
     rows: list[dict[str, Any]] = [
         {"uid": entry.uid, "place": place, "batch": batch, "position": position, "verb": str(entry.verb),
-         "data": storable(json.dumps(entry.data, ensure_ascii=False)), "time_unix": entry.time_unix, "by": entry.by}
+         "data": storable(json.dumps(entry.data, ensure_ascii=False)), "time_unix": entry.time_unix,
+         "by": storable(entry.by)}
         for position, (batch, entry) in enumerate(entries)
     ]
     if rows:
@@ -255,13 +256,23 @@ def _read(journal: Journal, name: str, fed: Fed) -> Batch | None:
     try:
         batch = journal.read(name)
         for entry in batch.entries:
-            folded(entry.uid, [entry])
+            check_entry(entry)
         return batch
     except (DamagedChunk, NewerFormat, StoreError) as error:
         fed.damage.append(str(error))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except _SENSELESS as error:
         fed.damage.append(f"A batch of the journal makes no sense: {error!r} ({name}).")
     return None
+
+
+def _sensible(entries: Iterable[Entry], url: str, fed: Fed) -> Iterator[Entry]:
+    for entry in entries:
+        try:
+            check_entry(entry)
+        except _SENSELESS as error:
+            fed.damage.append(f"What a run says of itself makes no sense: {error!r} ({url}).")
+        else:
+            yield entry
 
 
 def _journal_of(place: str) -> str:

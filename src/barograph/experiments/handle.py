@@ -12,7 +12,7 @@ from barograph.experiments.catalog import Catalog
 from barograph.experiments.folding import Note
 from barograph.experiments.item import Item
 from barograph.experiments.lineage import Lineage, lineage_of
-from barograph.model.items import Entry, ItemKind, Relation, Verb
+from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_tags
 from barograph.report.markup import Markup
 from barograph.runs.places import DEFAULT_ROOT
 
@@ -114,7 +114,7 @@ class Handle:
 
     def tag(self, **tags: str | None) -> Self:
         """Give it tags; None takes one away."""
-        return self._tell(Verb.TAG, {name: None if text is None else str(text) for name, text in tags.items()})
+        return self._tell(Verb.TAG, checked_tags(tags))
 
     def note(self, text: str) -> Self:
         """Say something of it, in Markdown; what was said before stays."""

@@ -30,6 +30,13 @@ _ID = BigInteger().with_variant(Integer, "sqlite")
 OF_ROOT = ""
 """In the column `place` of batches and entries: the journal of the root itself."""
 
+
+def _by_text(name: str, column: str, *columns: str) -> tuple[Index, Index]:
+    """Return the indexes by a text, for SQLite, and for PostgreSQL, whose ordered ones refuse a long text."""
+    return (Index(name, *columns).ddl_if(dialect="sqlite"),
+            Index(f"{name}_hash", column, postgresql_using="hash").ddl_if(dialect="postgresql"))
+
+
 BATCHES = Table(
     "batches", METADATA,
     # Which batches of which journal have been taken in.
@@ -95,7 +102,7 @@ ITEMS = Table(
     Column("archived", Boolean, nullable=False),
     Column("deleted_unix", Double),
     Index("items_by_kind", "kind", "created_unix"),
-    Index("items_by_name", "name"),
+    *_by_text("items_by_name", "name", "name"),
     Index("items_by_parent", "parent"),
 )
 
@@ -117,7 +124,7 @@ PARAMETERS = Table(
     Column("text", Text),
     PrimaryKeyConstraint("item_id", "name_id"),
     Index("parameters_by_number", "name_id", "number", "item_id"),
-    Index("parameters_by_text", "name_id", "text", "item_id"),
+    *_by_text("parameters_by_text", "text", "name_id", "text", "item_id"),
     sqlite_with_rowid=False,
 )
 
@@ -146,7 +153,7 @@ TAGS = Table(
     Column("name_id", Integer, nullable=False),
     Column("text", Text, nullable=False),
     PrimaryKeyConstraint("item_id", "name_id"),
-    Index("tags_by_text", "name_id", "text", "item_id"),
+    *_by_text("tags_by_text", "text", "name_id", "text", "item_id"),
     sqlite_with_rowid=False,
 )
 

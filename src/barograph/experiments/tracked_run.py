@@ -15,7 +15,7 @@ from barograph.experiments.artifacts import root_of
 from barograph.experiments.exhibiting import Exhibiting
 from barograph.experiments.shown import links_in_journal
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.items import ArtifactLink, Entry, Verb, checked_name
+from barograph.model.items import ArtifactLink, Entry, Verb, checked_name, checked_tags
 from barograph.model.manifest import EndState, Heartbeat, Manifest
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
@@ -119,7 +119,7 @@ class TrackedRun(Exhibiting[None]):
 
     def tag(self, **tags: str | None) -> None:
         """Give it tags; None takes one away."""
-        self._tell(Verb.TAG, {name: None if text is None else str(text) for name, text in tags.items()})
+        self._tell(Verb.TAG, checked_tags(tags))
 
     def note(self, text: str) -> None:
         """Say something of it, in Markdown."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,6 +43,8 @@ _TEXTS = (
     "description", "hypothesis", "state", "message", "place", "job", "command", "repository", "branch", "commit",
     "host", "by", "uri", "media_type", "digest",
 )
+_MOST_NAME_BYTES = 2000
+"""Of a name; PostgreSQL takes no more than 2,700 in an index."""
 _AT_ONCE = 500
 """Values in one statement; SQLite and PostgreSQL take more, and no faster."""
 
@@ -113,7 +116,7 @@ class ItemWriter:
             for item, state in of for position, note in enumerate(state.notes)
         ])
         self._insert(LINKS, [
-            {"item_id": item, "role": role, "name": storable(link.name), "uri": storable(link.uri),
+            {"item_id": item, "role": role, "name": storable_name(link.name), "uri": storable(link.uri),
              "artifact": artifact_uid(link.digest, link.uri), "media_type": storable(link.media_type),
              "digest": storable(link.digest), "size_bytes": link.size_bytes}
             for item, state in of for role, links in (("input", state.inputs), ("output", state.outputs))
@@ -163,7 +166,7 @@ class ItemWriter:
         return {self._names[name]: value for name, value in named.items()}
 
     def _learn_names(self, names: Iterable[str]) -> None:
-        kept = {name: storable(name) for name in names if name not in self._names}
+        kept = {name: storable_name(name) for name in names if name not in self._names}
         texts = list(dict.fromkeys(kept.values()))
         known = self._look_up(texts)
         new = [text for text in texts if text not in known]
@@ -234,12 +237,17 @@ def _item_row(state: ItemState) -> dict[str, Any]:
         "uid": state.uid, "kind": state.kind, "name": storable(state.name), "parent": state.parent,
         **{name: _text(said.get(name)) for name in _TEXTS},
         "variables": json.dumps(said.get("variables") or {}, ensure_ascii=False),
-        "created_unix": state.created_unix, "started_unix": _number(said.get("started_unix")),
-        "ended_unix": _number(said.get("ended_unix")), "changed_unix": state.changed_unix,
+        "created_unix": state.created_unix, **_times(state), "changed_unix": state.changed_unix,
         "steps": said.get("steps"), "dirty": said.get("dirty"), "size_bytes": said.get("size_bytes"),
         "starred": bool(said.get("starred")), "archived": bool(said.get("archived")),
         "deleted_unix": state.deleted_unix,
     }
+
+
+def _times(state: ItemState) -> dict[str, float | None]:
+    started, ended = (_number(state.fields.get(name)) for name in ("started_unix", "ended_unix"))
+    # By the clocks of two machines something may end before it began.
+    return {"started_unix": started, "ended_unix": ended if started is None or ended is None else max(started, ended)}
 
 
 def _text(value: object) -> str:
@@ -249,6 +257,15 @@ def _text(value: object) -> str:
 def storable(text: str) -> str:
     """Return a text as every database takes it: without the null character, and without halves of characters."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
+
+
+def storable_name(text: str) -> str:
+    """Return a name as every database takes it in an index; of one that is too long its beginning, and a digest."""
+    text = storable(text)
+    data = text.encode()
+    if len(data) <= _MOST_NAME_BYTES:
+        return text
+    return f"{data[:_MOST_NAME_BYTES - 40].decode('utf-8', 'ignore')}…{hashlib.sha256(data).hexdigest()[:32]}"
 
 
 def in_parts(values: Iterable[_T], most: int) -> Iterator[list[_T]]:

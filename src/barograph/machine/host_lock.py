@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import tempfile
 from collections.abc import Callable
@@ -15,6 +16,10 @@ except ImportError:  # Windows has none: there every process takes the lock
     _flock: Callable[[int, int], None] | None = None
 else:
     _flock = fcntl.flock
+
+
+_PATTERN = "barograph-" + "[0-9a-f]" * 24 + ".lock"
+_MOST_REMOVED = 100
 
 
 class HostLock:
@@ -48,6 +53,7 @@ class HostLock:
             # Whoever held it may have removed the file between the two lines above.
             if os.fstat(file).st_ino == os.stat(self._path).st_ino:
                 self._file = file
+                _remove_abandoned(self._path)
                 return True
         except OSError:
             pass
@@ -61,3 +67,20 @@ class HostLock:
             with contextlib.suppress(OSError):
                 self._path.unlink()
             os.close(file)
+
+
+def _remove_abandoned(mine: Path) -> None:
+    """Take away files of locks beside ours whose processes were killed: nobody holds them, and nobody comes back."""
+    with contextlib.suppress(OSError):
+        for path in itertools.islice(mine.parent.glob(_PATTERN), _MOST_REMOVED):
+            if path == mine or _flock is None:
+                continue
+            with contextlib.suppress(OSError):
+                file = os.open(path, os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+                try:
+                    _flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    # As it is held now: whoever opened it meanwhile sees that it is gone, and tries again.
+                    if os.fstat(file).st_ino == os.stat(path).st_ino:
+                        path.unlink()
+                finally:
+                    os.close(file)

@@ -124,6 +124,10 @@ class Fact(StrEnum):
     __hash__ = str.__hash__  # as of `Kind`
 
 
+OF_WHAT_WAS_LOOKED_AT = frozenset((Fact.SEEN_IN_TRAINING, Fact.SEEN_BEFORE, Fact.SAMPLES_KNOWN))
+"""Facts that depend on which steps before were looked at, and so on the time that steps take."""
+
+
 @functools.lru_cache(maxsize=4096)
 def fact(name: Fact, about: str | int = "") -> Key:
     """Return the key of a fact.

@@ -180,28 +180,51 @@ def checked_name(what: str, name: object) -> str:
 
 
 MOST_NAME_CHARS = 1000
+DEEPEST = 50
+"""So many tables or lists may lie in each other in a parameter."""
 
 
-def checked_value(name: str, value: object) -> Value:
+def checked_value(name: str, value: object, *, depth: int = 0) -> Value:
     """Return the value of a parameter, as it is kept: a number, a text, a truth value, a list of such, or None.
 
     Numbers of NumPy and of frameworks are taken for what they say (`item()`); a tuple becomes a list.
 
+    Args:
+        name: Of the parameter, for the message.
+        value: Of it.
+        depth: In how many lists it stands.
+
     Raises:
-        SettingsError: It is something else.
+        SettingsError: It is something else, or lists lie in each other more than `DEEPEST` deep.
     """
     if value is None or isinstance(value, bool | int | float | str):
         # A subclass (an enumeration's text, say) is kept as what it extends.
         return value if value is None or isinstance(value, bool) else _plain(value)
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [checked_value(name, item) for item in value]
+        if depth >= DEEPEST:
+            raise _too_deep(name)
+        return [checked_value(name, item, depth=depth + 1) for item in value]
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "size", 1) == 1:
-        return checked_value(name, item())
+        return checked_value(name, item(), depth=depth + 1)
     if callable(tolist := getattr(value, "tolist", None)):
-        return checked_value(name, tolist())
+        return checked_value(name, tolist(), depth=depth + 1)
     raise SettingsError(f'Parameter "{name}" is {type(value).__name__}; a parameter is a number, a text, True or '
                         "False, or a list of these. Write it as a text, or log a nested table by log_parameters.")
+
+
+def checked_tags(tags: Mapping[str, object]) -> dict[str, str | None]:
+    """Return tags as they are kept: name to text, None for one that is taken away.
+
+    Raises:
+        SettingsError: A name is none.
+    """
+    return {checked_name("a tag", name): None if text is None else str(text) for name, text in tags.items()}
+
+
+def _too_deep(name: str) -> SettingsError:
+    return SettingsError(f'Parameter "{name[:60]}" is more than {DEEPEST} tables or lists deep, or lies in itself; log '
+                         "its parts by names of their own.")
 
 
 def _plain(value: float | int | str) -> Value:
@@ -211,8 +234,16 @@ def _plain(value: float | int | str) -> Value:
     return None
 
 
-def flattened(parameters: Mapping[str, Any], *, prefix: str = "") -> dict[str, Any]:
-    """Return nested tables of parameters as one, with dots in the names.
+def flattened(parameters: Mapping[str, Any], *, prefix: str = "", depth: int = 0) -> dict[str, Any]:
+    """Return nested tables of parameters as one, with dots in the names; an empty one is the text "{}".
+
+    Args:
+        parameters: Name to value; names that are no texts are taken as they are printed.
+        prefix: Before each name.
+        depth: In how many tables these stand.
+
+    Raises:
+        SettingsError: Tables lie in each other more than `DEEPEST` deep, or one lies in itself.
 
     Example:
         >>> flattened({"optimizer": {"lr": 0.1, "betas": (0.9, 0.999)}, "epochs": 3})
@@ -221,7 +252,9 @@ def flattened(parameters: Mapping[str, Any], *, prefix: str = "") -> dict[str, A
     flat: dict[str, Any] = {}
     for name, value in parameters.items():
         if isinstance(value, Mapping) and value:
-            flat.update(flattened(value, prefix=f"{prefix}{name}."))
+            if depth >= DEEPEST:
+                raise _too_deep(f"{prefix}{name}")
+            flat.update(flattened(value, prefix=f"{prefix}{name}.", depth=depth + 1))
         else:
-            flat[f"{prefix}{name}"] = {} if isinstance(value, Mapping) else value
+            flat[f"{prefix}{name}"] = "{}" if isinstance(value, Mapping) else value
     return flat

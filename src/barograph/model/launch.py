@@ -14,6 +14,11 @@ from barograph.model.settings import Settings, selection_from_mapping, selection
 LAUNCH_VARIABLE = "BAROGRAPH_LAUNCH"
 """Environment variable that holds a `Launch` as JSON."""
 
+AFTERWORD_VARIABLE = "BAROGRAPH_AFTERWORD"
+"""Environment variable that says where a command that never trained leaves what it printed, and for which process.
+
+`NUMBER:PATH`, of the process that started it and of the file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:

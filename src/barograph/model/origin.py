@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 _Kind = TypeVar("_Kind")
 
 Parameter = bool | int | float | str | list[Any]
 """The value of an option of the script."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of the script, as its own parser of the command line had it.
+
+    Attributes:
+        value: Typed, or its default.
+        flags: How it is given: "--lr", "-l"; none where it is given by its place.
+    """
+
+    value: Parameter
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +158,8 @@ class Origin:
         hardware: The machine.
         host: Its name.
         user: Who.
-        parameters: Options of the script.
+        parameters: Options of the script: those that were typed, and the defaults that its parser told of.
+        flags: Parameter to how it is given, of those that its parser told of.
         data: Files that were opened to read.
         data_uncounted: How many more were.
         derived_from: Id of the run that this one is a rerun of; "" where it is none.
@@ -168,6 +182,7 @@ class Origin:
     host: str = ""
     user: str = ""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     data: tuple[DataFile, ...] = ()
     data_uncounted: int = 0
     derived_from: str = ""
@@ -193,6 +208,21 @@ def origin_from_json(data: Mapping[str, Any]) -> Origin:
     known["hardware"] = _made(Hardware, known.get("hardware", {}))
     known["data"] = tuple(_made(DataFile, item) for item in known.get("data", ()))
     return Origin(**known)
+
+
+def with_options(origin: Origin, options: Mapping[str, Option]) -> Origin:
+    """Return an origin with what a parser made of the command line, in place of what the words by themselves say.
+
+    Example:
+        >>> made = with_options(Origin(parameters={"batch-size": 8, "other": 1}),
+        ...                     {"batch_size": Option(8, ("--batch-size", "-b")), "lr": Option(0.1, ("--lr",))})
+        >>> dict(made.parameters)
+        {'batch_size': 8, 'lr': 0.1, 'other': 1}
+    """
+    typed = {flag.lstrip("-") for option in options.values() for flag in option.flags}
+    parameters = {name: option.value for name, option in options.items()}
+    parameters |= {name: value for name, value in origin.parameters.items() if name not in typed}
+    return replace(origin, parameters=parameters, flags={name: option.flags for name, option in options.items()})
 
 
 def data_from_json(data: Mapping[str, Any]) -> DataFile:

@@ -59,7 +59,7 @@ def kept_code(
         why = "the folder is in no git repository" if _NOT_A_REPOSITORY in str(error) else f"git does not tell: {error}"
         return KeptCode(problems=[f"The code was not kept: {why} ({folder})."])
     problems: list[str] = []
-    git = git.at(root)
+    git = git.at(root).without_filters()
     # First what may change meanwhile.
     commit = git.maybe("rev-parse", "--verify", "--quiet", "HEAD")
     changes = _Changes(git, root, commit, secrets, diff_bytes, problems)
@@ -157,7 +157,7 @@ def _submodules(git: Git, root: Path, problems: list[str]) -> tuple[Submodule, .
 def _submodule(git: Git, root: Path, path: str) -> Submodule:
     if not (root / path / ".git").exists():
         return Submodule(path, "")
-    git = git.at(root / path)
+    git = git.at(root / path).without_filters()
     try:
         commit = git.text("rev-parse", "HEAD")
         return Submodule(path, commit, bool(git.ask("status", "--porcelain", "--ignore-submodules=none")))

@@ -70,7 +70,8 @@ def gathered(question: Question, *, is_soon: Callable[[], None] = lambda: None) 
         seeds=seeds_of(question.environment, parameters),
         hardware=_learnt(lambda: hardware_now(gpus), Hardware(), "machine", problems),
         host=_learnt(host_now, "", "host", problems), user=user_now(), parameters=parameters,
-        derived_from=question.derived_from, started_unix=question.started_unix, problems=tuple(problems),
+        derived_from=question.derived_from, started_unix=question.started_unix,
+        problems=tuple(map(secrets.hide, problems)),
     )
     return Gathered(origin, code.diff, code.untracked, settings)
 

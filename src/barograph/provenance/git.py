@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -16,6 +17,12 @@ _ALWAYS = (
     "-c", "diff.noprefix=false", "-c", "diff.mnemonicPrefix=false", "-c", "diff.ignoreSubmodules=none",
     "-c", "diff.relative=false", "-c", "core.pager=cat", "-c", "advice.detachedHead=false",
 )
+_LEFT_OUT = frozenset((
+    "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_TRACE", "GIT_PAGER",
+    # A command that a hook of git started is told of the hook's repository; asked is the one that a folder lies in.
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR",
+    "GIT_NAMESPACE", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+))
 _MOST_BYTES = 32 * 2**20
 _POLL_SECS = 0.002
 
@@ -51,6 +58,19 @@ class Git:
         other._folder = folder
         return other
 
+    def without_filters(self) -> Git:
+        """Return git in the same folder that takes files as they are: no program cleans them before they are compared.
+
+        Which programs those are a repository says by names of its own, so each is looked up and set to none.
+        """
+        other = copy.copy(self)
+        named = self.maybe("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process|required)$")
+        for name in dict.fromkeys(named.split("\0")):
+            if name:
+                value = "false" if name.endswith(".required") else ""
+                other._environment = _with_setting(other._environment, name, value)
+        return other
+
     def ask(self, *words: str, most_bytes: int = _MOST_BYTES, stdin: bytes | None = None) -> bytes:
         """Return what git prints.
 
@@ -69,16 +89,16 @@ class Git:
             given.write(stdin or b"")
             given.seek(0)
             try:
+                # Of a session of its own: what it starts finds no terminal to ask for a password at, and ends with it.
                 process = subprocess.Popen(command, cwd=self._folder, env=self._environment, stdin=given, stdout=out,
-                                           stderr=err)
+                                           stderr=err, start_new_session=True)
             except OSError as error:
                 raise GitFailed(f"git cannot be run: {error.strerror or error}") from None
             try:
                 self._await(process, out.fileno(), most_bytes, words[0])
             finally:
                 if process.poll() is None:
-                    process.kill()
-                    process.wait()
+                    _kill(process)
             err.seek(0)
             if process.returncode:
                 raise GitFailed(_first_line(err.read(4096), words[0]))
@@ -117,12 +137,28 @@ class Git:
 
 
 def _environment(known: Mapping[str, str], *, may_fetch: bool) -> dict[str, str]:
-    quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_ASKPASS": "true"}
+    quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_ASKPASS": "true",
+             "SSH_ASKPASS": "true", "GCM_INTERACTIVE": "never"}
     if not may_fetch:
         # A clone that holds a part only would fetch what it lacks.
         quiet |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
-    left_out = ("GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_TRACE", "GIT_PAGER")
-    return {**{name: value for name, value in known.items() if name not in left_out}, **quiet}
+    return {**{name: value for name, value in known.items() if name not in _LEFT_OUT}, **quiet}
+
+
+def _with_setting(environment: Mapping[str, str], name: str, value: str) -> dict[str, str]:
+    """Return an environment in which git has a setting; unlike after `-c`, an equals sign may be in its name."""
+    count = environment.get("GIT_CONFIG_COUNT", "")
+    number = int(count) if count.isdecimal() else 0
+    return {**environment, "GIT_CONFIG_COUNT": str(number + 1), f"GIT_CONFIG_KEY_{number}": name,
+            f"GIT_CONFIG_VALUE_{number}": value}
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
 
 
 def _first_line(said: bytes, verb: str) -> str:

@@ -49,15 +49,18 @@ def parameters_of(command: Sequence[str]) -> dict[str, Parameter]:
     return found
 
 
-def replaced(command: Sequence[str], changes: Mapping[str, str]) -> list[str]:
+def replaced(
+    command: Sequence[str], changes: Mapping[str, str], flags: Mapping[str, Sequence[str]] | None = None
+) -> list[str]:
     """Return the command with options of its script set to other values; one that it does not have is added.
 
     Args:
         command: As it was typed.
         changes: Name to value as typed. "true" gives an option that stands alone, "false" takes it away.
+        flags: Name to how the script's parser has it given, where that told.
 
     Raises:
-        SettingsError: A name begins with a dash.
+        SettingsError: A name begins with a dash, or is that of an argument which is given by its place.
 
     Example:
         >>> replaced(["train.py", "--lr", "0.5", "--epochs=3"], {"lr": "0.1", "epochs": "9", "seed": "1"})
@@ -69,9 +72,19 @@ def replaced(command: Sequence[str], changes: Mapping[str, str]) -> list[str]:
     first = script_at(words) + 1
     head, tail = words[:first], words[first:]
     for name, value in changes.items():
+        known = _flags_of(name, flags or {})
+        if known is not None and not known and not _is_given(tail, {name}):
+            raise SettingsError(f'"{name}" is given by its place among the words of the command, and has no option; '
+                                "run the script anew with another word there.")
         if not name or name.startswith("-"):
             raise SettingsError(f'"{name}={value}" names no option; write it without dashes, as in lr=0.1.')
-        tail = _with(tail, name, value)
+        opposites = [flag for flag in known or () if flag.startswith("--no-")]
+        if opposites and value in ("true", "false"):
+            # Of the two that exclude each other one is given, whatever was typed and whatever is the default.
+            other = [flag for flag in known or () if flag not in opposites]
+            tail = [word for word in tail if word not in (known or ())] + (other if value == "true" else opposites)[-1:]
+            continue
+        tail = _with(tail, name, value, known or ())
     return [*head, *tail]
 
 
@@ -132,8 +145,21 @@ def _listed(value: Parameter) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _with(words: list[str], name: str, value: str) -> list[str]:
-    spellings = {name, name.replace("_", "-"), name.replace("-", "_")}
+def _flags_of(name: str, flags: Mapping[str, Sequence[str]]) -> Sequence[str] | None:
+    """Return how an option is given, by the name that its parser has for it, or by one of its flags."""
+    for known, ways in flags.items():
+        if name in (known, *(flag.lstrip("-") for flag in ways)):
+            return ways
+    return None
+
+
+def _is_given(words: Sequence[str], spellings: set[str]) -> bool:
+    pairs = (_PAIR.fullmatch(word.lstrip("-") if is_option(word) else word) for word in words)
+    return any(pair is not None and pair["name"] in spellings for pair in pairs)
+
+
+def _with(words: list[str], name: str, value: str, flags: Sequence[str]) -> list[str]:
+    spellings = {name, name.replace("_", "-"), name.replace("-", "_"), *(flag.lstrip("-") for flag in flags)}
     kept: list[str] = []
     at, is_set = 0, False
     while at < len(words):
@@ -157,7 +183,7 @@ def _with(words: list[str], name: str, value: str) -> list[str]:
         else:
             kept.append(word)
     if not is_set and value != "false":
-        option = f"--{name}"
+        option = next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else f"--{name}")
         kept += [option] if value == "true" else [option, value]
     return kept
 

@@ -84,6 +84,8 @@ class Secrets:
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         values = {value for name, value in (environment or {}).items() if names_secret(name)}
+        # In bytes that are looked through as if each were a letter, such as those of a patch, it is written so.
+        values |= {value.encode("utf-8", "surrogateescape").decode("latin-1") for value in values}
         # The longest first, so that no rest of one is left standing.
         self._values = sorted((value for value in values if len(value) >= _SHORTEST_VALUE), key=len, reverse=True)
 

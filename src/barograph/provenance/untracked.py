@@ -49,9 +49,11 @@ def archived(
     kept: list[tuple[str, bytes, int]] = []
     room, passed_over = limits.all_bytes, 0
     for name in _no_runs(root, names, away):
-        why, data, mode = _content(root / name, name, limits, room, secrets)
-        if len(kept) >= limits.files and not why:
-            why = f"more than {limits.files:,} files"
+        if len(kept) >= limits.files:
+            # Not even looked at: there may be any number of them.
+            why, data, mode = f"more than {limits.files:,} files", b"", 0
+        else:
+            why, data, mode = _content(root / name, name, limits, room, secrets)
         if why and len(left_out) >= limits.files:
             passed_over += 1
         elif why:

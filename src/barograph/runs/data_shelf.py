@@ -15,6 +15,8 @@ from barograph.store.base import Store
 _ALL_BYTES = 2**30
 """So much is read whole in all; of what comes after, the ends are."""
 _FINISH_SECS = 3.0
+_MOST_FILES = 4000
+"""By the processes below a training, by what is seen to be open, and by its own `open` together."""
 
 
 class DataShelf:
@@ -37,12 +39,14 @@ class DataShelf:
         self._written: tuple[int, int, int] | None = None
         self._thread: threading.Thread | None = None
 
-    def add(self, paths: Sequence[str], beyond: int) -> None:
-        """Take in files that were opened just now, and how often others were."""
-        self._beyond = beyond
+    def add(self, paths: Sequence[str], beyond: int | None = None) -> None:
+        """Take in files that were opened just now, and how often others were in all; None: as often as before."""
+        self._beyond = self._beyond if beyond is None else beyond
         for path in paths:
+            if path in self._files or path.startswith(self._own) or len(self._files) >= _MOST_FILES:
+                continue
             file = _as_it_is(path)
-            if file is None or path in self._files or path.startswith(self._own):
+            if file is None:
                 continue
             self._files[path] = file
             self._waiting.put(file)

@@ -1,17 +1,25 @@
 """Where a run came from, in the run: `origin/AAAA.json`, and beside it what is no JSON.
 
 Of an attempt A there may be `origin/AAAA.DIGEST.diff`, `….untracked.tar.gz` and `….settings.toml`, written before the
-paper that names them, and a paper `origin/AAAA-data-W.json` of each worker with the files that it opened.
+paper that names them; and of each worker a paper `origin/AAAA-data-W.json` with the files that it opened, and one,
+`origin/AAAA-options-W.json`, with what a parser of its script made of the command line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound
-from barograph.model.origin import DataFile, Origin, data_from_json, origin_from_json
+from barograph.model.origin import (
+    DataFile,
+    Option,
+    Origin,
+    data_from_json,
+    origin_from_json,
+    with_options,
+)
 from barograph.provenance.gathering import Gathered
 from barograph.runs.layout import ORIGIN, digest_of
 from barograph.runs.papers import sealed, unsealed
@@ -60,7 +68,9 @@ def read_origin(store: Store, attempt: int | None = None) -> Origin | None:
         raise DamagedChunk(f"The paper does not say what it must: {type(error).__name__}: {error} ({papers[which]}).") \
             from error
     files, uncounted = read_data(store, which)
-    return replace(origin, data=files, data_uncounted=uncounted)
+    origin = replace(origin, data=files, data_uncounted=uncounted)
+    options = _read_options(store, which)
+    return with_options(origin, options) if options else origin
 
 
 def write_data(store: Store, attempt: int, worker: str, files: Sequence[DataFile], uncounted: int) -> None:
@@ -78,6 +88,32 @@ def write_data(store: Store, attempt: int, worker: str, files: Sequence[DataFile
     """
     entries = [{name: getattr(file, name) for name in DataFile.__slots__} for file in files]
     store.put(_data_name(attempt, worker), sealed({"files": entries, "uncounted": uncounted}))
+
+
+def write_options(store: Store, attempt: int, worker: str, options: Mapping[str, Option]) -> None:
+    """Write what a parser made of a worker's command line, in place of what was written before.
+
+    Raises:
+        StoreError: The store does not take it.
+    """
+    entries = {name: [option.value, list(option.flags)] for name, option in options.items()}
+    store.put(f"{ORIGIN}/{attempt:04d}-options-{worker}.json", sealed({"options": entries}))
+
+
+def _read_options(store: Store, attempt: int) -> dict[str, Option]:
+    """Return the options of all workers, of one that several have the first one's; raises as `read_origin`."""
+    found: dict[str, Option] = {}
+    for name in _names(store):
+        if not name.startswith(f"{ORIGIN}/{attempt:04d}-options-") or not name.endswith(".json"):
+            continue
+        body = unsealed(store.get(name), name)
+        try:
+            for option, (value, flags) in body["options"].items():
+                found.setdefault(option, Option(value, tuple(map(str, flags))))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DamagedChunk(f"The paper does not say what it must: {type(error).__name__}: {error} ({name}).") \
+                from error
+    return found
 
 
 def read_data(store: Store, attempt: int) -> tuple[tuple[DataFile, ...], int]:

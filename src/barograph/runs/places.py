@@ -16,6 +16,8 @@ from barograph.version import __version__
 DEFAULT_ROOT = "barograph-runs"
 """Folder, below the working directory, of runs whose place nobody chose."""
 
+_MOST_STEM_CHARS = 50
+
 
 def new_place(program: str, *, root: str = DEFAULT_ROOT) -> str:
     """Return a place no run has: it sorts by time and names the program.
@@ -29,7 +31,8 @@ def new_place(program: str, *, root: str = DEFAULT_ROOT) -> str:
         >>> bool(re.fullmatch(r"barograph-runs/\\d{8}-\\d{6}-train-[0-9a-f]{4}", new_place("examples/train.py")))
         True
     """
-    stem = re.sub(r"[^\w.-]+", "-", Path(program).stem).strip("-.") or "run"
+    # The name of a folder has 255 bytes at most, and a letter up to four.
+    stem = re.sub(r"[^\w.-]+", "-", Path(program).stem)[:_MOST_STEM_CHARS].strip("-.") or "run"
     return f"{root}/{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{os.urandom(2).hex()}"
 
 

@@ -19,12 +19,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Protocol
 
 from barograph.errors import StoreDenied, StoreError
+from barograph.machine.open_files import OpenFiles
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.manifest import EndState, Heartbeat, Worker
 from barograph.model.records import Subject
@@ -33,6 +34,7 @@ from barograph.runs.claim import claim_worker, next_chunk_of
 from barograph.runs.control import Done, Request, Requests, StopRequest, agreed_step, agreed_stop_step, answer
 from barograph.runs.data_shelf import DataShelf
 from barograph.runs.inbox import Inbox
+from barograph.runs.options_shelf import OptionsShelf
 from barograph.runs.output import OutputShelf
 from barograph.runs.process import parent_process
 from barograph.runs.sampling import sampler_for
@@ -81,6 +83,7 @@ class Scribe:
         wait: Lets some seconds pass.
         background: Publish from a thread, see `RunWriter`.
         sampler: Makes what tells of the machine, for the worker; None: nobody does.
+        files: Tells which files the training process has open, that were not told before.
     """
 
     def __init__(
@@ -94,9 +97,12 @@ class Scribe:
         wait: Callable[[float], object] = time.sleep,
         background: bool = True,
         sampler: Callable[[Worker], Sampler] | None = None,
+        files: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
+        self._files = files
         self._sampler = sampler
         self._data = DataShelf(store, assignment.attempt)
+        self._options = OptionsShelf(store, assignment.attempt, os.environ)
         self._printing = threading.Lock()
         self._output = OutputShelf(store, assignment.attempt, os.environ)
         self._line = line
@@ -164,6 +170,7 @@ class Scribe:
         with contextlib.suppress(StoreError):
             with self._printing:
                 self._output.write(worker, last=True)
+            self._options.write(worker)
             self._data.finish(worker)
 
     def receive(self, delivery: Delivery) -> None:
@@ -181,6 +188,8 @@ class Scribe:
     def hear_around(self, message: Around) -> None:
         """Take in what went on around the training."""
         self._data.add(message.opened, message.beyond)
+        if message.options is not None:
+            self._options.put(message.options)
         with self._printing:
             self._output.add(message.printed, message.left_out)
 
@@ -250,6 +259,8 @@ class Scribe:
         self._write_done(worker)
         with self._printing:
             self._output.write(worker.name)
+        self._options.write(worker.name)
+        self._data.add(self._files())
         self._data.write(worker.name)
         stop, asked = requests.look(store)
         # Kept until it was handed on: what follows asks the store, too.
@@ -312,7 +323,8 @@ def main(line_number: int) -> None:
         return
     hz = assignment.settings["machine_hz"]
     sampler = functools.partial(sampler_for, hz=hz, clock=SystemClock()) if hz else None
-    Scribe(line, assignment, store_from_url(assignment.url), employer=employer, sampler=sampler).work()
+    files = OpenFiles(employer, clock=time.monotonic).look if assignment.settings["origin"] else lambda: []
+    Scribe(line, assignment, store_from_url(assignment.url), employer=employer, sampler=sampler, files=files).work()
 
 
 if __name__ == "__main__":

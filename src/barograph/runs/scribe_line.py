@@ -18,6 +18,7 @@ from typing import Protocol
 from barograph.model.key import Key
 from barograph.model.launch import LAUNCH_VARIABLE
 from barograph.model.manifest import EndState, Heartbeat
+from barograph.model.origin import Option
 from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
@@ -49,6 +50,10 @@ class AroundTraining(Protocol):
 
     def take_printed(self) -> tuple[list[tuple[str, str]], int]:
         """Return what was printed since the last call, by stream, and how many characters are left out."""
+        ...
+
+    def options_seen(self) -> dict[str, Option]:
+        """Return the options of the script that its parser has told of by now."""
         ...
 
 
@@ -111,6 +116,7 @@ class ScribeLine:
         self._on_stop, self._on_asked = on_stop, on_asked
         self._reports, self._reported = reports, 0
         self._around, self._told_opened, self._told_beyond = around, 0, 0
+        self._told_options: dict[str, Option] = {}
         self._on_loss, self._on_trouble = on_loss, on_trouble
         self._inbox = Inbox(settings.queue_bytes)
         self._problems = Problems()
@@ -232,8 +238,11 @@ class ScribeLine:
             return
         opened, beyond = self._around.opened_since(self._told_opened)
         printed, left_out = self._around.take_printed()
-        if opened or printed or left_out or beyond != self._told_beyond:
-            self._line.send(Around(tuple(opened), beyond, tuple(printed), left_out))
+        options = self._around.options_seen()
+        news = options if options != self._told_options else None
+        if opened or printed or left_out or news is not None or beyond != self._told_beyond:
+            self._line.send(Around(tuple(opened), beyond, tuple(printed), left_out, news))
+            self._told_options = options
             self._told_opened, self._told_beyond = self._told_opened + len(opened), beyond
 
     def _deliver_last(self) -> None:
@@ -336,6 +345,7 @@ class ScribeLine:
             return False
         self._subjects, self._told_series, self._told_drops = None, 0, (0, 0, 0)
         self._told_opened = self._told_beyond = 0
+        self._told_options = {}
         self._reported = 0  # the one before may not have written it; writing it twice changes nothing
         self._on_loss(f"{why}, and another was started; of the last second before that some steps may be lost")
         return True

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.model.manifest import EndState, Heartbeat
+from barograph.model.origin import Option
 from barograph.model.records import Subject
 from barograph.model.trace import BatchFed
 from barograph.runs.control import Done, Request
@@ -123,12 +124,14 @@ class Around:
         beyond: How often others were, in all.
         printed: By stream, in order.
         left_out: Characters that were printed and are not there.
+        options: All options of the script that its parser has told of by now; None: as before.
     """
 
     opened: tuple[str, ...]
     beyond: int
     printed: tuple[tuple[str, str], ...]
     left_out: int
+    options: dict[str, Option] | None = None
 
 
 @dataclass(frozen=True, slots=True)

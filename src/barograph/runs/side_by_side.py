@@ -1,14 +1,14 @@
 """The numbers of two runs side by side: how many are equal, how far the others are apart, and where they first part.
 
 What is recorded under a budget depends on the time that steps take, so tensors of different steps may be there:
-compared is what both have. Numbers that tell of time or of the machine are never equal, and are passed over.
+compared is what both have. Numbers that tell of time or of the machine, or of how many steps were looked at before, are
+never equal, and are passed over.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from barograph.model.facts import OF_WHAT_WAS_LOOKED_AT
 from barograph.model.key import Key, Kind
 from barograph.model.summary import MOMENT_FIELDS
 from barograph.runs.reader import Run
+from barograph.runs.shapes import CURVES, differing_shape
 
 _TOLD_BY_CLOCKS = frozenset((Kind.TIME, Kind.MACHINE, Kind.VITAL))
 _CLOCK = re.compile(
     r"(?:^|[_/.\-])(?:time|secs?|seconds|ms|elapsed|eta|runtime|duration|latency|speed|throughput|fps|mfu|memory|mem|gpu|"
     r"cpu)(?:$|[_/.\-])|per_?sec|per_second|samples_?/s|it_?/s|timestamp", re.IGNORECASE)
-_CURVES = (Kind.LOSS, Kind.SCALAR)
 _TEXTS = ("worker", "kind", "path", "optimizer", "mode")
 _NUMBERS = ("value", *MOMENT_FIELDS)
 _COLUMNS = (*_TEXTS, "tick", "step", *_NUMBERS)
@@ -100,7 +101,7 @@ def side_by_side(first: Run, second: Run) -> SideBySide:
     at_first, at_second = rows.common()
     differs = _differ(tables[0], tables[1], at_first, at_second)
     apart, apart_key = _apart(tables, rows, at_first, at_second)
-    shape, only_in_one = _shape(tables, rows, len(at_first))
+    shape, only_in_one = differing_shape([first, second], tables, len(at_first))
     return SideBySide(
         compared=len(at_first), differing=int(differs.sum()), only_in_one=only_in_one,
         parts=_first_parting(tables, at_first[differs], at_second[differs]),
@@ -121,6 +122,9 @@ def _table(run: Run) -> pa.Table:
     away = pc.is_in(table["kind"], pa.array(sorted(str(kind) for kind in _TOLD_BY_CLOCKS)))
     clocks = pa.array(_clock_paths(run), pa.string())
     away = pc.or_(away, pc.and_(pc.equal(table["kind"], str(Kind.SCALAR)), pc.is_in(table["path"], clocks)))
+    facts = pc.list_element(pc.split_pattern(table["path"], "[", max_splits=1), 0)
+    looked_at = pa.array(sorted(OF_WHAT_WAS_LOOKED_AT), pa.string())
+    away = pc.or_(away, pc.and_(pc.equal(table["kind"], str(Kind.FACT)), pc.is_in(facts, looked_at)))
     return table.filter(pc.invert(away)).combine_chunks()
 
 
@@ -223,7 +227,7 @@ def _apart(
     kinds = np.asarray(tables[0]["kind"].to_numpy(), dtype=str)[at_first] if len(at_first) else np.zeros(0, str)
     series = rows.series[0][at_first]
     worst, worst_at = 0.0, -1
-    for kind in (*_CURVES, Kind.WEIGHT):
+    for kind in (*CURVES, Kind.WEIGHT):
         is_norm = kind is Kind.WEIGHT
         for one in np.unique(series[kinds == str(kind)]).tolist():
             mine = np.flatnonzero(series == one)
@@ -249,41 +253,3 @@ def _distance(here: NDArray[np.float64], there: NDArray[np.float64], *, share_of
     values = here[finite]
     scale = max(float(values.max() - values.min()), share_of_size * float(np.abs(values).max()))
     return float(np.abs(here[differing] - there[differing]).max()) / scale if scale else math.inf
-
-
-def _shape(tables: list[pa.Table], rows: _Rows, common: int) -> tuple[str, int]:
-    """Return how the two differ in what they are, and how many records of curves one alone has."""
-    first, second = (_curves(table) for table in tables)
-    alone = [f"only the {which} has {key}" for which, keys in (
-        ("first", sorted(first.keys() - second.keys())), ("second", sorted(second.keys() - first.keys())))
-        for key in keys]
-    ends = [_last_steps(table) for table in tables]
-    other = [f"{_series_in_words(which)} ends at step {ends[0][which]} in the first and {ends[1][which]} in the second"
-             for which in sorted(ends[0].keys() & ends[1].keys()) if ends[0][which] != ends[1][which]]
-    missing = sum(abs(first.get(key, 0) - second.get(key, 0)) for key in {*first, *second})
-    if common == 0 and not (alone or other):
-        return "nothing was recorded that both have", missing
-    return "; ".join([*other[:2], *alone[:3]]), missing
-
-
-def _curves(table: pa.Table) -> dict[str, int]:
-    kept = table.filter(pc.is_in(table["kind"], pa.array([str(kind) for kind in _CURVES])))
-    return _counted(zip(kept["kind"].to_pylist(), kept["path"].to_pylist(), strict=True))
-
-
-def _counted(keys: Iterable[tuple[str, str]]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for kind, path in keys:
-        name = str(Key(Kind(kind), path))
-        found[name] = found.get(name, 0) + 1
-    return found
-
-
-def _last_steps(table: pa.Table) -> dict[tuple[str, str, str], int]:
-    grouped = table.group_by(["worker", "optimizer", "mode"]).aggregate([("step", "max")])
-    return {(row["worker"], row["optimizer"], row["mode"]): row["step_max"] for row in grouped.to_pylist()}
-
-
-def _series_in_words(which: tuple[str, str, str]) -> str:
-    worker, optimizer, mode = which
-    return " ".join(["what", worker, "did in", mode, *([f"of {optimizer}"] if optimizer else [])])

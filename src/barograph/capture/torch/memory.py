@@ -16,7 +16,7 @@ def in_memory(tensor: torch.Tensor) -> torch.Tensor | None:
 
     Example:
         >>> weight = torch.ones(3)
-        >>> weight.untyped_storage().resize_(0) and None
+        >>> _ = weight.untyped_storage().resize_(0)
         >>> in_memory(weight) is None
         True
     """

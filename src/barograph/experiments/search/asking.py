@@ -17,6 +17,7 @@ from barograph.experiments.search.compiling import Bool, Compiler
 from barograph.experiments.search.fields import ItemField, NamedField, known_field
 from barograph.experiments.search.syntax import And, Comparison, Condition, Field, Not, Or, Order, Search
 from barograph.experiments.search.tokens import error_at
+from barograph.experiments.writing import storable_name
 from barograph.model.items import ItemKind
 
 RARE = 2_000
@@ -151,7 +152,7 @@ class _Asking:
 
     def _name_id(self, name: str) -> int | None:
         if name not in self._names:
-            statement = select(NAMES.c.id).where(NAMES.c.text == name)
+            statement = select(NAMES.c.id).where(NAMES.c.text == storable_name(name))
             self._names[name] = self._connection.execute(statement).scalars().first()
         return self._names[name]
 

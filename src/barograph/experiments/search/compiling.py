@@ -14,7 +14,7 @@ from barograph.experiments.search.fields import FieldKind, ItemField, NamedField
 from barograph.experiments.search.moments import unix_from_text
 from barograph.experiments.search.syntax import And, Call, Comparison, Condition, Literal, Not, Operator, Or
 from barograph.experiments.search.tokens import error_at
-from barograph.experiments.writing import LIST, NOTHING, NUMBER, TEXT, TRUTH, WHOLE
+from barograph.experiments.writing import LIST, NOTHING, NUMBER, TEXT, TRUTH, WHOLE, storable_name
 from barograph.model.items import ItemKind, Relation
 
 Bool = ColumnElement[bool]
@@ -108,7 +108,7 @@ class Compiler:
 
     def _of_link(self, field: NamedField, asked: Comparison) -> Bool:
         mine = and_(LINKS.c.item_id == ITEMS.c.id, LINKS.c.role == field.group.removesuffix("s"),
-                    LINKS.c.name == field.name)
+                    LINKS.c.name == storable_name(field.name))
         if asked.operator is not Operator.EXISTS:
             kind = FieldKind.NUMBER if field.part == "size" else FieldKind.TEXT
             column = LINKS.c.size_bytes if field.part == "size" else LINKS.c[field.part]

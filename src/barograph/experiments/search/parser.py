@@ -34,6 +34,7 @@ from barograph.experiments.search.tokens import Token, TokenKind, error_at, toke
 
 MOST_CHARS = 100_000
 _DEEPEST = 100
+_LONGEST_WHOLE = 18
 _SIGNS = {
     "=": Operator.EQUAL, "==": Operator.EQUAL, "!=": Operator.UNEQUAL, "<>": Operator.UNEQUAL, "<": Operator.LESS,
     "<=": Operator.LESS_EQUAL, ">": Operator.GREATER, ">=": Operator.GREATER_EQUAL, "~": Operator.MATCHES,
@@ -175,7 +176,8 @@ class _Parser:
             return self._take().text
         if token.kind is TokenKind.NUMBER:
             self._take()
-            return int(word) if word.lstrip("+-").isdigit() else float(word)
+            # What is longer is beyond the whole numbers of a database.
+            return int(word) if word.lstrip("+-").isdigit() and len(word) <= _LONGEST_WHOLE else float(word)
         if token.kind is TokenKind.WORD and word in _CONSTANTS:
             self._take()
             return _CONSTANTS[word]
@@ -215,7 +217,8 @@ class _Parser:
         token = self._now
         if token.kind is not TokenKind.NUMBER or not token.text.isdigit():
             raise self._expected("a whole number")
-        return int(self._take().text)
+        # No catalog has as many items as would not fit.
+        return int(self._take().text[:_LONGEST_WHOLE])
 
     def _must_close(self) -> None:
         if not self._take_sign(")"):

@@ -1,0 +1,118 @@
+"""What processes that this one starts open to read: the workers of a loader, above all.
+
+A child writes the path of each file once into a file in memory that this process made; here it is read. A child that is
+forked has it open; one that is started anew finds it by an environment variable. Where the system has no such files
+(Linux has), nothing is heard of children.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import weakref
+from typing import Any
+
+OPENED_VARIABLE = "BAROGRAPH_OPENED"
+"""Environment variable that names the file in which the processes below one say what they open."""
+
+_MOST_BYTES = 2**20
+
+
+class Spool:
+    """The file that children write into.
+
+    Attributes:
+        above: What this process itself writes into, being a child; None: it is none, or cannot.
+    """
+
+    def __init__(self) -> None:
+        self.above = _opened(os.environ.get(OPENED_VARIABLE, ""))
+        self._file = _new_file()
+        self._read_bytes = 0
+        self._former = os.environ.get(OPENED_VARIABLE)
+        if self._file is not None:
+            os.environ[OPENED_VARIABLE] = f"/proc/{os.getpid()}/fd/{self._file}"
+            _spools.add(self)
+            _hear_of_forks()
+
+    def say(self, path: str) -> None:
+        """Let the process above know of a file that was opened here."""
+        if self.above is not None:
+            with contextlib.suppress(OSError):
+                os.write(self.above, os.fsencode(path) + b"\0")
+
+    def heard(self) -> list[str]:
+        """Return the paths that children have written since the last call."""
+        if self._file is None:
+            return []
+        with contextlib.suppress(OSError):
+            # The place in the file is shared with those who write.
+            data = os.pread(self._file, _MOST_BYTES, self._read_bytes)
+            whole = data[:data.rfind(b"\0") + 1]
+            self._read_bytes += len(whole)
+            return [os.fsdecode(path) for path in whole.split(b"\0") if path]
+        return []
+
+    def stop(self) -> None:
+        """Hear no more; later calls do nothing."""
+        _spools.discard(self)
+        file, self._file = self._file, None
+        if file is not None:
+            if os.environ.get(OPENED_VARIABLE) == f"/proc/{os.getpid()}/fd/{file}":
+                if self._former is None:
+                    del os.environ[OPENED_VARIABLE]
+                else:
+                    os.environ[OPENED_VARIABLE] = self._former
+            os.close(file)
+        above, self.above = self.above, None
+        if above is not None:
+            os.close(above)
+
+    def goes_on_in_child(self) -> None:
+        """Be the child's, from now on: what it opens is said to the process that forked it."""
+        self.above, self._file = self._file, None
+
+
+def _new_file() -> int | None:
+    if sys.platform != "linux":
+        return None
+    try:
+        import fcntl
+
+        file = os.memfd_create("barograph-opened", os.MFD_CLOEXEC)
+        # Each of those who write has a place of its own in it.
+        fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
+        return file
+    except (ImportError, OSError, AttributeError):
+        return None
+
+
+def _opened(place: str) -> int | None:
+    if not place.startswith("/proc/"):
+        return None
+    try:
+        # Where it names nothing, or what is no such file (the process is gone, and its number is another's), nothing
+        # is written.
+        if "/memfd:barograph-opened" not in os.readlink(place):
+            return None
+        return os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+_spools: weakref.WeakSet[Spool] = weakref.WeakSet()
+_is_heard = False
+
+
+def _hear_of_forks() -> None:
+    global _is_heard
+    if not _is_heard:
+        _is_heard = True
+        os.register_at_fork(after_in_child=_after_fork)
+
+
+def _after_fork(*_: Any) -> None:
+    for spool in list(_spools):
+        spool.goes_on_in_child()
+    _spools.clear()

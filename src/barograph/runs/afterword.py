@@ -1,0 +1,54 @@
+"""What a command that never trained leaves behind: what it opened, printed and parsed, handed over when it ends.
+
+A training hands that to the process that writes its run. A command that ends before its first step has none, and yet it
+is just then that somebody wants to see what it said. So its process leaves a file to whoever started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+
+from barograph.model.origin import Option
+from barograph.runs.claim import workers_of
+from barograph.runs.data_shelf import DataShelf
+from barograph.runs.options_shelf import OptionsShelf
+from barograph.runs.output import OutputShelf
+from barograph.runs.scribe_messages import Around
+from barograph.store.base import Store
+
+_MOST_BYTES = 64 * 2**20
+_WORKER = "p0"
+
+
+def take_in(store: Store, attempt: int, path: Path) -> None:
+    """Write into a run what its command left, where no worker has declared itself, which would have written it.
+
+    Raises:
+        StoreError: The store does not take it.
+    """
+    around = _word(path)
+    if around is None or workers_of(store, attempt):
+        return
+    output = OutputShelf(store, attempt, os.environ)
+    output.add(around.printed, around.left_out)
+    output.write(_WORKER, last=True)
+    options = OptionsShelf(store, attempt, os.environ)
+    options.put(around.options or {})
+    options.write(_WORKER)
+    data = DataShelf(store, attempt)
+    data.add(around.opened, around.beyond)
+    data.finish(_WORKER)
+
+
+def _word(path: Path) -> Around | None:
+    """Return what was left; None where nothing was, or not all of it: the command was killed."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        if path.stat().st_size <= _MOST_BYTES:
+            said = json.loads(path.read_bytes())
+            options = {name: Option(value, tuple(flags)) for name, (value, flags) in said["options"].items()}
+            return Around(tuple(said["opened"]), said["beyond"], tuple((name, text) for name, text in said["printed"]),
+                          said["left_out"], options)
+    return None
