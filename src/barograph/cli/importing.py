@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from barograph.cli import importing_trackers
+
 GROUP = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
 
@@ -18,6 +20,8 @@ def command() -> None:
       barograph import smdebug ts_output -o runs/old
 
       barograph import tensorboard logs/exp1 -o runs/exp1
+
+      barograph import mlflow http://localhost:5000
 
       barograph watch runs/old --once
     """
@@ -80,3 +84,6 @@ def tensorboard(
 
     if not import_and_tell(path, out, as_json=as_json):
         raise typer.Exit(1)
+
+
+GROUP.command()(importing_trackers.mlflow)

@@ -1,0 +1,66 @@
+"""`barograph import mlflow`, `wandb` and `aim`: runs that another tracker has kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_Root = Annotated[
+    str | None, typer.Option("--root", "-o", metavar="ROOT", help="Directory or URL of the runs that they join. "
+                                                                  "Default: what BAROGRAPH_ROOT says, else "
+                                                                  "barograph-runs.")
+]
+_Run = Annotated[
+    list[str] | None, typer.Option("--run", metavar="RUN", help="Only this run, by name or identity; may be given "
+                                                                "several times.")
+]
+_ByReference = Annotated[
+    bool, typer.Option("--by-reference", help="Keep the places of artifacts, and copy no bytes.")
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def mlflow(
+    path: Annotated[
+        str, typer.Argument(metavar="PATH|URI", help="Folder of a file store (mlruns), database (mlflow.db, "
+                                                     "sqlite:///…, postgresql://…), or tracking server (http://…).")
+    ],
+    root: _Root = None,
+    experiment: Annotated[
+        list[str] | None, typer.Option("--experiment", metavar="NAME", help="Only runs of this experiment; may be given "
+                                                                            "several times.")
+    ] = None,
+    run: _Run = None,
+    by_reference: _ByReference = False,
+    artifacts: Annotated[
+        list[Path] | None, typer.Option("--artifacts", metavar="DIR", help="A folder of this machine that artifacts may "
+                                                                           "be copied from, beside that of PATH.")
+    ] = None,
+    as_json: _Json = False,
+) -> None:
+    """Make runs of what MLflow has kept: its experiments, with metrics, parameters, tags, notes and artifacts.
+
+    MLflow need not be installed. Every point of every metric keeps its step, time and value, to the last bit. A nested
+    run is tied to the one that it is part of. Run it again at any time: what is unchanged is left alone, what has changed
+    is made anew, and nothing is there twice. A server asks for MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and
+    MLFLOW_TRACKING_PASSWORD. Exit code 1: something could not be imported.
+
+    Examples:
+
+      barograph import mlflow mlruns
+
+      barograph import mlflow sqlite:///mlflow.db --root runs --experiment digits
+
+      barograph import mlflow http://localhost:5000 --by-reference --json | jq .damage
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.trackers_import import import_and_tell
+    from barograph.ingest.mlflow.opening import source_at
+    from barograph.ingest.trackers.importing import Wanted
+
+    wanted = Wanted(experiment or (), run or ())
+    if not import_and_tell(lambda: source_at(path, artifacts or ()), root, wanted=wanted, by_reference=by_reference,
+                           as_json=as_json):
+        raise typer.Exit(1)
