@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
 
 from barograph.version import __version__
@@ -84,12 +84,11 @@ class Web:
                     raise WebFailed(f"it sent more than the {most_bytes:,} bytes that it had told of")
                 file.write(part)
 
-    def upload(self, path: str, file: BinaryIO, size_bytes: int) -> None:
-        """Put a file to a path; errors as of `get`."""
+    def upload(self, path: str, data: bytes) -> None:
+        """Put bytes to a path; errors as of `get`."""
         request = self._request("PUT", path, None)
-        request.data = file
+        request.data = data
         request.add_header("Content-Type", "application/octet-stream")
-        request.add_header("Content-Length", str(size_bytes))
         with self._answer(request, _FILE_TIMEOUT_SECS) as answer:
             answer.read(_PART_BYTES)
 

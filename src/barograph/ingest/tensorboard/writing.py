@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from barograph.errors import BarographError, ImportFailed, ObjectExists
 from barograph.ingest.tensorboard.curve import rising
-from barograph.ingest.tensorboard.gathering import Gathered
+from barograph.ingest.tensorboard.gathering import TRAINING_LOSS, Gathered
 from barograph.ingest.tensorboard.reading import Bars
 from barograph.measures.summary import row_from_summary
 from barograph.model.clock import ManualClock, SystemClock
@@ -284,7 +284,9 @@ class GatheredWriter:
             steps=self._made, steps_seen=self._with_tensors, evaluations=self._evaluations,
             reasons=(self._papers.not_logged if self._papers is not None else NOT_LOGGED,),
         )
-        return Heartbeat(0, self._reached_unix, step=self._made, coverage=coverage,
+        losses = self._gathered.of_steps.get(TRAINING_LOSS)
+        loss = float(losses.values[-1]) if losses is not None and len(losses) else math.nan
+        return Heartbeat(0, self._reached_unix, step=self._made, loss=loss, coverage=coverage,
                          problems=tuple(self._gathered.damage[:_MOST_PROBLEMS]))
 
     def _put_book(self) -> None:
