@@ -87,3 +87,4 @@ def tensorboard(
 
 
 GROUP.command()(importing_trackers.mlflow)
+GROUP.command()(importing_trackers.wandb)

@@ -64,3 +64,33 @@ def mlflow(
     if not import_and_tell(lambda: source_at(path, artifacts or ()), root, wanted=wanted, by_reference=by_reference,
                            as_json=as_json):
         raise typer.Exit(1)
+
+
+def wandb(
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="Folder wandb/, the folder of a run in it, or a file run-….wandb.")
+    ],
+    root: _Root = None,
+    run: _Run = None,
+    by_reference: _ByReference = False,
+    as_json: _Json = False,
+) -> None:
+    """Make runs of what Weights & Biases has written to this machine: config, history, summary, tags, notes and files.
+
+    Neither wandb nor its server is needed: the logs of offline runs, and of others where they are still there, are read as
+    they are, their checksums verified. A log of a run that was killed may end in the middle of a record; that is no damage.
+    Run it again at any time: nothing is there twice. Exit code 1: something could not be imported.
+
+    Examples:
+
+      barograph import wandb wandb
+
+      barograph import wandb wandb/offline-run-20261123_010844-bibdrpuf --root runs --json | jq '.runs[].run'
+    """
+    from barograph.cli.trackers_import import import_and_tell
+    from barograph.ingest.trackers.importing import Wanted
+    from barograph.ingest.wandb.source import WandbSource
+
+    if not import_and_tell(lambda: WandbSource(Path(path)), root, wanted=Wanted((), run or ()),
+                           by_reference=by_reference, as_json=as_json):
+        raise typer.Exit(1)

@@ -22,7 +22,8 @@ from barograph.ingest.trackers.spelling import spelled_otherwise, value_from_tex
 NOTE, NAME, PARENT = "mlflow.note.content", "mlflow.runName", "mlflow.parentRunId"
 _USER, _SOURCE = "mlflow.user", "mlflow.source.name"
 _COMMIT, _BRANCH, _REPOSITORY = "mlflow.source.git.commit", "mlflow.source.git.branch", "mlflow.source.git.repoURL"
-_FIELDS = (NOTE, NAME, PARENT, _USER, _SOURCE, _COMMIT, _BRANCH, _REPOSITORY)
+_OURS, _OURS_WHOLE = "barograph.run_id", "barograph.run_id.whole"
+_FIELDS = (_OURS, _OURS_WHOLE, NOTE, NAME, PARENT, _USER, _SOURCE, _COMMIT, _BRANCH, _REPOSITORY)
 
 _ENDS: Mapping[str, ForeignEnd] = {
     "FINISHED": ForeignEnd.FINISHED, "FAILED": ForeignEnd.FAILED, "KILLED": ForeignEnd.KILLED,
@@ -83,7 +84,7 @@ def run_from_told(told: Told) -> ForeignRun:
         user=tags.get(_USER) or told.user, program=tags.get(_SOURCE, ""),
         commit=tags.get(_COMMIT, ""), branch=tags.get(_BRANCH, ""), repository=tags.get(_REPOSITORY, ""),
         parameters=values, tags={name: text for name, text in tags.items() if name not in _FIELDS},
-        note=tags.get(NOTE, ""), parent=tags.get(PARENT, ""),
+        note=tags.get(NOTE, ""), parent=tags.get(PARENT, ""), same_as=tags.get(_OURS, ""),
         files=[*map(_file_from_dataset, told.datasets), *told.files],
         book={
             "status": told.status, "artifact_uri": told.artifact_uri, "datasets": [dict(item) for item in told.datasets],

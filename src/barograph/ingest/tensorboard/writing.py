@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from barograph.errors import BarographError, ImportFailed, ObjectExists
 from barograph.ingest.tensorboard.curve import rising
 from barograph.ingest.tensorboard.gathering import TRAINING_LOSS, Gathered
+from barograph.ingest.tensorboard.naming import Place
 from barograph.ingest.tensorboard.reading import Bars
 from barograph.measures.summary import row_from_summary
 from barograph.model.clock import ManualClock, SystemClock
@@ -169,7 +170,7 @@ class GatheredWriter:
             if what == _LOGGED:
                 where, line = logged[place]
                 self._reached_unix = float(line.times[at])
-                writer.log(where.key.path, float(line.values[at]), int(line.steps[at]), where.mode, self._reached_unix)
+                self._log(writer, where, int(line.steps[at]), float(line.values[at]))
             else:
                 self._put_step(writer, tick, _MODES[what], at)
                 tick += 1
@@ -180,6 +181,12 @@ class GatheredWriter:
                     raise ImportFailed(
                         f"The run could not be written: {'; '.join(writer.problems)} ({self._store.url}).")
         self._on_progress(total, total)
+
+    def _log(self, writer: RunWriter, where: Place, step: int, value: float) -> None:
+        if where.key.kind is Kind.MACHINE:
+            writer.note({where.key: value}, step=step, time_unix=self._reached_unix)
+        else:
+            writer.log(where.key.path, value, step, where.mode, self._reached_unix)
 
     def _put_step(self, writer: RunWriter, tick: int, mode: Mode, at: int) -> None:
         pen = self._pens[mode]

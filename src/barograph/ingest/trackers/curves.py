@@ -37,8 +37,9 @@ def gathered_series(series: Mapping[str, ForeignSeries], began_unix: float) -> G
             continue
         called = _name(name, series, whole)
         times = _times(called, points.times, began_unix, whole)
-        whole.logged[Place(Mode.TRAIN, Key(Kind.SCALAR, called))] = Line(points.steps, times, points.values)
-        if place_of(Tag("", called)).key.kind in _OF_STEPS and _is_counted(points.steps):
+        kind = Kind.MACHINE if points.of_machine else Kind.SCALAR
+        whole.logged[Place(Mode.TRAIN, Key(kind, called))] = Line(points.steps, times, points.values)
+        if not points.of_machine and place_of(Tag("", called)).key.kind in _OF_STEPS and _is_counted(points.steps):
             by_step[Tag("", called)] = line_of(_curve(points.steps, times, points.values))
     of_steps = Gathered()
     sort_lines(by_step, of_steps)

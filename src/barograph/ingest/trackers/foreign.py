@@ -16,21 +16,23 @@ from numpy.typing import NDArray
 
 from barograph.model.items import Value
 
-_PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class ForeignSeries(NamedTuple):
-    """The history of one metric; the three have one length, in the order in which it was logged.
+    """The history of one metric; its arrays have one length, in the order in which it was logged.
 
     Attributes:
         steps: As they were counted.
         times: Seconds since 1970 UTC.
         values: The numbers, NaN and infinities among them.
+        of_machine: They tell how the machine was used, and nobody logged them.
     """
 
     steps: NDArray[np.int64]
     times: NDArray[np.float64]
     values: NDArray[np.float64]
+    of_machine: bool = False
 
 
 class ForeignEnd(StrEnum):
@@ -100,7 +102,9 @@ class ForeignRun:
         note: What was said of it, in Markdown.
         parent: Identity of the run that it is part of; "": of none.
         files: What it read and made.
+        same_as: Identity here of the run that it was exported from; "": it was not.
         series: Reads the histories of its metrics, by name.
+        summaries: What metrics came to that have no history, by name.
         book: What stands in no field of a run, as JSON data, for those who take it back there.
         damage: What of it cannot be read, one sentence each; told before the series are read.
     """
@@ -126,6 +130,8 @@ class ForeignRun:
     tags: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     parent: str = ""
+    same_as: str = ""
+    summaries: Mapping[str, float] = field(default_factory=dict)
     files: Sequence[ForeignFile] = ()
     book: Mapping[str, Any] = field(default_factory=dict)
     damage: Sequence[str] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from barograph.errors import BarographError, ImportFailed, ObjectNotFound
 from barograph.ingest.tensorboard.writing import GatheredWriter, Papers
 from barograph.ingest.trackers.curves import gathered_series
 from barograph.ingest.trackers.foreign import ForeignEnd, ForeignFile, ForeignRun
-from barograph.model.items import ArtifactLink, Entry, Relation, Value, Verb, checked_name
+from barograph.model.items import ArtifactLink, Entry, MetricSummary, Relation, Value, Verb, checked_name
 from barograph.model.manifest import EndState, Manifest
 from barograph.model.origin import Code, Origin
 from barograph.model.settings import Settings
@@ -123,7 +123,7 @@ class ForeignRunWriter:
                         reason.format(TITLES[run.tracker]))
         GatheredWriter(self._store, whole, self._source, on_progress, papers).write()
         write_origin(self._store, 0, Gathered(self._origin()))
-        if entries := list(self._entries()):
+        if entries := list(self._entries({place.key.path for place in whole.logged})):
             Journal(self._store, JOURNAL_OF_RUN).write(entries, mark=self._mark)
         of_steps = {name: f"{place.mode.value} {place.key}" for name, place in whole.names.items()}
         self._store.put(_book(run), sealed({
@@ -175,16 +175,22 @@ class ForeignRunWriter:
             parameters={name: value for name, value in run.parameters.items() if value is not None},
         )
 
-    def _entries(self) -> Iterator[Entry]:
+    def _entries(self, recorded: Collection[str]) -> Iterator[Entry]:
         run, when = self._run, self._run.started_unix
         without_value: dict[str, Value] = {name: None for name, value in run.parameters.items() if value is None}
         if without_value:
             yield self._entry(Verb.PARAMETERS, without_value)
         yield self._entry(Verb.TAG, {**run.tags, f"{run.tracker}.run_id": run.uid})
+        summaries = {name: asdict(MetricSummary(value, value, value, value, 0.0))
+                     for name, value in run.summaries.items() if name not in recorded}
+        if summaries:
+            yield self._entry(Verb.METRICS, summaries)
         if run.note:
             yield Entry(run.run_id, Verb.NOTE, {"text": run.note}, when, run.user)
         for file in run.files:
             yield self._entry(Verb.OUTPUT if file.is_output else Verb.INPUT, asdict(self._link(file)))
+        if run.same_as and run.same_as != run.run_id:
+            yield self._entry(Verb.RELATE, {"relation": Relation.SAME_AS, "target": run.same_as})
         if run.parent:
             target = self._run_ids.get(run.parent)
             if target is None:
