@@ -88,3 +88,4 @@ def tensorboard(
 
 GROUP.command()(importing_trackers.mlflow)
 GROUP.command()(importing_trackers.wandb)
+GROUP.command()(importing_trackers.aim)

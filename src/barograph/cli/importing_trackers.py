@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,10 @@ _Run = Annotated[
     list[str] | None, typer.Option("--run", metavar="RUN", help="Only this run, by name or identity; may be given "
                                                                 "several times.")
 ]
+_Experiment = Annotated[
+    list[str] | None, typer.Option("--experiment", metavar="NAME", help="Only runs of this experiment; may be given "
+                                                                        "several times.")
+]
 _ByReference = Annotated[
     bool, typer.Option("--by-reference", help="Keep the places of artifacts, and copy no bytes.")
 ]
@@ -28,10 +33,7 @@ def mlflow(
                                                      "sqlite:///…, postgresql://…), or tracking server (http://…).")
     ],
     root: _Root = None,
-    experiment: Annotated[
-        list[str] | None, typer.Option("--experiment", metavar="NAME", help="Only runs of this experiment; may be given "
-                                                                            "several times.")
-    ] = None,
+    experiment: _Experiment = None,
     run: _Run = None,
     by_reference: _ByReference = False,
     artifacts: Annotated[
@@ -93,4 +95,35 @@ def wandb(
 
     if not import_and_tell(lambda: WandbSource(Path(path)), root, wanted=Wanted((), run or ()),
                            by_reference=by_reference, as_json=as_json):
+        raise typer.Exit(1)
+
+
+def aim(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Folder that holds .aim.")],
+    root: _Root = None,
+    experiment: _Experiment = None,
+    run: _Run = None,
+    python: Annotated[
+        str, typer.Option("--python", metavar="PYTHON", help="An interpreter that has Aim. Default: this one.")
+    ] = sys.executable,
+    as_json: _Json = False,
+) -> None:
+    """Make runs of a repository of Aim: metrics with their contexts, parameters, tags, description, commit.
+
+    Aim keeps them in a database that its own package alone reads, so a Python that has it (`pip install aim`) is asked; it
+    may be of another environment. Run it again at any time: nothing is there twice. Images, texts and distributions are
+    not taken. Exit code 1: something could not be imported.
+
+    Examples:
+
+      barograph import aim .
+
+      barograph import aim /data/experiments --python ~/venvs/aim/bin/python --root runs
+    """
+    from barograph.cli.trackers_import import import_and_tell
+    from barograph.ingest.aim.source import AimSource
+    from barograph.ingest.trackers.importing import Wanted
+
+    if not import_and_tell(lambda: AimSource(Path(path), python), root, wanted=Wanted(experiment or (), run or ()),
+                           by_reference=True, as_json=as_json):
         raise typer.Exit(1)
