@@ -116,8 +116,8 @@ def tensorboard(
 @GROUP.command()
 def mlflow(
     name: Annotated[
-        str, typer.Argument(metavar="RUN|EXPERIMENT", help="Name or place of a run; or name of an experiment, a trial or "
-                                                           "a component.")
+        str, typer.Argument(metavar="RUN|EXPERIMENT", help="Name or place of a run; or name of an experiment, a trial "
+                                                           "or a component.")
     ],
     to: Annotated[str, typer.Option("--to", metavar="URL", help="MLflow's tracking server, http://HOST:PORT.")],
     root: Root = None,
@@ -125,9 +125,9 @@ def mlflow(
 ) -> None:
     """Tell MLflow's tracking server of a run, or of all runs of an experiment.
 
-    MLflow need not be installed here. Every number that was logged goes with its step and time; parameters, tags, notes,
-    commit, inputs and artifacts go along. What came from MLflow goes back as it was. What is there already is left alone,
-    and what was left in the middle is sent anew. The server asks for MLFLOW_TRACKING_TOKEN, or
+    MLflow need not be installed here. Every number that was logged goes with its step and time; parameters, tags,
+    notes, commit, inputs and artifacts go along. What came from MLflow goes back as it was. What is there already is
+    left alone, and what was left in the middle is sent anew. The server asks for MLFLOW_TRACKING_TOKEN, or
     MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
 
     Examples:

@@ -37,17 +37,17 @@ def mlflow(
     run: _Run = None,
     by_reference: _ByReference = False,
     artifacts: Annotated[
-        list[Path] | None, typer.Option("--artifacts", metavar="DIR", help="A folder of this machine that artifacts may "
-                                                                           "be copied from, beside that of PATH.")
+        list[Path] | None, typer.Option("--artifacts", metavar="DIR", help="A folder of this machine that artifacts "
+                                                                           "may be copied from, beside that of PATH.")
     ] = None,
     as_json: _Json = False,
 ) -> None:
     """Make runs of what MLflow has kept: its experiments, with metrics, parameters, tags, notes and artifacts.
 
-    MLflow need not be installed. Every point of every metric keeps its step, time and value, to the last bit. A nested
-    run is tied to the one that it is part of. Run it again at any time: what is unchanged is left alone, what has changed
-    is made anew, and nothing is there twice. A server asks for MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and
-    MLFLOW_TRACKING_PASSWORD. Exit code 1: something could not be imported.
+    MLflow need not be installed. Every point of every metric keeps its step, time and value, to the last bit. A
+    nested run is tied to the one that it is part of. Run it again at any time: what is unchanged is left alone, what
+    has changed is made anew, and nothing is there twice. A server asks for MLFLOW_TRACKING_TOKEN, or
+    MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD. Exit code 1: something could not be imported.
 
     Examples:
 
@@ -79,9 +79,9 @@ def wandb(
 ) -> None:
     """Make runs of what Weights & Biases has written to this machine: config, history, summary, tags, notes and files.
 
-    Neither wandb nor its server is needed: the logs of offline runs, and of others where they are still there, are read as
-    they are, their checksums verified. A log of a run that was killed may end in the middle of a record; that is no damage.
-    Run it again at any time: nothing is there twice. Exit code 1: something could not be imported.
+    Neither wandb nor its server is needed: the logs of offline runs, and of others where they are still there, are
+    read as they are, their checksums verified. A log of a run that was killed may end in the middle of a record; that
+    is no damage. Run it again at any time: nothing is there twice. Exit code 1: something could not be imported.
 
     Examples:
 
@@ -110,9 +110,9 @@ def aim(
 ) -> None:
     """Make runs of a repository of Aim: metrics with their contexts, parameters, tags, description, commit.
 
-    Aim keeps them in a database that its own package alone reads, so a Python that has it (`pip install aim`) is asked; it
-    may be of another environment. Run it again at any time: nothing is there twice. Images, texts and distributions are
-    not taken. Exit code 1: something could not be imported.
+    Aim keeps them in a database that its own package alone reads, so a Python that has it (`pip install aim`) is
+    asked; it may be of another environment. Run it again at any time: nothing is there twice. Images, texts and
+    distributions are not taken. Exit code 1: something could not be imported.
 
     Examples:
 

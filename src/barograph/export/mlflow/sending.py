@@ -105,7 +105,7 @@ class MlflowServer:
             self._log(run_id, tags=some)
         self._send_numbers(outgoing, run_id, fitting, sent, on_progress)
         if outgoing.datasets:
-            self._post("runs/log-inputs", {"run_id": run_id, "datasets": [_dataset(item) for item in outgoing.datasets]})
+            self._post("runs/log-inputs", {"run_id": run_id, "datasets": list(map(_dataset, outgoing.datasets))})
         for file in outgoing.files:
             self._send_file(file, str(run_info.get("artifact_uri", "")), fitting, sent)
         ended = {"end_time": outgoing.ended_ms} if outgoing.ended_ms else {}
@@ -139,8 +139,8 @@ class MlflowServer:
             fitting.told.append(f'Artifact "{file.name}" is at {file.uri}, and stays there.')
             return
         if not artifact_uri.startswith(_SERVED):
-            fitting.told.append(f'Artifact "{file.name}" is not sent: the server takes no artifacts over HTTP (it keeps '
-                                f"them at {artifact_uri}; start it with --serve-artifacts).")
+            fitting.told.append(f'Artifact "{file.name}" is not sent: the server takes no artifacts over HTTP (it '
+                                f"keeps them at {artifact_uri}; start it with --serve-artifacts).")
             return
         folder = artifact_uri.removeprefix(_SERVED).lstrip("/")
         name = fitting.name("the artifact", file.name)
@@ -156,7 +156,8 @@ class MlflowServer:
     def _experiment(self, name: str) -> str:
         if name not in self._experiments:
             try:
-                found = self._web.get(f"{_API}/experiments/get-by-name", {"experiment_name": name}).get("experiment", {})
+                found = self._web.get(f"{_API}/experiments/get-by-name", {"experiment_name": name})
+                found = found.get("experiment", {})
             except WebFailed as error:
                 if error.code != _NOT_FOUND:
                     raise self._failed("experiments/get-by-name", error) from error

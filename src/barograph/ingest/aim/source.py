@@ -1,4 +1,4 @@
-"""Runs of a repository of Aim: it keeps them in a form that its own package alone reads, so a Python with it is asked."""
+"""Runs of a repository of Aim, which its own package alone reads: so a Python that has it is asked."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class AimSource:
         found: list[ForeignRun] = []
         for head, metrics, mark in _sorted_lines(self._told):
             if "not_indexed" in head:
-                self.damage.append(f"Run {head['not_indexed']} is not in Aim's index, without which Aim does not read it: "
-                                   f"aim storage --repo {self.url} reindex")
+                self.damage.append(f"Run {head['not_indexed']} is not in Aim's index, without which Aim does not read "
+                                   f"it: aim storage --repo {self.url} reindex")
                 continue
             try:
                 found.append(_run(head, partial(_series, self._told, metrics), mark))

@@ -1,4 +1,4 @@
-"""Tells of the runs of a repository of Aim, a line of JSON each: run by a Python that has Aim, which need not have Barograph.
+"""Tells of the runs of a repository of Aim in lines of JSON: run by a Python that has Aim, and need not have Barograph.
 
     python telling.py REPOSITORY > runs.jsonl
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -192,7 +193,7 @@ def _take(rows: Sequence[Any], parts: dict[str, list[tuple[Any, ...]]]) -> None:
     columns = (np.array(steps, np.int64), np.array(times, np.int64), np.array(values, np.float64))
     columns[2][np.array(is_nan, bool)] = np.nan
     starts = [0, *(place for place in range(1, len(names)) if names[place] != names[place - 1]), len(names)]
-    for start, stop in zip(starts, starts[1:], strict=False):
+    for start, stop in pairwise(starts):
         parts.setdefault(str(names[start]), []).append(tuple(column[start:stop] for column in columns))
 
 

@@ -108,7 +108,8 @@ class FileStoreSource:
                        [(file.name, file.size_bytes) for file in files])
         return run_from_told(Told(
             run_id, experiment, _STATUS.get(whole_of(meta.get("status")), str(meta.get("status"))), mark,
-            partial(_series, metrics, run_id), name=str(meta.get("run_name") or ""), user=str(meta.get("user_id") or ""),
+            partial(_series, metrics, run_id), name=str(meta.get("run_name") or ""),
+            user=str(meta.get("user_id") or ""),
             start_ms=whole_of(meta.get("start_time")), end_ms=whole_of(meta.get("end_time")),
             artifact_uri=str(meta.get("artifact_uri") or ""), parameters=parameters, tags=tags, datasets=datasets,
             files=files, damage=damage,

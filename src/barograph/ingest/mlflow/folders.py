@@ -18,8 +18,8 @@ MOST_COPIED_BYTES = 1 << 30
 class ArtifactFolders:
     """Finds artifacts.
 
-    Whoever hands on a database may write any path into it, and what it names would be copied beside the runs: so it must
-    be below a folder that the user has named.
+    Whoever hands on a database may write any path into it, and what it names would be copied beside the runs: so it
+    must be below a folder that the user has named.
 
     Args:
         trusted: Those folders.
@@ -37,8 +37,12 @@ class ArtifactFolders:
             path = Path(uri)
         else:
             return None
-        places = [path] if path.is_absolute() else [folder / path for folder in self._trusted]
-        return next((place for place in places if place.is_dir()), None)
+        if path.is_absolute() and any(path.resolve().is_relative_to(root) for root in self._trusted):
+            return path if path.is_dir() else None
+        # What was brought here from elsewhere stands below the same folders as it did there.
+        tails = [path.parts[at:] for at in range(int(path.is_absolute()), len(path.parts) - 1)]
+        places = [root.joinpath(*tail) for root in self._trusted for tail in tails if ".." not in tail]
+        return next((place for place in (*places, path) if place.is_dir()), None)
 
     def files(self, uri: str, prefix: str, damage: list[str]) -> Iterator[ForeignFile]:
         """Yield the files below a URI of artifacts, or what is to be known of it where it is elsewhere.
@@ -50,7 +54,7 @@ class ArtifactFolders:
         """
         folder = self.local(uri)
         if folder is None:
-            if uri and "://" in uri or uri.startswith(("mlflow-artifacts:", "dbfs:")):
+            if "://" in uri or uri.startswith(("mlflow-artifacts:", "dbfs:")):
                 yield ForeignFile(prefix.rstrip("/") or "artifacts", uri)
             return
         resolved = folder.resolve()

@@ -1,4 +1,4 @@
-"""What MLflow knows of a run, wherever it keeps it, as a run of another tracker: its tags told apart, its texts as values."""
+"""What MLflow knows of a run, wherever it keeps it: its tags told apart, its texts as values."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ def run_from_told(told: Told) -> ForeignRun:
         note=tags.get(NOTE, ""), parent=tags.get(PARENT, ""), same_as=tags.get(_OURS, ""),
         files=[*map(_file_from_dataset, told.datasets), *told.files],
         book={
-            "status": told.status, "artifact_uri": told.artifact_uri, "datasets": [dict(item) for item in told.datasets],
+            "status": told.status, "artifact_uri": told.artifact_uri,
+            "datasets": [dict(item) for item in told.datasets],
             "spelled": spelled_otherwise(told.parameters, values),
         },
         damage=damage,

@@ -118,13 +118,13 @@ class ServerSource:
             damage.append(f"Its artifacts cannot be listed: {error}")
 
     def _folder(self, run_id: str, uri: str, folder: str, damage: list[str], depth: int) -> Iterator[ForeignFile]:
-        query: dict[str, str | int] = {"run_id": run_id} | ({"path": folder} if folder else {})
+        query = {"run_id": run_id, **({"path": folder} if folder else {})}
         for item in self._asked("artifacts/list", "files", query):
             path = str(item.get("path", "")) if isinstance(item, Mapping) else ""
             below = path.startswith(f"{folder}/") if folder else bool(path)
             if not below or depth > _DEEPEST or any(part in ("", ".", "..") for part in path.split("/")):
-                damage.append(f"The server tells of an artifact {path[:100]!r}, which is in no folder of the run; it is "
-                              "left out.")
+                damage.append(f"The server tells of an artifact {path[:100]!r}, which is in no folder of the run; it "
+                              "is left out.")
             elif item.get("is_dir"):
                 yield from self._folder(run_id, uri, path, damage, depth + 1)
             else:

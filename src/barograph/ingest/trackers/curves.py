@@ -23,8 +23,8 @@ _OF_STEPS = (Kind.LOSS, Kind.LEARNING_RATE)
 def gathered_series(series: Mapping[str, ForeignSeries], began_unix: float) -> Gathered:
     """Return the metrics of a run as it holds them.
 
-    What is logged keeps each of its points. What plainly is a loss or a learning rate by its name, and has more than one
-    step, is a series of steps beside that, which has each step once.
+    What is logged keeps each of its points. What plainly is a loss or a learning rate by its name, and has more than
+    one step, is a series of steps beside that, which has each step once.
 
     Args:
         series: By name.

@@ -103,7 +103,8 @@ def import_runs(
 ) -> Imported:
     """Make runs of what a tracker keeps; what is damaged is named, and the rest imported.
 
-    Run it again at any time: what has not changed since is left alone, what has is made anew, and nothing is there twice.
+    Run it again at any time: what has not changed since is left alone, what has is made anew, and nothing is there
+    twice.
 
     Args:
         source: The tracker's.

@@ -119,8 +119,8 @@ class ForeignRunWriter:
         self._damage += whole.damage
         self._clear()
         end, reason = _ENDS[run.end]
-        papers = Papers(self._manifest(), f"what the script did not log with {TITLES[run.tracker]}", run.ended_unix, end,
-                        reason.format(TITLES[run.tracker]))
+        papers = Papers(self._manifest(), f"what the script did not log with {TITLES[run.tracker]}", run.ended_unix,
+                        end, reason.format(TITLES[run.tracker]))
         GatheredWriter(self._store, whole, self._source, on_progress, papers).write()
         write_origin(self._store, 0, Gathered(self._origin()))
         if entries := list(self._entries({place.key.path for place in whole.logged})):

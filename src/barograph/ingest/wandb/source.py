@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,8 @@ def _logs_at(path: Path) -> dict[str, list[Path]]:
     for log in sorted(set(logs), key=lambda log: (log.parent.name.removeprefix("offline-"), log.name)):
         found.setdefault(log.name, []).append(log)
     if not found:
-        raise ImportFailed(f"There is no run of Weights & Biases at {path}: no wandb/offline-run-…/run-….wandb. Runs that "
-                           "are on its server only are not read; `wandb sync` goes the other way.")
+        raise ImportFailed(f"There is no run of Weights & Biases at {path}: no wandb/offline-run-…/run-….wandb. Runs "
+                           "that are on its server only are not read; `wandb sync` goes the other way.")
     return found
 
 
@@ -94,6 +95,7 @@ def _run(logs: Sequence[Path]) -> ForeignRun:
     said, around = partial(_first, content.run), partial(_first, content.environment)
     if not said(_ID) and (match := _LOG_NAME.fullmatch(logs[0].name)):
         content.run[_ID] = [match["id"]]
+    content.started_unix = content.started_unix or _folder_time(logs[0].parent.name)
     project = said(_PROJECT) or _NO_PROJECT
     parameters = dict(_parameters(content))
     ends = {None: ForeignEnd.RUNNING, 0: ForeignEnd.FINISHED}
@@ -107,6 +109,15 @@ def _run(logs: Sequence[Path]) -> ForeignRun:
         tags=dict(_tags(content)), note=said(_NOTES), files=files, summaries=dict(_summaries(content)),
         book={"summary": content.summary, "exit_code": content.exit_code}, damage=content.damage,
     )
+
+
+def _folder_time(name: str) -> float:
+    """Return when a run began, as its folder is called: by the clock on the wall; 0.0 where it does not tell."""
+    match = _RUN_FOLDER.fullmatch(name)
+    try:
+        return datetime.strptime(match["when"], "%Y%m%d_%H%M%S").timestamp() if match else 0.0
+    except ValueError:
+        return 0.0
 
 
 def _series(logs: Sequence[Path]) -> Mapping[str, ForeignSeries]:
