@@ -10,14 +10,15 @@ from typing import Any
 
 
 class Sockets:
-    """The connection of one exchange, so that another thread can end it."""
+    """The connections of one exchange, so that another thread can end it."""
 
     def __init__(self) -> None:
-        self._open: list[http.client.HTTPConnection] = []
+        self._open: list[socket.socket] = []
 
     def add(self, connection: http.client.HTTPConnection) -> None:
-        """Remember a connection that is about to be made."""
-        self._open.append(connection)
+        """Remember the socket of a connection, which lets go of it as soon as an answer has begun."""
+        if connection.sock is not None:
+            self._open.append(connection.sock)
 
     def forget(self) -> None:
         """Forget those that were made: the exchange is over."""
@@ -25,10 +26,9 @@ class Sockets:
 
     def cut(self) -> None:
         """End them: whoever reads from them sees an end."""
-        for connection in list(self._open):
+        for opened in list(self._open):
             with contextlib.suppress(OSError):
-                if connection.sock is not None:
-                    connection.sock.shutdown(socket.SHUT_RDWR)
+                opened.shutdown(socket.SHUT_RDWR)
 
 
 def opener_without_redirects(sockets: Sockets) -> urllib.request.OpenerDirector:
@@ -50,12 +50,14 @@ class _Http(urllib.request.HTTPHandler):
         self._sockets = sockets
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        def connection(*args: Any, **kwargs: Any) -> http.client.HTTPConnection:
-            made = http.client.HTTPConnection(*args, **kwargs)
-            self._sockets.add(made)
-            return made
+        sockets = self._sockets
 
-        return self.do_open(connection, request)
+        class Connection(http.client.HTTPConnection):
+            def connect(self) -> None:
+                super().connect()
+                sockets.add(self)
+
+        return self.do_open(_made_by(Connection), request)
 
 
 class _Https(urllib.request.HTTPSHandler):
@@ -64,9 +66,18 @@ class _Https(urllib.request.HTTPSHandler):
         self._sockets = sockets
 
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        def connection(*args: Any, **kwargs: Any) -> http.client.HTTPConnection:
-            made = http.client.HTTPSConnection(*args, **kwargs)
-            self._sockets.add(made)
-            return made
+        sockets = self._sockets
 
-        return self.do_open(connection, request)
+        class Connection(http.client.HTTPSConnection):
+            def connect(self) -> None:
+                super().connect()
+                sockets.add(self)
+
+        return self.do_open(_made_by(Connection), request)
+
+
+def _made_by(kind: type[http.client.HTTPConnection]) -> Any:
+    def connection(*args: Any, **kwargs: Any) -> http.client.HTTPConnection:
+        return kind(*args, **kwargs)
+
+    return connection
