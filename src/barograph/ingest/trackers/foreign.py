@@ -106,7 +106,7 @@ class ForeignRun:
         series: Reads the histories of its metrics, by name.
         summaries: What metrics came to that have no history, by name.
         book: What stands in no field of a run, as JSON data, for those who take it back there.
-        damage: What of it cannot be read, one sentence each; told before the series are read.
+        damage: What of it cannot be read, one sentence each; more may come as the series are read.
     """
 
     tracker: str

@@ -103,7 +103,7 @@ class ForeignRunWriter:
         self._source = source
         self._keep = keep
         self._run_ids = run_ids
-        self._damage = list(run.damage)
+        self._damage: list[str] = []
         self._copied = self._referenced = 0
 
     def write(self, on_progress: Callable[[int, int], object] = lambda done, of: None) -> Written:
@@ -116,7 +116,7 @@ class ForeignRunWriter:
         """
         run = self._run
         whole = gathered_series(run.series(), run.started_unix)
-        self._damage += whole.damage
+        self._damage += [*run.damage, *whole.damage]
         self._clear()
         end, reason = _ENDS[run.end]
         papers = Papers(self._manifest(), f"what the script did not log with {TITLES[run.tracker]}", run.ended_unix,

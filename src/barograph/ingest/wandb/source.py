@@ -102,7 +102,7 @@ def _run(logs: Sequence[Path]) -> ForeignRun:
     files = [*_kept(logs, content), *_artifacts(content, project)]
     return ForeignRun(
         "wandb", f"{project}.{said(_ID)}", mark_of([log.stat().st_size for log in logs], len(files)),
-        said(_NAME) or said(_ID), partial(_series, logs), experiment=project, trial=said(_GROUP),
+        said(_NAME) or said(_ID), partial(_series, logs, content.damage), experiment=project, trial=said(_GROUP),
         end=ends.get(content.exit_code, ForeignEnd.FAILED), started_unix=content.started_unix,
         user=said(_ENTITY) or around(_USER) or around(_EMAIL), host=said(_HOST), program=around(_PROGRAM),
         directory=around(_DIRECTORY), commit=content.commit, repository=content.remote, parameters=parameters,
@@ -120,8 +120,10 @@ def _folder_time(name: str) -> float:
         return 0.0
 
 
-def _series(logs: Sequence[Path]) -> Mapping[str, ForeignSeries]:
-    return _content(logs, with_numbers=True).series
+def _series(logs: Sequence[Path], damage: list[str]) -> Mapping[str, ForeignSeries]:
+    content = _content(logs, with_numbers=True)
+    damage += [sentence for sentence in content.damage if sentence not in damage]
+    return content.series
 
 
 def _first(texts: Mapping[int, Sequence[str]], number: int) -> str:
