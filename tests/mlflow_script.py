@@ -1,4 +1,4 @@
-"""Run by a Python that has MLflow: the same story into a database and a file store, and what MLflow reads back of each."""
+"""Run by a Python that has MLflow: one story into a database and a file store, and what MLflow reads back of each."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ def tell(uri: str) -> None:
     }).info.run_id
     for name, value in {"lr": "1e-3", "width": "64", "augment": "True", "net": "mlp", "odd/name": "x"}.items():
         client.log_param(run, name, value)
-    points = [mlflow.entities.Metric("train/loss", math.exp(-step / 7) + random.random() / 9, BEGAN_MS + 10 * step, step)
+    metric = mlflow.entities.Metric
+    points = [metric("train/loss", math.exp(-step / 7) + random.random() / 9, BEGAN_MS + 10 * step, step)
               for step in range(STEPS)]
-    points += [mlflow.entities.Metric("val_loss", math.exp(-step / 9) + 0.1, BEGAN_MS + 10 * step + 3, step)
+    points += [metric("val_loss", math.exp(-step / 9) + 0.1, BEGAN_MS + 10 * step + 3, step)
                for step in range(0, STEPS, 5)]
-    points += [mlflow.entities.Metric("odd", value, BEGAN_MS + place, 1) for place, value in enumerate(
+    points += [metric("odd", value, BEGAN_MS + place, 1) for place, value in enumerate(
         (math.nan, math.inf, -math.inf, 0.1 + 0.2, 5e-324, -0.0, 2.0**53 + 2))]
     client.log_batch(run, metrics=points)
     client.log_metric(run, "final", 1 / 3, timestamp=BEGAN_MS + 999)

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from benchmarks.environments import REQUIREMENTS, SMDEBUG_PYTHON, TORCH
-
 from own_environment import Unavailable, python_with
 
 WANTED = [entry for entry in REQUIREMENTS["smdebug"] if entry != TORCH]

@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 from benchmarks.environments import REQUIREMENTS, TORCH
-
 from own_environment import Unavailable, python_with
 
 __all__ = ["Unavailable", "made_by", "python_with_trackers"]

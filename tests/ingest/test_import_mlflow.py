@@ -1,4 +1,4 @@
-"""Runs made of what the real MLflow has kept in a database and in a file store: whole, twice, changed, damaged, hostile."""
+"""Runs made of what the real MLflow has kept in a database and a file store: whole, twice, damaged, hostile."""
 
 from __future__ import annotations
 
@@ -148,7 +148,8 @@ def test_a_loss_can_be_judged_and_sought(made: Path, root: Path) -> None:
     assert run.metrics["eval_loss"] == run.metrics["val_loss"]
     assert run.facts["steps"] == 30
     with Catalog(root) as catalog:
-        assert [item.name for item in catalog.find('metrics."train/loss".last < 0.2 and params.lr < 0.01')] == ["wide ü"]
+        found = catalog.find('metrics."train/loss".last < 0.2 and params.lr < 0.01')
+        assert [item.name for item in found] == ["wide ü"]
 
 
 def test_imported_twice_nothing_is_there_twice(made: Path, root: Path) -> None:

@@ -79,7 +79,8 @@ def test_what_was_said_of_the_run_comes_along(made: Path, root: Path) -> None:
     run = only_run(root)
     assert run.name == "first"
     assert run.parameters == {"lr": 0.001, "net.width": 64, "net.act": "relu", "seeds": [1, 2], "late": True}
-    assert run.tags == {"a": "true", "b": "true", "group": "sweep", "job_type": "train", "wandb.run_id": "digits.abc123"}
+    assert run.tags == {"a": "true", "b": "true", "group": "sweep", "job_type": "train",
+                        "wandb.run_id": "digits.abc123"}
     assert [note.text for note in run.notes] == ["the best"]
     assert [(trial.experiment, trial.name) for trial in run.trials] == [("digits", "sweep")]
     assert run.metrics["best"].last == 0.98

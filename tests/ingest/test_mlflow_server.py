@@ -23,7 +23,8 @@ from barograph.wire.web import Web, WebFailed, web_from_environment
 
 RUN = {
     "info": {"run_id": "0a1b", "run_name": "wide", "experiment_id": "1", "status": "FINISHED", "user_id": "ann",
-             "start_time": 1_700_000_000_000, "end_time": 1_700_000_005_000, "artifact_uri": "mlflow-artifacts:/1/0a1b"},
+             "start_time": 1_700_000_000_000, "end_time": 1_700_000_005_000,
+             "artifact_uri": "mlflow-artifacts:/1/0a1b"},
     "data": {"metrics": [{"key": "loss", "value": 0.5, "timestamp": 1_700_000_001_000, "step": 1}]},
 }
 ANSWERS: dict[str, Any] = {
@@ -51,10 +52,10 @@ class Server:
 @pytest.fixture
 def server() -> Iterator[Server]:
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             self._answer()
 
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             self._answer()
 
@@ -152,7 +153,7 @@ def test_an_answer_that_is_none_is_told(body: bytes, said: str, server: Server, 
 
 def test_who_may_not_ask_is_told_how_to_say_who_they_are(server: Server, tmp_path: Path) -> None:
     server.answers["experiments/search"] = with_status(401, b'{"error_code": "X", "message": "You are nobody."}')
-    with pytest.raises(ImportFailed, match=r"401 Unauthorized: You are nobody\. Say who you are by MLFLOW_TRACKING_TOKEN"):
+    with pytest.raises(ImportFailed, match=r"401 Unauthorized: You are nobody\. Say who you are by MLFLOW_TRACKING_T"):
         imported(server, tmp_path)
 
 

@@ -30,7 +30,12 @@ class ArtifactFolders:
 
     def local(self, uri: str) -> Path | None:
         """Return the folder of this machine that a URI of artifacts speaks of; None where it is elsewhere."""
-        parts = urlsplit(uri)
+        try:
+            parts = urlsplit(uri)
+        except ValueError:
+            return None
+        if not uri.strip() or "\0" in uri:
+            return None
         if parts.scheme == "file" and parts.netloc in ("", "localhost"):
             path = Path(unquote(parts.path))
         elif "://" not in uri and not uri.startswith(("mlflow-artifacts:", "dbfs:", "models:", "runs:")):
