@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,6 +81,20 @@ def s3_endpoint() -> Iterator[str]:
     finally:
         server.terminate()
         server.wait(_START_SECS)
+
+
+@pytest.fixture(scope="session")
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a PostgreSQL server of this test session."""
+    pgserver = pytest.importorskip("pgserver", reason="the PostgreSQL server (pgserver) is not installed here")
+    folder = tmp_path_factory.mktemp("postgresql")
+    for above in (folder, *folder.parents[:2]):
+        above.chmod(0o755)  # the server runs as a user of its own, where root starts it
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a folder that a library of pgserver looks for
+        server = pgserver.get_server(folder / "data", cleanup_mode="delete")
+    yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+    server.cleanup()
 
 
 @pytest.fixture

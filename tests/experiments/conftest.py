@@ -1,6 +1,5 @@
 """What tests of experiments share: a catalog on each kind of database, with a clock that stands."""
 
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,20 +16,6 @@ from experiments_entries import NOW_UNIX
 def clock() -> ManualClock:
     """A clock that moves when it is told to."""
     return ManualClock(unix=NOW_UNIX)
-
-
-@pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a PostgreSQL server of this test session."""
-    pgserver = pytest.importorskip("pgserver", reason="the PostgreSQL server (pgserver) is not installed here")
-    folder = tmp_path_factory.mktemp("postgresql")
-    for above in (folder, *folder.parents[:2]):
-        above.chmod(0o755)  # the server runs as a user of its own, where root starts it
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a folder that a library of pgserver looks for
-        server = pgserver.get_server(folder / "data", cleanup_mode="delete")
-    yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-    server.cleanup()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import CheckConstraint, MetaData, create_engine, insert, select
 
 from barograph.cli.trackers_import import _keeper
 from barograph.errors import ImportFailed
@@ -310,3 +311,36 @@ def test_a_double_of_any_kind_is_itself(place: str, zero: str, made: Path, root:
     bits = [struct.pack(">d", value).hex() for value in odd.values.tolist()]
     assert bits == ["7ff8000000000000", "7ff0000000000000", "fff0000000000000", "3fd3333333333334", "0000000000000001",
                     zero, "4340000000000001"]
+
+
+def test_a_database_of_postgresql_is_read_likewise(made: Path, root: Path, postgresql: str) -> None:
+    """Of the tables that MLflow made in SQLite; its driver for PostgreSQL is another than ours."""
+    there, here = create_engine(f"sqlite:///{made}/mlflow.db"), create_engine(postgresql)
+    tables = MetaData()
+    tables.reflect(there, only=("experiments", "experiment_tags", "runs", "metrics", "params", "tags", "datasets",
+                                "inputs", "input_tags", "logged_models", "model_versions", "alembic_version"))
+    for table in tables.tables.values():
+        for constraint in [item for item in table.constraints if isinstance(item, CheckConstraint)]:
+            table.constraints.remove(constraint)  # written as SQLite has them
+    with there.connect() as source, here.begin() as target:
+        tables.drop_all(target)
+        tables.create_all(target)
+        for table in tables.sorted_tables:
+            if rows := [dict(row) for row in source.execute(select(table)).mappings()]:
+                target.execute(insert(table), rows)
+    try:
+        found = imported(postgresql.replace("+psycopg", ""), root, artifacts=(made,))
+        assert (len(found.runs), found.damage) == (5, [])
+        imported(made / "mlflow.db", root.with_name("others"))
+        runs, others = items(root), items(root.with_name("others"))
+        for name, run in runs.items():
+            assert (run.uid, run.parameters, run.metrics.keys()) == (
+                others[name].uid, others[name].parameters, others[name].metrics.keys())
+            assert points(Run(store_from_url(run.facts["place"]))) == points(
+                Run(store_from_url(others[name].facts["place"])))
+        assert imported(postgresql, root, artifacts=(made,)).runs == []
+    finally:
+        with here.begin() as target:
+            tables.drop_all(target)
+        there.dispose()
+        here.dispose()
