@@ -142,7 +142,7 @@ def test_every_example_is_run_by_a_test_and_listed() -> None:
 
 
 def test_a_hypothesis_becomes_eighteen_trials_a_verdict_and_a_model_that_is_made_again(tmp_path: Path) -> None:
-    said = python(str(EXAMPLES / "hypothesis.py"), "runs", folder=tmp_path)
+    said = python(str(EXAMPLES / "digits_hypothesis.py"), "runs", folder=tmp_path)
     rows = [line for line in said.splitlines() if line.startswith(("| mine ", "| resnet "))]
     assert len(rows) == 18
     best = rows[0].split("|")[1].strip()

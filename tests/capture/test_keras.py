@@ -63,9 +63,11 @@ def fitted(model: Any, *, epochs: int = 1, x: Any = None, **options: Any) -> lis
     return [np.array(weight) for weight in model.get_weights()]
 
 
-def recorded(place: str, model: Any, **settings: Any) -> tuple[Run, list[Any]]:
+def recorded(
+    place: str, model: Any, options: Mapping[str, Any] | None = None, **settings: Any
+) -> tuple[Run, list[Any]]:
     with barograph.attach(to=place, watch=False, **{"strict": True, "budget": None, **settings}):
-        weights = fitted(model)
+        weights = fitted(model, **(options or {}))
     return barograph.open(place), weights
 
 
@@ -157,6 +159,16 @@ def test_what_a_loss_is_handed_is_told(
     run, _ = recorded(f"memory://keras-likeness-{activation}-{from_logits}", model)
     told = f"fact:{fact}" in map(str, run.keys())
     assert (run.series(f"fact:{fact}").values.tolist()[0] if told else None) == share
+
+
+@pytest.mark.parametrize(("options", "told"), [
+    ({"class_weight": {0: 1.0, 1: 2.0, 2: 9.0}}, 1.0), ({"sample_weight": np.ones(40, np.float32)}, 0.0), ({}, None),
+])
+def test_whether_the_loss_weighs_is_told(tmp_path: Any, options: dict[str, Any], told: float | None) -> None:
+    # Of a step that is not compiled on JAX, Keras hands on what the model answers alone.
+    run, _ = recorded(str(tmp_path / "run"), small(run_eagerly=BACKEND != "jax"), options)
+    known = "fact:loss_weighted" in map(str, run.keys())
+    assert (run.series("fact:loss_weighted").values.tolist()[0] if known else None) == told
 
 
 def test_an_update_is_the_learning_rate_times_the_gradient_for_plain_descent() -> None:

@@ -323,3 +323,19 @@ def test_what_does_not_fit_is_warned_of_once_and_training_goes_on(record):
     train()  # a second warning would be an error
     train()
     assert tape.numbers() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("loss", "target", "options", "weighted"), [
+    (F.cross_entropy, [0, 1, 2, 2], {"weight": torch.tensor([1.0, 2.0, 3.0])}, True),
+    (F.cross_entropy, [0, 1, 2, 2], {"ignore_index": 2}, False),
+    (F.multi_margin_loss, [0, 1, 2, 2], {"p": 2}, False),
+    (F.binary_cross_entropy_with_logits, None, {"pos_weight": torch.ones(3)}, True),
+])
+def test_whether_the_loss_weighs_is_told(told, loss, target, options, weighted):
+    found = told(loss, hot([0, 1, 1, 2]), hot([0, 1, 2, 2]) if target is None else torch.tensor(target), **options)
+    assert found.get("fact:loss_weighted", 0.0) == float(weighted)
+
+
+def test_a_weight_by_position_is_a_weight(told):
+    by_position = lambda outputs, target: F.cross_entropy(outputs, target, torch.ones(3))  # noqa: E731
+    assert told(by_position, hot([0, 1]), torch.tensor([0, 1]))["fact:loss_weighted"] == 1.0

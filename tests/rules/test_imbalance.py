@@ -38,6 +38,18 @@ def test_a_rare_class_that_is_answered_well_is_no_fault() -> None:
     assert steps_of(ClassImbalance(), trained(RARE, {(0, 0): 58, (0, 1): 2, (1, 1): 3, (1, 0): 1})) == []
 
 
+def test_where_the_loss_weighs_already_only_an_evaluation_tells() -> None:
+    weighted = facts({Fact.LOSS_WEIGHTED: 1.0})
+    views = [StepView.of(step, {**labels(RARE), **confusion({(0, 0): 60, (1, 0): 4}), **(weighted if not step else {})})
+             for step in range(20)]
+    assert said(ClassImbalance(), views)[-1] == [
+        Unjudged("the loss weighs classes or samples already; whether that is enough an evaluation tells")
+    ]
+    ignored = [evaluated(20, {**labels(RARE), **confusion({(0, 0): 600, (1, 0): 40})})]
+    later = [StepView.of(step, labels(RARE)) for step in range(20, 24)]
+    assert steps_of(ClassImbalance(), views + ignored + later) != []
+
+
 def test_before_anything_is_told_well_nothing_is_said_of_the_rare() -> None:
     views = trained({0: 60, 1: 60, 2: 4}, {(0, 1): 60, (1, 0): 60, (2, 0): 4})
 

@@ -31,6 +31,7 @@ class DataWants:
         target_in_input: Whether what is to be learned stands in the input.
         labels: Labels and answers, counted.
         label_range: The least and the greatest label, and how many classes there are.
+        loss_weighted: Whether the loss weighs classes or samples.
         rows: Whether logits were taken for probabilities, or the reverse.
         targets: Statistics of what a distance is taken to.
         class_numbers: Whether that is numbers of classes.
@@ -45,6 +46,7 @@ class DataWants:
     target_in_input: bool = False
     labels: bool = False
     label_range: bool = False
+    loss_weighted: bool = False
     rows: bool = False
     targets: bool = False
     class_numbers: bool = False
@@ -59,7 +61,7 @@ class DataWants:
     def of_loss(self) -> bool:
         """Whether what a loss function is handed has to be looked at."""
         return (
-            self.labels or self.label_range or self.rows or self.targets or self.class_numbers
+            self.labels or self.label_range or self.loss_weighted or self.rows or self.targets or self.class_numbers
             or self.target_in_input or self.samples
         )
 
@@ -91,6 +93,7 @@ def data_wants(plan: Plan, mask: int, *, training: bool) -> DataWants:
         target_in_input=training and any_of((Fact.TARGET_IS_INPUT,)),
         labels=bool(kinds & {Kind.LABEL, Kind.CONFUSION}),
         label_range=any_of(_LABELS),
+        loss_weighted=training and any_of((Fact.LOSS_WEIGHTED,)),
         rows=training and any_of(_ROWS),
         targets=Kind.TARGET in kinds,
         class_numbers=training and any_of((Fact.CLASS_NUMBERS_REGRESSED,)),

@@ -110,6 +110,8 @@ class Fact(StrEnum):
     """Least label of the step."""
     LABEL_MAX = "label_max"
     """Greatest label of the step."""
+    LOSS_WEIGHTED = "loss_weighted"
+    """1: the loss weighs classes, or samples, each by a factor of its own."""
     PADDING = "padding"
     """Share of a value among integer inputs: `padding[0]`."""
     EPOCH = "epoch"

@@ -14,7 +14,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import MOST_CLASSES, confusions_of, counts_of, labels_stand_alone
+from barograph.rules.clues import MOST_CLASSES, confusions_of, counts_of, fact_value, labels_stand_alone
 from barograph.rules.words import number, percent
 from barograph.runs.view import StepView
 
@@ -28,6 +28,7 @@ class ClassImbalance(Rule):
       balance where the most frequent comes more than `threshold_imbalance` times as often as the rarest. That is a
       fault where a class that rare is answered wrongly more than `threshold_misprediction` of the time while the
       others are told well (70 %). Where no answers are recorded it is one if a single class holds half of all labels.
+      Where the loss weighs classes or samples already, only the answers of an evaluation are looked at.
       Without any imbalance, a class that is answered wrongly so often in an evaluation while the others are right to
       90 % is a fault as well.
     Why it matters: accuracy looks fine, because the model does well to ignore what is rare. Often the rare class is
@@ -59,10 +60,13 @@ class ClassImbalance(Rule):
     def needs(self) -> tuple[Selection, ...]:
         return (Selection(kinds=frozenset({Kind.LABEL, Kind.CONFUSION}),
                           schedule=Schedule(every=10, steps=frozenset(range(10)))),
-                Selection(kinds=frozenset({Kind.FACT}), include=(f"{Fact.BATCH_SIZE.value}*",),
-                          schedule=Schedule(every=0, steps=frozenset(range(3)))))
+                Selection(kinds=frozenset({Kind.FACT}),
+                          include=(f"{Fact.BATCH_SIZE.value}*", f"{Fact.LOSS_WEIGHTED.value}*"),
+                          schedule=Schedule(every=10, steps=frozenset(range(10)))))
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        if fact_value(view, Fact.LOSS_WEIGHTED):
+            memory["weighted"] = True
         counts, answers = counts_of(view), confusions_of(view)
         loss = min(counts, default="")
         if not counts or len(counts[loss]) > MOST_CLASSES:
@@ -95,7 +99,9 @@ class ClassImbalance(Rule):
         if of_all < self.samples or total < min(self.samples, _LEAST_LABELS):
             yield Unjudged(f"{int(of_all)} labels so far; it takes {self.samples}")
             return
-        if view.step.mode is Mode.TRAIN:
+        if view.step.mode is Mode.TRAIN and "weighted" in memory and known["of"] != "evaluation":
+            yield Unjudged("the loss weighs classes or samples already; whether that is enough an evaluation tells")
+        elif view.step.mode is Mode.TRAIN:
             yield from self._balance(view, loss, known)
         else:
             yield from self._misprediction(view, loss, known["answers"])

@@ -22,6 +22,7 @@ from barograph.capsule.torch.samples import bad_rows
 from barograph.capsule.torch.stopping import Stopping
 from barograph.capsule.torch.where import user_frame
 from barograph.capture.frames import is_of_script
+from barograph.capture.torch.memory import in_memory
 
 _WRITES_CONSTANTS = frozenset({
     "constant_pad_nd", "empty", "empty_like", "empty_permuted", "empty_strided", "fill", "full", "full_like",
@@ -67,7 +68,7 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._stopping.run(func, args, kwargs)
         if self.found is not None:
             return func(*args, **kwargs)
-        inputs = [tensor for tensor in _tensors((args, kwargs)) if _can_be_bad(tensor)]
+        inputs = _readable((args, kwargs))
         # Before it runs: it may write into what it reads.
         before = [_state(tensor) for tensor in inputs]
         seen = [_seen(tensor) for tensor in inputs] if any(before) else []
@@ -97,7 +98,7 @@ class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, inputs: list[torch.Tensor], before: list[int], seen: list[TensorSeen], result: Any
     ) -> None:
         name = _name(func)
-        outputs = [tensor for tensor in _tensors(result) if _can_be_bad(tensor)]
+        outputs = _readable(result)
         after = max((_state(tensor) for tensor in outputs), default=_FINE)
         handed_in = self._handed_in(inputs, before)
         if handed_in is not None:
@@ -181,8 +182,11 @@ def _seen(tensor: torch.Tensor) -> TensorSeen:
             int(torch.isnan(values).sum()), int(torch.isinf(values).sum()))
 
 
-def _can_be_bad(tensor: torch.Tensor) -> bool:
-    return (tensor.is_floating_point() or tensor.is_complex()) and tensor.layout is torch.strided and tensor.numel() > 0
+def _readable(value: Any) -> list[torch.Tensor]:
+    """Return what can be read here, and may not be finite, of the tensors among an operation's arguments or results."""
+    parts = (in_memory(tensor) for tensor in _tensors(value))
+    return [part for part in parts if part is not None and (part.is_floating_point() or part.is_complex())
+            and part.layout is torch.strided and part.numel() > 0]
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

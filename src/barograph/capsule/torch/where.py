@@ -11,6 +11,7 @@ from torch import nn
 
 from barograph.capture.frames import frames_of_script
 from barograph.capture.torch.names import ModelNames
+from barograph.capture.torch.shards import part_of
 from barograph.capture.torch.values import tensors_in
 
 
@@ -68,6 +69,6 @@ class Where:
         """Return what a tensor is that no operation made; "" where that is not known."""
         place = tensor.untyped_storage().data_ptr()
         for parameter, name in self._names.parameters():
-            if parameter.untyped_storage().data_ptr() == place:
+            if part_of(parameter).untyped_storage().data_ptr() == place:
                 return self._names.path(name.root, name.path)
         return self._fed[place][1] if place in self._fed else ""

@@ -252,8 +252,8 @@ class Collector:
             return
         self.seen["loss"] = keras.ops.mean(loss)
         if self.wanted.data:
-            for name in ("x", "y", "y_pred"):
-                if name in arguments:
+            for name in _COMPUTED:
+                if arguments.get(name) is not None:
                     self._take("data", name, arguments[name], "")
 
     def _leaves(self, value: Any) -> bool:

@@ -62,6 +62,9 @@ class Telling:
         tap.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
         if fed:
             tap.fact(Fact.BATCH_SIZE, float(next(iter(fed.values())).shape[0]))
+        weights = data.get("sample_weight")
+        if weights is not None and tap.taking(Kind.FACT, Fact.LOSS_WEIGHTED.value) is not None:
+            tap.fact(Fact.LOSS_WEIGHTED, float(np.ptp(array_of(weights)) > 0))
         truth, answers = data.get("y"), data.get("y_pred")
         if truth is None or answers is None:
             return

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from barograph.capture.torch.graph import Walk, operation, saved
+from barograph.capture.torch.memory import in_memory
 
 _MOST_NODES = 4096
 _MOST_SECS = 0.25
@@ -180,7 +181,8 @@ def _parameter_behind(node: Any) -> torch.Tensor | None:
 
 def _is_bad_parameter(node: Any) -> bool:
     parameter = _parameter_behind(node)
-    return parameter is not None and parameter.is_floating_point() and not bool(torch.isfinite(parameter).all())
+    value = None if parameter is None else in_memory(parameter)
+    return value is not None and value.is_floating_point() and not bool(torch.isfinite(value).all())
 
 
 def _gives_bad(node: Any, name: str) -> bool:

@@ -24,6 +24,7 @@ from barograph.capture.torch.names import ModelNames, Root
 from barograph.capture.torch.read import Reader
 from barograph.capture.torch.targets import TargetTap, compare_with_input
 from barograph.errors import UnsupportedCapture
+from barograph.model.facts import Fact, fact
 from barograph.model.step import Mode
 
 _UNDERSTOOD = CLASS_LOSSES | BINARY_LOSSES | VALUE_LOSSES
@@ -84,6 +85,8 @@ class DataTap:
             raise UnsupportedCapture("labels and answers that are spread over devices cannot be read")
         if given.target.dim():
             self._batches.labelled(given.target.shape[0], buffer)
+        if wants.loss_weighted and given.weighted:
+            buffer.scalars[fact(Fact.LOSS_WEIGHTED)] = 1.0
         if name in CLASS_LOSSES or name == "kl_div":
             self._labels.classes(name, given, wants, buffer)
         elif name in BINARY_LOSSES:

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from barograph.capture.torch.memory import in_memory
+
 _SUFFIX = re.compile(r"(?:Backward\d*)$")
 _LAST_AXIS = 1 << 63
 
@@ -53,7 +55,7 @@ def shape(node: Any) -> tuple[int, ...] | None:
 def saved(node: Any, name: str) -> torch.Tensor | None:
     """Return a tensor that a node keeps for the backward pass; None where there is none, or it is packed away."""
     data = getattr(getattr(node, f"_raw_saved_{name}", None), "data", None)
-    return data.detach() if isinstance(data, torch.Tensor) else None
+    return in_memory(data) if isinstance(data, torch.Tensor) else None
 
 
 def saved_axis(node: Any) -> int | None:

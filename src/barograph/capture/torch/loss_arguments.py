@@ -21,6 +21,7 @@ VALUE_LOSSES = DISTANCE_LOSSES | {"gaussian_nll_loss", "poisson_nll_loss"}
 """Their targets are values and no classes."""
 
 _IGNORED = -100
+_WEIGHTS = ("weight", "pos_weight")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,13 @@ class LossArguments:
     outputs: What the model answered.
     target: The truth, of the shape that the loss function asks for.
     ignored: The class number that counts for nothing.
+    weighted: Classes, or samples, were given weights.
     """
 
     outputs: torch.Tensor
     target: torch.Tensor
     ignored: int = _IGNORED
+    weighted: bool = False
 
 
 def loss_arguments(args: Any, kwargs: Mapping[str, Any]) -> LossArguments | None:
@@ -49,4 +52,7 @@ def loss_arguments(args: Any, kwargs: Mapping[str, Any]) -> LossArguments | None
     if not isinstance(outputs, torch.Tensor) or not isinstance(target, torch.Tensor):
         return None
     ignored = kwargs.get("ignore_index", args[4] if len(args) > 4 else _IGNORED)
-    return LossArguments(outputs.detach(), target.detach(), ignored if isinstance(ignored, int) else _IGNORED)
+    # The third of those that weigh, by position, is the weight; of the others it is a number or a word.
+    weights = (args[2] if len(args) > 2 else None, *map(kwargs.get, _WEIGHTS))
+    return LossArguments(outputs.detach(), target.detach(), ignored if isinstance(ignored, int) else _IGNORED,
+                         any(isinstance(weight, torch.Tensor) for weight in weights))

@@ -1,6 +1,6 @@
 """From a hypothesis to the model: eighteen trials, their report, and the best of them made again.
 
-    python examples/hypothesis.py [ROOT]
+    python examples/digits_hypothesis.py [ROOT]
 
 Hypothesis: "my network beats the small ResNet on the digits". Two models, three optimizers and three lengths are tried;
 the data and what never changes are one component that all trials share.

@@ -1,0 +1,28 @@
+"""What of a tensor lies in this process's memory and can be read at once."""
+
+from __future__ import annotations
+
+import torch
+
+from barograph.capture.torch.shards import part_of
+
+
+def in_memory(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return what this worker holds of a tensor; None where its memory was given back.
+
+    FSDP frees the whole weights between the forward and the backward pass, and leaves the tensors that show them: to
+    read one would end the process. To ask a tensor that is split over workers as a whole would wait for the others,
+    who may not ask.
+
+    Example:
+        >>> weight = torch.ones(3)
+        >>> weight.untyped_storage().resize_(0) and None
+        >>> in_memory(weight) is None
+        True
+    """
+    part = part_of(tensor.detach())
+    if part.layout is not torch.strided or part.is_nested or not part.numel():
+        return part
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(part.shape, part.stride(), strict=True))
+    needed = (part.storage_offset() + extent) * part.element_size()
+    return part if part.untyped_storage().nbytes() >= needed else None

@@ -1,0 +1,56 @@
+"""A step of a model whose weights are split over two workers is held by both, and made again by both together."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+SCRIPT = """
+import sys
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+inputs, targets = torch.randn(128, 8), torch.randn(128, 1)
+inputs[77] = 3e38  # the second worker's fourth batch
+data = TensorDataset(inputs, targets)
+loader = DataLoader(data, 8, sampler=DistributedSampler(data, shuffle=False))
+model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.2), nn.Tanh(), nn.Linear(16, 1))
+if sys.argv[1] == "fully_shard":
+    mesh = init_device_mesh("cpu", (2,))
+    for part in (model[0], model[3], model):
+        fully_shard(part, mesh=mesh)
+else:
+    model = FullyShardedDataParallel(model, device_id=torch.device("cpu"), use_orig_params=False)
+optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+for x, y in loader:
+    loss = ((model(x) * x.sum(1, keepdim=True) - y) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("how", ["fully_shard", "flat"])
+def test_a_step_of_split_weights_is_held_and_made_again_to_the_last_bit(desk: Any, how: str) -> None:
+    desk.write("train.py", SCRIPT)
+    command = ("torchrun", "--standalone", "--nproc-per-node", "2", "train.py", how)
+    ended = desk.run("--record", "--rules", "none", *command)
+    assert "SIGSEGV" not in ended.err  # memory that FSDP had given back was read
+    capsules = json.loads(desk.end(desk.start("barograph", "capsules", "run", "--json")).out)
+    assert [item["step"] for item in capsules] == [4, 4], ended.err
+    replayed = desk.end(desk.start("barograph", "replay", "--json", "--no-samples", capsules[1]["place"]))
+    assert replayed.code == 0, replayed.err
+    result = json.loads(replayed.out)
+    assert result["grade"] == "bitwise"
+    assert result["bad_operation"]["name"] == "sum"
+    number = next(at for at, text in enumerate(SCRIPT.splitlines(), 1) if "x.sum" in text)
+    assert result["bad_operation"]["line"].endswith(f"train.py:{number}")
