@@ -42,9 +42,9 @@ def imported(place: Path | str, root: Path, *, copies: bool = True, artifacts: t
         source.close()
 
 
-def items(root: Path) -> dict[str, Item]:
+def items(root: Path, told: Imported | None = None) -> dict[str, Item]:
     with Catalog(root) as catalog:
-        catalog.feed(thorough=True)
+        catalog.feed(again=[run.folder for run in told.runs] if told else ())
         return {item.name: item for item in catalog.find("")}
 
 
@@ -172,22 +172,27 @@ def test_what_changed_is_made_anew_and_what_was_said_here_stays(made: Path, root
                          "WHERE key = 'loss'")
         database.execute("UPDATE runs SET name = 'gone on' WHERE name = 'going'")
         database.execute("UPDATE tags SET value = 'gone on' WHERE value = 'going'")
+        database.execute("UPDATE tags SET value = 'the second best' WHERE key = 'mlflow.note.content'")
     again = imported(made / "mlflow.db", root)
-    assert [(run.name, run.again) for run in again.runs] == [("gone on", True)]
+    assert [(run.name, run.again) for run in again.runs] == [("wide ü", True), ("gone on", True)]
+    assert [note.text for note in items(root, again)["wide ü"].notes] == ["the second best"]
     after = items(root)["gone on"]
     assert (after.uid, after.metrics["loss"].last, [note.text for note in after.notes]) == (
         before.uid, 1.5, ["look at this"])
 
 
-def test_an_import_that_was_cut_off_is_made_whole(made: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("at", ["write_origin", "sealed"])
+def test_an_import_that_was_cut_off_is_made_whole(
+    at: str, made: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "write_origin", stopped)
+        patch.setattr(writing, at, stopped)
         with pytest.raises(KeyboardInterrupt):
-            imported(made / "mlflow.db", root)
-    assert {run.again for run in imported(made / "mlflow.db", root).runs} == {True, False}
+            imported(made / "mlflow.db", root, runs=("wide ü",))
+    assert {run.name for run in imported(made / "mlflow.db", root).runs if run.again} == {"wide ü"}
     assert [note.text for note in items(root)["wide ü"].notes] == ["the **best** so far"]
 
 

@@ -53,9 +53,9 @@ def import_and_tell(
             )
     finally:
         source.close()
-    if any(run.again for run in imported.runs):
-        # A catalog does not look again at what ended long ago.
-        catalog_at(place).feed(thorough=True)
+    if again := {run.folder for run in imported.runs if run.again}:
+        # A catalog does not look again at what ended long ago, and ended when it had before.
+        catalog_at(place).feed(again=again)
     printer = Printer()
     if as_json:
         printer.json(imported.to_json())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -71,10 +71,11 @@ class Catalog:
         return self._database.shown
 
     def feed(
-        self, *, thorough: bool = False, progress: Callable[[int, int], object] = lambda done, total: None
+        self, *, thorough: bool = False, again: Collection[str] = (),
+        progress: Callable[[int, int], object] = lambda done, total: None,
     ) -> Fed:
         """Take in what was told, and what was recorded, since; arguments and errors as of `Feeder.feed`."""
-        return self._feeder.feed(thorough=thorough, progress=progress)
+        return self._feeder.feed(thorough=thorough, again=again, progress=progress)
 
     def rebuild(self, *, progress: Callable[[int, int], object] = lambda done, total: None) -> Fed:
         """Make the tables again of the journal and the runs.

@@ -22,6 +22,7 @@ class ImportedRun:
 
     Attributes:
         run: Where it is.
+        folder: Its place below the root.
         run_id: Its identity.
         uid: The one that it has there.
         name, experiment: What it is called.
@@ -32,6 +33,7 @@ class ImportedRun:
     """
 
     run: str
+    folder: str
     run_id: str
     uid: str
     name: str
@@ -141,8 +143,8 @@ def import_runs(
                 again = bool(store.list())
                 written = ForeignRunWriter(store, run, source.url, keep, run_ids).write()
                 damage += [f'Run "{run.name}" ({run.uid}): {sentence}' for sentence in written.damage]
-                made.append(ImportedRun(store.url, run.run_id, run.uid, run.name, run.experiment, written.points,
-                                        written.of_steps, written.copied, written.referenced, again))
+                made.append(ImportedRun(store.url, run.folder, run.run_id, run.uid, run.name, run.experiment,
+                                        written.points, written.of_steps, written.copied, written.referenced, again))
         except StoreError:
             raise  # of the place that they go to: the next one would fare no better
         except BarographError as error:
