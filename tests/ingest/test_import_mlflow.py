@@ -18,6 +18,7 @@ from barograph.experiments.artifacts import bytes_of
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.item import Item
 from barograph.ingest.mlflow.opening import source_at
+from barograph.ingest.tensorboard.writing import GatheredWriter
 from barograph.ingest.trackers import writing
 from barograph.ingest.trackers.importing import Imported, Wanted, import_runs
 from barograph.model.items import Entry, Verb
@@ -194,6 +195,25 @@ def test_an_import_that_was_cut_off_is_made_whole(
             imported(made / "mlflow.db", root, runs=("wide ü",))
     assert {run.name for run in imported(made / "mlflow.db", root).runs if run.again} == {"wide ü"}
     assert [note.text for note in items(root)["wide ü"].notes] == ["the **best** so far"]
+
+
+def test_a_run_that_another_process_imports_now_is_left_to_it(
+    made: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second: list[str] = []
+
+    def at_once(*arguments: Any, **settings: Any) -> Any:
+        if not second:
+            with pytest.raises(ImportFailed, match="Another process is importing it now"):
+                imported(made / "mlflow.db", root, runs=("wide ü",))
+            second.append("refused")
+        return log(*arguments, **settings)
+
+    log = GatheredWriter._log
+    monkeypatch.setattr(GatheredWriter, "_log", at_once)
+    imported(made / "mlflow.db", root, runs=("wide ü",))
+    assert second == ["refused"]
+    assert items(root)["wide ü"].metrics["train/loss"].count == 30
 
 
 def test_only_what_is_wanted_is_imported(made: Path, root: Path) -> None:

@@ -18,6 +18,7 @@ from barograph.model.manifest import EndState, Manifest
 from barograph.model.origin import Code, Origin
 from barograph.model.settings import Settings
 from barograph.provenance.gathering import Gathered
+from barograph.runs.glance import RunState, glance
 from barograph.runs.journal import JOURNAL_OF_RUN, Journal
 from barograph.runs.layout import IMPORTED, MANIFEST
 from barograph.runs.origins import write_origin
@@ -80,6 +81,8 @@ def stands_already(store: Store, run: ForeignRun, *, copies: bool) -> bool:
     try:
         book = unsealed(store.get(_book(run)), _book(run))
     except ObjectNotFound:
+        if glance(store).state is RunState.RUNNING:
+            raise ImportFailed(f"Another process is importing it now ({store.url}).") from None
         return False  # whoever imported it did not come to the end
     return book.get("mark") == run.mark and (not copies or bool(book.get("copies")))
 
