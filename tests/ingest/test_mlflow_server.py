@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from barograph.cli.trackers_import import _keeper
-from barograph.errors import ImportFailed
+from barograph.errors import ImportFailed, SettingsError
 from barograph.ingest.mlflow.server import ServerSource
 from barograph.ingest.trackers.importing import Imported, import_runs
 from barograph.runs.metrics import metrics_of
@@ -243,6 +243,13 @@ def test_who_asks_is_said_as_the_environment_has_it(
 ) -> None:
     web_from_environment(server.url, environment).get("api/2.0/mlflow/experiments/search")
     assert server.asked[0][2].get("Authorization") == said
+
+
+def test_what_is_no_address_is_told() -> None:
+    with pytest.raises(SettingsError, match=r"http://\[bad is no URL of a server"):
+        web_from_environment("http://[bad", {})
+    with pytest.raises(ImportFailed, match="cannot be reached: nonnumeric port"):
+        ServerSource(Web("http://127.0.0.1:many"))
 
 
 def test_a_secret_in_the_address_goes_to_the_server_and_nowhere_else(server: Server) -> None:

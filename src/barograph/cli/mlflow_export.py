@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from rich.text import Text
 
@@ -66,10 +65,10 @@ def export_and_tell(name: str, to: str, root: str | None, *, as_json: bool) -> N
 
 
 def _checked(to: str) -> str:
-    scheme = urlsplit(to).scheme.lower()
+    scheme = to.partition("://")[0].lower() if "://" in to else ""
     if scheme in ("http", "https"):
         return to
-    store = to if scheme and "://" in to else f"sqlite:///{to}"
+    store = to if scheme else f"sqlite:///{to}"
     raise SettingsError(f"{to} is no tracking server. MLflow's own server writes its databases and folders: start "
                         f"`mlflow server --backend-store-uri {store}` and give its URL, http://localhost:5000.")
 

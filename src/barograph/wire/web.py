@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
 
+from barograph.errors import SettingsError
 from barograph.version import __version__
 from barograph.wire.connections import Sockets, opener_without_redirects
 
@@ -153,11 +154,17 @@ def web_from_environment(url: str, environment: Mapping[str, str] = os.environ) 
         url: `http://HOST:PORT/PREFIX`; a user and a password in it go before those of the environment.
         environment: `MLFLOW_TRACKING_TOKEN`, or `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`.
 
+    Raises:
+        SettingsError: It is no URL.
+
     Example:
         >>> web_from_environment("http://ann:secret@host:5000/").url
         'http://host:5000'
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise SettingsError(f"{url} is no URL of a server: {error}. Write http://HOST:PORT.") from None
     plain = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     if not user:
