@@ -7,11 +7,14 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,6 +83,27 @@ def s3_endpoint() -> Iterator[str]:
     finally:
         server.terminate()
         server.wait(_START_SECS)
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[Any]:
+    """The PostgreSQL server of this test session."""
+    pgserver = pytest.importorskip("pgserver", reason="the PostgreSQL server (pgserver) is not installed here")
+    # Not in pytest's folder: the server runs as a user of its own, where root starts it, and each session of pytest
+    # shuts that folder for others.
+    with tempfile.TemporaryDirectory(prefix="barograph-postgresql-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a folder that a library of pgserver looks for
+            server = pgserver.get_server(Path(folder, "data"), cleanup_mode="delete")
+        yield server
+        server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgresql(postgresql_server: Any) -> str:
+    """Its URL."""
+    return str(postgresql_server.get_uri()).replace("postgresql://", "postgresql+psycopg://")
 
 
 @pytest.fixture

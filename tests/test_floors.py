@@ -31,7 +31,7 @@ DOORS = {
     "pyarrow": ("runs/", "experiments/table"),
     "pandas": ("runs/", "experiments/table"),
     "polars": ("runs/", "experiments/table"),
-    "sqlalchemy": ("experiments/",),
+    "sqlalchemy": ("experiments/", "ingest/mlflow/database"),
     "alembic": ("experiments/",),
     "safetensors": ("runs/",),
     "xxhash": ("runs/",),
@@ -49,6 +49,8 @@ DOORS = {
     "typer": ("cli/",),
     "IPython": ("jupyter/",),
     "rich": ("cli/", "watch/"),
+    "yaml": ("ingest/mlflow/file_store",),
+    "aim": ("ingest/aim/telling",),
 }
 """Library to the beginnings of paths that may import it. `model/records.py` names arrays for type checkers alone."""
 

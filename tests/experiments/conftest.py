@@ -1,10 +1,7 @@
 """What tests of experiments share: a catalog on each kind of database, with a clock that stands."""
 
-import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import create_engine
@@ -19,27 +16,6 @@ from experiments_entries import NOW_UNIX
 def clock() -> ManualClock:
     """A clock that moves when it is told to."""
     return ManualClock(unix=NOW_UNIX)
-
-
-@pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[Any]:
-    """The PostgreSQL server of this test session."""
-    pgserver = pytest.importorskip("pgserver", reason="the PostgreSQL server (pgserver) is not installed here")
-    # Not in pytest's folder: the server runs as a user of its own, where root starts it, and each session of pytest
-    # shuts that folder for others.
-    with tempfile.TemporaryDirectory(prefix="barograph-postgresql-", ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o755)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a folder that a library of pgserver looks for
-            server = pgserver.get_server(Path(folder, "data"), cleanup_mode="delete")
-        yield server
-        server.cleanup()
-
-
-@pytest.fixture(scope="session")
-def postgresql(postgresql_server: Any) -> str:
-    """Its URL."""
-    return str(postgresql_server.get_uri()).replace("postgresql://", "postgresql+psycopg://")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ _Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of th
 
 @GROUP.callback()
 def command() -> None:
-    """Hand runs on: as an archive for other people, or to other programs as a trace, for TensorBoard, as metrics.
+    """Hand runs on: as an archive for other people, or to other programs: a trace, TensorBoard, MLflow, metrics.
 
     The word "archive" may be left out.
 
@@ -28,6 +28,8 @@ def command() -> None:
       barograph export chrome runs/first -o trace.json
 
       barograph export tensorboard runs/first -o tensorboard/first
+
+      barograph export mlflow digits --to http://localhost:5000
 
       barograph export otel runs/first --endpoint http://localhost:4318
 
@@ -159,3 +161,31 @@ def tensorboard(
     from barograph.cli.tensorboard_page import export_and_tell
 
     export_and_tell(run, out, as_json=as_json)
+
+
+@GROUP.command()
+def mlflow(
+    name: Annotated[
+        str, typer.Argument(metavar="RUN|EXPERIMENT", help="Name or place of a run; or name of an experiment, a trial "
+                                                           "or a component.")
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="MLflow's tracking server, http://HOST:PORT.")],
+    root: Root = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Tell MLflow's tracking server of a run, or of all runs of an experiment.
+
+    MLflow need not be installed here. Every number that was logged goes with its step and time; parameters, tags,
+    notes, commit, inputs and artifacts go along. What came from MLflow goes back as it was. What is there already is
+    left alone, and what was left in the middle is sent anew. The server asks for MLFLOW_TRACKING_TOKEN, or
+    MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
+
+    Examples:
+
+      barograph export mlflow runs/first --to http://localhost:5000
+
+      barograph export mlflow digits --to http://localhost:5000 --json | jq '.runs[].told'
+    """
+    from barograph.cli.mlflow_export import export_and_tell
+
+    export_and_tell(name, to, root, as_json=as_json)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from barograph.cli import importing_trackers
 from barograph.cli.archive_group import ArchiveGroup
 from barograph.cli.catalog_options import Root
 
@@ -26,6 +27,8 @@ def command() -> None:
       barograph import smdebug ts_output -o runs/old
 
       barograph import tensorboard logs/exp1 -o runs/exp1
+
+      barograph import mlflow http://localhost:5000
 
       barograph watch runs/old --once
     """
@@ -121,3 +124,8 @@ def tensorboard(
 
     if not import_and_tell(path, out, as_json=as_json):
         raise typer.Exit(1)
+
+
+GROUP.command()(importing_trackers.mlflow)
+GROUP.command()(importing_trackers.wandb)
+GROUP.command()(importing_trackers.aim)

@@ -75,10 +75,11 @@ class Catalog:
         return self._database.shown
 
     def feed(
-        self, *, thorough: bool = False, progress: Callable[[int, int], object] = lambda done, total: None
+        self, *, thorough: bool = False, again: Collection[str] = (),
+        progress: Callable[[int, int], object] = lambda done, total: None,
     ) -> Fed:
         """Take in what was told, and what was recorded, since; arguments and errors as of `Feeder.feed`."""
-        return self._feeder.feed(thorough=thorough, progress=progress)
+        return self._feeder.feed(thorough=thorough, again=again, progress=progress)
 
     def rebuild(self, *, progress: Callable[[int, int], object] = lambda done, total: None) -> Fed:
         """Make the tables again of the journal and the runs.

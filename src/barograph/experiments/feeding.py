@@ -84,12 +84,14 @@ class Feeder:
         self._clock = clock
 
     def feed(
-        self, *, thorough: bool = False, progress: Callable[[int, int], object] = lambda done, total: None
+        self, *, thorough: bool = False, again: Collection[str] = (),
+        progress: Callable[[int, int], object] = lambda done, total: None,
     ) -> Fed:
         """Take in what is new.
 
         Args:
             thorough: Look at every run, those too that ended long ago.
+            again: Places of runs, below the root, that were written anew: they are read though they look as before.
             progress: Called with how many runs have been read, and how many there are to read.
 
         Raises:
@@ -98,7 +100,7 @@ class Feeder:
         """
         fed = Fed()
         self._feed_journal(fed)
-        self._feed_runs(fed, thorough, progress)
+        self._feed_runs(fed, thorough, again, progress)
         return fed
 
     def look_again(self, uids: Collection[str]) -> None:
@@ -144,9 +146,12 @@ class Feeder:
                 # Of runs what their records say stays.
                 _write_folded(connection, uids, {}, keep_numbers=True)
 
-    def _feed_runs(self, fed: Fed, thorough: bool, progress: Callable[[int, int], object]) -> None:
+    def _feed_runs(
+        self, fed: Fed, thorough: bool, again: Collection[str], progress: Callable[[int, int], object]
+    ) -> None:
         with self._database.reading() as connection:
-            marks = {row.place: row.mark for row in connection.execute(select(FED.c.place, FED.c.mark))}
+            marks = {row.place: "" if row.place in again else row.mark
+                     for row in connection.execute(select(FED.c.place, FED.c.mark))}
         folders = runs_below(self._store)
         now = self._clock.unix()
         due = [name for name in folders if thorough or not _is_settled(marks.get(name, ""), now)]

@@ -55,12 +55,23 @@ class Journal:
         self._folder = folder
         self._last_micros = 0
 
-    def write(self, entries: Sequence[Entry]) -> Batch:
+    def write(self, entries: Sequence[Entry], *, mark: str = "") -> Batch:
         """Keep entries, and return them as they can be read.
+
+        Args:
+            entries: In order.
+            mark: Eight hexadecimal digits in the name of their paper, in place of random ones: what is told again
+                with the same mark and times is there once.
 
         Raises:
             StoreError: They could not be kept.
         """
+        if mark:
+            name = f"{int(max(entry.time_unix for entry in entries) * 1e6):016d}-{mark}.json"
+            try:
+                return self._put(name, entries)
+            except ObjectExists:
+                return Batch(name, tuple(entries))
         # What one process says sorts as it was said, however coarse the clock is.
         self._last_micros = max(int(max(entry.time_unix for entry in entries) * 1e6), self._last_micros + 1)
         return self._put(f"{self._last_micros:016d}-{os.urandom(4).hex()}.json", entries)

@@ -62,10 +62,32 @@ def metrics_of(run: Run) -> dict[str, MetricSummary]:
     Raises:
         StoreError: The store cannot be read. What is damaged in it is left out, and in `run.damage`.
     """
-    return {metric.name: summary for kind in METRIC_KINDS for metric, summary in _of_kind(run, kind)}
+    return {found.metric.name: summarized(found.values, found.steps)
+            for kind in METRIC_KINDS for found in histories_of(run, kind)}
 
 
-def _of_kind(run: Run, kind: Kind) -> Iterator[tuple[Metric, MetricSummary]]:
+class History(NamedTuple):
+    """Every number of a series, by step; then in the order in which they were recorded. The three have one length.
+
+    Attributes:
+        metric: Which series.
+        steps: Of its numbers, going up.
+        times_us: Microseconds since 1970 UTC.
+        values: The numbers.
+    """
+
+    metric: Metric
+    steps: NDArray[np.int64]
+    times_us: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+
+def histories_of(run: Run, kind: Kind) -> Iterator[History]:
+    """Yield the series of a kind, hyperparameters left out; where several workers recorded one, the first one's.
+
+    Raises:
+        StoreError: As of `metrics_of`.
+    """
     table = run.arrow(kind, columns=_COLUMNS)
     table = table.filter(pc.is_valid(table["value"])).combine_chunks()
     if not len(table):
@@ -83,7 +105,7 @@ def _of_kind(run: Run, kind: Kind) -> Iterator[tuple[Metric, MetricSummary]]:
         if metric in done or path.startswith(_HYPERPARAMETER):
             continue
         done.add(metric)
-        yield metric, summarized(values[group], steps[group])
+        yield History(metric, steps[group], times[group], values[group])
 
 
 def _codes(table: pa.Table, name: str) -> tuple[NDArray[np.int64], list[str]]:

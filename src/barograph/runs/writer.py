@@ -125,6 +125,10 @@ class RunWriter:
         """
         return self._inbox.put_numbers(step, numbers)
 
+    def note(self, numbers: Mapping[Key, float], *, step: int, time_unix: float) -> bool:
+        """Take in numbers that belong to no step, with the step that is going on; see `Inbox.note`."""
+        return self._inbox.note(numbers, step=step, time_unix=time_unix)
+
     def put_batches(self, batches: Sequence[BatchFed]) -> None:
         """Take in what fed a step; never waits. When the queue is full the batches are dropped, and counted."""
         self._inbox.put_batches(batches)

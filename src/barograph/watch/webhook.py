@@ -8,12 +8,10 @@ Source: CloudEvents 1.0.2; JSON Event Format 1.0.2; HTTP 1.1 Web Hooks for Event
 
 from __future__ import annotations
 
-import contextlib
 import email.utils
 import http.client
 import json
 import math
-import socket
 import threading
 import time
 import urllib.error
@@ -28,6 +26,7 @@ from barograph.watch.carrier import NotDelivered
 from barograph.watch.message import Message
 from barograph.watch.notices import Event
 from barograph.watch.secrets import Secret
+from barograph.wire.connections import Sockets, opener_without_redirects
 
 _TYPES = {
     Event.OPENED: "org.barograph.finding.opened", Event.CLOSED: "org.barograph.finding.closed",
@@ -50,11 +49,8 @@ class Webhook:
     def __init__(self, url: Secret, *, timeout_secs: float) -> None:
         self._url = url
         self._timeout_secs = timeout_secs
-        self._sockets = _Sockets()
-        # Whoever redirects a POST may lead it anywhere, secrets and all.
-        self._opener = urllib.request.build_opener(
-            _NoRedirect, _Http(self._sockets), _Https(self._sockets)
-        )
+        self._sockets = Sockets()
+        self._opener = opener_without_redirects(self._sockets)
 
     def send(self, messages: Sequence[Message]) -> None:
         """See `Carrier.send`."""
@@ -129,58 +125,6 @@ def source_of(run: str) -> str:
     if not parts.scheme or not parts.netloc:
         return quote(run, safe="/:@~") or "run"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], quote(parts.path, safe="/:@~%"), "", ""))
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: object, **__: object) -> None:
-        return None
-
-
-class _Sockets:
-    """The connection of one sending, so that another thread can end it."""
-
-    def __init__(self) -> None:
-        self._open: list[http.client.HTTPConnection] = []
-
-    def add(self, connection: http.client.HTTPConnection) -> None:
-        self._open.append(connection)
-
-    def forget(self) -> None:
-        self._open = []
-
-    def cut(self) -> None:
-        for connection in list(self._open):
-            with contextlib.suppress(OSError):
-                if connection.sock is not None:
-                    connection.sock.shutdown(socket.SHUT_RDWR)
-
-
-class _Http(urllib.request.HTTPHandler):
-    def __init__(self, sockets: _Sockets) -> None:
-        super().__init__()
-        self._sockets = sockets
-
-    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        def connection(*args: Any, **kwargs: Any) -> http.client.HTTPConnection:
-            made = http.client.HTTPConnection(*args, **kwargs)
-            self._sockets.add(made)
-            return made
-
-        return self.do_open(connection, request)
-
-
-class _Https(urllib.request.HTTPSHandler):
-    def __init__(self, sockets: _Sockets) -> None:
-        super().__init__()
-        self._sockets = sockets
-
-    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        def connection(*args: Any, **kwargs: Any) -> http.client.HTTPConnection:
-            made = http.client.HTTPSConnection(*args, **kwargs)
-            self._sockets.add(made)
-            return made
-
-        return self.do_open(connection, request)
 
 
 def _refused(error: urllib.error.HTTPError) -> NotDelivered:

@@ -73,7 +73,7 @@ def gathered(contents: Mapping[Folder, FolderContent], top: str) -> Gathered:
         whole.passed_over.update(content.passed_over)
         whole.again += content.again
         whole.damage += content.damage
-    _sort(lines, whole)
+    sort_lines(lines, whole)
     training = whole.of_steps.get(TRAINING_LOSS)
     for content in contents.values():
         for name, bars in content.histograms.items():
@@ -83,7 +83,8 @@ def gathered(contents: Mapping[Folder, FolderContent], top: str) -> Gathered:
     return whole
 
 
-def _sort(lines: Mapping[Tag, Line], whole: Gathered) -> None:
+def sort_lines(lines: Mapping[Tag, Line], whole: Gathered) -> None:
+    """Put series where they stand in a run: `of_steps`, `logged`, `names` and `recounted` of it, and `again`."""
     places = places_of(tag for tag, line in lines.items() if len(line))
     training = next((lines[tag] for tag, place in places.items() if place == TRAINING_LOSS), None)
     for tag, place in places.items():

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from barograph.errors import BarographError, ImportFailed, ObjectExists
 from barograph.ingest.tensorboard.curve import rising
-from barograph.ingest.tensorboard.gathering import Gathered
+from barograph.ingest.tensorboard.gathering import TRAINING_LOSS, Gathered
+from barograph.ingest.tensorboard.naming import Place
 from barograph.ingest.tensorboard.reading import Bars
 from barograph.measures.summary import row_from_summary
 from barograph.model.clock import ManualClock, SystemClock
 from barograph.model.key import Key, Kind
-from barograph.model.manifest import Coverage, EndState, Heartbeat
+from barograph.model.manifest import Coverage, EndState, Heartbeat, Manifest
 from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
@@ -27,7 +28,7 @@ from barograph.runs.claim import begin_attempt, claim_worker
 from barograph.runs.layout import IMPORTED, MANIFEST
 from barograph.runs.papers import manifest_bytes, sealed
 from barograph.runs.places import new_manifest
-from barograph.runs.writer import RunWriter
+from barograph.runs.writer import Closing, RunWriter
 from barograph.store.base import Store
 
 NOT_LOGGED = "what the script did not log for TensorBoard"
@@ -42,6 +43,25 @@ _TURN_EVENTS = 20_000
 _MOST_PROBLEMS = 20
 _MODES = (Mode.TRAIN, Mode.EVAL, Mode.PREDICT)
 _LOGGED = len(_MODES)
+
+
+@dataclass(frozen=True, slots=True)
+class Papers:
+    """What a run says of itself that does not follow from its numbers.
+
+    Attributes:
+        manifest: What it is.
+        not_logged: What was not seen, as its coverage says.
+        ended_unix: When it ended; 0.0: with its last number.
+        end: How.
+        reason: Why, for people.
+    """
+
+    manifest: Manifest
+    not_logged: str
+    ended_unix: float = 0.0
+    end: EndState = EndState.FINISHED
+    reason: str = ""
 
 
 @dataclass(slots=True)
@@ -72,11 +92,14 @@ class GatheredWriter:
         gathered: What.
         source: Where it came from.
         on_progress: Told now and then how many steps and numbers were written, and of how many.
+        papers: Of the run, where its tracker tells more than numbers; None: as of event files, with their book.
     """
 
     def __init__(
-        self, store: Store, gathered: Gathered, source: str, on_progress: Callable[[int, int], object]
+        self, store: Store, gathered: Gathered, source: str, on_progress: Callable[[int, int], object],
+        papers: Papers | None = None,
     ) -> None:
+        self._papers = papers
         self._store = store
         self._gathered = gathered
         self._source = source
@@ -95,6 +118,8 @@ class GatheredWriter:
             StoreError: The place cannot be written to.
         """
         order, began_unix = self._order()
+        if self._papers is not None:
+            began_unix = self._papers.manifest.created_unix
         self._reached_unix = began_unix
         writer = self._begin(began_unix)
         try:
@@ -103,8 +128,7 @@ class GatheredWriter:
             with contextlib.suppress(BarographError):
                 writer.close(EndState.FAILED, f"The import was not finished: {type(error).__name__}: {error}")
             raise
-        self._put_book()
-        closing = writer.close(EndState.FINISHED)
+        closing = self._close(writer)
         if not closing.complete:
             raise ImportFailed(f"The run could not be written: {'; '.join(closing.problems)} ({self._store.url}).")
 
@@ -113,12 +137,22 @@ class GatheredWriter:
         """When it was that is written of."""
         return self._reached_unix
 
+    def _close(self, writer: RunWriter) -> Closing:
+        papers = self._papers
+        if papers is None:
+            self._put_book()
+            return writer.close(EndState.FINISHED)
+        self._reached_unix = papers.ended_unix or self._reached_unix
+        return writer.close(papers.end, papers.reason)
+
     def _begin(self, began_unix: float) -> RunWriter:
         settings = Settings(to=self._store.url, budget=None, queue_bytes=_UNLIMITED_BYTES, flush_secs=_CHUNK_SECS,
                             close_timeout_secs=_CLOSE_SECS, machine_hz=0.0, trace=False)
         began = ManualClock(unix=began_unix)
+        papers = self._papers
+        manifest = papers.manifest if papers is not None else new_manifest(settings, command=(), clock=began)
         try:
-            self._store.create(MANIFEST, manifest_bytes(new_manifest(settings, command=(), clock=began)))
+            self._store.create(MANIFEST, manifest_bytes(manifest))
         except ObjectExists:
             raise ImportFailed(f"A run has been begun at {self._store.url} meanwhile; choose another place.") from None
         begin_attempt(self._store, 0, started_unix=began_unix)
@@ -136,7 +170,7 @@ class GatheredWriter:
             if what == _LOGGED:
                 where, line = logged[place]
                 self._reached_unix = float(line.times[at])
-                writer.log(where.key.path, float(line.values[at]), int(line.steps[at]), where.mode, self._reached_unix)
+                self._log(writer, where, int(line.steps[at]), float(line.values[at]))
             else:
                 self._put_step(writer, tick, _MODES[what], at)
                 tick += 1
@@ -147,6 +181,12 @@ class GatheredWriter:
                     raise ImportFailed(
                         f"The run could not be written: {'; '.join(writer.problems)} ({self._store.url}).")
         self._on_progress(total, total)
+
+    def _log(self, writer: RunWriter, where: Place, step: int, value: float) -> None:
+        if where.key.kind is Kind.MACHINE:
+            writer.note({where.key: value}, step=step, time_unix=self._reached_unix)
+        else:
+            writer.log(where.key.path, value, step, where.mode, self._reached_unix)
 
     def _put_step(self, writer: RunWriter, tick: int, mode: Mode, at: int) -> None:
         pen = self._pens[mode]
@@ -248,9 +288,12 @@ class GatheredWriter:
         coverage = Coverage(
             parameters=weights, parameters_seen=weights, gradients_seen=sum(key.kind is Kind.GRADIENT for key in keys),
             loss_seen=any(place.key.kind is Kind.LOSS for place in self._gathered.of_steps),
-            steps=self._made, steps_seen=self._with_tensors, evaluations=self._evaluations, reasons=(NOT_LOGGED,),
+            steps=self._made, steps_seen=self._with_tensors, evaluations=self._evaluations,
+            reasons=(self._papers.not_logged if self._papers is not None else NOT_LOGGED,),
         )
-        return Heartbeat(0, self._reached_unix, step=self._made, coverage=coverage,
+        losses = self._gathered.of_steps.get(TRAINING_LOSS)
+        loss = float(losses.values[-1]) if losses is not None and len(losses) else math.nan
+        return Heartbeat(0, self._reached_unix, step=self._made, loss=loss, coverage=coverage,
                          problems=tuple(self._gathered.damage[:_MOST_PROBLEMS]))
 
     def _put_book(self) -> None:

@@ -1,0 +1,118 @@
+"""What `barograph import mlflow`, `wandb` and `aim` do and print."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from barograph.cli.opening import store_at
+from barograph.cli.printing import Printer
+from barograph.cli.progress_bar import progress
+from barograph.experiments.artifacts import artifact_of
+from barograph.experiments.handle import ROOT_VARIABLE, catalog_at
+from barograph.ingest.trackers.foreign import ForeignSource
+from barograph.ingest.trackers.importing import Imported, ImportedRun, Wanted, import_runs
+from barograph.model.items import ArtifactLink
+from barograph.runs.places import DEFAULT_ROOT
+from barograph.store.base import Store
+from barograph.watch.figures import count
+from barograph.watch.wording import shown
+
+_SHOWN = 20
+"""Most runs, and most sentences, that are printed; JSON has all."""
+_NAMED = 6
+
+
+def import_and_tell(
+    open_source: Callable[[], ForeignSource], root: str | None, *, wanted: Wanted, by_reference: bool, as_json: bool
+) -> bool:
+    """Make the runs and say what became of everything; return whether all of it was imported.
+
+    Args:
+        open_source: Opens what is to be imported.
+        root: Directory or URL of the runs; None: as of `Experiment.create`.
+        wanted: Which of them.
+        by_reference: No bytes of artifacts are copied.
+        as_json: Print JSON.
+
+    Raises:
+        ImportFailed: There are no runs, or none of them can be imported.
+        SettingsError, StoreError: The root is no place, or cannot be written to.
+    """
+    place = root or os.environ.get(ROOT_VARIABLE) or DEFAULT_ROOT
+    store = store_at(place)
+    source = open_source()
+    try:
+        with progress("importing") as on_progress:
+            imported = import_runs(
+                source, store, lambda folder: store_at(f"{place.rstrip('/')}/{folder}"),
+                None if by_reference else _keeper(store), wanted=wanted, on_progress=on_progress,
+            )
+    finally:
+        source.close()
+    if again := {run.folder for run in imported.runs if run.again}:
+        # A catalog does not look again at what ended long ago, and ended when it had before.
+        catalog_at(place).feed(again=again)
+    printer = Printer()
+    if as_json:
+        printer.json(imported.to_json())
+    else:
+        _print(printer, imported, place)
+    return not imported.damage
+
+
+def _keeper(store: Store) -> Callable[[Path, str], ArtifactLink]:
+    return lambda path, name: artifact_of(store, path, name, media_type="", copy=True)
+
+
+def _print(printer: Printer, imported: Imported, root: str) -> None:
+    verdict = ("imported", "bold green") if not imported.damage else ("imported in part", "bold yellow")
+    points = sum(run.points for run in imported.runs)
+    printer.line(Text.assemble(verdict, f": {count(len(imported.runs), 'run')} with {count(points, 'number')}."))
+    printer.entries([("from", shown(imported.source)), ("root", root), *_totals(imported)])
+    if imported.runs:
+        printer.heading("runs")
+    for run in imported.runs[:_SHOWN]:
+        printer.line(shown(f"{run.name}: {run.run}{_detail(run)}"), indent=2)
+    if len(imported.runs) > _SHOWN:
+        printer.line(f"and {len(imported.runs) - _SHOWN} more (--json has all)", indent=2)
+    if imported.runs:
+        printer.entries([("next", f"barograph watch {imported.runs[0].run} --once")])
+    if imported.damage:
+        printer.heading("not imported", Text("the rest was", "dim"))
+        for sentence in imported.damage[:_SHOWN]:
+            printer.line(Text.assemble(("· ", "red"), shown(sentence)), indent=2)
+        if len(imported.damage) > _SHOWN:
+            printer.line(f"and {len(imported.damage) - _SHOWN} more (--json has all)", indent=2)
+
+
+def _totals(imported: Imported) -> list[tuple[str, str]]:
+    entries: list[tuple[str, str]] = []
+    if imported.experiments:
+        entries.append(("experiments", _some(imported.experiments)))
+    if imported.unchanged:
+        entries.append(("unchanged", f"{count(imported.unchanged, 'run')} had been imported before, and stayed as they "
+                                     "are"))
+    if again := sum(run.again for run in imported.runs):
+        entries.append(("again", f"{count(again, 'run')} had changed since, and were made anew"))
+    copied, referenced = (sum(numbers) for numbers in
+                          ([run.copied for run in imported.runs], [run.referenced for run in imported.runs]))
+    if copied or referenced:
+        entries.append(("artifacts", f"{copied:,} copied, {referenced:,} by their place"))
+    if imported.passed_over:
+        what = ", ".join(count(number, what) for what, number in sorted(imported.passed_over.items()))
+        entries.append(("passed over", shown(what)))
+    return entries
+
+
+def _detail(run: ImportedRun) -> str:
+    steps = [f"{name} → {place}" for name, place in run.of_steps.items()]
+    return f" ({count(run.points, 'number')}{f'; {_some(steps)}' if steps else ''})"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(shown(name) for name in names[:_NAMED]) + more

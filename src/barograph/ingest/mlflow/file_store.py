@@ -1,0 +1,221 @@
+"""MLflow's file store, `mlruns/`: a folder for each experiment and each run, a file for each metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from barograph.errors import DamagedSource, ImportFailed
+from barograph.ingest.mlflow.folders import ArtifactFolders
+from barograph.ingest.mlflow.making import (
+    Told,
+    experiment_from_told,
+    run_from_told,
+    series_from_rows,
+    whole_of,
+)
+from barograph.ingest.trackers.foreign import ForeignExperiment, ForeignFile, ForeignRun, ForeignSeries, mark_of
+
+META = "meta.yaml"
+_MOST_META_BYTES = 1 << 20
+_MOST_TEXT_BYTES = 1 << 20
+_MOST_METRIC_BYTES = 8 << 30
+_STATUS = {1: "RUNNING", 2: "SCHEDULED", 3: "FINISHED", 4: "FAILED", 5: "KILLED"}
+_CONTEXT = "mlflow.data.context"
+
+
+class FileStoreSource:
+    """The runs of a file store.
+
+    Args:
+        root: The folder, usually called `mlruns`.
+        folders: Where artifacts may be copied from.
+
+    Raises:
+        ImportFailed: It is no file store.
+    """
+
+    def __init__(self, root: Path, folders: ArtifactFolders) -> None:
+        self.url = str(root)
+        self.passed_over: dict[str, int] = {}
+        self.damage: list[str] = []
+        self._root = root
+        self._folders = folders
+        if not is_file_store(root):
+            raise ImportFailed(f"There is nothing of MLflow's at {root}: no experiment with a {META}.")
+
+    def experiments(self) -> Sequence[ForeignExperiment]:
+        """See `ForeignSource.experiments`."""
+        return [experiment_from_told(str(meta.get("name", "")), self._texts(folder / "tags", []),
+                                     whole_of(meta.get("creation_time"))) for folder, meta in self._experiments()]
+
+    def runs(self) -> Sequence[ForeignRun]:
+        """See `ForeignSource.runs`."""
+        found: list[ForeignRun] = []
+        if deleted := _folders(self._root / ".trash"):
+            self.passed_over["deleted experiment"] = len(deleted)
+        for folder, meta in self._experiments():
+            models = self._models(folder)
+            for below in _folders(folder):
+                if not (below / META).is_file() or below.name in ("models", "datasets", "tags"):
+                    continue
+                try:
+                    run = self._run(below, str(meta.get("name", "")), models)
+                except DamagedSource as error:
+                    self.damage.append(f"A run cannot be read: {error}")
+                    continue
+                if run is None:
+                    self.passed_over["deleted run"] = self.passed_over.get("deleted run", 0) + 1
+                else:
+                    found.append(run)
+        return sorted(found, key=lambda run: (run.started_unix, run.uid))
+
+    def close(self) -> None:
+        """See `ForeignSource.close`."""
+
+    def _experiments(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+        for folder in _folders(self._root):
+            if folder.name.startswith(".") or not (folder / META).is_file():
+                continue
+            try:
+                meta = _meta(folder)
+            except DamagedSource as error:
+                self.damage.append(f"An experiment cannot be read: {error}")
+                continue
+            if meta.get("lifecycle_stage") != "deleted":
+                yield folder, meta
+
+    def _run(self, folder: Path, experiment: str, models: Mapping[str, list[ForeignFile]]) -> ForeignRun | None:
+        meta = _meta(folder)
+        if meta.get("lifecycle_stage") == "deleted":
+            return None
+        damage: list[str] = []
+        run_id = str(meta.get("run_id") or meta.get("run_uuid") or folder.name)
+        parameters, tags = (self._texts(folder / name, damage) for name in ("params", "tags"))
+        datasets = list(self._datasets(folder, damage))
+        # What its paper says may be the place on another machine; the folder beside it is what was brought along.
+        beside = folder / "artifacts"
+        place = str(beside.resolve()) if beside.is_dir() else str(meta.get("artifact_uri") or "")
+        files = [*self._folders.files(place, "", damage), *models.get(run_id, [])]
+        metrics = [(path.relative_to(folder / "metrics").as_posix(), path) for path in _files(folder / "metrics")]
+        mark = mark_of(sorted(meta.items(), key=str), parameters, tags, datasets,
+                       [(name, path.stat().st_size) for name, path in metrics],
+                       [(file.name, file.size_bytes) for file in files])
+        return run_from_told(Told(
+            run_id, experiment, _STATUS.get(whole_of(meta.get("status")), str(meta.get("status"))), mark,
+            partial(_series, metrics, run_id), name=str(meta.get("run_name") or ""),
+            user=str(meta.get("user_id") or ""),
+            start_ms=whole_of(meta.get("start_time")), end_ms=whole_of(meta.get("end_time")),
+            artifact_uri=str(meta.get("artifact_uri") or ""), parameters=parameters, tags=tags, datasets=datasets,
+            files=files, damage=damage,
+        ))
+
+    def _models(self, experiment: Path) -> dict[str, list[ForeignFile]]:
+        found: dict[str, list[ForeignFile]] = {}
+        for folder in _folders(experiment / "models"):
+            try:
+                meta = _meta(folder)
+            except DamagedSource as error:
+                self.damage.append(f"A model cannot be read: {error}")
+                continue
+            run_id = str(meta.get("source_run_id") or "")
+            found.setdefault(run_id, []).extend(
+                self._folders.files(str((folder / "artifacts").resolve()), f"models/{meta.get('name')}/", self.damage))
+        return found
+
+    def _datasets(self, folder: Path, damage: list[str]) -> Iterator[dict[str, str]]:
+        for below in _folders(folder / "inputs"):
+            try:
+                told = _meta(below)
+                if told.get("source_type") != "DATASET":
+                    continue
+                dataset = _meta(folder.parent / "datasets" / _plain(str(told.get("source_id"))))
+            except DamagedSource as error:
+                damage.append(f"A data set cannot be read: {error}")
+                continue
+            tags = told.get("tags")
+            context = str(tags.get(_CONTEXT) or "") if isinstance(tags, Mapping) else ""
+            yield {name: str(dataset.get(name) or "") for name in
+                   ("name", "digest", "source_type", "source", "schema", "profile")} | {"context": context}
+
+    def _texts(self, folder: Path, damage: list[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for path in _files(folder):
+            name = path.relative_to(folder).as_posix()
+            if path.stat().st_size > _MOST_TEXT_BYTES:
+                damage.append(f'"{name}" is a text of {path.stat().st_size:,} bytes, which MLflow never keeps; it is '
+                              "left out.")
+                continue
+            text = path.read_bytes().decode("utf-8", "replace")
+            # MLflow itself reads no more than what stands before the last line break that it wrote.
+            found[name] = text.removesuffix("\n")
+        return found
+
+
+def is_file_store(folder: Path) -> bool:
+    """Return whether a folder holds experiments of MLflow's."""
+    return any((below / META).is_file() for below in _folders(folder) if not below.name.startswith("."))
+
+
+def _series(metrics: Sequence[tuple[str, Path]], run_id: str) -> Mapping[str, ForeignSeries]:
+    return {name: _history(path, name, run_id) for name, path in metrics}
+
+
+def _history(path: Path, name: str, run_id: str) -> ForeignSeries:
+    steps: list[int] = []
+    times: list[int] = []
+    values: list[float] = []
+    if path.stat().st_size > _MOST_METRIC_BYTES:
+        raise DamagedSource(f'the metric "{name}" has {path.stat().st_size:,} bytes (run {run_id}).')
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            parts = line.split()
+            if not parts:
+                continue
+            try:
+                # Long ago there was no step: TIME VALUE. Behind it there may be the data set that it is of.
+                times.append(int(parts[0]))
+                values.append(float(parts[1]))
+                steps.append(int(parts[2]) if len(parts) > 2 else 0)
+            except (ValueError, IndexError):
+                raise DamagedSource(f'line {number} of the metric "{name}" is none: {line[:60]!r} '
+                                    f"(run {run_id}, {path}).") from None
+    try:
+        return series_from_rows(np.array(steps, np.int64), np.array(times, np.int64), np.array(values, np.float64))
+    except OverflowError:
+        raise DamagedSource(f'the metric "{name}" has a step or a time that no number of 64 bits holds '
+                            f"(run {run_id}, {path}).") from None
+
+
+def _meta(folder: Path) -> Mapping[str, Any]:
+    path = folder / META
+    try:
+        if path.stat().st_size > _MOST_META_BYTES:
+            raise DamagedSource(f"{path} has {path.stat().st_size:,} bytes, and is no paper of MLflow's.")
+        meta = yaml.safe_load(path.read_bytes())
+    except (OSError, yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise DamagedSource(f"{path} cannot be read: {str(error).splitlines()[0]}.") from error
+    if not isinstance(meta, Mapping):
+        raise DamagedSource(f"{path} is no paper of MLflow's.")
+    return meta
+
+
+def _plain(name: str) -> str:
+    if not name or "/" in name or name in (".", ".."):
+        raise DamagedSource(f"{name!r} is no data set.")
+    return name
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+
+
+def _files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())

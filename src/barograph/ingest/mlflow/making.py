@@ -1,0 +1,175 @@
+"""What MLflow knows of a run, wherever it keeps it: its tags told apart, its texts as values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.ingest.trackers.foreign import (
+    ForeignEnd,
+    ForeignExperiment,
+    ForeignFile,
+    ForeignRun,
+    ForeignSeries,
+)
+from barograph.ingest.trackers.spelling import spelled_otherwise, value_from_text
+
+NOTE, NAME, PARENT = "mlflow.note.content", "mlflow.runName", "mlflow.parentRunId"
+_USER, _SOURCE = "mlflow.user", "mlflow.source.name"
+_COMMIT, _BRANCH, _REPOSITORY = "mlflow.source.git.commit", "mlflow.source.git.branch", "mlflow.source.git.repoURL"
+_OURS, _OURS_WHOLE = "barograph.run_id", "barograph.run_id.whole"
+_FIELDS = (_OURS, _OURS_WHOLE, NOTE, NAME, PARENT, _USER, _SOURCE, _COMMIT, _BRANCH, _REPOSITORY)
+
+_ENDS: Mapping[str, ForeignEnd] = {
+    "FINISHED": ForeignEnd.FINISHED, "FAILED": ForeignEnd.FAILED, "KILLED": ForeignEnd.KILLED,
+    "RUNNING": ForeignEnd.RUNNING, "SCHEDULED": ForeignEnd.RUNNING,
+}
+_CONTEXT = "mlflow.data.context"
+_SOURCE_PLACES = ("url", "uri", "path", "table_name", "delta_table_name", "repo_id")
+_MOST_DOUBLE = float(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What MLflow says of a run, as it says it.
+
+    Attributes:
+        run_id: Its identity.
+        experiment: Of the run.
+        status: "FINISHED", "FAILED", "KILLED", "RUNNING", "SCHEDULED".
+        mark: See `ForeignRun.mark`.
+        series: Reads its metrics.
+        name, user: As its row says, where no tag does.
+        start_ms, end_ms: Milliseconds since 1970 UTC; 0 where there are none.
+        artifact_uri: Where its artifacts are.
+        parameters, tags: Texts by name.
+        datasets: What it read, each with `name`, `digest`, `source_type`, `source`, `context`.
+        files: What it made.
+        damage: What of it cannot be read.
+    """
+
+    run_id: str
+    experiment: str
+    status: str
+    mark: str
+    series: Callable[[], Mapping[str, ForeignSeries]]
+    name: str = ""
+    user: str = ""
+    start_ms: int = 0
+    end_ms: int = 0
+    artifact_uri: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    datasets: Sequence[Mapping[str, str]] = ()
+    files: Sequence[ForeignFile] = ()
+    damage: Sequence[str] = ()
+
+
+def run_from_told(told: Told) -> ForeignRun:
+    """Return a run, of what MLflow says of it."""
+    tags = told.tags
+    values = {name: value_from_text(text) for name, text in told.parameters.items()}
+    damage = list(told.damage)
+    if told.status not in _ENDS:
+        damage.append(f'Its status is "{told.status}", which MLflow does not know; it is taken for a failed one.')
+    return ForeignRun(
+        "mlflow", told.run_id, told.mark, tags.get(NAME) or told.name or told.run_id, told.series,
+        experiment=told.experiment, end=_ENDS.get(told.status, ForeignEnd.FAILED),
+        started_unix=seconds(told.start_ms), ended_unix=seconds(told.end_ms),
+        user=tags.get(_USER) or told.user, program=tags.get(_SOURCE, ""),
+        commit=tags.get(_COMMIT, ""), branch=tags.get(_BRANCH, ""), repository=tags.get(_REPOSITORY, ""),
+        parameters=values, tags={name: text for name, text in tags.items() if name not in _FIELDS},
+        note=tags.get(NOTE, ""), parent=tags.get(PARENT, ""), same_as=tags.get(_OURS, ""),
+        files=[*map(_file_from_dataset, told.datasets), *told.files],
+        book={
+            "status": told.status, "artifact_uri": told.artifact_uri,
+            "datasets": [dict(item) for item in told.datasets],
+            "spelled": spelled_otherwise(told.parameters, values),
+        },
+        damage=damage,
+    )
+
+
+def experiment_from_told(name: str, tags: Mapping[str, str], created_ms: int) -> ForeignExperiment:
+    """Return an experiment, of what MLflow says of it."""
+    own = {name: text for name, text in tags.items() if name != NOTE}
+    return ForeignExperiment(name, tags.get(NOTE, ""), own, seconds(created_ms))
+
+
+def seconds(milliseconds: int) -> float:
+    """Return seconds since 1970 UTC; 0.0 where there is no time, or none that can be.
+
+    Example:
+        >>> seconds(1700000000123), seconds(-1)
+        (1700000000.123, 0.0)
+    """
+    return milliseconds / 1000 if 0 < milliseconds < 253_370_764_800_000 else 0.0
+
+
+def whole_of(said: object) -> int:
+    """Return the whole number that a field says; 0 where it says none.
+
+    Example:
+        >>> whole_of("1700000000123"), whole_of(None), whole_of("soon")
+        (1700000000123, 0, 0)
+    """
+    try:
+        return int(said) if isinstance(said, int | str) else 0
+    except ValueError:
+        return 0
+
+
+def series_from_rows(
+    steps: NDArray[np.int64], times_ms: NDArray[np.int64], values: NDArray[np.float64]
+) -> ForeignSeries:
+    """Return the history of a metric, in the order of its times and steps.
+
+    Args:
+        steps: Of each point.
+        times_ms: Milliseconds since 1970 UTC.
+        values: The numbers.
+    """
+    order = np.lexsort((np.arange(len(steps)), steps, times_ms))
+    return ForeignSeries(steps[order], times_ms[order] / 1000, values[order])
+
+
+def with_infinities(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return numbers of a database of MLflow's as they were logged: it keeps infinities as the greatest double.
+
+    Example:
+        >>> with_infinities(np.array([1.0, 1.7976931348623157e308, -1.7976931348623157e308])).tolist()
+        [1.0, inf, -inf]
+    """
+    return np.where(np.abs(values) == _MOST_DOUBLE, np.copysign(np.inf, values), values)
+
+
+def _file_from_dataset(dataset: Mapping[str, str]) -> ForeignFile:
+    name, context = dataset.get("name", "") or "dataset", dataset.get("context", "")
+    digest = dataset.get("digest", "")
+    return ForeignFile(f"{name} ({context})" if context else name, _place_of(dataset), is_output=False,
+                       digest=f"mlflow:{digest}" if digest else "")
+
+
+def dataset_from_json(dataset: Mapping[str, Any], tags: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what MLflow says of a data set, with the context in which a run read it."""
+    found = {name: str(dataset.get(name) or "") for name in ("name", "digest", "source_type", "source", "schema",
+                                                             "profile")}
+    context = next((str(tag.get("value")) for tag in tags if tag.get("key") == _CONTEXT), "")
+    return {**found, "context": context}
+
+
+def _place_of(dataset: Mapping[str, str]) -> str:
+    try:
+        source = json.loads(dataset.get("source", ""))
+    except ValueError:
+        return dataset.get("source", "")
+    if isinstance(source, Mapping):
+        for name in _SOURCE_PLACES:
+            if isinstance(source.get(name), str) and source[name]:
+                return str(source[name])
+    return dataset.get("source", "")

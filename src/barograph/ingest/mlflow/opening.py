@@ -1,0 +1,55 @@
+"""From what a person types to a source of MLflow's runs: a server, a database, a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from barograph.errors import ImportFailed
+from barograph.ingest.mlflow.database import DatabaseSource
+from barograph.ingest.mlflow.file_store import FileStoreSource, is_file_store
+from barograph.ingest.mlflow.folders import ArtifactFolders
+from barograph.ingest.mlflow.server import ServerSource
+from barograph.ingest.trackers.foreign import ForeignSource
+from barograph.wire.web import web_from_environment
+
+_DATABASE = "mlflow.db"
+_STORE = "mlruns"
+
+
+def source_at(place: str, artifacts: Sequence[Path] = ()) -> ForeignSource:
+    """Return the source of runs at a place.
+
+    Args:
+        place: `http://HOST:PORT` of a tracking server; `sqlite:///FILE` or `postgresql://…`; a file of SQLite; a folder
+            that is a file store, or holds one as `mlruns`, or a database as `mlflow.db`.
+        artifacts: Folders of this machine from which artifacts may be copied, beside the one that `place` is in.
+
+    Raises:
+        ImportFailed: There is nothing of MLflow's there, or it cannot be reached.
+        MissingExtra: The driver of the database is not installed.
+    """
+    scheme = place.partition("://")[0].lower() if "://" in place else ""
+    if scheme in ("http", "https"):
+        return ServerSource(web_from_environment(place))
+    if scheme == "file":
+        place, scheme = unquote(urlsplit(place).path), ""
+    if scheme == "databricks" or place == "databricks":
+        raise ImportFailed("Databricks is reached by its tracking server: give its URL, https://….")
+    if scheme:
+        file = place.partition(":///")[2] if scheme.startswith("sqlite") else ""
+        return DatabaseSource(place, ArtifactFolders([*([Path(file).parent] if file else []), *artifacts]))
+    path = Path(place)
+    if path.is_file():
+        return DatabaseSource(place, ArtifactFolders([path.parent, *artifacts]))
+    if not path.is_dir():
+        raise ImportFailed(f"There is nothing at {place}.")
+    if is_file_store(path):
+        return FileStoreSource(path, ArtifactFolders([path, *artifacts]))
+    if (path / _DATABASE).is_file():
+        return DatabaseSource(str(path / _DATABASE), ArtifactFolders([path, *artifacts]))
+    if is_file_store(path / _STORE):
+        return FileStoreSource(path / _STORE, ArtifactFolders([path / _STORE, *artifacts]))
+    raise ImportFailed(f"There is nothing of MLflow's at {place}: neither a file store, whose experiments have a "
+                       f"meta.yaml, nor {_DATABASE}. A tracking server is given by its URL, http://….")

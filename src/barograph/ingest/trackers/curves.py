@@ -1,0 +1,79 @@
+"""Histories of metrics as a run holds them: each whole under its own name, losses and learning rates as steps too."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.ingest.tensorboard.curve import Curve, Line, line_of
+from barograph.ingest.tensorboard.gathering import Gathered, sort_lines
+from barograph.ingest.tensorboard.naming import Place, Tag, place_of
+from barograph.ingest.trackers.foreign import ForeignSeries
+from barograph.model.items import MOST_NAME_CHARS
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
+
+_YEAR_9999 = 253_370_764_800.0
+_OF_STEPS = (Kind.LOSS, Kind.LEARNING_RATE)
+
+
+def gathered_series(series: Mapping[str, ForeignSeries], began_unix: float) -> Gathered:
+    """Return the metrics of a run as it holds them.
+
+    What is logged keeps each of its points. What plainly is a loss or a learning rate by its name, and has more than
+    one step, is a series of steps beside that, which has each step once.
+
+    Args:
+        series: By name.
+        began_unix: When the run began; in place of times that can be none.
+    """
+    whole = Gathered()
+    by_step: dict[Tag, Line] = {}
+    for name, points in series.items():
+        if not len(points.steps):
+            continue
+        called = _name(name, series, whole)
+        times = _times(called, points.times, began_unix, whole)
+        kind = Kind.MACHINE if points.of_machine else Kind.SCALAR
+        whole.logged[Place(Mode.TRAIN, Key(kind, called))] = Line(points.steps, times, points.values)
+        if not points.of_machine and place_of(Tag("", called)).key.kind in _OF_STEPS and _is_counted(points.steps):
+            by_step[Tag("", called)] = line_of(_curve(points.steps, times, points.values))
+    of_steps = Gathered()
+    sort_lines(by_step, of_steps)
+    whole.of_steps = of_steps.of_steps
+    whole.names = {name: place for name, place in of_steps.names.items() if place in of_steps.of_steps}
+    whole.recounted = of_steps.recounted
+    return whole
+
+
+def _name(name: str, series: Mapping[str, ForeignSeries], whole: Gathered) -> str:
+    called = " ".join(name.replace("\0", " ").split("\n"))[:MOST_NAME_CHARS].replace("\r", " ")
+    called = called.encode("utf-8", "replace").decode()
+    if called == name and called.strip():
+        return name
+    while not called.strip() or called in series:
+        called += "_"
+    whole.damage.append(f'The metric {name[:60]!r} has a name that cannot be kept; it is "{called[:60]}" here.')
+    return called
+
+
+def _times(name: str, times: NDArray[np.float64], began_unix: float, whole: Gathered) -> NDArray[np.float64]:
+    known = (times >= 0) & (times < _YEAR_9999)
+    if known.all():
+        return times
+    whole.damage.append(f'Metric "{name}" has {int((~known).sum()):,} points at times that can be none; they stand at '
+                        "the start of the run.")
+    return np.where(known, times, began_unix)
+
+
+def _is_counted(steps: NDArray[np.int64]) -> bool:
+    return bool(steps.min() >= 0 and steps.min() != steps.max())
+
+
+def _curve(steps: NDArray[np.int64], times: NDArray[np.float64], values: NDArray[np.float64]) -> Curve:
+    curve = Curve(array("q"), array("d"), array("d"))
+    curve.extend(steps, times, values)
+    return curve

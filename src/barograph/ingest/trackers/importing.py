@@ -1,0 +1,177 @@
+"""Makes runs of what another tracker keeps: run by run, so that the history of one alone is in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from barograph.errors import BarographError, ImportFailed, StoreError, nearest
+from barograph.ingest.trackers.foreign import ForeignExperiment, ForeignRun, ForeignSource
+from barograph.ingest.trackers.writing import ForeignRunWriter, Keep, stands_already
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.items import Entry, ItemKind, Verb, checked_name, uid_of
+from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
+from barograph.store.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRun:
+    """What became of one run.
+
+    Attributes:
+        run: Where it is.
+        folder: Its place below the root.
+        run_id: Its identity.
+        uid: The one that it has there.
+        name, experiment: What it is called.
+        points: Numbers that were imported.
+        of_steps: Metrics that are losses or learning rates as well: name to mode and key.
+        copied, referenced: Files whose bytes are kept, and those of which the place alone is.
+        again: It had been imported before, and has changed since.
+    """
+
+    run: str
+    folder: str
+    run_id: str
+    uid: str
+    name: str
+    experiment: str
+    points: int
+    of_steps: Mapping[str, str]
+    copied: int
+    referenced: int
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of everything.
+
+    Attributes:
+        source: Where it is.
+        runs: Those that were made.
+        unchanged: How many had been imported before, as they are.
+        experiments: That they are in.
+        passed_over: What is not taken, and how many of each.
+        damage: What could not be imported, one sentence each.
+    """
+
+    source: str
+    runs: Sequence[ImportedRun]
+    unchanged: int
+    experiments: Sequence[str]
+    passed_over: Mapping[str, int]
+    damage: Sequence[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which runs are wanted.
+
+    Attributes:
+        experiments: Names of experiments; none: all.
+        runs: Identities or names of runs; none: all.
+    """
+
+    experiments: Collection[str] = ()
+    runs: Collection[str] = ()
+
+    def of(self, runs: Sequence[ForeignRun]) -> list[ForeignRun]:
+        """Return those of these runs that are wanted.
+
+        Raises:
+            ImportFailed: One that was named is not there; the message says the nearest.
+        """
+        names = {run.experiment for run in runs}
+        if unknown := sorted(set(self.experiments) - names):
+            raise ImportFailed(f'There is no experiment "{unknown[0]}" with runs there. {nearest(unknown[0], names)}')
+        called = {text for run in runs for text in (run.uid, run.name)}
+        if unknown := sorted(set(self.runs) - called):
+            raise ImportFailed(f'There is no run "{unknown[0]}" there. {nearest(unknown[0], called)[:500]}')
+        return [run for run in runs if (not self.experiments or run.experiment in self.experiments)
+                and (not self.runs or run.uid in self.runs or run.name in self.runs)]
+
+
+def import_runs(
+    source: ForeignSource, root: Store, place_in: Callable[[str], Store], keep: Keep | None, *,
+    wanted: Wanted | None = None, clock: Clock | None = None,
+    on_progress: Callable[[int, int], object] = lambda done, of: None,
+) -> Imported:
+    """Make runs of what a tracker keeps; what is damaged is named, and the rest imported.
+
+    Run it again at any time: what has not changed since is left alone, what has is made anew, and nothing is there
+    twice.
+
+    Args:
+        source: The tracker's.
+        root: The folder of runs that they go to.
+        place_in: Returns the place of a run below that, by its folder.
+        keep: Keeps the bytes of files; None: they stay where they are.
+        wanted: Which runs; None: all.
+        clock: Time.
+        on_progress: Told how many runs are done, and of how many.
+
+    Raises:
+        ImportFailed: There are no runs, or those that are wanted are not there.
+        StoreError: The root cannot be written to.
+    """
+    everything = source.runs()
+    if not everything:
+        gone = ", ".join(f"{what}: {number}" for what, number in source.passed_over.items())
+        raise ImportFailed(f"There are no runs to import{f' ({gone})' if gone else ''} at {source.url}. "
+                           f"{source.damage[0] if source.damage else ''}".rstrip())
+    runs = (wanted or Wanted()).of(everything)
+    run_ids = {run.uid: run.run_id for run in everything}
+    damage = list(source.damage)
+    made: list[ImportedRun] = []
+    unchanged = 0
+    experiments = {run.experiment: None for run in runs if run.experiment}
+    _tell(root, [item for item in source.experiments() if item.name in experiments], clock or SystemClock())
+    on_progress(0, len(runs))
+    for number, run in enumerate(runs, 1):
+        store = place_in(run.folder)
+        try:
+            if stands_already(store, run, copies=keep is not None and any(file.fetch for file in run.files)):
+                unchanged += 1
+            else:
+                again = bool(store.list())
+                written = ForeignRunWriter(store, run, source.url, keep, run_ids).write()
+                damage += [f'Run "{run.name}" ({run.uid}): {sentence}' for sentence in written.damage]
+                made.append(ImportedRun(store.url, run.folder, run.run_id, run.uid, run.name, run.experiment,
+                                        written.points, written.of_steps, written.copied, written.referenced, again))
+        except StoreError:
+            raise  # of the place that they go to: the next one would fare no better
+        except BarographError as error:
+            damage.append(f'Run "{run.name}" ({run.uid}) could not be imported: {error}')
+        on_progress(number, len(runs))
+    if not made and not unchanged:
+        raise ImportFailed(f"Nothing of {source.url} could be imported. {damage[0] if damage else ''}".rstrip())
+    return Imported(source.url, made, unchanged, list(experiments), dict(source.passed_over), damage)
+
+
+def _tell(root: Store, experiments: Sequence[ForeignExperiment], clock: Clock) -> None:
+    """Keep what is said of experiments; told again as it was, it is there once."""
+    journal = Journal(root, JOURNAL_OF_ROOT)
+    known = {name.rpartition("-")[2] for name in journal.names()} if experiments else set()
+    for item in experiments:
+        try:
+            name = checked_name("the experiment", item.name)
+        except BarographError:
+            continue  # each of its runs says so, and what it is called
+        uid, when = uid_of(ItemKind.EXPERIMENT, name), clock.unix()
+        entries = [Entry(uid, Verb.CREATE, {"kind": ItemKind.EXPERIMENT, "name": name}, item.created_unix)]
+        if item.description:
+            entries.append(Entry(uid, Verb.SET, {"description": item.description}, when))
+        if item.tags:
+            entries.append(Entry(uid, Verb.TAG, dict(item.tags), when))
+        if len(entries) > 1:
+            said = repr((name, item.description, sorted(item.tags.items())))
+            mark = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+            if f"{mark}.json" not in known:
+                journal.write(entries, mark=mark)

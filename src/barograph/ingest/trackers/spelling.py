@@ -1,0 +1,39 @@
+"""Parameters that a tracker keeps as texts, as the values that they were: numbers can be sought as numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from barograph.model.items import Value
+
+_WHOLE = re.compile(r"[+-]?\d{1,300}")
+_REAL = re.compile(r"[+-]?(?:\d{1,300}\.?\d{0,300}|\.\d{1,300})(?:[eE][+-]?\d{1,4})?|[+-]?inf(?:inity)?|nan", re.I)
+_TRUTH = {"True": True, "true": True, "False": False, "false": False}
+
+
+def value_from_text(text: str) -> Value:
+    """Return the number or truth value that a text says; a text that says neither is itself.
+
+    Example:
+        >>> [value_from_text(text) for text in ("64", "1e-3", "True", "adam", "0012", "None", "(0.9, 0.999)")]
+        [64, 0.001, True, 'adam', '0012', 'None', '(0.9, 0.999)']
+    """
+    if text in _TRUTH:
+        return _TRUTH[text]
+    if _WHOLE.fullmatch(text):
+        # A number with zeros before it is rather a name: of a commit, of a seed file.
+        return int(text) if str(int(text)) == text.lstrip("+") else text
+    if _REAL.fullmatch(text):
+        return float(text)
+    return text
+
+
+def spelled_otherwise(texts: Mapping[str, str], values: Mapping[str, Value]) -> dict[str, str]:
+    """Return the texts that nobody would get who writes the values down again.
+
+    Example:
+        >>> spelled_otherwise({"lr": "1e-3", "width": "64"}, {"lr": 0.001, "width": 64})
+        {'lr': '1e-3'}
+    """
+    return {name: text for name, text in texts.items() if name in values and str(values[name]) != text}

@@ -1,0 +1,222 @@
+"""Writes one run of another tracker as a run: its numbers, what made it, and what was said of it."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from barograph.errors import BarographError, ImportFailed, ObjectNotFound
+from barograph.ingest.tensorboard.writing import GatheredWriter, Papers
+from barograph.ingest.trackers.curves import gathered_series
+from barograph.ingest.trackers.foreign import ForeignEnd, ForeignFile, ForeignRun
+from barograph.model.items import ArtifactLink, Entry, MetricSummary, Relation, Value, Verb, checked_name
+from barograph.model.manifest import EndState, Manifest
+from barograph.model.origin import Code, Origin
+from barograph.model.settings import Settings
+from barograph.provenance.gathering import Gathered
+from barograph.runs.glance import RunState, glance
+from barograph.runs.journal import JOURNAL_OF_RUN, Journal
+from barograph.runs.layout import IMPORTED, MANIFEST
+from barograph.runs.origins import write_origin
+from barograph.runs.papers import manifest_from_bytes, sealed, unsealed
+from barograph.store.base import Store
+from barograph.version import __version__
+
+Keep = Callable[[Path, str], ArtifactLink]
+"""Keeps the bytes of a file beside the runs, under a name; returns what a run says of it."""
+
+TITLES: Mapping[str, str] = {"mlflow": "MLflow", "wandb": "Weights & Biases", "aim": "Aim"}
+
+_ENDS: Mapping[ForeignEnd, tuple[EndState, str]] = {
+    ForeignEnd.FINISHED: (EndState.FINISHED, ""),
+    ForeignEnd.FAILED: (EndState.FAILED, "It failed, as {} says."),
+    ForeignEnd.KILLED: (EndState.FAILED, "It was killed, as {} says."),
+    ForeignEnd.RUNNING: (EndState.STOPPED, "It had not ended when it was imported, as {} says."),
+}
+
+
+class Written(NamedTuple):
+    """What became of one run.
+
+    Attributes:
+        points: Numbers that were written, as they were logged.
+        of_steps: Metrics that are losses or learning rates as well: name to mode and key.
+        copied, referenced: Files whose bytes are kept, and those of which the place alone is.
+        damage: What could not be imported, one sentence each.
+    """
+
+    points: int
+    of_steps: Mapping[str, str]
+    copied: int
+    referenced: int
+    damage: list[str]
+
+
+def stands_already(store: Store, run: ForeignRun, *, copies: bool) -> bool:
+    """Return whether a run was imported whole, and is there still as it was imported.
+
+    Args:
+        store: Where the run goes.
+        run: As it is now.
+        copies: Files are to be copied; where they were not, it has not been imported whole.
+
+    Raises:
+        ImportFailed: Something else is there.
+        StoreError: The place cannot be read.
+    """
+    try:
+        manifest = manifest_from_bytes(store.get(MANIFEST), MANIFEST)
+    except ObjectNotFound:
+        if any(not item.name.startswith(f"{JOURNAL_OF_RUN}/") for item in store.list()):
+            raise ImportFailed(f"There is something at {store.url} that is no run; the import of {run.name!r} belongs "
+                               "there. Move it away, or choose another --root.") from None
+        return False
+    if manifest.run_id != run.run_id:
+        raise ImportFailed(f"There is another run at {store.url}, where the import of {run.name!r} belongs. Move it "
+                           "away, or choose another --root.")
+    try:
+        book = unsealed(store.get(_book(run)), _book(run))
+    except ObjectNotFound:
+        if glance(store).state is RunState.RUNNING:
+            raise ImportFailed(f"Another process is importing it now ({store.url}).") from None
+        return False  # whoever imported it did not come to the end
+    return book.get("mark") == run.mark and (not copies or bool(book.get("copies")))
+
+
+class ForeignRunWriter:
+    """Writes one run.
+
+    Args:
+        store: Where.
+        run: What.
+        source: Where it comes from, for people.
+        keep: Keeps the bytes of its files; None: they stay where they are.
+        run_ids: Identities that other runs have here, by those that they have there.
+    """
+
+    def __init__(
+        self, store: Store, run: ForeignRun, source: str, keep: Keep | None, run_ids: Mapping[str, str]
+    ) -> None:
+        self._store = store
+        self._run = run
+        self._source = source
+        self._keep = keep
+        self._run_ids = run_ids
+        self._damage: list[str] = []
+        self._copied = self._referenced = 0
+
+    def write(self, on_progress: Callable[[int, int], object] = lambda done, of: None) -> Written:
+        """Write the run; what was there of it before is replaced, but for what was said of it here.
+
+        Raises:
+            ImportFailed: It cannot be written.
+            DamagedSource: Its metrics cannot be read.
+            StoreError: The place cannot be written to.
+        """
+        run = self._run
+        whole = gathered_series(run.series(), run.started_unix)
+        self._damage += [*run.damage, *whole.damage]
+        self._clear()
+        end, reason = _ENDS[run.end]
+        papers = Papers(self._manifest(), f"what the script did not log with {TITLES[run.tracker]}", run.ended_unix,
+                        end, reason.format(TITLES[run.tracker]))
+        GatheredWriter(self._store, whole, self._source, on_progress, papers).write()
+        write_origin(self._store, 0, Gathered(self._origin()))
+        if entries := list(self._entries({place.key.path for place in whole.logged})):
+            Journal(self._store, JOURNAL_OF_RUN).write(entries, mark=self._mark)
+        of_steps = {name: f"{place.mode.value} {place.key}" for name, place in whole.names.items()}
+        self._store.put(_book(run), sealed({
+            "source": self._source, "uid": run.uid, "mark": run.mark, "copies": self._keep is not None,
+            "name": run.name, "experiment": run.experiment, "state": run.end, "of_steps": of_steps,
+            "damage": self._damage, "book": dict(run.book),
+        }))
+        points = sum(map(len, whole.logged.values()))
+        return Written(points, of_steps, self._copied, self._referenced, self._damage)
+
+    @property
+    def _mark(self) -> str:
+        return hashlib.sha256(f"import {self._run.run_id}".encode()).hexdigest()[:8]
+
+    def _clear(self) -> None:
+        names = [item.name for item in self._store.list()]
+        said_here = [name for name in names
+                     if name.startswith(f"{JOURNAL_OF_RUN}/") and not name.endswith(f"-{self._mark}.json")]
+        # The book first: whoever is killed here has left a run that is imported again.
+        for name in sorted(set(names) - set(said_here), key=lambda name: (name != _book(self._run), name == MANIFEST)):
+            self._store.delete(name)
+
+    def _manifest(self) -> Manifest:
+        run = self._run
+        experiment = self._checked("the experiment", run.experiment)
+        trial = self._checked("the trial", run.trial) if experiment else ""
+        settings = Settings(to=self._store.url, budget=None, machine_hz=0.0, trace=False, experiment=experiment,
+                            trial=trial)
+        return Manifest(run.run_id, self._checked("the run", run.name) or run.uid, run.started_unix,
+                        versions={"barograph": __version__}, settings=settings.to_json())
+
+    def _checked(self, what: str, name: str) -> str:
+        """Return a name as it can be kept: what is wrong with it is told."""
+        if not name:
+            return ""
+        try:
+            return checked_name(what, name)
+        except BarographError as error:
+            plain = " ".join(name.replace("\0", " ").split())[:200]
+            self._damage.append(f"{error} It is called {plain or self._run.uid!r} here.")
+            return plain or self._run.uid
+
+    def _origin(self) -> Origin:
+        run = self._run
+        code = Code(run.repository or run.directory, run.repository, run.branch, run.commit)
+        return Origin(
+            program=run.program, directory=run.directory, host=run.host, user=run.user,
+            code=code if run.commit or run.repository else None, started_unix=run.started_unix,
+            parameters={name: value for name, value in run.parameters.items() if value is not None},
+        )
+
+    def _entries(self, recorded: Collection[str]) -> Iterator[Entry]:
+        run, when = self._run, self._run.started_unix
+        without_value: dict[str, Value] = {name: None for name, value in run.parameters.items() if value is None}
+        if without_value:
+            yield self._entry(Verb.PARAMETERS, without_value)
+        yield self._entry(Verb.TAG, {**run.tags, f"{run.tracker}.run_id": run.uid})
+        summaries = {name: asdict(MetricSummary(value, value, value, value, 0.0))
+                     for name, value in run.summaries.items() if name not in recorded}
+        if summaries:
+            yield self._entry(Verb.METRICS, summaries)
+        if run.note:
+            yield Entry(run.run_id, Verb.NOTE, {"text": run.note}, when, run.user)
+        for file in run.files:
+            yield self._entry(Verb.OUTPUT if file.is_output else Verb.INPUT, asdict(self._link(file)))
+        if run.same_as and run.same_as != run.run_id:
+            yield self._entry(Verb.RELATE, {"relation": Relation.SAME_AS, "target": run.same_as})
+        if run.parent:
+            target = self._run_ids.get(run.parent)
+            if target is None:
+                self._damage.append(f"It is part of the run {run.parent}, which is not there any more.")
+            else:
+                yield self._entry(Verb.RELATE, {"relation": Relation.CONTRIBUTED_TO, "target": target})
+
+    def _entry(self, verb: Verb, data: Mapping[str, Any]) -> Entry:
+        return Entry(self._run.run_id, verb, data, self._run.started_unix)
+
+    def _link(self, file: ForeignFile) -> ArtifactLink:
+        name = self._checked("an artifact", file.name) or "artifact"
+        if self._keep is not None and file.fetch is not None:
+            try:
+                with tempfile.TemporaryDirectory(prefix="barograph-import-") as folder:
+                    link = self._keep(file.fetch(Path(folder)), name)
+                self._copied += 1
+                return link
+            except (BarographError, OSError) as error:
+                self._damage.append(f'Artifact "{name}" could not be copied: {error} Its place alone is kept.')
+        self._referenced += 1
+        return ArtifactLink(name, file.uri, "", file.digest, file.size_bytes)
+
+
+def _book(run: ForeignRun) -> str:
+    return f"{IMPORTED}/{run.tracker}.json"

@@ -1,0 +1,107 @@
+"""The messages of a log of Weights & Biases, as far as a run needs them: their fields by number.
+
+Source: `wandb_internal.proto` of wandb, whose numbers have been the same since the file was first written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from barograph.errors import DamagedSource
+from barograph.wire.protobuf import Field, bytes_of, fields_of, real_of, text_of, whole_of
+
+HISTORY, SUMMARY, CONFIG, STATS, ARTIFACT, RUN, EXIT, USE_ARTIFACT, ENVIRONMENT = 2, 3, 5, 7, 8, 17, 18, 25, 26
+_KEY, _NESTED, _JSON = 1, 2, 16
+_BOOLEAN, _INTEGER, _NUMBER, _TEXT, _OLD_JSON = 4, 5, 6, 7, 8
+_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+class Item(NamedTuple):
+    """A value under a name.
+
+    Attributes:
+        path: Its name; of a value within a table, the names that lead to it.
+        value: As JSON data.
+    """
+
+    path: tuple[str, ...]
+    value: Any
+
+
+def kind_and_body(record: memoryview) -> tuple[int, memoryview]:
+    """Return what a record tells of, and the message that does; 0 where it is of no sort that is wanted.
+
+    Raises:
+        DamagedSource: It is no message.
+    """
+    for part in fields_of(record):
+        if part.number in (HISTORY, SUMMARY, CONFIG, STATS, ARTIFACT, RUN, EXIT, USE_ARTIFACT, ENVIRONMENT):
+            return part.number, bytes_of(part)
+    return 0, record
+
+
+def items_in(message: memoryview, number: int) -> Iterator[Item]:
+    """Yield the values in a message that stand under a field's number; those without value have None.
+
+    Raises:
+        DamagedSource: It is no such message.
+    """
+    for part in fields_of(message):
+        if part.number == number:
+            yield _item(bytes_of(part))
+
+
+def texts_in(message: memoryview) -> dict[int, list[str]]:
+    """Return the texts in a message by the numbers of their fields; what is no text is passed over."""
+    found: dict[int, list[str]] = {}
+    for part in fields_of(message):
+        if not isinstance(part.value, int):
+            found.setdefault(part.number, []).append(str(bytes(part.value), "utf-8", "replace"))
+    return found
+
+
+def message_in(message: memoryview, number: int) -> memoryview:
+    """Return the message that stands under a field's number; an empty one where there is none."""
+    return next((bytes_of(part) for part in fields_of(message) if part.number == number), memoryview(b""))
+
+
+def whole_in(message: memoryview, number: int) -> int:
+    """Return the whole number that stands under a field's number; 0 where there is none, as protobuf has it."""
+    return next((whole_of(part) for part in fields_of(message) if part.number == number), 0)
+
+
+def time_in(message: memoryview, number: int) -> float:
+    """Return the time that stands under a field's number, in seconds since 1970 UTC; 0.0 where there is none."""
+    stamp = message_in(message, number)
+    return whole_in(stamp, 1) + whole_in(stamp, 2) / 1e9
+
+
+def _item(message: memoryview) -> Item:
+    key, nested, value = "", [], None
+    for part in fields_of(message):
+        if part.number == _KEY:
+            key = text_of(part)
+        elif part.number == _NESTED:
+            nested.append(text_of(part))
+        else:
+            value = _value(part)
+    return Item(tuple(nested) or (key,), value)
+
+
+def _value(part: Field) -> Any:
+    if part.number in (_JSON, _OLD_JSON):
+        try:
+            value = json.loads(text_of(part))
+        except (ValueError, RecursionError):
+            raise DamagedSource("a value is no JSON") from None
+        return _NUMBERS.get(value, value) if isinstance(value, str) else value
+    if part.number == _NUMBER:
+        return real_of(part)
+    if part.number == _INTEGER:
+        number = whole_of(part) & ((1 << 64) - 1)
+        return (number >> 1) ^ -(number & 1)
+    if part.number == _BOOLEAN:
+        return bool(whole_of(part))
+    return text_of(part) if part.number == _TEXT else None
