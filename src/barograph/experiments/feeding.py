@@ -15,7 +15,7 @@ from barograph.experiments.database import Database
 from barograph.experiments.folding import folded
 from barograph.experiments.run_entries import ENDED, run_entries
 from barograph.experiments.schema import BATCHES, ENTRIES, FED
-from barograph.experiments.writing import ItemWriter, in_parts, storable
+from barograph.experiments.writing import ItemWriter, in_parts, insert_rows, storable
 from barograph.model.clock import Clock
 from barograph.model.finding import Finding
 from barograph.model.items import Entry, MetricSummary, Verb
@@ -242,7 +242,7 @@ def _insert_entries(connection: Connection, place: str, entries: Iterable[tuple[
         for position, (batch, entry) in enumerate(entries)
     ]
     if rows:
-        connection.execute(insert(ENTRIES), rows)
+        insert_rows(connection, ENTRIES, rows)
 
 
 def _read(journal: Journal, name: str, fed: Fed) -> Batch | None:
