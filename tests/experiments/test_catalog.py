@@ -3,6 +3,7 @@
 import multiprocessing
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,24 @@ def test_a_catalog_of_a_newer_barograph_is_refused_and_says_what_to_do(file_cata
     database.close()
     with pytest.raises(NewerCatalog, match=r"(?s)schema 9999.*barograph reindex"):
         Catalog(tmp_path / "runs")
+
+
+def test_a_catalog_of_an_older_barograph_is_brought_up_to_date_and_kept_as_it_was(
+    file_catalog: Catalog, tmp_path: Path
+) -> None:
+    file_catalog.tell(component("a"))
+    file_catalog.close()
+    folder = tmp_path / "runs" / ".catalog"
+    with closing(sqlite3.connect(folder / "catalog.sqlite")) as database:
+        database.execute("DROP INDEX items_by_age")
+        database.execute("UPDATE alembic_version SET version_num = '0001'")
+        database.commit()
+    with Catalog(tmp_path / "runs") as again:
+        assert again.item("a").name == "a"
+    with closing(sqlite3.connect(folder / "catalog.sqlite")) as database:
+        assert database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'items_by_age'").fetchone() == (1,)
+    with closing(sqlite3.connect(folder / "catalog.sqlite.before-0002")) as database:
+        assert database.execute("SELECT name FROM items").fetchall() == [("a",)]
 
 
 def test_a_damaged_catalog_says_how_to_make_it_again(file_catalog: Catalog, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -281,7 +281,7 @@ with Run("killed", root=sys.argv[1]) as run:
 
 
 @pytest.fixture
-def killed(tmp_path: Path) -> Iterator[str]:
+def killed(tmp_path: Path) -> str:
     """A run whose process was killed while it published numbers and their buckets."""
     process = subprocess.Popen([sys.executable, "-c", _LOGS, str(tmp_path)], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
@@ -289,7 +289,7 @@ def killed(tmp_path: Path) -> Iterator[str]:
     url = process.stdout.readline().strip()
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    yield url
+    return url
 
 
 def test_a_process_that_is_killed_leaves_a_run_whose_curves_are_those_of_its_records(killed: str) -> None:

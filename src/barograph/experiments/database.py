@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from barograph.store.objects import FileStore
 CATALOG_VARIABLE = "BAROGRAPH_CATALOG"
 """Environment variable that says where the catalog is, as a URL of SQLAlchemy: `postgresql+psycopg://…`."""
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest migration; see `migrations/versions`."""
 
 _FILE = "catalog.sqlite"
@@ -148,7 +147,7 @@ class Database:
                                f"{REVISION}. Update Barograph, or set {CATALOG_VARIABLE} to another place and run "
                                f"barograph reindex ({self.shown}).")
         if revision is not None and self.is_sqlite:
-            shutil.copyfile(self.url.database or "", f"{self.url.database}.before-{REVISION}")
+            _copy(self.url.database or "", f"{self.url.database}.before-{REVISION}")
         with self._engine.connect() as connection:
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -215,6 +214,12 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
                     raise
     finally:
         cursor.close()
+
+
+def _copy(path: str, to: str) -> None:
+    """Copy a file of SQLite with what is in its log, which the file alone has not."""
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(to)) as target:
+        source.backup(target)
 
 
 def _own_cache() -> Path:

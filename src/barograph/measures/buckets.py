@@ -1,7 +1,7 @@
 """A series of numbers in buckets: of points that follow each other, how many, the least, the greatest and the mean.
 
-Buckets that follow each other merge into larger ones, so that a curve of any length can be drawn, and summed up, without
-a look at its points. NaN and infinities are counted apart, and move nothing else.
+Buckets that follow each other merge into larger ones, so that a curve of any length can be drawn, and summed up,
+without a look at its points. NaN and infinities are counted apart, and move nothing else.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def buckets_of_points(
     lengths = np.diff(np.append(starts, len(values)))
     found["count"] = lengths
     finite = np.isfinite(values)
-    for name, at in (("nan", np.isnan(values)), ("posinf", values == np.inf), ("neginf", values == -np.inf)):
-        if not finite.all():
+    if not finite.all():
+        for name, at in (("nan", np.isnan(values)), ("posinf", values == np.inf), ("neginf", values == -np.inf)):
             found[name] = np.add.reduceat(at.astype(np.int64), starts)
     ends = starts + lengths - 1
     found["first_step"], found["last_step"] = np.minimum.reduceat(steps, starts), np.maximum.reduceat(steps, starts)

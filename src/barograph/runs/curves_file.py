@@ -21,7 +21,7 @@ from barograph.errors import DamagedChunk
 from barograph.measures.buckets import BUCKET, Buckets, buckets_of_points
 from barograph.model.key import Kind
 from barograph.model.manifest import FORMAT_VERSION
-from barograph.runs.events import dictionary_column
+from barograph.runs.events import DictionaryColumn, dictionary_column
 from barograph.runs.layout import ChunkName, CurvesName, digest_of
 from barograph.runs.proof import proved
 from barograph.store.base import Store
@@ -77,16 +77,16 @@ def bucketed(table: pa.Table, *, most_buckets: int = MOST_BUCKETS) -> SeriesBuck
     """
     table = table.filter(pc.is_valid(table["value"])).unify_dictionaries()
     columns = [dictionary_column(table, name) for name in _TEXTS]
-    plain = np.array([text in PLAIN_KINDS for text in columns[0].texts], bool)[columns[0].codes]
-    rows = np.flatnonzero(plain)
-    combined = np.zeros(len(rows), np.int64)
-    for column in columns:
-        combined = combined * max(1, len(column.texts)) + column.codes[rows]
-    _, first, codes, counts = np.unique(combined, return_index=True, return_inverse=True, return_counts=True)
+    codes, firsts = _compact_codes(columns)
+    plain = np.array([text in PLAIN_KINDS for text in columns[0].texts], bool)[columns[0].codes[firsts]]
+    # Those that are no plain numbers come last, and are left out.
+    number = np.where(plain, np.cumsum(plain) - 1, int(plain.sum()))
+    codes = number[codes]
     order = np.argsort(codes, kind="stable")
-    rows, codes = rows[order], codes[order]
-    names = [SeriesName(*(column.texts[column.codes[row]] for column in columns))
-             for row in rows[np.searchsorted(codes, np.arange(len(counts)))].tolist()]
+    counts = np.bincount(codes, minlength=len(plain) + 1)[: int(plain.sum())]
+    rows = order[: int(counts.sum())]
+    codes = codes[rows]
+    names = [SeriesName(*(column.texts[column.codes[row]] for column in columns)) for row in firsts[plain].tolist()]
     sizes = _bucket_sizes(counts, most_buckets)
     begins = np.cumsum(counts) - counts
     within = np.arange(len(rows)) - begins[codes]
@@ -122,7 +122,8 @@ def curves_file(found: SeriesBuckets, chunks: ChunkName, run_id: str) -> tuple[C
     writer = pq.ParquetWriter(sink, table.schema, version="2.6", compression="zstd", use_dictionary=list(_TEXTS),
                               write_statistics=False, write_page_checksum=True, store_schema=False)
     writer.write_table(table)
-    writer.add_key_value_metadata({"barograph": json.dumps({"format": FORMAT_VERSION, "run_id": run_id, **_of(chunks)})})
+    said = {"format": FORMAT_VERSION, "run_id": run_id, **_of(chunks)}
+    writer.add_key_value_metadata({"barograph": json.dumps(said)})
     writer.close()
     data = sink.getvalue()
     return CurvesName(chunks.worker, chunks.attempt, chunks.first, chunks.last, digest_of(data)), data
@@ -141,14 +142,32 @@ def read_curves(store: Store, name: CurvesName, run_id: str) -> SeriesBuckets:
         file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data)), read_dictionary=list(_TEXTS))
         said = json.loads((file.metadata.metadata or {}).get(b"barograph", b"{}"))
         table = file.read(columns=[*_TEXTS, *(BUCKET.names or ())], use_threads=False)
-        of_other = {**said, "run_id": said["run_id"] or run_id} != {**said, "run_id": run_id or said["run_id"],
-                                                                     **_of(name)}
+        of_other = bool(run_id and said["run_id"] and run_id != said["run_id"]) or {**said, **_of(name)} != said
         found = _from_table(table)
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedChunk(f"The file cannot be read as buckets: {error!r} ({name}).") from error
     if of_other:
         raise DamagedChunk(f"The file is of another run, or of other chunks than its name says ({name}).")
     return found
+
+
+def _compact_codes(columns: Sequence[DictionaryColumn]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Return for each row which series it is of, and of each series a row."""
+    combined = np.zeros(len(columns[0].codes), np.int64)
+    most = 1
+    for column in columns:
+        most *= max(1, len(column.texts))
+        combined = combined * max(1, len(column.texts)) + column.codes
+    if most > 4 * len(combined) + 1000:
+        _, firsts, codes = np.unique(combined, return_index=True, return_inverse=True)
+        return codes, firsts
+    # Counting is much quicker than sorting.
+    row_of = np.full(most, -1, np.intp)
+    row_of[combined] = np.arange(len(combined))
+    present = np.flatnonzero(row_of >= 0)
+    number = np.zeros(most, np.int64)
+    number[present] = np.arange(len(present))
+    return number[combined], row_of[present]
 
 
 def _bucket_sizes(counts: NDArray[np.int64], most_buckets: int) -> NDArray[np.int64]:
@@ -164,10 +183,7 @@ def _of(chunks: ChunkName | CurvesName) -> dict[str, object]:
 def _from_table(table: pa.Table) -> SeriesBuckets:
     table = table.unify_dictionaries().combine_chunks()
     columns = [dictionary_column(table, name) for name in _TEXTS]
-    combined = np.zeros(len(table), np.int64)
-    for column in columns:
-        combined = combined * max(1, len(column.texts)) + column.codes
-    _, first, codes = np.unique(combined, return_index=True, return_inverse=True)
+    codes, first = _compact_codes(columns)
     buckets = np.empty(len(table), BUCKET)
     for name in BUCKET.names or ():
         column = table[name]

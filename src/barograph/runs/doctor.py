@@ -56,8 +56,8 @@ class Diagnosis:
         unended: Workers without a last word, and whether they live.
         problems: What the workers themselves reported.
         foreign: Objects that are no part of a run.
-        leftover: Files that say nothing that others do not; harmless. Rows that are in another file, too, left by a worker
-            that died while tidying up; buckets that cannot be read.
+        leftover: Files that say nothing that others do not; harmless. Rows that are in another file, too, left by a
+            worker that died while tidying up; buckets that cannot be read.
         workers, chunks, tensors, size_bytes: How many workers, files of records and of tensors, and bytes in all.
         dropped_steps, dropped_points: How many were dropped.
     """

@@ -78,7 +78,7 @@ class Records:
         if_footer: Callable[[pq.FileMetaData], bool] | None = None, known: Mapping[ChunkName, Found] | None = None,
         beside: Collection[ChunkName] = (),
     ) -> list[tuple[ChunkName, Found]]:
-        """Return what `into` finds in each file; arguments and errors as of `Shelf.look`. What counts is asked apart."""
+        """Return what `into` finds in each file; arguments and errors as of `Shelf.look`. See `counting`, too."""
         return self._shelf.look(streams, into, if_footer=if_footer, known=known, beside=beside)
 
     def workers(self) -> list[str]:

@@ -95,3 +95,16 @@ class Browsable(Protocol):
         A folder that does not exist is empty.
         """
         ...
+
+
+@runtime_checkable
+class Stamped(Protocol):
+    """What a `Store` may also be: one that tells, without listing them, whether folders are as they were."""
+
+    def stamp(self, folders: Sequence[str]) -> str:
+        """Return what changes as soon as something is put directly into one of these folders, or deleted from it.
+
+        "" where that cannot be told: something has just changed, or others' changes may come late. A folder that does
+        not exist is one that is empty.
+        """
+        ...
