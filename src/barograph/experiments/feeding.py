@@ -33,6 +33,7 @@ from barograph.store.urls import store_from_url
 
 _THREADS = 8
 _AT_ONCE = 500
+_ENTRIES_AT_ONCE = 20_000
 _MOST_FOLLOWED = 64
 """Runs under way of which it is remembered what was read: a machine that asks for more reads those anew."""
 _OF_ROOT, _PAPERS = "", ""
@@ -95,14 +96,15 @@ class Feeder:
 
         Args:
             thorough: Look at every run, those too that ended long ago.
-            progress: Called with how many runs have been read, and how many there are to read.
+            progress: Called with how many batches of the journal have been read, and how many there are to read; and
+                then likewise with runs.
 
         Raises:
             CatalogUnavailable: It cannot be written.
             StoreError: The root cannot be read.
         """
         fed = Fed()
-        self._feed_journal(fed, thorough)
+        self._feed_journal(fed, thorough, progress)
         self._feed_runs(fed, thorough, progress)
         return fed
 
@@ -116,7 +118,7 @@ class Feeder:
             told = self._note(connection, [batch])
         self._fold(told)
 
-    def _feed_journal(self, fed: Fed, thorough: bool) -> None:
+    def _feed_journal(self, fed: Fed, thorough: bool, progress: Callable[[int, int], object]) -> None:
         journal = Journal(self._store, JOURNAL_OF_ROOT)
         stamp = self._stamp([JOURNAL_OF_ROOT])
         of_stamp = select(BATCHES.c.name).where(BATCHES.c.place == _STAMP)
@@ -126,17 +128,30 @@ class Feeder:
                 return
             known = set(connection.execute(select(BATCHES.c.name).where(BATCHES.c.place == _OF_ROOT)).scalars())
         new = [name for name in journal.names() if name not in known]
+        waiting: list[Batch] = []
         with ThreadPoolExecutor(_THREADS) as pool:
-            for names in in_parts(new, _THREADS * 8):
-                read = [item for item in pool.map(lambda name: _read(journal, name, fed), names) if item is not None]
-                with self._database.writing() as connection:
-                    told = self._note(connection, read)
-                self._fold(told)
-                fed.batches += len(read)
+            for number, names in enumerate(in_parts(new, _THREADS)):
+                progress(number * _THREADS, len(new))
+                waiting += [item for item in pool.map(lambda name: _read(journal, name, fed), names)
+                            if item is not None]
+                # A batch may hold one entry or thousands: memory is bounded by what they hold.
+                if sum(len(batch.entries) for batch in waiting) >= _ENTRIES_AT_ONCE:
+                    self._take_in(waiting, fed)
+                    waiting = []
+        self._take_in(waiting, fed)
+        progress(len(new), len(new))
         if stamp and stamp != before and not fed.damage:
             with self._database.writing() as connection:
                 connection.execute(delete(BATCHES).where(BATCHES.c.place == _STAMP))
                 connection.execute(insert(BATCHES), [{"place": _STAMP, "name": stamp}])
+
+    def _take_in(self, batches: Sequence[Batch], fed: Fed) -> None:
+        if not batches:
+            return
+        with self._database.writing() as connection:
+            told = self._note(connection, batches)
+        self._fold(told)
+        fed.batches += len(batches)
 
     def _stamp(self, folders: Sequence[str]) -> str:
         """Return what changes when anything in these folders does; "" where that cannot be told."""
