@@ -248,6 +248,20 @@ def test_a_writer_that_dies_between_records_and_buckets_loses_nothing(workshop: 
     check(workshop, values)
 
 
+def test_buckets_of_many_chunks_stand_for_their_files_only_while_all_are_there(recorded: Any) -> None:
+    files = [Published(chunk, 0, 9_000) for name in recorded.names("records") if (chunk := chunk_from_name(name))]
+    whole = publish_compacted(recorded.store, files)
+    published_curves(recorded.store, whole.name, recorded.manifest.run_id)
+    recorded.store.inner.put(str(whole.name), b"damaged")
+    run = recorded.run()
+    assert len(run.series("scalar:acc")) == POINTS
+    assert run.curve("scalar:acc", points=100).count == POINTS
+    recorded.store.inner.delete(str(files[1].name))
+    run = recorded.run()
+    assert len(run.series("scalar:acc")) == POINTS - 9_000
+    assert run.curve("scalar:acc", points=100).count == POINTS - 9_000
+
+
 def test_two_who_compact_at_once_leave_each_number_once(recorded: Any) -> None:
     files = [Published(chunk, 0, 9_000) for name in recorded.names("records") if (chunk := chunk_from_name(name))]
     made = [publish_compacted(recorded.store, files), publish_compacted(recorded.store, files[:2])]
