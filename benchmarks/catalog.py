@@ -33,14 +33,15 @@ SEARCHES = {
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: components with 5 metrics, 5 parameters and 4 tags each, points of a series, times."""
+    """How much is measured: components with 5 metrics, 5 parameters and 4 tags each, points of two series, times."""
 
     components: int = 10_000
     points: int = 100_000
+    long_points: int = 1_000_000
     rounds: int = 11
 
 
-QUICK = Effort(components=2_000, points=20_000, rounds=5)
+QUICK = Effort(components=2_000, points=20_000, long_points=200_000, rounds=5)
 
 
 def measure_catalog(effort: Effort) -> dict[str, Any]:
@@ -52,11 +53,15 @@ def measure_catalog(effort: Effort) -> dict[str, Any]:
             _fill(catalog, effort.components)
             told_secs = time.perf_counter() - begin
             progress(f"catalog: a series of {effort.points:,} points is recorded")
-            url = _recorded(root, effort.points)
+            url = _recorded(root, "series", effort.points)
+            progress(f"catalog: a series of {effort.long_points:,} points is recorded")
+            long_url = _recorded(root, "long", effort.long_points)
             questions: dict[str, Callable[[], int]] = {
                 "all into a table": lambda: _table(catalog),
                 **{name: lambda text=text: _ids(catalog, text) for name, text in SEARCHES.items()},  # type: ignore[misc]
                 f"a series of {effort.points:,} points": lambda: len(curve_of(barograph.open(url), "loss").values),
+                f"a curve of {effort.long_points:,} points, 2,000 to draw": lambda: barograph.open(
+                    long_url).curve("scalar:loss").count,
             }
             answers = {name: ask() for name, ask in questions.items()}
             taken: dict[str, list[float]] = {name: [] for name in questions}
@@ -106,8 +111,8 @@ def _component(number: int, draws: random.Random) -> list[Entry]:
     ]
 
 
-def _recorded(root: str, points: int) -> str:
-    with Run("series", root=root) as run:
+def _recorded(root: str, name: str, points: int) -> str:
+    with Run(name, root=root) as run:
         for step in range(points):
             run.log_metric("loss", 1.0 / (step + 1), step)
     return run.url

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    asking,
     capsule,
     catalog,
     checkpoint,
@@ -94,6 +95,18 @@ def measure_notice(choice: argparse.Namespace) -> dict[str, Any]:
 def measure_catalog(choice: argparse.Namespace) -> dict[str, Any]:
     """What it takes to ask a catalog of many components."""
     return _reported(choice, "A catalog of many components", catalog, catalog.measure_catalog, catalog.print_catalog)
+
+
+def measure_ask(choice: argparse.Namespace) -> dict[str, Any]:
+    """Questions about many runs, beside another tracker."""
+    heading("Questions about many runs")
+    effort = asking.QUICK if choice.quick else asking.Effort()
+    effort = replace(effort, rounds=choice.rounds or effort.rounds)
+    tools = [tool for tool in choice.tools if tool in asking.TOOLS]
+    unavailable = _prepare(tools)
+    report = asking.measure_asking([tool for tool in tools if tool not in unavailable], effort, seed=choice.seed)
+    asking.print_asking(report)
+    return {**report, "unavailable": unavailable}
 
 
 def measure_judge(choice: argparse.Namespace) -> dict[str, Any]:
@@ -207,6 +220,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "origin": measure_origin,
     "rerun": measure_rerun,
     "catalog": measure_catalog,
+    "ask": measure_ask,
     "checkpoint": measure_checkpoint,
     "weights": measure_weights,
 }

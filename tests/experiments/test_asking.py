@@ -1,8 +1,10 @@
 """A search finds what holds, and in its order."""
 
 import math
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from barograph.errors import SearchError
 from barograph.experiments.catalog import Catalog
@@ -90,13 +92,38 @@ def test_finds_what_holds_in_its_order(filled: Catalog, search: str, found: str)
 
 
 @pytest.mark.parametrize("search", ["params.lr < 0.05 order by metrics.loss.last", "metrics.loss.last <= 0.5",
-                                    "tags.team exists order by params.lr limit 1"])
+                                    "tags.team exists order by params.lr limit 1",
+                                    "params.lr < 0.05 or metrics.loss.last >= 0.5 or tags.team = 'speech'",
+                                    "(params.amp or params.opt = 'Adam') and kind = 'component' order by created",
+                                    "params.nobody = 1 or params.lr = 'auto'", "name = 'b' or id in ('a', 'd')",
+                                    "not archived order by created desc"])
 def test_what_is_rare_and_what_is_not_is_found_alike(
     filled: Catalog, search: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rare = [item.uid for item in filled.find(search)]
     monkeypatch.setattr(asking, "RARE", 0)
     assert [item.uid for item in filled.find(search)] == rare
+
+
+@pytest.mark.parametrize(("search", "index"), [
+    ("", "items_by_age"),
+    ("order by created desc limit 100", "items_by_age"),
+    ("metrics.loss.min < 0.1", "INTEGER PRIMARY KEY"),
+    ("metrics.loss.min < 0.1 or params.lr < 0.05 order by name", "INTEGER PRIMARY KEY"),
+    ("order by metrics.loss.min limit 100", "metrics_by_min"),
+    ("name = 'a' or id in ('b', 'c')", "INTEGER PRIMARY KEY"),
+])
+def test_a_large_catalog_is_not_looked_through(file_catalog: Catalog, search: str, index: str) -> None:
+    file_catalog.tell(component("a", parameters={"lr": 0.01}, metrics={"loss": 0.5}))
+    asked: list[tuple[str, Any]] = []
+    with file_catalog.reading() as connection:
+        event.listen(connection, "before_cursor_execute",
+                     lambda _, __, statement, values, *more: asked.append((statement, values)))
+        file_catalog.ids(search, connection)
+        statement, values = next((said, values) for said, values in asked if "ORDER BY" in said)
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).all()
+    assert index in plan[0][3]
+    assert not any(row[3].startswith("SCAN items") for row in plan)
 
 
 @pytest.mark.parametrize(("search", "said"), [

@@ -17,7 +17,7 @@ from barograph.experiments.item import Item
 from barograph.ingest.trackers.importing import Imported, import_runs
 from barograph.ingest.wandb.source import WandbSource
 from barograph.model.key import Kind
-from barograph.runs.metrics import histories_of
+from barograph.runs.histories import histories_of
 from barograph.runs.reader import Run
 from barograph.store.urls import store_from_url
 from barograph.wire.leveldb_log import logged

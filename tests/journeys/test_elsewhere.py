@@ -19,7 +19,7 @@ import pytest
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.item import Item
 from barograph.model.key import Kind
-from barograph.runs.metrics import histories_of
+from barograph.runs.histories import histories_of
 from barograph.runs.reader import Run
 from barograph.store.urls import store_from_url
 from barograph.tracking import Run as TrackedRun

@@ -65,7 +65,7 @@ def catalog_with(names: Sequence[str], root: str | None) -> Catalog:
 
 
 def progress_on_terminal(done: int, total: int) -> None:
-    """Say on a terminal how many of many runs have been read."""
+    """Say on a terminal how many of many runs, or of what was told of them, have been read."""
     if total >= _MANY and os.isatty(2):
         end = "\n" if done >= total else ""
-        print(f"\rbarograph: {done} of {total} runs read", end=end, file=sys.stderr, flush=True)
+        print(f"\rbarograph: {done} of {total} read", end=end, file=sys.stderr, flush=True)

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.errors import SettingsError, UnknownKey, nearest
-from barograph.model.key import Key
-from barograph.model.step import Mode
 from barograph.report.notebook import curve_html
-from barograph.runs.metrics import METRIC_KINDS, Metric
+from barograph.runs.metrics import metrics_in
 from barograph.runs.reader import Run
 
 EPOCH = "epoch"
@@ -41,27 +39,37 @@ class Curve:
         return curve_html("curve", self.at.tolist(), self.values.tolist(), "")
 
 
-def metric_series(run: Run, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+def metric_series(
+    run: Run, name: str, points: int | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Return a metric of a run, called as searches and tables call it: steps, values and times.
+
+    Args:
+        run: The run.
+        name: Of the metric.
+        points: At most so many, to be drawn: see `Run.curve`. None: all.
 
     Raises:
         UnknownKey: The run has none of that name; the message says the nearest.
     """
-    known = {metric.name: metric for metric in reversed(_metrics_in(run))}
+    known = metrics_in(run)
     if name not in known:
         raise UnknownKey(f'The run has no metric "{name}". {nearest(name, known)} ({run.url})')
     metric = known[name]
-    found = run.series(metric.key, mode=metric.mode, optimizer=metric.optimizer or None)
+    mode, optimizer = metric.mode, metric.optimizer or None
+    found = (run.series(metric.key, mode=mode, optimizer=optimizer) if points is None
+             else run.curve(metric.key, points=points, mode=mode, optimizer=optimizer).line())
     return found.steps, found.values, found.times
 
 
-def curve_of(run: Run, name: str, by: str = "step") -> Curve:
+def curve_of(run: Run, name: str, by: str = "step", *, points: int | None = None) -> Curve:
     """Return a metric of a run over steps, time or epochs.
 
     Args:
         run: The run.
         name: Of the metric.
         by: "step"; "time": seconds since its first number; "epoch": what the script logged as `epoch` last before.
+        points: At most so many, to be drawn, with the true extremes among them; None: all, which sums are made of.
 
     Raises:
         SettingsError: There is no such way.
@@ -69,7 +77,7 @@ def curve_of(run: Run, name: str, by: str = "step") -> Curve:
     """
     if by not in ALIGNMENTS:
         raise SettingsError(f'Curves are laid side by side by {", ".join(ALIGNMENTS)}; this is "{by}".')
-    steps, values, times = metric_series(run, name)
+    steps, values, times = metric_series(run, name, points)
     if by == "step":
         return Curve(steps.astype(np.float64), values)
     if by == "time":
@@ -107,8 +115,3 @@ def aligned(curves: Mapping[str, Curve]) -> dict[str, list[float]]:
         columns[name] = column.tolist()
     return columns
 
-
-def _metrics_in(run: Run) -> list[Metric]:
-    series = ["mode", "path", "optimizer"]
-    return [Metric(Key(kind, row["path"]), Mode(row["mode"]), row["optimizer"]) for kind in METRIC_KINDS
-            for row in run.arrow(kind, columns=series).group_by(series).aggregate([]).to_pylist()]

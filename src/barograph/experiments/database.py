@@ -24,7 +24,7 @@ from barograph.store.objects import FileStore
 CATALOG_VARIABLE = "BAROGRAPH_CATALOG"
 """Environment variable that says where the catalog is, as a URL of SQLAlchemy: `postgresql+psycopg://…`."""
 
-REVISION = "0002"
+REVISION = "0003"
 """The newest migration; see `migrations/versions`."""
 
 _FILE = "catalog.sqlite"

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from barograph.errors import BarographError, DamagedChunk, NewerFormat, StoreError
 from barograph.experiments.checking import check_entry
 from barograph.experiments.database import Database
 from barograph.experiments.folding import folded
+from barograph.experiments.marks import CHANGING, ended_long_ago, has_ended, mark_in, mark_of
 from barograph.experiments.run_entries import ENDED, run_entries
 from barograph.experiments.schema import BATCHES, ENTRIES, FED, OF_ROOT
-from barograph.experiments.writing import ItemWriter, in_parts, storable
+from barograph.experiments.writing import ItemWriter, in_parts, insert_rows, storable
+from barograph.machine.filesystem import network_filesystem
 from barograph.model.clock import Clock
 from barograph.model.finding import Finding
 from barograph.model.items import Entry, MetricSummary, Verb
@@ -26,18 +28,22 @@ from barograph.runs.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Batch, Journ
 from barograph.runs.metrics import metrics_of
 from barograph.runs.origins import read_origin
 from barograph.runs.reader import Run
-from barograph.store.base import Store
+from barograph.store.base import Stamped, Store
+from barograph.store.objects import FileStore
 from barograph.store.urls import store_from_url
-
-SETTLED_SECS = 3600.0
-"""A run that ended longer ago is not looked at again, but by `feed(thorough=True)`: a watcher may judge it late."""
 
 _THREADS = 8
 _AT_ONCE = 500
+_ENTRIES_AT_ONCE = 20_000
+_MOST_FOLLOWED = 64
+"""Runs under way of which it is remembered what was read: a machine that asks for more reads those anew."""
 _FOLDED_AT_ONCE = 10_000
 _SENSELESS = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 _PAPERS = ""
 """The batch, before all others, that the papers of a run make."""
+
+_STAMP = "/stamp"
+"""In place of a journal: its batch is the stamp that the root's journal had when all of it was taken in."""
 
 
 @dataclass(slots=True)
@@ -67,6 +73,7 @@ class _Seen:
     entries: Sequence[tuple[str, Entry]]
     metrics: dict[str, MetricSummary]
     findings: Sequence[Finding]
+    stamp: str
 
 
 class Feeder:
@@ -82,6 +89,8 @@ class Feeder:
         self._database = database
         self._store = store
         self._clock = clock
+        self._stamps: Stamped | Literal[False] | None = None
+        self._followed: dict[str, Run] = {}
 
     def feed(
         self, *, thorough: bool = False, again: Collection[str] = (),
@@ -92,14 +101,15 @@ class Feeder:
         Args:
             thorough: Look at every run, those too that ended long ago.
             again: Places of runs, below the root, that were written anew: they are read though they look as before.
-            progress: Called with how many runs have been read, and how many there are to read.
+            progress: Called with how many batches of the journal have been read, and how many there are to read; and
+                then likewise with runs.
 
         Raises:
             CatalogUnavailable: It cannot be written.
             StoreError: The root cannot be read.
         """
         fed = Fed()
-        self._feed_journal(fed)
+        self._feed_journal(fed, thorough, progress)
         self._feed_runs(fed, thorough, again, progress)
         return fed
 
@@ -117,16 +127,45 @@ class Feeder:
         """
         self._take_in([batch])
 
-    def _feed_journal(self, fed: Fed) -> None:
+    def _feed_journal(self, fed: Fed, thorough: bool, progress: Callable[[int, int], object]) -> None:
         journal = Journal(self._store, JOURNAL_OF_ROOT)
+        stamp = self._stamp([JOURNAL_OF_ROOT])
+        of_stamp = select(BATCHES.c.name).where(BATCHES.c.place == _STAMP)
         with self._database.reading() as connection:
+            before = connection.execute(of_stamp).scalars().first()
+            if stamp and stamp == before and not thorough:
+                return
             known = set(connection.execute(select(BATCHES.c.name).where(BATCHES.c.place == OF_ROOT)).scalars())
         new = [name for name in journal.names() if name not in known]
+        waiting: list[Batch] = []
         with ThreadPoolExecutor(_THREADS) as pool:
-            for names in in_parts(new, _THREADS * 8):
-                read = [item for item in pool.map(lambda name: _read(journal, name, fed), names) if item is not None]
-                self._take_in(read)
-                fed.batches += len(read)
+            for number, names in enumerate(in_parts(new, _THREADS)):
+                progress(number * _THREADS, len(new))
+                waiting += [item for item in pool.map(lambda name: _read(journal, name, fed), names)
+                            if item is not None]
+                # A batch may hold one entry or thousands: memory is bounded by what they hold.
+                if sum(len(batch.entries) for batch in waiting) >= _ENTRIES_AT_ONCE:
+                    self._take_in(waiting)
+                    fed.batches += len(waiting)
+                    waiting = []
+        self._take_in(waiting)
+        fed.batches += len(waiting)
+        progress(len(new), len(new))
+        if stamp and stamp != before and not fed.damage:
+            with self._database.writing() as connection:
+                connection.execute(delete(BATCHES).where(BATCHES.c.place == _STAMP))
+                connection.execute(insert(BATCHES), [{"place": _STAMP, "name": stamp}])
+
+    def _stamp(self, folders: Sequence[str]) -> str:
+        """Return what changes when anything in these folders does; "" where that cannot be told."""
+        if self._stamps is None:
+            # Where several machines write, what one has changed is seen late by another, and by another clock.
+            local = isinstance(self._store, FileStore) and not network_filesystem(self._store.root)
+            self._stamps = self._store if local and isinstance(self._store, Stamped) else False
+        return self._stamps.stamp(folders) if self._stamps else ""
+
+    def _stamp_of_run(self, place: str) -> str:
+        return self._stamp([f"{place}/{folder}".strip("/") for folder in CHANGING])
 
     def _take_in(self, batches: Iterable[Batch]) -> None:
         """Keep entries of the root's journal, and make those anew whom they speak of.
@@ -154,25 +193,46 @@ class Feeder:
                      for row in connection.execute(select(FED.c.place, FED.c.mark))}
         folders = runs_below(self._store)
         now = self._clock.unix()
-        due = [name for name in folders if thorough or not _is_settled(marks.get(name, ""), now)]
+        due = [name for name in folders if thorough or not self._is_settled(name, marks.get(name, ""), now)]
         for number, names in enumerate(in_parts(due, _AT_ONCE)):
             progress(number * _AT_ONCE, len(due))
             stores = [store_from_url(_below(self._store.url, name)) for name in names]
+            stamps = [self._stamp_of_run(name) for name in names]
             seen = glances(stores)
             with ThreadPoolExecutor(_THREADS) as pool:
-                found = list(pool.map(lambda place, store, one: self._see(place, store, one, marks, fed),
-                                      names, stores, seen))
+                found = list(pool.map(lambda place, store, one, stamp: self._see(place, store, one, stamp, marks, fed),
+                                      names, stores, seen, stamps))
             self._write_runs([item for item in found if item is not None], fed)
+            self._write_stamps({name: stamp for name, stamp, one, item in zip(names, stamps, seen, found, strict=True)
+                                if item is None and one.state in ENDED and not one.problems}, marks)
         progress(len(due), len(due))
         self._note_gone(sorted(marks.keys() - set(folders)), fed)
 
-    def _see(self, place: str, store: Store, seen: Glance, marks: dict[str, str], fed: Fed) -> _Seen | None:
+    def _is_settled(self, place: str, known: str, now_unix: float) -> bool:
+        """Return whether a run need not be looked at: nothing comes any more, or nothing has come since."""
+        mark, _, stamp = known.partition("\n")
+        if not has_ended(mark):
+            return False
+        return ended_long_ago(mark, now_unix) or (bool(stamp) and self._stamp_of_run(place) == stamp)
+
+    def _write_stamps(self, stamps: Mapping[str, str], marks: dict[str, str]) -> None:
+        """Keep the stamps of runs that were looked at and are as they were."""
+        changed = [{"b_place": place, "b_mark": f"{mark_in(marks[place])}\n{stamp}"} for place, stamp in stamps.items()
+                   if stamp and place in marks and marks[place].partition("\n")[2] != stamp]
+        if changed:
+            with self._database.writing() as connection:
+                connection.execute(update(FED).where(FED.c.place == bindparam("b_place")).values(
+                    mark=bindparam("b_mark")), changed)
+
+    def _see(
+        self, place: str, store: Store, seen: Glance, stamp: str, marks: dict[str, str], fed: Fed
+    ) -> _Seen | None:
         """Return a run as it is now; None where it is as it was, or says nothing of itself."""
         fed.damage += [f"{problem} ({store.url})" for problem in seen.problems]
         if seen.manifest is None:
             return None
-        mark = _mark(seen)
-        if marks.get(place) == mark and seen.state in ENDED:
+        mark = mark_of(seen)
+        if mark_in(marks.get(place, "")) == mark and seen.state in ENDED:
             return None
         entries: list[tuple[str, Entry]] = []
         metrics: dict[str, MetricSummary] = {}
@@ -183,12 +243,27 @@ class Feeder:
             for name in journal.names():
                 batch = _read(journal, name, fed)
                 entries += [(name, entry) for entry in batch.entries] if batch else []
-            metrics = metrics_of(Run(store))
+            metrics = self._metrics(place, store, goes_on=seen.state not in ENDED)
         except BarographError as error:
+            stamp = ""
             fed.damage.append(f"{error} ({store.url})")
         told = _sensible(run_entries(seen, seen.manifest, origin), store.url, fed)
         entries = [*((_PAPERS, entry) for entry in told), *entries]
-        return _Seen(place, mark, seen.manifest.run_id, entries, metrics, seen.findings)
+        return _Seen(place, mark, seen.manifest.run_id, entries, metrics, seen.findings,
+                     stamp if seen.state in ENDED else "")
+
+    def _metrics(self, place: str, store: Store, *, goes_on: bool) -> dict[str, MetricSummary]:
+        """Return the metrics of a run; one that goes on is kept, and read on from where it was."""
+        # Taken out meanwhile: two threads may feed one catalog.
+        run = self._followed.pop(place, None)
+        if run is None:
+            run = Run(store)
+        else:
+            run.refresh()
+        metrics = metrics_of(run)
+        if goes_on and len(self._followed) < _MOST_FOLLOWED:
+            self._followed[place] = run
+        return metrics
 
     def _write_runs(self, seen: Sequence[_Seen], fed: Fed) -> None:
         if not seen:
@@ -198,7 +273,8 @@ class Feeder:
                 connection.execute(delete(ENTRIES).where(ENTRIES.c.place == _journal_of(item.place)))
                 connection.execute(delete(FED).where(FED.c.place == item.place))
                 _insert_entries(connection, _journal_of(item.place), item.entries)
-                connection.execute(insert(FED), [{"place": item.place, "uid": item.uid, "mark": item.mark}])
+                connection.execute(insert(FED), [{"place": item.place, "uid": item.uid,
+                                                  "mark": f"{item.mark}\n{item.stamp}".rstrip("\n")}])
             spoken_of = {entry.uid: None for item in seen for _, entry in item.entries}
             _write_folded(connection, list(spoken_of), {item.uid: item for item in seen})
         fed.runs += len(seen)
@@ -254,7 +330,7 @@ def _insert_entries(connection: Connection, place: str, entries: Iterable[tuple[
         for position, (batch, entry) in enumerate(entries)
     ]
     if rows:
-        connection.execute(insert(ENTRIES), rows)
+        insert_rows(connection, ENTRIES, rows)
 
 
 def _read(journal: Journal, name: str, fed: Fed) -> Batch | None:
@@ -283,18 +359,6 @@ def _sensible(entries: Iterable[Entry], url: str, fed: Fed) -> Iterator[Entry]:
 def _journal_of(place: str) -> str:
     """Return the place of a run's own journal; the root itself may be a run."""
     return place or "."
-
-
-def _is_settled(mark: str, now_unix: float) -> bool:
-    ended, _, _ = mark.partition(" ")
-    return bool(ended) and ended != "-" and now_unix - float(ended) > SETTLED_SECS
-
-
-def _mark(seen: Glance) -> str:
-    """Return what tells a run from itself at another time; it begins with when it ended, or "-"."""
-    ended = f"{seen.ended_unix:.0f}" if seen.state in ENDED and seen.ended_unix == seen.ended_unix else "-"
-    findings = ",".join(f"{item.id}:{item.state}" for item in seen.findings)
-    return f"{ended} {seen.state} {seen.attempt} {seen.steps} {len(seen.workers)} {findings}"
 
 
 def _below(url: str, name: str) -> str:

@@ -28,11 +28,16 @@ def catalog_at(root: str | os.PathLike[str] | None = None) -> Catalog:
     Args:
         root: Directory or URL; None: what `BAROGRAPH_ROOT` says, else `barograph-runs/`.
     """
-    place = os.fspath(root) if root is not None else os.environ.get(ROOT_VARIABLE) or DEFAULT_ROOT
+    place = root_place(root)
     key = f"{os.getpid()} {os.path.abspath(place) if '://' not in place else place}"
     if key not in _open:
         _open[key] = Catalog(place)
     return _open[key]
+
+
+def root_place(root: str | os.PathLike[str] | None = None) -> str:
+    """Return the directory or URL of a root of runs; None: what `BAROGRAPH_ROOT` says, else `barograph-runs/`."""
+    return os.fspath(root) if root is not None else os.environ.get(ROOT_VARIABLE) or DEFAULT_ROOT
 
 
 class Handle:

@@ -9,7 +9,7 @@ from typing import Self
 
 from barograph.errors import SettingsError
 from barograph.experiments.component import Component
-from barograph.experiments.handle import Listing, catalog_at
+from barograph.experiments.handle import Listing, catalog_at, root_place
 from barograph.experiments.tracked_run import TrackedRun, attempt_to_join
 from barograph.model.clock import SystemClock
 from barograph.model.items import ItemKind, checked_name
@@ -54,7 +54,8 @@ class Run(TrackedRun):
             if said:
                 checked_name(what, said)
         clock = SystemClock()
-        store = store_from_url(os.fspath(to) or new_place(name or "run", root=catalog_at(root).store.url))
+        # Its catalog is not opened: that is for those who ask, and a run need not wait for it.
+        store = store_from_url(os.fspath(to) or new_place(name or "run", root=store_from_url(root_place(root)).url))
         settings = Settings(to=store.url, experiment=experiment, trial=trial, tags=dict(tags or {}))
         manifest = new_manifest(settings, command=tuple(sys.orig_argv), clock=clock, name=name)
         super().__init__(store, claim_run(store, manifest, clock=clock).attempt, clock=clock)

@@ -104,6 +104,8 @@ ITEMS = Table(
     Index("items_by_kind", "kind", "created_unix"),
     *_by_text("items_by_name", "name", "name"),
     Index("items_by_parent", "parent"),
+    # Of most searches the newest are wanted, of all that is neither archived nor deleted.
+    Index("items_by_age", "archived", "deleted_unix", "created_unix"),
 )
 
 MEMBERS = Table(

@@ -14,6 +14,7 @@ from barograph.errors import DamagedChunk, NotARun, ObjectNotFound, StoreUnavail
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.step import Mode
 from barograph.runs.belonging import open_published
+from barograph.runs.curves_file import read_curves
 from barograph.runs.events import all_rows
 from barograph.runs.gaps import beyond_last
 from barograph.runs.layout import (
@@ -55,7 +56,8 @@ class Diagnosis:
         unended: Workers without a last word, and whether they live.
         problems: What the workers themselves reported.
         foreign: Objects that are no part of a run.
-        leftover: Files whose rows are all in another one; harmless, left by a worker that died while tidying up.
+        leftover: Files that say nothing that others do not; harmless. Rows that are in another file, too, left by a
+            worker that died while tidying up; buckets that cannot be read.
         workers, chunks, tensors, size_bytes: How many workers, files of records and of tensors, and bytes in all.
         dropped_steps, dropped_points: How many were dropped.
     """
@@ -141,6 +143,7 @@ class _Examination:
         self._count()
         spans = {stream: self._look_at_records(stream) for stream in self._found.chunks}
         self._look_at_tensors()
+        self._look_at_curves()
         for state in states:
             self._look_at_worker(state, spans)
         self._look_at_trace()
@@ -234,6 +237,16 @@ class _Examination:
     def _look_at_tensors(self) -> None:
         for files in self._found.tensors.values():
             self.diagnosis.damaged.extend(damage for file in files if (damage := self._tensors[file]))
+
+    def _look_at_curves(self) -> None:
+        for name in (name for files in self._found.curves.values() for name in files):
+            try:
+                read_curves(self._store, name, self._run_id)
+            except DamagedChunk as error:
+                said = str(error)
+                self.diagnosis.leftover.append(f"{said.removesuffix('.')}. Curves are made of the records instead.")
+            except ObjectNotFound:
+                continue  # it went with its records since it was listed
 
     def _look_at_worker(self, state: WorkerState, spans: Mapping[Stream, _Span]) -> None:
         worker, last = state.worker, state.last

@@ -25,6 +25,7 @@ JOURNAL_OF_RUN = JOURNAL
 """Below a run: what it tells of itself."""
 
 _FORMAT = 1
+_MOST_READ_BY_EYE = 20
 _NAME = re.compile(r"\d{16,}-[0-9a-f]{8}\.json|0{16}-created-[\w-]+\.json")
 _NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
@@ -166,7 +167,7 @@ def is_paper(name: str) -> bool:
 def _sealed(entries: Sequence[Entry]) -> bytes:
     return sealed({"format": _FORMAT, "entries": [
         [entry.uid, str(entry.verb), _marked(entry.data), entry.time_unix, entry.by] for entry in entries
-    ]})
+    ]}, on_one_line=len(entries) > _MOST_READ_BY_EYE)
 
 
 def subjects_of(batches: Iterable[Batch]) -> dict[str, None]:
@@ -176,6 +177,8 @@ def subjects_of(batches: Iterable[Batch]) -> dict[str, None]:
 
 def _marked(value: Any) -> Any:
     """Return JSON data in which numbers that JSON lacks are told from texts that are written alike."""
+    if type(value) is str:
+        return value  # most are
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return {"number": repr(value)}
     if isinstance(value, dict):

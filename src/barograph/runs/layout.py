@@ -11,11 +11,11 @@ ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION = "attempts", "workers", "hear
 RECORDS, TENSORS = "records", "tensors"
 FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES = "findings", "watch", "control", "checkpoints", "capsules"
 TRACE, IMPORTED, JOURNAL = "trace", "imported", "journal"
-ORIGIN, OUTPUT = "origin", "output"
+ORIGIN, OUTPUT, CURVES = "origin", "output", "curves"
 
 FOLDERS = (
     ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION, RECORDS, TENSORS, FINDINGS, WATCH, CONTROL, CHECKPOINTS,
-    CAPSULES, TRACE, IMPORTED, JOURNAL, ORIGIN, OUTPUT,
+    CAPSULES, TRACE, IMPORTED, JOURNAL, ORIGIN, OUTPUT, CURVES,
 )
 """Every folder of a run; an object that is in none of them is foreign."""
 
@@ -28,6 +28,7 @@ _WHICH = r"(?P<attempt>\d{4,})"
 _CHUNK = re.compile(rf"{RECORDS}/{_WORKER}/{_WHICH}-(?P<first>\d{{8,}})-(?P<last>\d{{8,}})\.{_DIGEST}\.parquet")
 _TENSORS = re.compile(rf"{TENSORS}/{_WORKER}/{_WHICH}-(?P<chunk>\d{{8,}})\.{_DIGEST}\.safetensors")
 _TRACE = re.compile(rf"{TRACE}/{_WORKER}/{_WHICH}-(?P<first>\d{{8,}})-(?P<last>\d{{8,}})\.{_DIGEST}\.trace")
+_CURVES = re.compile(rf"{CURVES}/{_WORKER}/{_WHICH}-(?P<first>\d{{8,}})-(?P<last>\d{{8,}})\.{_DIGEST}\.curves")
 _PAPER = re.compile(rf"(?P<folder>{WORKERS}|{HEARTBEATS}|{ENDINGS}|{RETENTION})/{_WORKER}-{_WHICH}\.json")
 _ATTEMPT = re.compile(rf"{ATTEMPTS}/{_WHICH}\.json")
 
@@ -95,6 +96,27 @@ class TraceName:
         return f"{TRACE}/{self.worker}/{self.attempt:04d}-{self.first:08d}-{self.last:08d}.{self.digest}.trace"
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class CurvesName:
+    """A file of buckets: the plain numbers of several chunks, or of a large one, reduced; see `curves_file`.
+
+    It is a Parquet file, and not called so: whoever reads `RUN/**/*.parquet` reads records.
+
+    Attributes:
+        worker, attempt, first, last: The chunks, as of `ChunkName`.
+        digest: Of the whole file, see `digest_of`.
+    """
+
+    worker: str
+    attempt: int
+    first: int
+    last: int
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{CURVES}/{self.worker}/{self.attempt:04d}-{self.first:08d}-{self.last:08d}.{self.digest}.curves"
+
+
 def digest_of(*parts: bytes | memoryview) -> str:
     """Return the digest that a file's name carries: the first 128 bits of its SHA-256.
 
@@ -136,6 +158,15 @@ def trace_from_name(name: str) -> TraceName | None:
         return None
     trace = TraceName(match["worker"], int(match["attempt"]), int(match["first"]), int(match["last"]), match["digest"])
     return trace if trace.first <= trace.last and str(trace) == name else None
+
+
+def curves_from_name(name: str) -> CurvesName | None:
+    """Return the file of buckets that is called so; None if the name is no such thing."""
+    match = _CURVES.fullmatch(name)
+    if not match:
+        return None
+    found = CurvesName(match["worker"], int(match["attempt"]), int(match["first"]), int(match["last"]), match["digest"])
+    return found if found.first <= found.last and str(found) == name else None
 
 
 def attempt_name(attempt: int) -> str:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from barograph.measures.buckets import BUCKET, Buckets, merged_buckets
 from barograph.model.items import MetricSummary
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode, named
-from barograph.runs.events import dictionary_column
+from barograph.runs.curves_file import SeriesBuckets, SeriesName
+from barograph.runs.one_worker import workers_in
 from barograph.runs.reader import Run
 
 METRIC_KINDS = (Kind.LOSS, Kind.SCALAR)
-_COLUMNS = ("worker", "optimizer", "mode", "path", "step", "time", "tick", "value")
-_HYPERPARAMETER = "hyperparameter["
+HYPERPARAMETER = "hyperparameter["
+"""Begins the names of numbers that are settings of the training, and no metrics."""
 
 
 class Metric(NamedTuple):
@@ -57,79 +57,71 @@ class Metric(NamedTuple):
 def metrics_of(run: Run) -> dict[str, MetricSummary]:
     """Return the metrics of a run by name, and what each came to.
 
-    Where several workers recorded one, it is the first one's: replicas say the same.
+    Where several workers recorded one, it is the first one's: replicas say the same. Asked again of the same `run`, it
+    looks at what is new alone.
 
     Raises:
         StoreError: The store cannot be read. What is damaged in it is left out, and in `run.damage`.
     """
-    return {found.metric.name: summarized(found.values, found.steps)
-            for kind in METRIC_KINDS for found in histories_of(run, kind)}
+    found: dict[str, MetricSummary] = {}
+    for worker in sorted(workers_in(run)):
+        for name, buckets in _by_series(run.condensed(worker)):
+            metric = Metric(Key(Kind(name.kind), name.path), Mode(name.mode), name.optimizer).name
+            if metric not in found:
+                found[metric] = summary_of_buckets(buckets)
+    return found
 
 
-class History(NamedTuple):
-    """Every number of a series, by step; then in the order in which they were recorded. The three have one length.
-
-    Attributes:
-        metric: Which series.
-        steps: Of its numbers, going up.
-        times_us: Microseconds since 1970 UTC.
-        values: The numbers.
-    """
-
-    metric: Metric
-    steps: NDArray[np.int64]
-    times_us: NDArray[np.int64]
-    values: NDArray[np.float64]
-
-
-def histories_of(run: Run, kind: Kind) -> Iterator[History]:
-    """Yield the series of a kind, hyperparameters left out; where several workers recorded one, the first one's.
+def metrics_in(run: Run) -> dict[str, Metric]:
+    """Return the series of a run that are metrics, by the names that searches and tables have for them.
 
     Raises:
-        StoreError: As of `metrics_of`.
+        StoreError: The store cannot be read.
     """
-    table = run.arrow(kind, columns=_COLUMNS)
-    table = table.filter(pc.is_valid(table["value"])).combine_chunks()
-    if not len(table):
-        return
-    codes, texts = zip(*(_codes(table, name) for name in ("path", "mode", "optimizer", "worker")), strict=True)
-    steps, values = (table[name].to_numpy() for name in ("step", "value"))
-    times, ticks = table["time"].cast(pa.int64()).to_numpy(), table["tick"].to_numpy()
-    order = np.lexsort((times, ticks, steps, *reversed(codes)))
-    sorted_codes = np.stack([column[order] for column in codes])
-    changes = np.flatnonzero(np.any(sorted_codes[:, 1:] != sorted_codes[:, :-1], axis=0)) + 1
-    done: set[Metric] = set()
-    for group in np.split(order, changes):
-        path, mode, optimizer = (texts[place][codes[place][group[0]]] for place in range(3))
-        metric = Metric(Key(kind, path), Mode(mode), optimizer)
-        if metric in done or path.startswith(_HYPERPARAMETER):
-            continue
-        done.add(metric)
-        yield History(metric, steps[group], times[group], values[group])
+    parts = (part for worker in sorted(workers_in(run)) for part in run.condensed(worker))
+    names = sorted({name for part in parts for name in part.names if name.kind in METRIC_KINDS},
+                   key=lambda name: (METRIC_KINDS.index(Kind(name.kind)), name))
+    metrics = [Metric(Key(Kind(name.kind), name.path), Mode(name.mode), name.optimizer) for name in names]
+    return {metric.name: metric for metric in reversed(metrics)}
 
 
-def _codes(table: pa.Table, name: str) -> tuple[NDArray[np.int64], list[str]]:
-    column = dictionary_column(table, name)
-    return column.ranks()[column.codes], sorted(column.texts)
+def _by_series(parts: Iterable[SeriesBuckets]) -> Iterator[tuple[SeriesName, Buckets]]:
+    """Yield each metric with one bucket of all its points; losses first, by name."""
+    numbers: dict[SeriesName, int] = {}
+    codes, buckets = [np.empty(0, np.int64)], [np.empty(0, BUCKET)]
+    for part in parts:
+        codes.append(np.array([numbers.setdefault(name, len(numbers)) for name in part.names], np.int64)[part.codes])
+        buckets.append(part.buckets)
+    code = np.concatenate(codes)
+    order = np.argsort(code, kind="stable")
+    merged = merged_buckets(np.concatenate(buckets)[order], np.flatnonzero(np.diff(code[order], prepend=-1)))
+    names = [name for name in numbers if name.kind in METRIC_KINDS and not name.path.startswith(HYPERPARAMETER)]
+    for name in sorted(names, key=lambda name: (METRIC_KINDS.index(Kind(name.kind)), name)):
+        yield name, merged[numbers[name]]
 
 
-def summarized(values: NDArray[np.float64], steps: NDArray[np.int64]) -> MetricSummary:
+def summary_of_buckets(bucket: Buckets) -> MetricSummary:
     """Return what a series came to.
 
     Args:
-        values: At least one; shape (n,), in the order they were logged within a step.
-        steps: Of them, going up; shape (n,).
+        bucket: One, of all its points.
 
     Example:
-        >>> summarized(np.array([3.0, np.nan, 1.0]), np.array([0, 1, 2])).mean
+        >>> from barograph.measures.buckets import buckets_of_points
+        >>> steps, values = np.array([0, 1, 2]), np.array([3.0, np.nan, 1.0])
+        >>> summary_of_buckets(buckets_of_points(steps, values, np.zeros(3), np.array([0]))[0]).mean
         2.0
     """
-    numbers = values[~np.isnan(values)]
-    finite = numbers[np.isfinite(numbers)]
+    finite = int(bucket["count"] - bucket["nan"] - bucket["posinf"] - bucket["neginf"])
     nothing = float("nan")
+    least, greatest = (float(bucket["min"]), float(bucket["max"])) if finite else (nothing, nothing)
+    infinite = [value for name, value in (("neginf", -math.inf), ("posinf", math.inf)) if bucket[name]]
     return MetricSummary(
-        last=float(values[-1]),
-        min=float(numbers.min()) if len(numbers) else nothing, max=float(numbers.max()) if len(numbers) else nothing,
-        mean=float(finite.mean()) if len(finite) else nothing, std=float(finite.std()) if len(finite) else nothing,
-        count=len(values), first_step=int(steps[0]), last_step=int(steps[-1]),
+        last=float(bucket["last"]),
+        # An infinity is less than every number, or greater; NaN is neither.
+        min=min([*infinite, *([least] if finite else [])], default=nothing),
+        max=max([*infinite, *([greatest] if finite else [])], default=nothing),
+        mean=float(bucket["mean"]) if finite else nothing,
+        std=math.sqrt(float(bucket["squares"]) / finite) if finite else nothing,
+        count=int(bucket["count"]), first_step=int(bucket["first_step"]), last_step=int(bucket["last_step"]),
     )

@@ -12,7 +12,7 @@ from barograph.errors import UnsupportedDtype
 from barograph.model.manifest import Worker
 from barograph.model.step import Mode
 from barograph.runs.codec import ChunkNotes, encode
-from barograph.runs.layout import ChunkName, TensorsName, digest_of
+from barograph.runs.layout import ChunkName, CurvesName, TensorsName, digest_of
 from barograph.runs.pending import POINT, CompactStep, Points
 from barograph.runs.progress import Reach, last_steps
 from barograph.runs.tensors import TensorsOrigin, array_from_raw, tensor_entry, tensors_bytes
@@ -35,6 +35,7 @@ class Published:
         rows: In the file.
         tensors: Files of tensors of its chunks, each with its size.
         last_steps: How far it goes, as `progress.last_steps` says.
+        curves: Files of buckets of its chunks, each with its size.
     """
 
     name: ChunkName
@@ -42,11 +43,17 @@ class Published:
     rows: int = 0
     tensors: tuple[tuple[TensorsName, int], ...] = ()
     last_steps: Mapping[str, int] = field(default_factory=dict)
+    curves: tuple[tuple[CurvesName, int], ...] = ()
 
     @property
     def total_bytes(self) -> int:
-        """Size of the file and of the tensors that belong to it."""
-        return self.size_bytes + sum(size for _, size in self.tensors)
+        """Size of the file, and of the tensors and buckets that belong to it."""
+        return self.size_bytes + sum(size for _, size in (*self.tensors, *self.curves))
+
+    @property
+    def beside(self) -> Iterator[str]:
+        """Names of the files that go where it goes."""
+        return (str(name) for name, _ in (*self.tensors, *self.curves))
 
 
 @dataclass(slots=True)

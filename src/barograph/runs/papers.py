@@ -31,18 +31,20 @@ CLAIM = "claim"
 """The entry of a paper by which whoever wrote it knows it again."""
 
 
-def sealed(body: Mapping[str, Any]) -> bytes:
+def sealed(body: Mapping[str, Any], *, on_one_line: bool = False) -> bytes:
     """Return JSON data as the bytes of a paper.
 
     Args:
         body: Any JSON data; NaN becomes null, infinities "inf" and "-inf".
+        on_one_line: For papers of thousands of entries, which nobody reads by eye: made in a tenth of the time.
 
     Example:
         >>> unsealed(sealed({"loss": 0.5, "worst": float("inf")}), "example")
         {'loss': 0.5, 'worst': 'inf'}
     """
     plain = _plain(body)
-    return json.dumps({**plain, "sha256": _digest(plain)}, indent=1).encode()
+    whole = {**plain, "sha256": _digest(plain)}
+    return (json.dumps(whole, separators=(",", ":")) if on_one_line else json.dumps(whole, indent=1)).encode()
 
 
 def unsealed(data: bytes | memoryview, name: str) -> dict[str, Any]:
@@ -205,6 +207,9 @@ def _digest(body: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
+    kind = type(value)
+    if kind is str or kind is int or kind is bool:
+        return value  # most are, and to ask for a mapping takes longest
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

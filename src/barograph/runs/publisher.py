@@ -15,6 +15,7 @@ from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
 from barograph.model.settings import Settings
 from barograph.runs.codec import ChunkNotes
 from barograph.runs.compaction import publish_compacted, worth_compacting, worth_compacting_at_end
+from barograph.runs.condensing import Condenser, names_beside
 from barograph.runs.inbox import Inbox
 from barograph.runs.layout import ENDINGS, HEARTBEATS, ChunkName, paper_name
 from barograph.runs.outbox import CHUNK_POINTS, Outbox, Published
@@ -86,6 +87,7 @@ class Publisher:
         self._on_control = on_control
         self._problems = problems
         self._outbox = Outbox(store, worker, first_chunk)
+        self._condenser = Condenser(store, worker.run_id)
         self._trace = TraceBox(store, worker)
         self._next_trace = 0.0
         self._files: list[Published] = []
@@ -147,6 +149,7 @@ class Publisher:
             while (published := self._outbox.publish()) is not None:
                 self._inbox.hold(-published.total_bytes)
                 self._files.append(published)
+                self._condenser.add(published)
                 self._limits_due = True
                 self._give_sign()
             self._publish_trace(at_once=closing)
@@ -292,12 +295,14 @@ class Publisher:
             for files in groups:
                 self._compact(files)
             self._tidied_through = None if any(groups) else self._files[-1].name
+        self._condenser.condense(self._files, at_most=1)
         self._keep_limits()
 
     def _tidy_at_end(self) -> None:
         # Many small files are a pity; a worker without its last word would be taken for killed.
         try:
             self._compact(worth_compacting_at_end(self._compactable()[-1], LAST_COMPACTION_BYTES))
+            self._condenser.condense(self._files)
             self._empty_trash()
         except StoreError as error:
             self._problems.note(type(error).__name__, str(error))
@@ -313,7 +318,7 @@ class Publisher:
             note_removal(self._store, self._worker, gone)
             for file in gone:
                 self._trash.append(str(file.name))
-                self._trash.extend(str(tensors) for tensors, _ in file.tensors)
+                self._trash.extend(file.beside)
                 self._trash.extend(str(name) for name in self._earlier.inside(file.name))
             del self._files[: max(0, len(gone) - len(earlier))]
             del earlier[: len(gone)]
@@ -340,7 +345,10 @@ class Publisher:
             self._left_alone.update(self._unusable(files) or (file.name for file in files))
             return
         self._files[start : start + len(files)] = [compacted]
-        self._trash.extend(str(file.name) for file in files)
+        self._trash.extend([*(str(file.name) for file in files), *names_beside(files)])
+        self._condenser.add(compacted)
+        # Before the old ones go: nobody is to read all records in between.
+        self._condenser.condense(self._files, at_most=1)
         self._empty_trash()
 
     def _compactable(self) -> list[list[Published]]:

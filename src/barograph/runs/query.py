@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from barograph.runs.events import dictionary_column
 from barograph.runs.schema import SCHEMA
+
+_FEW_TEXTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +73,10 @@ class Query:
             needed = {*columns, *(test.column for test in open_tests.texts), *(["step"] if open_tests.steps else [])}
             table = file.read_row_group(group, columns=sorted(needed), use_threads=False)
             if open_tests.texts or open_tests.steps:
-                table = table.unify_dictionaries()
+                if any(test.exact is None for test in open_tests.texts):
+                    table = table.unify_dictionaries()
                 table = table.filter(pa.array(self._mask(table, open_tests)))
-            tables.append(table.select(list(columns)))
+            tables.append(_with_few_texts(table.select(list(columns))))
         return pa.concat_tables(tables)
 
     def _verdicts(self, footer: pq.FileMetaData, group: int) -> _OpenTests | None:
@@ -100,6 +104,10 @@ class Query:
     def _mask(self, table: pa.Table, open_tests: _OpenTests) -> NDArray[np.bool_]:
         mask = np.ones(table.num_rows, bool)
         for test in open_tests.texts:
+            if test.exact is not None:
+                # Without a look at the texts one by one: there may be a hundred thousand names.
+                mask &= pc.equal(table[test.column], test.exact).to_numpy()
+                continue
             column = dictionary_column(table, test.column)
             mask &= np.array([test.accepts(text) for text in column.texts], bool)[column.codes]
         if open_tests.steps:
@@ -115,6 +123,17 @@ class Query:
 class _OpenTests:
     texts: Sequence[TextTest]
     steps: bool
+
+
+def _with_few_texts(table: pa.Table) -> pa.Table:
+    """Return a table whose columns of texts hold no many texts that are in none of a few rows."""
+    for index, name in enumerate(table.column_names):
+        column = table.column(index)
+        if pa.types.is_dictionary(column.type) and column.num_chunks and (
+                len(column.chunk(0).dictionary) > max(_FEW_TEXTS, len(table))):
+            few = column.cast(pa.string()).dictionary_encode()
+            table = table.set_column(index, SCHEMA.field(name), few)
+    return table
 
 
 def _empty(columns: Sequence[str]) -> pa.Table:

@@ -17,6 +17,7 @@ from barograph.errors import (
     DamagedChunk,
     NotARun,
     ObjectNotFound,
+    SettingsError,
     SplitTensor,
     StoreUnavailable,
     UnknownKey,
@@ -24,6 +25,7 @@ from barograph.errors import (
     UnknownStep,
     nearest,
 )
+from barograph.measures.buckets import Buckets
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Findings
 from barograph.model.key import Key, Kind, key_from_text, kind_from_name
@@ -31,10 +33,14 @@ from barograph.model.manifest import Manifest
 from barograph.model.records import UnitSummaries
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
+from barograph.runs.condensed import Condensed, only
+from barograph.runs.curves_file import PLAIN_KINDS, SeriesBuckets
+from barograph.runs.envelope import Envelope, envelope_of_buckets, envelope_of_series
 from barograph.runs.feed import Feed
 from barograph.runs.findings import read_findings
 from barograph.runs.gaps import Gaps
 from barograph.runs.layout import MANIFEST
+from barograph.runs.merging import MERGED_KINDS
 from barograph.runs.moment import view_from_rows
 from barograph.runs.papers import manifest_from_bytes
 from barograph.runs.proof import proved
@@ -56,7 +62,9 @@ if TYPE_CHECKING:
 AWAY_SECS = 300.0
 """How long a store may be away while a run is followed; trainings outlive outages of some minutes, too."""
 
-_PLAIN_KINDS = frozenset({Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.TIME, Kind.MACHINE})
+CURVE_POINTS = 2000
+"""Points that a curve is drawn by, unless it is said otherwise: more than most screens have columns."""
+
 _STEPS_ALONE = TextTest("kind", lambda text: text != Kind.MACHINE.value)
 
 
@@ -94,6 +102,7 @@ class Run:
         except ObjectNotFound:
             raise NotARun(f"There is no run here: no {MANIFEST} ({store.url}).") from None
         self._records = Records(store, self.manifest.run_id)
+        self._condensed = Condensed(store, self.manifest.run_id, self._records)
         self._roster = Roster(store, self._clock)
         self._gaps = Gaps(store)
         # In the order in which it was met, each once.
@@ -208,7 +217,7 @@ class Run:
         """
         wanted, number = _key(key), statistic_named(statistic)
         # Of plain numbers there are no parts, so where one worker is, its rows are the series.
-        alone = len(self._records.workers()) == 1 and wanted.kind in _PLAIN_KINDS
+        alone = len(self._records.workers()) == 1 and wanted.kind in PLAIN_KINDS
         one_worker = worker is not None or alone
         query = _query(wanted, mode, optimizer, start, stop)
         tables = self._records.by_worker(query, series_columns(number, one_worker=one_worker), worker)
@@ -220,6 +229,42 @@ class Run:
                 usual = '"value"' if statistic != "value" else 'a statistic such as "mean_abs" or "l2"'
                 raise UnknownName(f"{wanted} has no {statistic}; ask for {usual}.")
         return result
+
+    def curve(
+        self,
+        key: Key | str,
+        statistic: str = "value",
+        *,
+        points: int = CURVE_POINTS,
+        mode: Mode | str | None = Mode.TRAIN,
+        worker: str | None = None,
+        optimizer: str | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+    ) -> Envelope:
+        """Return a series as a screen can show it: in few buckets, with the true least and greatest number of each.
+
+        What was logged by millions is read from files of a hundredth of the size; where these are missing or damaged,
+        from the records.
+
+        Args:
+            key, statistic, mode, worker, optimizer, start, stop: As for `series`.
+            points: How many the line may have; it has two a bucket. A series with fewer comes as it is.
+
+        Raises:
+            SettingsError: `points` is less than 2.
+            UnknownKey, UnknownWorker, UnknownName: As for `series`.
+        """
+        if points < 2:
+            raise SettingsError(f"A curve has at least 2 points; this asks for {points}.")
+        wanted = _key(key)
+        query = _query(wanted, mode, optimizer)
+        if statistic == "value" and wanted.kind in PLAIN_KINDS and start is None and stop is None:
+            buckets = self._buckets(wanted, query, mode, worker, optimizer)
+            if buckets is not None and int(buckets["count"].sum()) > points:
+                return envelope_of_buckets(wanted, statistic, buckets, points)
+        return envelope_of_series(self.series(
+            wanted, statistic, mode=mode, worker=worker, optimizer=optimizer, start=start, stop=stop), points)
 
     def summary(
         self, key: Key | str, step: int, *, mode: Mode | str = Mode.TRAIN, worker: str | None = None,
@@ -415,6 +460,26 @@ class Run:
         import polars
 
         return polars.DataFrame(self.arrow(kind, path, **filters))
+
+    def condensed(self, worker: str) -> Sequence[SeriesBuckets]:
+        """Return all plain numbers of a worker in buckets, in parts that follow each other; see `Condensed`."""
+        return self._condensed.of_worker(worker)
+
+    def _buckets(
+        self, key: Key, query: Query, mode: Mode | str | None, worker: str | None, optimizer: str | None
+    ) -> Buckets | None:
+        """Return the buckets of a series; None where they do not tell: where it is merged, or does not exist."""
+        known = self._records.workers()
+        ranks = [name for name in known if group_of(name) == "r"]
+        if worker is None and key.kind in MERGED_KINDS and len(ranks) > 1:
+            return None
+        # The first that has any of it speaks, ranks before the others.
+        for name in [worker] if worker is not None else [*ranks, *(name for name in known if name not in ranks)]:
+            parts = self._condensed.of_worker(name, query)
+            buckets = only(parts, kind=key.kind, path=key.path, mode=mode, optimizer=optimizer)
+            if buckets is None or len(buckets):
+                return buckets
+        return None
 
     def _view(self, query: Query, worker: str | None) -> StepView | None:
         return view_from_rows(_speaking(self._records.by_worker(query, SCHEMA.names, worker)))

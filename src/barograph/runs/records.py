@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,8 @@ from barograph.runs.view import worker_order
 from barograph.store.base import Store
 
 _TRIES = 5
+
+Found = TypeVar("Found")
 
 
 class Records:
@@ -57,9 +60,26 @@ class Records:
         conflicts = (text for name in shelf.streams() for text in shelf.survey.conflict_damage(name, shelf.damage))
         return (*shelf.damage.values(), *conflicts, *self._untold)
 
+    @property
+    def damaged(self) -> Collection[str]:
+        """Names of the files that could not be read so far."""
+        return self._shelf.damage
+
     def refresh(self) -> None:
         """See what was published since."""
         self._shelf.refresh()
+
+    def streams(self) -> list[Stream]:
+        """Return attempts and workers that published records, in order."""
+        return self._shelf.streams()
+
+    def look(
+        self, streams: Sequence[Stream], into: Callable[[ChunkName, pq.ParquetFile], Found], *,
+        if_footer: Callable[[pq.FileMetaData], bool] | None = None, known: Mapping[ChunkName, Found] | None = None,
+        beside: Collection[ChunkName] = (),
+    ) -> list[tuple[ChunkName, Found]]:
+        """Return what `into` finds in each file; arguments and errors as of `Shelf.look`. See `counting`, too."""
+        return self._shelf.look(streams, into, if_footer=if_footer, known=known, beside=beside)
 
     def workers(self) -> list[str]:
         """Return the workers that published records."""
@@ -93,7 +113,7 @@ class Records:
         )
         tables: dict[str, list[pa.Table]] = {}
         for name, table in found:
-            counting = self._counting(table, name.attempt) if several else table
+            counting = self.counting(table, name.attempt) if several else table
             tables.setdefault(name.worker, []).append(counting.select(list(columns)))
         return {name: tables[name] for name in sorted(tables, key=worker_order)}
 
@@ -129,7 +149,13 @@ class Records:
         # One of which nothing is left but the last words may have superseded others all the same.
         return {attempt for attempt, _ in {*self._shelf.streams(), *self._ended()}}
 
-    def _counting(self, table: pa.Table, attempt: int) -> pa.Table:
+    def counting(self, table: pa.Table, attempt: int) -> pa.Table:
+        """Return the rows of an attempt that no later one supersedes.
+
+        Args:
+            table: With the columns `step`, `optimizer` and `mode`.
+            attempt: Of all rows.
+        """
         if attempt == max(self._attempts()) or not len(table):
             return table
         table = table.unify_dictionaries()

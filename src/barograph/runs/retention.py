@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +13,7 @@ from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.model.manifest import Worker
 from barograph.model.step import Mode
 from barograph.runs.events import open_records
-from barograph.runs.layout import RECORDS, RETENTION, TENSORS, ChunkName, TensorsName, paper_name
+from barograph.runs.layout import CURVES, RECORDS, RETENTION, TENSORS, ChunkName, CurvesName, TensorsName, paper_name
 from barograph.runs.outbox import Published
 from barograph.runs.papers import sealed
 from barograph.runs.progress import BESIDE, Reach, last_steps
@@ -30,7 +31,7 @@ def beyond_limits(files: Sequence[Published], *, keep_last: int | None, max_byte
         files: Of one worker, in order.
         keep_last: Steps to keep, counted by the optimizer that has made the most: one that steps rarely, or
             stepped once, keeps nothing back. None: all.
-        max_bytes: Bytes of records and tensors to keep. None: all.
+        max_bytes: Bytes of records, tensors and buckets to keep. None: all.
     """
     ages = [0] * len(files) if keep_last is None else _ages(files)
     kept_bytes = sum(file.total_bytes for file in files)
@@ -82,7 +83,7 @@ class EarlierFiles:
         self._worker = worker
         self._first_chunk = first_chunk
         self._with_steps = with_steps
-        self._waiting: deque[tuple[ChunkName, int, tuple[tuple[TensorsName, int], ...]]] | None = None
+        self._waiting: deque[Published] | None = None
         self._leftover: list[ChunkName] = []
         self.files: list[Published] = []
 
@@ -97,8 +98,8 @@ class EarlierFiles:
             return True
         if not self._waiting:
             return False
-        name, size_bytes, tensors = self._waiting[0]
-        self.files.append(Published(name, size_bytes, 0, tensors, self._last_steps(name)))
+        file = self._waiting[0]
+        self.files.append(replace(file, last_steps=self._last_steps(file.name)))
         self._waiting.popleft()
         return True
 
@@ -111,10 +112,11 @@ class EarlierFiles:
 
     def _list(self) -> None:
         name = self._worker.name
-        found = surveyed([*self._store.list(f"{RECORDS}/{name}"), *self._store.list(f"{TENSORS}/{name}")])
+        folders = (RECORDS, TENSORS, CURVES)
+        found = surveyed(item for folder in folders for item in self._store.list(f"{folder}/{name}"))
         self._leftover = found.superseded()
         self._waiting = deque(
-            (file, found.size_bytes[str(file)], _tensors_of(file, found))
+            Published(file, found.size_bytes[str(file)], 0, _tensors_of(file, found), curves=_curves_of(file, found))
             for stream in found.chunks for file in found.files(stream)
             if (file.attempt, file.first) < (self._worker.attempt, self._first_chunk)
         )
@@ -133,6 +135,12 @@ class EarlierFiles:
 def _tensors_of(file: ChunkName, found: Survey) -> tuple[tuple[TensorsName, int], ...]:
     tensors = found.tensors.get((file.attempt, file.worker), ())
     return tuple((item, found.size_bytes[str(item)]) for item in tensors if file.first <= item.chunk <= file.last)
+
+
+def _curves_of(file: ChunkName, found: Survey) -> tuple[tuple[CurvesName, int], ...]:
+    curves = found.curves.get((file.attempt, file.worker), ())
+    return tuple((item, found.size_bytes[str(item)]) for item in curves
+                 if file.first <= item.first and item.last <= file.last)
 
 
 def _reaches(table: pa.Table) -> Iterable[Reach]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -58,6 +58,7 @@ class Shelf:
         *,
         if_footer: Callable[[pq.FileMetaData], bool] | None = None,
         known: Mapping[ChunkName, Found] | None = None,
+        beside: Collection[ChunkName] = (),
     ) -> list[tuple[ChunkName, Found]]:
         """Return what `into` finds in each file, in order; called from several threads.
 
@@ -66,6 +67,7 @@ class Shelf:
             into: Looks into one file.
             if_footer: Tells from a footer that was read before whether it is worth looking.
             known: What was found in some files before; files never change, so these are not read again.
+            beside: Files to pass over: what is in them is known otherwise.
 
         Raises:
             StoreError: The store cannot be read, or files keep on going while they are read.
@@ -89,7 +91,8 @@ class Shelf:
                 raise DamagedChunk(f"The file cannot be read as Parquet: {error} ({file}).") from error
 
         for _ in range(_TRIES):
-            files = [file for stream in wanted for file in self.survey.files(stream, self.damage)]
+            files = [file for stream in wanted for file in self.survey.files(stream, self.damage)
+                     if file not in beside]
             if self._visit_all([file for file in files if file not in found], visit, found):
                 return [(file, result) for file in files if (result := found[file]) is not None]
         raise StoreUnavailable(f"The run's files keep on changing while they are read; try again ({self._store.url}).")

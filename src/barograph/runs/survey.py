@@ -25,9 +25,11 @@ from barograph.runs.layout import (
     RETENTION,
     WATCH,
     ChunkName,
+    CurvesName,
     TensorsName,
     attempt_from_name,
     chunk_from_name,
+    curves_from_name,
     paper_from_name,
     paper_name,
     tensors_from_name,
@@ -54,6 +56,7 @@ class Survey:
     Attributes:
         chunks: For each stream its files of records, those too whose rows are all in another one.
         tensors: For each stream the files of tensors, in order.
+        curves: For each stream the files of buckets, in order, of several that begin alike the widest first.
         papers: Folder, worker and attempt of each worker's paper.
         attempts: Attempts that were begun.
         foreign: Names that mean nothing here.
@@ -64,6 +67,7 @@ class Survey:
 
     chunks: Mapping[Stream, Sequence[ChunkName]]
     tensors: Mapping[Stream, Sequence[TensorsName]]
+    curves: Mapping[Stream, Sequence[CurvesName]]
     papers: frozenset[tuple[str, str, int]]
     attempts: Sequence[int]
     foreign: Sequence[str]
@@ -201,6 +205,7 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
     named: dict[str, ChunkName] = {}
     chunks: dict[Stream, list[ChunkName]] = {}
     tensors: dict[Stream, list[TensorsName]] = {}
+    curves: dict[Stream, list[CurvesName]] = {}
     papers: set[tuple[str, str, int]] = set()
     attempts: list[int] = []
     foreign: list[str] = []
@@ -212,6 +217,8 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
             chunks.setdefault((chunk.attempt, chunk.worker), []).append(chunk)
         elif tensor := tensors_from_name(name):
             tensors.setdefault((tensor.attempt, tensor.worker), []).append(tensor)
+        elif buckets := curves_from_name(name):
+            curves.setdefault((buckets.attempt, buckets.worker), []).append(buckets)
         elif paper := paper_from_name(name):
             papers.add(paper)
         elif name.startswith(f"{ATTEMPTS}/") and (attempt := attempt_from_name(name)) is not None:
@@ -223,6 +230,7 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
     return Survey(
         chunks={stream: sorted(named, key=_widest_first) for stream, named in sorted(chunks.items())},
         tensors={stream: sorted(named) for stream, named in sorted(tensors.items())},
+        curves={stream: sorted(named, key=_widest_first) for stream, named in sorted(curves.items())},
         papers=frozenset(papers),
         attempts=sorted(attempts),
         foreign=sorted(foreign),
@@ -239,5 +247,5 @@ def _last_chunk(data: memoryview, name: str) -> int:
     return ending_from_bytes(data, name)[1]
 
 
-def _widest_first(file: ChunkName) -> tuple[int, int, str]:
+def _widest_first(file: ChunkName | CurvesName) -> tuple[int, int, str]:
     return file.first, -file.last, file.digest

@@ -19,6 +19,7 @@ from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.model.trace import BatchFed
 from barograph.runs.inbox import Inbox
+from barograph.runs.patience import wait_while_working
 from barograph.runs.pending import Pending
 from barograph.runs.problems import Problems
 from barograph.store.base import Store
@@ -158,7 +159,7 @@ class RunWriter:
         self._publish().turn()
 
     def close(self, state: EndState, reason: str = "") -> Closing:
-        """Publish what waits and write the ending, within `close_timeout_secs`.
+        """Publish what waits and write the ending; a store that does not answer is waited for `close_timeout_secs`.
 
         Args:
             state: How the worker ended.
@@ -181,8 +182,7 @@ class RunWriter:
         self._deadline = self._clock.monotonic() + self._settings.close_timeout_secs
         self._closing.set()
         if self._thread is not None:
-            self._thread.join(self._settings.close_timeout_secs)
-            if self._thread.is_alive():
+            if not wait_while_working(self._thread, self._settings.close_timeout_secs):
                 waited_secs = self._settings.close_timeout_secs
                 self._problems.note("silent", f"The store did not answer within {waited_secs:g} s.")
         else:

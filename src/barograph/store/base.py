@@ -115,3 +115,16 @@ class Streaming(Protocol):
         Where `parts` raises, nothing is put, and that is raised.
         """
         ...
+
+
+@runtime_checkable
+class Stamped(Protocol):
+    """What a `Store` may also be: one that tells, without listing them, whether folders are as they were."""
+
+    def stamp(self, folders: Sequence[str]) -> str:
+        """Return what changes as soon as something is put directly into one of these folders, or deleted from it.
+
+        "" where that cannot be told: something has just changed, or others' changes may come late. A folder that does
+        not exist is one that is empty.
+        """
+        ...

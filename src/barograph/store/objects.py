@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import stat
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _PART_BYTES = 2**20
 _UPLOADED_BYTES = 8 * 2**20
 _UPLOADED_AT_ONCE = 4
+_STAMP_NANOS = 2_000_000_000
+"""Longer than a step of the clock of any file system that is in use; that of FAT goes in steps of two seconds."""
 
 
 class ObjectsStore:
@@ -152,6 +155,19 @@ class FileStore(ObjectsStore):
             return Level([], [])
         with self._mapped("list", folder):
             return _level(self._root / folder, f"{folder}/" if folder else "")
+
+    def stamp(self, folders: Sequence[str]) -> str:
+        """See `Stamped.stamp`. What is put is renamed into its place, which a directory's time tells."""
+        now_nanos, times = time.time_ns(), []
+        for folder in folders:
+            with self._mapped("list", folder):
+                try:
+                    times.append(os.stat(self._root / folder).st_mtime_ns)
+                except (FileNotFoundError, NotADirectoryError):
+                    times.append(0)
+        # Clocks of file systems go in steps: what changes twice in one of them looks as if it had changed once.
+        settled = all(moment < now_nanos - _STAMP_NANOS for moment in times)
+        return ",".join(f"{moment:x}" for moment in times) if settled else ""
 
     def delete(self, name: str) -> None:
         """See `Store.delete`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, not_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, not_, select, true
 
 from barograph.experiments.schema import ITEMS, MEMBERS, METRICS, NAMES, PARAMETERS, TAGS
 from barograph.experiments.search.compiling import Bool, Compiler
@@ -25,6 +25,9 @@ RARE = 2_000
 
 COMPONENTS = (ItemKind.COMPONENT, ItemKind.RUN)
 """What is sought where nothing else is said."""
+
+
+_NEWEST = (ITEMS.c.created_unix.desc(), ITEMS.c.id.desc())
 
 
 def found_ids(
@@ -61,7 +64,10 @@ class _Asking:
         self._conjuncts = _conjuncts(search.condition)
 
     def ids(self) -> list[int]:
-        wanted = [*map(self._wanted, self._conjuncts), *self._usual()]
+        rare = [self._rare(condition) for condition in self._conjuncts]
+        wanted = [self._compiler.condition(condition) if ids is None else ITEMS.c.id.in_(sorted(ids))
+                  for condition, ids in zip(self._conjuncts, rare, strict=True)]
+        wanted += self._usual(few=any(ids is not None for ids in rare))
         limit, offset = self._search.limit, self._search.offset
         found: list[int] = []
         for statement in self._in_order(wanted):
@@ -72,32 +78,46 @@ class _Asking:
                 break
         return found[offset:]
 
-    def _wanted(self, condition: Condition) -> Bool:
+    def _rare(self, condition: Condition) -> set[int] | None:
+        """Return the numbers of the items for which a condition holds, where they are few; else None."""
+        if isinstance(condition, Or):
+            found: set[int] = set()
+            for part in condition.conditions:
+                some = self._rare(part)
+                if some is None or len(found | some) >= RARE:
+                    return None
+                found |= some
+            return found
         among = self._compiler.among(condition)
-        if among is not None and self._is_rare(among):
-            return ITEMS.c.id.in_(among)
-        return self._compiler.condition(condition)
+        if among is None:
+            return None
+        ids = self._connection.execute(among.limit(RARE)).scalars().all()
+        return set(ids) if len(ids) < RARE else None
 
-    def _is_rare(self, among: Select[Any]) -> bool:
-        bounded = among.limit(RARE).subquery()
-        return self._connection.execute(select(func.count()).select_from(bounded)).scalar_one() < RARE
+    def _usual(self, *, few: bool) -> Iterator[Bool]:
+        """Yield what must hold though nobody says it.
 
-    def _usual(self) -> Iterator[Bool]:
+        Args:
+            few: Other conditions leave few items. These are to be looked up, and no index is to lead to all others: so
+                columns are asked for in a way in which none can be used.
+        """
         asked = {field.path[0].lower() for field in _fields(self._search.condition)}
         if "kind" not in asked:
-            yield ITEMS.c.kind.in_(self._kinds)
+            # Nearly all items are components: an index would lead to all of them, in no order that is wanted.
+            kind = ITEMS.c.kind.concat("") if few or self._kinds == COMPONENTS else ITEMS.c.kind
+            yield kind.in_(self._kinds)
         if self._experiment:
             trials = ITEMS.alias("trials_of_experiment")
             members = select(MEMBERS.c.component).join(trials, trials.c.uid == MEMBERS.c.trial)
             yield ITEMS.c.uid.in_(members.where(trials.c.parent == self._experiment))
         if "archived" not in asked:
-            yield not_(ITEMS.c.archived)
+            yield not_(func.coalesce(ITEMS.c.archived, true())) if few else not_(ITEMS.c.archived)
         if "deleted" not in asked:
             yield ITEMS.c.deleted_unix.is_(None)
 
     def _in_order(self, wanted: Sequence[Bool]) -> Iterator[Select[Any]]:
         """Return what to ask, one after the other: items without what is sorted by come last."""
-        newest = (ITEMS.c.created_unix.desc(), ITEMS.c.id.desc())
+        newest = _NEWEST
         if not self._search.orders:
             yield select(ITEMS.c.id).where(*wanted).order_by(*newest)
             return
@@ -124,6 +144,9 @@ class _Asking:
         field = known_field(order.field, self._search.text)
         if isinstance(field, ItemField):
             column: ColumnElement[Any] = field.column
+            if not getattr(column, "nullable", True):
+                # Asked whether it is there, which it always is, no index would serve.
+                return (column.desc() if order.descending else column.asc(),)
         elif isinstance(field, NamedField):
             table, value = self._column_of(order.field, field)
             column = select(value).where(

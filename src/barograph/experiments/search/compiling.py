@@ -56,10 +56,13 @@ class Compiler:
                 return self._comparison(condition)
 
     def among(self, condition: Condition) -> Select[Any] | None:
-        """Return the numbers of the items for which a condition holds, where one table tells them all; else None."""
+        """Return the numbers of the items for which a condition holds, where one index tells them all; else None."""
         if not isinstance(condition, Comparison):
             return None
         field = known_field(condition.field, self._text)
+        if isinstance(field, ItemField) and condition.operator in (Operator.EQUAL, Operator.IN):
+            with_index = field.column is ITEMS.c.name or field.column is ITEMS.c.uid
+            return select(ITEMS.c.id).where(self._comparison(condition)) if with_index else None
         if not isinstance(field, NamedField) or field.group not in ("params", "metrics", "tags"):
             return None
         table = _TABLES[field.group]

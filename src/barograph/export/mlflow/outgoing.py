@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.model.key import Kind
-from barograph.runs.metrics import METRIC_KINDS, History, histories_of
+from barograph.runs.histories import History, histories_of
+from barograph.runs.metrics import METRIC_KINDS
 from barograph.runs.reader import Run
 
 RUN_ID = "barograph.run_id"

@@ -1,0 +1,80 @@
+"""How long questions about many runs take, beside another tracker: a fresh process fills a store, then it is asked."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from benchmarks.interleave import interval_of
+from benchmarks.processes import Result, WorkerFailed, run_worker
+from benchmarks.tables import Table, note, progress, span_text
+
+TOOLS = ("barograph", "mlflow")
+_LONGEST_SECS = 3600.0
+_FILLING = "filling"
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured: processes a tool, runs with 5 metrics, 5 parameters and 4 tags, points, times each."""
+
+    rounds: int = 3
+    components: int = 10_000
+    points: int = 100_000
+    times: int = 5
+
+
+QUICK = Effort(rounds=2, components=1_000, points=20_000, times=3)
+
+
+def measure_asking(tools: Sequence[str], effort: Effort, *, seed: int = 0) -> dict[str, Any]:
+    """Return what each tool took, round by round; tools that fail are named in `failures`, with the reason."""
+    generator = random.Random(seed)
+    measured: dict[str, list[Result]] = defaultdict(list)
+    failures: dict[str, str] = {}
+    for number in range(effort.rounds):
+        for tool in generator.sample(tools, len(tools)):
+            if tool in failures:
+                continue
+            progress(f"ask, round {number + 1} of {effort.rounds}: {tool}")
+            request = {"tool": tool, "components": effort.components, "points": effort.points, "times": effort.times}
+            try:
+                measured[tool].append(run_worker("ask_worker", request, environment=tool, timeout_secs=_LONGEST_SECS))
+            except WorkerFailed as error:
+                failures[tool] = str(error)
+    return {"components": effort.components, "points": effort.points, "measured": dict(measured), "failures": failures}
+
+
+def print_asking(report: Mapping[str, Any]) -> None:
+    """Print the table: medians, and how many times as long as Barograph each other tool takes, round by round."""
+    tools = [tool for tool in report["measured"] if tool not in report["failures"]]
+    if tools:
+        _print_table(report, tools)
+    for tool, reason in report["failures"].items():
+        note(f"{tool} failed: {reason}")
+
+
+def _print_table(report: Mapping[str, Any], tools: Sequence[str]) -> None:
+    measured = report["measured"]
+    own = measured["barograph"] if "barograph" in tools else []
+    others = [tool for tool in tools if own and tool != "barograph"]
+    table = Table("question", *tools, *(f"{tool} ÷ barograph" for tool in others))
+    for question in [*measured[tools[0]][0]["taken"], _FILLING]:
+        spans = [span_text(interval_of([secs for result in measured[tool] for secs in _taken(result, question)]), "ms",
+                           scale=1e3) for tool in tools]
+        ratios = [span_text(interval_of([median(_taken(theirs, question)) / median(_taken(ours, question))
+                                         for theirs, ours in zip(measured[tool], own, strict=True)]), "×")
+                  for tool in others]
+        table.add(question, *spans, *ratios)
+    table.print()
+    note(f"{report['components']:,} runs with 5 metrics, 5 parameters and 4 tags each; a series of "
+         f"{report['points']:,} points; SQLite, one process, warm; of MLflow's client a curve is the whole series")
+
+
+def _taken(result: Result, question: str) -> list[float]:
+    taken: list[float] = [result["fill_secs"]] if question == _FILLING else result["taken"][question]
+    return taken

@@ -1,0 +1,156 @@
+"""The plain numbers of a run in buckets: of files of buckets where there are any, and of the records elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from barograph.errors import DamagedChunk, ObjectNotFound, StoreUnavailable
+from barograph.measures.buckets import BUCKET, Buckets
+from barograph.runs.curves_file import PLAIN_KINDS, RECORD_COLUMNS, SeriesBuckets, bucketed, read_curves
+from barograph.runs.layout import ChunkName, CurvesName
+from barograph.runs.query import Query, TextTest
+from barograph.runs.records import Records
+from barograph.runs.survey import Stream, Survey
+from barograph.store.base import Store
+
+_TRIES = 5
+_PLAIN = Query([TextTest("kind", PLAIN_KINDS.__contains__)])
+
+
+class Condensed:
+    """Answers what needs no single point.
+
+    Args:
+        store: The run's.
+        run_id: Of the run.
+        records: Of the run.
+    """
+
+    def __init__(self, store: Store, run_id: str, records: Records) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._records = records
+        self._curves: dict[CurvesName, SeriesBuckets] = {}
+        self._of_files: dict[ChunkName, SeriesBuckets] = {}
+        self.damage: dict[str, str] = {}
+
+    def of_worker(self, worker: str, query: Query | None = None) -> list[SeriesBuckets]:
+        """Return a worker's numbers in buckets, in parts that follow each other.
+
+        Args:
+            worker: Whose.
+            query: Only these rows of what is no file of buckets; those hold other series, too. None: all rows, as one
+                bucket a series and file; what is read so is remembered.
+
+        Raises:
+            StoreError: The store cannot be read, or files keep on going while they are read.
+        """
+        for _ in range(_TRIES):
+            seen = self._records.survey
+            streams = [stream for stream in self._records.streams() if stream[1] == worker]
+            used = {stream: list(self._usable(stream, seen)) for stream in streams}
+            covered = {file for curves in used.values() for _, files in curves for file in files}
+            read = dict(self._read(streams, query, covered))
+            if self._records.survey is seen:
+                return [part for stream in streams for part in self._in_order(stream, used[stream], read)]
+        raise StoreUnavailable(f"The run's files keep on changing while they are read; try again ({self._store.url}).")
+
+    def _read(
+        self, streams: Sequence[Stream], query: Query | None, covered: Collection[ChunkName]
+    ) -> list[tuple[ChunkName, SeriesBuckets]]:
+        several = self._records.superseding() is not None
+
+        def look(name: ChunkName, file: pq.ParquetFile) -> SeriesBuckets:
+            table = (query or _PLAIN).rows(file, RECORD_COLUMNS)
+            table = self._records.counting(table, name.attempt) if several else table
+            return bucketed(table) if query is not None else bucketed(table, most_buckets=1)
+
+        if query is not None:
+            return self._records.look(streams, look, if_footer=query.may_be_in, beside=covered)
+        # What counts of an earlier attempt changes when a later one comes.
+        known = {} if several else self._of_files
+        found = self._records.look(streams, look, known=known, beside=covered)
+        if not several:
+            self._of_files = {**self._of_files, **dict(found)}
+        return found
+
+    def _in_order(
+        self, stream: Stream, used: Sequence[tuple[CurvesName, Sequence[ChunkName]]],
+        read: dict[ChunkName, SeriesBuckets],
+    ) -> Iterator[SeriesBuckets]:
+        parts = [(curves.first, self._curves[curves]) for curves, _ in used]
+        parts += [(name.first, found) for name, found in read.items() if (name.attempt, name.worker) == stream]
+        return (found for _, found in sorted(parts, key=lambda part: part[0]))
+
+    def _usable(self, stream: Stream, seen: Survey) -> Iterator[tuple[CurvesName, Sequence[ChunkName]]]:
+        """Yield files of buckets that stand for files of records, all of whose rows count, and for which."""
+        files = seen.files(stream, self._records.damaged)
+        begins = {file.first: at for at, file in enumerate(files)}
+        done = -1
+        for curves in seen.curves.get(stream, ()):
+            at = begins.get(curves.first)
+            if at is None or curves.first <= done:
+                continue
+            tiled = list(_tiled(files[at:], curves))
+            if tiled and self._all_counts(curves, stream[0]):
+                done = curves.last
+                yield curves, tiled
+
+    def _all_counts(self, curves: CurvesName, attempt: int) -> bool:
+        """Return whether a file of buckets can be read, and no later attempt supersedes anything in it."""
+        found = self._curves.get(curves)
+        if found is None:
+            try:
+                found = read_curves(self._store, curves, self._run_id)
+            except DamagedChunk as error:
+                self.damage[str(curves)] = str(error)
+                return False
+            except ObjectNotFound:
+                return False
+            self._curves[curves] = found
+        superseding = self._records.superseding()
+        if superseding is None:
+            return True
+        for code, name in enumerate(found.names):
+            limit = superseding.limit(attempt, name.optimizer)
+            if limit is not None and int(found.buckets["last_step"][found.codes == code].max()) >= limit:
+                return False
+        return True
+
+
+def _tiled(files: Sequence[ChunkName], curves: CurvesName) -> Iterator[ChunkName]:
+    """Yield the files that together are the chunks of `curves`; nothing where a chunk is missing, or one too many."""
+    expected, found = curves.first, []
+    for file in files:
+        if file.first != expected or file.last > curves.last:
+            return
+        found.append(file)
+        if file.last == curves.last:
+            yield from found
+            return
+        expected = file.last + 1
+
+
+def only(
+    parts: Sequence[SeriesBuckets], *, kind: str, path: str, mode: str | None, optimizer: str | None
+) -> Buckets | None:
+    """Return the buckets of one series; None where several fit, whose points may have come in turns.
+
+    Args:
+        parts: Of one worker.
+        kind, path: Of the series.
+        mode, optimizer: Likewise; None: any.
+    """
+    found, names = [], set()
+    for part in parts:
+        for code, name in enumerate(part.names):
+            fits = (name.kind, name.path) == (kind, path) and mode in (None, name.mode)
+            if fits and optimizer in (None, name.optimizer):
+                names.add(name)
+                found.append(part.buckets[part.codes == code])
+    if len(names) > 1:
+        return None
+    return np.concatenate(found) if found else np.empty(0, BUCKET)
