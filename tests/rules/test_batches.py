@@ -141,6 +141,15 @@ def test_what_is_no_leak_is_let_pass(view: StepView) -> None:
     assert symptoms(LeakyValidation(), [view]) == []
 
 
+def test_a_teacher_that_answers_before_every_step_is_no_evaluation() -> None:
+    steps = [StepView.of(number, facts({Fact.BATCH_SIZE: 64.0})) for number in range(3)]
+    of_steps = [seen_again(0.1 * (number - 2), size=64.0, number=number) for number in range(2, 9)]
+    assert symptoms(LeakyValidation(), [*steps, *of_steps, seen_again(0.9, size=64.0, number=40)]) == []
+    # An evaluation of its own is judged all the same, and so are small ones that are apart.
+    assert len(symptoms(LeakyValidation(), [*steps, *of_steps, seen_again(1.0, size=300.0, number=40)])) == 1
+    assert len(symptoms(LeakyValidation(), [*steps, *(seen_again(1.0, size=64.0, number=at) for at in (10, 20))])) == 2
+
+
 def test_of_several_sets_the_one_seen_least_counts() -> None:
     both: dict[Fact | tuple[Fact, str], float] = {Fact.SAMPLES_KNOWN: 1400.0, Fact.SEEN_IN_TRAINING: 0.78}
     clean = facts({**both, (Fact.SEEN_IN_TRAINING, "part0"): 1.0, (Fact.SEEN_IN_TRAINING, "part1"): 0.0})

@@ -224,7 +224,8 @@ class LeakyValidation(Rule):
     What it sees: in each evaluation the share of its samples that are, to the last bit, samples of a recorded
       training step. A leak is a share above `threshold`. Where what was seen again is nearly all of the training
       samples that are known, the training set itself was evaluated, on purpose: that is let pass. Of several sets
-      that are evaluated together the one that was seen least counts.
+      that are evaluated together the one that was seen least counts. What runs before every step, over no more samples
+      than a step has, is a part of the steps (a teacher's answers, a target network), and no evaluation.
     Why it matters: validation then tells how well the model remembers, not how well it will do.
     What to do: split before anything else (train_test_split, random_split), by person or document where several
       samples come from one; take duplicates out before the split.
@@ -258,10 +259,15 @@ class LeakyValidation(Rule):
         if parts and share is not None:
             # One of several sets that are evaluated may well be the training set; validation is the one seen least.
             share = min(parts.values())
+        if view.step.mode is Mode.TRAIN:
+            memory["batch"] = fact_value(view, Fact.BATCH_SIZE) or memory.get("batch", 0.0)
         if view.step.mode is not Mode.EVAL or share is None or not known:
             yield Unjudged("no evaluation was recorded whose samples could be compared with those of training")
             return
         size = _evaluated(view) if not parts else None
+        if size is not None and _is_part_of_steps(view, memory, size):
+            yield Unjudged("the model runs without gradients before every step, over the samples of one step")
+            return
         if size is not None and size < self.least_samples:
             yield Unjudged(f"the evaluation had fewer than {self.least_samples} samples")
             return
@@ -285,6 +291,15 @@ class LeakyValidation(Rule):
 
 
 _WHOLE, _ALL, _NEARLY_ALL = 0.8, 1.05, 0.9
+
+
+def _is_part_of_steps(view: StepView, memory: Memory, size: float) -> bool:
+    """Return whether what looks like an evaluation is made within the steps: two steps in a row had one that small."""
+    follows = view.step.number - memory.get("evaluated", -2) == 1
+    memory["evaluated"] = view.step.number
+    if follows and size <= memory.get("batch", 0.0):
+        memory["of_a_step"] = size
+    return size == memory.get("of_a_step")
 
 
 def _evaluated(view: StepView) -> float | None:
