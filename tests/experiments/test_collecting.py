@@ -16,6 +16,7 @@ from barograph.experiments.collecting import collect, collection_of
 from barograph.experiments.run import Run
 from barograph.model.clock import ManualClock
 from barograph.model.items import Entry, Verb
+from barograph.runs.journal import JOURNAL_OF_RUN
 
 DAY_SECS = 86_400.0
 
@@ -85,6 +86,15 @@ def test_what_runs_had_whose_folders_are_gone_goes_where_that_is_said(runs: Cata
     found = collection_of(runs, now_unix=clock.unix(), grace_secs=DAY_SECS)
     assert (found.of_gone, found.of_gone_bytes, len(found.unwanted)) == (1, 5, 1)
     assert swept(runs, clock, with_gone=True) == (2, 18)
+
+
+def test_what_a_run_said_in_a_paper_that_is_damaged_stays(runs: Catalog, clock: ManualClock) -> None:
+    for paper in (Path(runs.store.url) / "first" / JOURNAL_OF_RUN).iterdir():
+        paper.write_bytes(b"{}")
+    runs.feed()
+    with pytest.raises(CatalogError, match="could not be read"):
+        swept(runs, clock)
+    assert kept(runs) == ["first", "nobody has it", "second"]
 
 
 def test_where_something_cannot_be_read_nothing_goes(runs: Catalog, clock: ManualClock) -> None:

@@ -9,17 +9,23 @@ from typing import Any
 
 import pytest
 
-from barograph.experiments import feeding
+from barograph.errors import SettingsError
+from barograph.experiments import feeding, marks, run_reading
 from barograph.experiments.catalog import Catalog
+from barograph.experiments.component import Component
 from barograph.experiments.run import Run, load_run
 from barograph.model.clock import ManualClock
 from barograph.model.items import Entry, Verb
+from barograph.model.origin import Origin
+from barograph.provenance.gathering import Gathered
 from barograph.runs.glance import Glance
 from barograph.runs.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Journal
+from barograph.runs.origins import write_origin
 from barograph.store.base import Store
 from experiments_entries import component
 
 LONG_AGO_SECS = 10.0
+DAY_SECS = 86_400.0
 
 
 def age(folder: Path) -> None:
@@ -72,6 +78,81 @@ def test_what_is_told_of_it_later_is_seen(ended: tuple[Catalog, Path], looked: l
     Journal(feeding.store_from_url(str(folder)), JOURNAL_OF_RUN).write([Entry(item.uid, Verb.TAG, {"a": "b"}, 9e9)])
     catalog.feed()
     assert len(looked) == 1
+    assert catalog.item("r").tags == {"a": "b"}
+
+
+def test_what_a_worker_says_of_its_data_after_its_end_is_seen(ended: tuple[Catalog, Path]) -> None:
+    catalog, folder = ended
+    write_origin(feeding.store_from_url(str(folder)), 0, Gathered(Origin(parameters={"lr": 0.5})))
+    catalog.feed()
+    assert catalog.item("r").parameters == {"lr": 0.5}
+
+
+def test_a_run_that_goes_on_the_next_day_is_seen(ended: tuple[Catalog, Path]) -> None:
+    catalog, folder = ended
+    with load_run("r", root=str(folder.parent)) as again:
+        again.log_metric("loss", 0.25, 1)
+    with Catalog(folder.parent, clock=ManualClock(unix=catalog._clock.unix() + 2 * DAY_SECS)) as later:
+        later.feed()
+        assert later.item("r").metrics["loss"].last == 0.25
+
+
+def test_where_folders_tell_nothing_who_writes_on_has_it_looked_at(
+    ended: tuple[Catalog, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, folder = ended
+    monkeypatch.setattr(feeding, "network_filesystem", lambda path: True)
+    monkeypatch.setattr(marks, "SETTLED_SECS", -9e9)
+    with load_run("r", root=str(folder.parent)) as again:
+        again.log_metric("loss", 0.25, 1)
+    with Catalog(folder.parent, clock=catalog._clock) as later:
+        later.feed()
+        assert later.item("r").metrics["loss"].last == 0.25
+
+
+def test_a_run_that_ended_long_ago_is_not_looked_at_again(ended: tuple[Catalog, Path], looked: list[str]) -> None:
+    _, folder = ended
+    with Catalog(folder.parent, clock=ManualClock(unix=9e9)) as later:
+        later.feed()
+    assert looked == []
+
+
+def test_what_could_not_be_read_of_a_run_is_read_once_it_can(tmp_path: Path) -> None:
+    with Run("r", root=str(tmp_path / "runs")) as run:
+        run.tag(a="b")
+    (paper,) = (Path(run.url) / JOURNAL_OF_RUN).iterdir()
+    whole = paper.read_bytes()
+    paper.write_bytes(whole.replace(b"b", b"c"))
+    with Catalog(tmp_path / "runs") as catalog:
+        assert len(catalog.feed().damage) == 1
+        assert len(catalog.feed().damage) == 1  # and is said until then
+        paper.write_bytes(whole)
+        assert catalog.feed().damage == []
+        assert catalog.item("r").tags == {"a": "b"}
+
+
+def test_what_is_known_of_a_run_stays_when_its_folder_goes(ended: tuple[Catalog, Path]) -> None:
+    catalog, folder = ended
+    folder.rename(folder.parent.parent / "elsewhere")
+    catalog.feed()
+    assert catalog.item("r").metrics["loss"].last == 0.5
+    catalog.tell([Entry(catalog.item("r").uid, Verb.TAG, {"a": "b"})])
+    assert catalog.item("r").metrics["loss"].last == 0.5
+
+
+def test_a_number_that_is_told_of_a_run_stands_beside_its_own(ended: tuple[Catalog, Path]) -> None:
+    catalog, folder = ended
+    told = Component.load("r", root=folder.parent).log_metric("tested", 0.75)
+    assert {name: it.last for name, it in told.metrics.items()} == {"loss": 0.5, "tested": 0.75}
+    catalog.rebuild()
+    assert {name: it.last for name, it in catalog.item("r").metrics.items()} == {"loss": 0.5, "tested": 0.75}
+
+
+def test_what_makes_no_sense_is_not_told(file_catalog: Catalog) -> None:
+    with pytest.raises(SettingsError, match="no text"):
+        file_catalog.tell([Entry("component-1", Verb.INPUT, {
+            "name": "data", "uri": "s3://b/k", "media_type": 5, "digest": "", "size_bytes": -1})])
+    assert file_catalog.feed().damage == []
 
 
 def test_a_run_that_goes_on_in_another_attempt_is_seen(ended: tuple[Catalog, Path]) -> None:
@@ -135,8 +216,8 @@ def test_a_run_under_way_is_read_on_from_where_it_was(
     file_catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    inner = feeding.Run
-    monkeypatch.setattr(feeding, "Run", lambda store: opened.append(store.url) or inner(store))
+    inner = run_reading.Run
+    monkeypatch.setattr(run_reading, "Run", lambda store: opened.append(store.url) or inner(store))
     with Run("r", root=str(tmp_path / "runs")) as run:
         run.log_metrics({"loss": 0.5})
         for _ in range(3):

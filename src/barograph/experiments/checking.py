@@ -12,6 +12,9 @@ from typing import Any
 from barograph.experiments.folding import ItemState, folded
 from barograph.model.items import Entry, ItemKind, Relation, Verb
 
+SENSELESS = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
+"""What `check_entry` raises."""
+
 _MOST_ID_CHARS = 200
 _MOST_WHOLE = 2**63 - 1
 _TIMES = ("started_unix", "ended_unix")

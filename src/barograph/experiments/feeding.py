@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import cached_property
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from barograph.errors import BarographError, DamagedChunk, NewerFormat, StoreError
-from barograph.experiments.checking import check_entry
 from barograph.experiments.database import Database
 from barograph.experiments.folding import folded
-from barograph.experiments.marks import CHANGING, ended_long_ago, has_ended, mark_in, mark_of
-from barograph.experiments.run_entries import ENDED, run_entries
-from barograph.experiments.schema import BATCHES, ENTRIES, FED, OF_ROOT
-from barograph.experiments.writing import ItemWriter, in_parts, insert_rows, storable
+from barograph.experiments.item import items_by_id
+from barograph.experiments.marks import CHANGING, ended_long_ago, has_ended, mark_in
+from barograph.experiments.run_entries import ENDED
+from barograph.experiments.run_reading import RunReading, SeenRun, read_batch
+from barograph.experiments.schema import BATCHES, ENTRIES, FED, FINDINGS, ITEMS, OF_ROOT, RECORDED
+from barograph.experiments.told import keep_told, told_of
+from barograph.experiments.writing import ItemWriter, in_parts
 from barograph.machine.filesystem import network_filesystem
 from barograph.model.clock import Clock
-from barograph.model.finding import Finding
-from barograph.model.items import Entry, MetricSummary, Verb
-from barograph.model.origin import Origin
-from barograph.runs.glance import Glance, glances, runs_below
-from barograph.runs.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Batch, Journal
-from barograph.runs.metrics import metrics_of
-from barograph.runs.origins import read_origin
-from barograph.runs.reader import Run
+from barograph.model.items import Entry, ItemKind, MetricSummary, Verb
+from barograph.runs.glance import glances, runs_below
+from barograph.runs.journal import JOURNAL_OF_ROOT, Batch, Journal
 from barograph.store.base import Stamped, Store
 from barograph.store.objects import FileStore
 from barograph.store.urls import store_from_url
@@ -35,13 +30,7 @@ from barograph.store.urls import store_from_url
 _THREADS = 8
 _AT_ONCE = 500
 _ENTRIES_AT_ONCE = 20_000
-_MOST_FOLLOWED = 64
-"""Runs under way of which it is remembered what was read: a machine that asks for more reads those anew."""
 _FOLDED_AT_ONCE = 10_000
-_SENSELESS = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
-_PAPERS = ""
-"""The batch, before all others, that the papers of a run make."""
-
 _STAMP = "/stamp"
 """In place of a journal: its batch is the stamp that the root's journal had when all of it was taken in."""
 
@@ -63,19 +52,6 @@ class Fed:
     damage: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A run as it was found."""
-
-    place: str
-    mark: str
-    uid: str
-    entries: Sequence[tuple[str, Entry]]
-    metrics: dict[str, MetricSummary]
-    findings: Sequence[Finding]
-    stamp: str
-
-
 class Feeder:
     """Takes in what a root of runs holds.
 
@@ -89,8 +65,7 @@ class Feeder:
         self._database = database
         self._store = store
         self._clock = clock
-        self._stamps: Stamped | Literal[False] | None = None
-        self._followed: dict[str, Run] = {}
+        self._reading = RunReading()
 
     def feed(
         self, *, thorough: bool = False, again: Collection[str] = (),
@@ -141,7 +116,7 @@ class Feeder:
         with ThreadPoolExecutor(_THREADS) as pool:
             for number, names in enumerate(in_parts(new, _THREADS)):
                 progress(number * _THREADS, len(new))
-                waiting += [item for item in pool.map(lambda name: _read(journal, name, fed), names)
+                waiting += [item for item in pool.map(lambda name: read_batch(journal, name, fed.damage), names)
                             if item is not None]
                 # A batch may hold one entry or thousands: memory is bounded by what they hold.
                 if sum(len(batch.entries) for batch in waiting) >= _ENTRIES_AT_ONCE:
@@ -156,12 +131,14 @@ class Feeder:
                 connection.execute(delete(BATCHES).where(BATCHES.c.place == _STAMP))
                 connection.execute(insert(BATCHES), [{"place": _STAMP, "name": stamp}])
 
+    @cached_property
+    def _stamps(self) -> Stamped | None:
+        # Where several machines write, what one has changed is seen late by another, and by another clock.
+        local = isinstance(self._store, FileStore) and not network_filesystem(self._store.root)
+        return self._store if local and isinstance(self._store, Stamped) else None
+
     def _stamp(self, folders: Sequence[str]) -> str:
         """Return what changes when anything in these folders does; "" where that cannot be told."""
-        if self._stamps is None:
-            # Where several machines write, what one has changed is seen late by another, and by another clock.
-            local = isinstance(self._store, FileStore) and not network_filesystem(self._store.root)
-            self._stamps = self._store if local and isinstance(self._store, Stamped) else False
         return self._stamps.stamp(folders) if self._stamps else ""
 
     def _stamp_of_run(self, place: str) -> str:
@@ -179,11 +156,10 @@ class Feeder:
                 if connection.execute(known).first() is not None:
                     continue  # another process has taken it in meanwhile
                 connection.execute(insert(BATCHES), [{"place": OF_ROOT, "name": batch.name}])
-                _insert_entries(connection, OF_ROOT, [(batch.name, entry) for entry in batch.entries])
+                keep_told(connection, OF_ROOT, [(batch.name, entry) for entry in batch.entries])
                 told.update({entry.uid: None for entry in batch.entries})
             for uids in in_parts(told, _FOLDED_AT_ONCE):
-                # Of runs what their records say stays.
-                _write_folded(connection, uids, {}, keep_numbers=True)
+                _write_folded(connection, uids, {})
 
     def _feed_runs(
         self, fed: Fed, thorough: bool, again: Collection[str], progress: Callable[[int, int], object]
@@ -200,8 +176,11 @@ class Feeder:
             stamps = [self._stamp_of_run(name) for name in names]
             seen = glances(stores)
             with ThreadPoolExecutor(_THREADS) as pool:
-                found = list(pool.map(lambda place, store, one, stamp: self._see(place, store, one, stamp, marks, fed),
-                                      names, stores, seen, stamps))
+                found = list(pool.map(lambda place, store, one, stamp: self._reading.read(
+                    place, store, one, stamp=stamp, known_mark=mark_in(marks.get(place, ""))),
+                    names, stores, seen, stamps))
+            fed.damage += [f"{problem} ({one.url})" for one in seen for problem in one.problems]
+            fed.damage += [problem for item in found if item is not None for problem in item.damage]
             self._write_runs([item for item in found if item is not None], fed)
             self._write_stamps({name: stamp for name, stamp, one, item in zip(names, stamps, seen, found, strict=True)
                                 if item is None and one.state in ENDED and not one.problems}, marks)
@@ -213,7 +192,9 @@ class Feeder:
         mark, _, stamp = known.partition("\n")
         if not has_ended(mark):
             return False
-        return ended_long_ago(mark, now_unix) or (bool(stamp) and self._stamp_of_run(place) == stamp)
+        # One that ended last year may have gone on since.
+        return (bool(stamp) and self._stamp_of_run(place) == stamp) if self._stamps else \
+            ended_long_ago(mark, now_unix)
 
     def _write_stamps(self, stamps: Mapping[str, str], marks: dict[str, str]) -> None:
         """Keep the stamps of runs that were looked at and are as they were."""
@@ -224,59 +205,18 @@ class Feeder:
                 connection.execute(update(FED).where(FED.c.place == bindparam("b_place")).values(
                     mark=bindparam("b_mark")), changed)
 
-    def _see(
-        self, place: str, store: Store, seen: Glance, stamp: str, marks: dict[str, str], fed: Fed
-    ) -> _Seen | None:
-        """Return a run as it is now; None where it is as it was, or says nothing of itself."""
-        fed.damage += [f"{problem} ({store.url})" for problem in seen.problems]
-        if seen.manifest is None:
-            return None
-        mark = mark_of(seen)
-        if mark_in(marks.get(place, "")) == mark and seen.state in ENDED:
-            return None
-        entries: list[tuple[str, Entry]] = []
-        metrics: dict[str, MetricSummary] = {}
-        origin: Origin | None = None
-        try:
-            origin = read_origin(store)
-            journal = Journal(store, JOURNAL_OF_RUN)
-            for name in journal.names():
-                batch = _read(journal, name, fed)
-                entries += [(name, entry) for entry in batch.entries] if batch else []
-            metrics = self._metrics(place, store, goes_on=seen.state not in ENDED)
-        except BarographError as error:
-            stamp = ""
-            fed.damage.append(f"{error} ({store.url})")
-        told = _sensible(run_entries(seen, seen.manifest, origin), store.url, fed)
-        entries = [*((_PAPERS, entry) for entry in told), *entries]
-        return _Seen(place, mark, seen.manifest.run_id, entries, metrics, seen.findings,
-                     stamp if seen.state in ENDED else "")
-
-    def _metrics(self, place: str, store: Store, *, goes_on: bool) -> dict[str, MetricSummary]:
-        """Return the metrics of a run; one that goes on is kept, and read on from where it was."""
-        # Taken out meanwhile: two threads may feed one catalog.
-        run = self._followed.pop(place, None)
-        if run is None:
-            run = Run(store)
-        else:
-            run.refresh()
-        metrics = metrics_of(run)
-        if goes_on and len(self._followed) < _MOST_FOLLOWED:
-            self._followed[place] = run
-        return metrics
-
-    def _write_runs(self, seen: Sequence[_Seen], fed: Fed) -> None:
+    def _write_runs(self, seen: Sequence[SeenRun], fed: Fed) -> None:
         if not seen:
             return
         with self._database.writing() as connection:
             for item in seen:
                 connection.execute(delete(ENTRIES).where(ENTRIES.c.place == _journal_of(item.place)))
                 connection.execute(delete(FED).where(FED.c.place == item.place))
-                _insert_entries(connection, _journal_of(item.place), item.entries)
+                keep_told(connection, _journal_of(item.place), item.entries)
                 connection.execute(insert(FED), [{"place": item.place, "uid": item.uid,
                                                   "mark": f"{item.mark}\n{item.stamp}".rstrip("\n")}])
             spoken_of = {entry.uid: None for item in seen for _, entry in item.entries}
-            _write_folded(connection, list(spoken_of), {item.uid: item for item in seen})
+            _write_folded(connection, spoken_of, {item.uid: item for item in seen})
         fed.runs += len(seen)
 
     def _note_gone(self, places: Sequence[str], fed: Fed) -> None:
@@ -288,72 +228,40 @@ class Feeder:
                 moved = connection.execute(select(FED.c.place).where(FED.c.uid == uid)).first()
                 if uid is None or moved is not None:
                     continue
-                _insert_entries(connection, _journal_of(place), [("~", Entry(
+                keep_told(connection, _journal_of(place), [("~", Entry(
                     uid, Verb.SET, {"state": "gone", "message": "Its folder is no longer there."}, self._clock.unix()
                 ))])
-                _write_folded(connection, [uid], {}, keep_numbers=True)
+                _write_folded(connection, [uid], {})
                 fed.gone += 1
 
 
-def _write_folded(
-    connection: Connection, uids: Sequence[str], seen: dict[str, _Seen], *, keep_numbers: bool = False
-) -> None:
-    recorded = set(connection.execute(select(FED.c.uid)).scalars()) if keep_numbers else set()
-    writer = ItemWriter(connection)
-    states = [folded(uid, entries) for uid, entries in _entries_of(connection, uids)]
+def _write_folded(connection: Connection, uids: Collection[str], seen: Mapping[str, SeenRun]) -> None:
+    """Make items anew of all that was told of them; those of `seen` of what was recorded, too."""
+    told: dict[str, list[Entry]] = {}
+    for entry in told_of(connection, uids):
+        told.setdefault(entry.uid, []).append(entry)
+    states = [state for uid, entries in told.items() if (state := folded(uid, entries)).kind]
     for state in states:
         if state.uid in seen:
-            state.metrics |= seen[state.uid].metrics
-    known = [state for state in states if state.kind]
+            # What somebody says of a run counts, beside what it recorded and in place of it.
+            state.metrics = seen[state.uid].metrics | state.metrics
+    # Of runs that are not looked at now, what their records said stays, whether they are still there or not.
+    recorded = {state.uid for state in states if state.kind == ItemKind.RUN and state.uid not in seen}
+    measured = [state for state in states if state.uid in recorded and state.metrics]
+    before = _metrics_before(connection, [state.uid for state in measured])
+    for state in measured:
+        state.metrics = {**before.get(state.uid, {}), **state.metrics}
+    writer = ItemWriter(connection)
     findings = {uid: item.findings for uid, item in seen.items()}
-    writer.write([state for state in known if state.uid not in recorded], findings=findings)
-    writer.write([state for state in known if state.uid in recorded], keep_numbers=True)
+    writer.write([state for state in states if state.uid not in recorded], findings=findings)
+    writer.write(measured, kept=(FINDINGS,))
+    writer.write([state for state in states if state.uid in recorded and not state.metrics], kept=RECORDED)
 
 
-def _entries_of(connection: Connection, uids: Sequence[str]) -> Iterator[tuple[str, list[Entry]]]:
-    found: dict[str, list[Entry]] = {uid: [] for uid in uids}
-    for some in in_parts(uids, _AT_ONCE):
-        rows = connection.execute(
-            select(ENTRIES.c.uid, ENTRIES.c.verb, ENTRIES.c.data, ENTRIES.c.time_unix, ENTRIES.c.by)
-            .where(ENTRIES.c.uid.in_(some)).order_by(ENTRIES.c.time_unix, ENTRIES.c.batch, ENTRIES.c.position)
-        )
-        for uid, verb, data, time_unix, by in rows:
-            found[uid].append(Entry(uid, Verb(verb), json.loads(data), time_unix, by))
-    return iter(found.items())
-
-
-def _insert_entries(connection: Connection, place: str, entries: Iterable[tuple[str, Entry]]) -> None:
-    rows: list[dict[str, Any]] = [
-        {"uid": entry.uid, "place": place, "batch": batch, "position": position, "verb": str(entry.verb),
-         "data": storable(json.dumps(entry.data, ensure_ascii=False)), "time_unix": entry.time_unix,
-         "by": storable(entry.by)}
-        for position, (batch, entry) in enumerate(entries)
-    ]
-    if rows:
-        insert_rows(connection, ENTRIES, rows)
-
-
-def _read(journal: Journal, name: str, fed: Fed) -> Batch | None:
-    try:
-        batch = journal.read(name)
-        for entry in batch.entries:
-            check_entry(entry)
-        return batch
-    except (DamagedChunk, NewerFormat, StoreError) as error:
-        fed.damage.append(str(error))
-    except _SENSELESS as error:
-        fed.damage.append(f"A batch of the journal makes no sense: {error!r} ({name}).")
-    return None
-
-
-def _sensible(entries: Iterable[Entry], url: str, fed: Fed) -> Iterator[Entry]:
-    for entry in entries:
-        try:
-            check_entry(entry)
-        except _SENSELESS as error:
-            fed.damage.append(f"What a run says of itself makes no sense: {error!r} ({url}).")
-        else:
-            yield entry
+def _metrics_before(connection: Connection, uids: Sequence[str]) -> dict[str, Mapping[str, MetricSummary]]:
+    ids = [number for some in in_parts(uids, _AT_ONCE)
+           for number in connection.execute(select(ITEMS.c.id).where(ITEMS.c.uid.in_(some))).scalars()]
+    return {item.uid: item.metrics for item in items_by_id(connection, ids)}
 
 
 def _journal_of(place: str) -> str:

@@ -8,7 +8,7 @@ from barograph.runs.journal import JOURNAL_OF_RUN
 from barograph.runs.layout import ATTEMPTS, ENDINGS, FINDINGS, ORIGIN, WATCH, WORKERS
 
 SETTLED_SECS = 3600.0
-"""A run that ended longer ago is not looked at again, but by `feed(thorough=True)`: a watcher may judge it late."""
+"""Where folders tell nothing, a run that ended longer ago is not looked at again, but by `feed(thorough=True)`."""
 
 CHANGING = ("", ATTEMPTS, WORKERS, ENDINGS, FINDINGS, WATCH, JOURNAL_OF_RUN, ORIGIN)
 """Folders of a run of which one changes when anything does that the catalog tells of a run that has ended."""
@@ -34,4 +34,5 @@ def mark_of(seen: Glance) -> str:
     """Return what tells a run from itself at another time; it begins with when it ended, or "-"."""
     ended = f"{seen.ended_unix:.0f}" if seen.state in ENDED and seen.ended_unix == seen.ended_unix else "-"
     findings = ",".join(f"{item.id}:{item.state}" for item in seen.findings)
-    return f"{ended} {seen.state} {seen.attempt} {seen.steps} {len(seen.workers)} {findings}"
+    papers, written_unix = seen.told
+    return f"{ended} {seen.state} {seen.attempt} {seen.steps} {len(seen.workers)} {papers}:{written_unix:f} {findings}"

@@ -95,8 +95,12 @@ def load_run(name: str = "", *, root: str | os.PathLike[str] | None = None) -> T
         return TrackedRun(store, launch.attempt, clock=clock)
     catalog = catalog_at(root)
     catalog.feed()
-    store = store_from_url(str(catalog.item(name, ItemKind.RUN).facts["place"]))
-    return TrackedRun(store, attempt_to_join(store, clock), clock=clock)
+    item = catalog.item(name, ItemKind.RUN)
+    store = store_from_url(str(item.facts["place"]))
+    run = TrackedRun(store, attempt_to_join(store, clock), clock=clock)
+    # In a bucket nothing else tells that one that ended long ago goes on.
+    catalog.look_again([item.uid])
+    return run
 
 
 def list_runs(search: str = "", *, root: str | os.PathLike[str] | None = None) -> Listing[Component]:

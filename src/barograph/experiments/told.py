@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
 from barograph.experiments.schema import ENTRIES, ITEMS, OF_ROOT, RELATIONS
-from barograph.experiments.writing import in_parts
+from barograph.experiments.writing import in_parts, insert_rows, storable
 from barograph.model.items import Entry, ItemKind, Verb
 
 _AT_ONCE = 500
@@ -26,13 +27,32 @@ def told_of(connection: Connection, uids: Collection[str], *, in_journal_of_root
     return [entry for *_, entry in sorted(found, key=lambda row: row[:3])]
 
 
+def keep_told(connection: Connection, place: str, entries: Iterable[tuple[str, Entry]]) -> None:
+    """Take in entries.
+
+    Args:
+        connection: In a transaction.
+        place: Of their journal, as the column says.
+        entries: Batch and entry, in order.
+    """
+    rows: list[dict[str, Any]] = [
+        {"uid": entry.uid, "place": place, "batch": batch, "position": position, "verb": str(entry.verb),
+         "data": storable(json.dumps(entry.data, ensure_ascii=False)), "time_unix": entry.time_unix,
+         "by": storable(entry.by)}
+        for position, (batch, entry) in enumerate(entries)
+    ]
+    if rows:
+        insert_rows(connection, ENTRIES, rows)
+
+
 def _rows(connection: Connection, uids: list[str], of_root: bool) -> Iterator[tuple[float, str, int, Entry]]:
-    statement = select(ENTRIES).where(ENTRIES.c.uid.in_(uids))
+    columns = (ENTRIES.c.uid, ENTRIES.c.verb, ENTRIES.c.data, ENTRIES.c.time_unix, ENTRIES.c.by, ENTRIES.c.batch,
+               ENTRIES.c.position)
+    statement = select(*columns).where(ENTRIES.c.uid.in_(uids))
     if of_root:
         statement = statement.where(ENTRIES.c.place == OF_ROOT)
-    for row in connection.execute(statement).mappings():
-        yield row["time_unix"], row["batch"], row["position"], Entry(
-            row["uid"], Verb(row["verb"]), json.loads(row["data"]), row["time_unix"], row["by"])
+    for uid, verb, data, time_unix, by, batch, position in connection.execute(statement):
+        yield time_unix, batch, position, Entry(uid, Verb(verb), json.loads(data), time_unix, by)
 
 
 def related_to(connection: Connection, uids: Collection[str], kinds: Collection[ItemKind]) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -24,7 +24,6 @@ from barograph.experiments.schema import (
     NOTES,
     OF_ITEMS,
     PARAMETERS,
-    RECORDED,
     RELATIONS,
     SHEETS,
     TAGS,
@@ -62,17 +61,17 @@ class ItemWriter:
 
     def write(
         self, states: Sequence[ItemState], *, findings: Mapping[str, Sequence[Finding]] | None = None,
-        keep_numbers: bool = False,
+        kept: Collection[Table] = (),
     ) -> None:
         """Write items in place of what the catalog holds of them.
 
         Args:
             states: The items.
             findings: Of those that are runs, by uid.
-            keep_numbers: Leave metrics and findings as they are: those of runs come from records.
+            kept: Tables of `RECORDED` that are left as they are.
         """
         known = self._ids([state.uid for state in states])
-        tables = [table for table in OF_ITEMS if not (keep_numbers and table in RECORDED)]
+        tables = [table for table in OF_ITEMS if table not in kept]
         self._clear(tables, list(known.values()), [state.uid for state in states if state.uid in known])
         new = [_item_row(state) for state in states if state.uid not in known]
         old = [{"b_id": known[state.uid], **_item_row(state)} for state in states if state.uid in known]
@@ -81,11 +80,11 @@ class ItemWriter:
             values: dict[str, Any] = {name: bindparam(name) for name in old[0] if name != "b_id"}
             self._connection.execute(update(ITEMS).where(ITEMS.c.id == bindparam("b_id")).values(values), old)
         ids = known | self._ids([row["uid"] for row in new])
-        self._write_rows(states, ids, findings or {}, keep_numbers)
+        self._write_rows(states, ids, findings or {}, with_metrics=METRICS not in kept)
 
     def _write_rows(
-        self, states: Sequence[ItemState], ids: Mapping[str, int], findings: Mapping[str, Sequence[Finding]],
-        keep_numbers: bool,
+        self, states: Sequence[ItemState], ids: Mapping[str, int], findings: Mapping[str, Sequence[Finding]], *,
+        with_metrics: bool,
     ) -> None:
         self._learn_names(name for state in states for part in (state.parameters, state.metrics, state.tags)
                           for name in part)
@@ -98,9 +97,9 @@ class ItemWriter:
             {"item_id": item, "name_id": name, "last": _number(it.last), "min": _number(it.min),
              "max": _number(it.max), "mean": _number(it.mean), "std": _number(it.std), "count": it.count,
              "first_step": it.first_step, "last_step": it.last_step}
-            for item, state in of for name, it in self._numbered({} if keep_numbers else state.metrics).items()
+            for item, state in of for name, it in self._numbered(state.metrics if with_metrics else {}).items()
         ])
-        if not keep_numbers:
+        if with_metrics:
             self._insert(METRIC_SHEETS, [
                 {"item_id": item, "data": packed_metrics(item, self._numbered(state.metrics).items())}
                 for item, state in of if state.metrics

@@ -16,12 +16,12 @@ from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.manifest import Manifest
 from barograph.runs.claim import claimer_of
 from barograph.runs.findings import read_findings
-from barograph.runs.layout import FOLDERS, MANIFEST, WATCH
+from barograph.runs.layout import FOLDERS, JOURNAL, MANIFEST, ORIGIN, WATCH
 from barograph.runs.papers import manifest_from_bytes
 from barograph.runs.process import is_alive, this_process
 from barograph.runs.roster import Roster, Standing, WorkerState
 from barograph.runs.survey import surveyed
-from barograph.store.base import Browsable, Level, Store
+from barograph.store.base import Browsable, Level, ObjectInfo, Store
 
 DEPTH = 6
 """Folders deep that runs are looked for: enough for a tree of experiments, and an end in somebody's home."""
@@ -75,6 +75,7 @@ class Glance:
         watched: Whether a watcher has looked at it.
         covered: Whether everything there was to see was seen, as far as its workers know.
         findings: What watchers found.
+        told: How many papers tell what made it and what it says of itself, and when the last of these was written.
         problems: What could not be read.
     """
 
@@ -90,6 +91,7 @@ class Glance:
     watched: bool = False
     covered: bool = False
     findings: Sequence[Finding] = ()
+    told: tuple[int, float] = (0, 0.0)
     problems: Sequence[str] = field(default=())
 
     @property
@@ -204,7 +206,8 @@ class _Look:
             return Glance(self._store.url, RunState.UNKNOWN, problems=(str(error),))
 
     def take(self) -> Glance:
-        found = surveyed(self._store.list())
+        listing = self._store.list()
+        found = surveyed(listing)
         try:
             manifest = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
         except (DamagedChunk, NewerFormat) as error:
@@ -225,7 +228,7 @@ class _Look:
             ended_unix=max((beat.time_unix for beat in last), default=nan),
             watched=any(name.startswith(f"{WATCH}/") for name in found.size_bytes),
             covered=bool(last) and all(beat.coverage.complete and not beat.dropped_steps for beat in last),
-            findings=log.findings, problems=(*self._roster.damage, *log.damage),
+            findings=log.findings, told=_told(listing), problems=(*self._roster.damage, *log.damage),
         )
 
     def _state(self, workers: Sequence[WorkerState], attempt: int) -> RunState:
@@ -240,3 +243,8 @@ class _Look:
         # The process that asks is not about to train.
         lives = claimer is not None and claimer[0] != this_process() and is_alive(claimer[0])
         return RunState.STARTING if lives else RunState.EMPTY
+
+
+def _told(listing: Iterable[ObjectInfo]) -> tuple[int, float]:
+    times = [item.modified_unix for item in listing if item.name.startswith((f"{JOURNAL}/", f"{ORIGIN}/"))]
+    return len(times), max(times, default=0.0)
