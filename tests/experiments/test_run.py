@@ -2,8 +2,11 @@
 
 import math
 import multiprocessing
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import barograph
@@ -131,6 +134,74 @@ def test_what_came_of_what_is_told_over_artifacts(root: str, tmp_path: Path) -> 
 def test_a_metric_that_is_none_is_refused_by_name(root: str, name: str, value: object) -> None:
     with Run("r", root=root) as run, pytest.raises(SettingsError, match=f"{name}"):
         run.log_metric(name, value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("value", "step"), [
+    (10**400, 0), (1.0, math.inf), (1.0, math.nan), (1.0, 2**63), (1.0, 1.5), (1.0, "three")])
+def test_what_no_record_holds_is_refused_by_name(root: str, value: float, step: int) -> None:
+    with Run("r", root=root) as run, pytest.raises(SettingsError, match='"loss"'):
+        run.log_metric("loss", value, step)
+
+
+def test_a_step_may_be_any_whole_number(root: str) -> None:
+    with Run("r", root=root) as run:
+        run.log_metric("loss", 1.0, np.float32(7.0))  # type: ignore[arg-type]
+    assert list_runs(root=root)[0].metrics["loss"].last_step == 7
+
+
+def test_a_number_of_a_component_that_is_none_is_refused_by_name(root: str) -> None:
+    data = Component.create("data", root=root)
+    for value in ("many", None, 10**400):
+        with pytest.raises(SettingsError, match='"rows"'):
+            data.log_metric("rows", value)  # type: ignore[arg-type]
+
+
+def test_a_run_cannot_be_closed_as_what_there_is_not_and_goes_on(root: str) -> None:
+    with Run("r", root=root) as run:
+        with pytest.raises(SettingsError, match='"done" is no way to end; there are finished, stopped, failed'):
+            run.close("done")
+        run.log_metric("loss", 1.0)
+    [found] = list_runs(root=root)
+    assert (found.state, found.metrics["loss"].count) == ("finished", 1)
+
+
+@pytest.mark.parametrize(("code", "state"), [(0, "finished"), (None, "finished"), (2, "failed")])
+def test_a_script_that_exits_has_failed_where_it_says_so(root: str, code: int | None, state: str) -> None:
+    with pytest.raises(SystemExit), Run("r", root=root):
+        sys.exit(code)
+    assert list_runs(root=root)[0].state == state
+
+
+def test_a_script_that_raises_without_closing_its_run_has_failed(root: str) -> None:
+    script = f"from barograph.experiments.run import Run\nrun = Run('r', root={root!r})\nraise ValueError('why')"
+    subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    [found] = list_runs(root=root)
+    assert (found.state, found.item.facts["message"]) == ("failed", "ValueError: why")
+
+
+def test_artifacts_told_as_in_sagemaker_are_found(root: str) -> None:
+    with Run("r", root=root) as run:
+        run.log_input("data", "s3://bucket/data", media_type=None)
+        with pytest.raises(SettingsError, match=r'log_output\("model", "s3://bucket/model"\)'):
+            run.log_artifact("model", "s3://bucket/model")
+        with pytest.raises(SettingsError, match="name of an artifact"):
+            run.log_artifact(__file__, 7)  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="no text"), load_run("r", root=root) as run:
+        run.log_output("model", "s3://bucket/model", media_type=7)  # type: ignore[arg-type]
+    found = list_runs(root=root)[0]
+    assert ([link.uri for link in found.inputs], found.outputs) == (["s3://bucket/data"], [])
+
+
+def test_all_files_of_a_directory_are_kept_by_their_paths_in_it(root: str, tmp_path: Path) -> None:
+    (tmp_path / "model" / "parts").mkdir(parents=True)
+    (tmp_path / "model" / "config.json").write_text("{}")
+    (tmp_path / "model" / "parts" / "0").write_text("0")
+    with Run("r", root=root) as run:
+        run.log_artifacts(tmp_path / "model")
+        run.log_artifacts(str(tmp_path / "model" / "config.json"))
+        with pytest.raises(SettingsError, match="no such file"):
+            run.log_artifacts("modle")
+    assert [link.name for link in list_runs(root=root)[0].outputs] == ["config.json", "parts/0"]
 
 
 def test_a_parameter_that_is_none_is_refused_by_name(root: str) -> None:

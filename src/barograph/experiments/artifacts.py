@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from barograph.errors import DamagedChunk, ObjectNotFound, SettingsError
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.items import ArtifactLink
+from barograph.model.items import ArtifactLink, checked_name
 from barograph.store.base import ObjectInfo, Store
 from barograph.store.streaming import put_parts
 from barograph.store.urls import store_from_url
@@ -46,8 +46,12 @@ def artifact_of(
     """
     file = Path(path)
     if not file.is_file():
-        what = "a directory; log its files, or its place by log_output" if file.is_dir() else "no such file"
+        what = "a directory; log its files by log_artifacts, or its place by log_output" if file.is_dir() else \
+            "no such file"
+        if isinstance(name, str) and "://" in name:
+            what += f', and what lies elsewhere is told by log_output("{path}", "{name}")'
         raise SettingsError(f"There is no artifact at {file}: {what}.")
+    name = checked_name("an artifact", file.name if name in (None, "") else name)
     digest, size_bytes = digest_of_file(file)
     uri = file.resolve().as_uri()
     if copy:
@@ -55,7 +59,15 @@ def artifact_of(
             put_parts(root, place_of(digest), _parts_that_are(file, digest))
         uri = f"{SCHEME}{digest}"
     guessed = media_type or mimetypes.guess_type(file.name)[0] or ""
-    return ArtifactLink(name or file.name, uri, guessed, digest, size_bytes)
+    return ArtifactLink(name, uri, guessed, digest, size_bytes)
+
+
+def files_in(path: str | os.PathLike[str]) -> list[tuple[Path, str | None]]:
+    """Return the files below a directory, each with its path in it; or the one file that `path` is, without a name."""
+    top = Path(path)
+    if not top.is_dir():
+        return [(top, None)]
+    return [(file, file.relative_to(top).as_posix()) for file in sorted(top.rglob("*")) if file.is_file()]
 
 
 def artifact_from_bytes(

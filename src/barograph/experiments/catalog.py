@@ -16,16 +16,8 @@ from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
-from barograph.errors import (
-    CatalogUnavailable,
-    NameTaken,
-    ObjectExists,
-    SettingsError,
-    StillNeeded,
-    UnknownItem,
-    nearest,
-)
-from barograph.experiments.checking import SENSELESS, check_entry
+from barograph.errors import CatalogUnavailable, NameTaken, ObjectExists, StillNeeded, UnknownItem, nearest
+from barograph.experiments.checking import refuse_senseless
 from barograph.experiments.database import Database, catalog_url
 from barograph.experiments.feeding import Fed, Feeder
 from barograph.experiments.item import Item, items_by_id
@@ -108,7 +100,7 @@ class Catalog:
             StoreError: The journal cannot be written.
             CatalogUnavailable: The tables cannot be; then the journal knows, and `feed` will.
         """
-        _check(entries)
+        refuse_senseless(entries)
         with self.reading() as connection:
             known = {_word(entry) for entry in told_of(connection, {entry.uid for entry in entries})}
         new = [entry for entry in entries if _word(entry) not in known]
@@ -134,7 +126,7 @@ class Catalog:
         now = self._clock.unix()
         told = [Entry(entry.uid, entry.verb, entry.data, entry.time_unix or now, entry.by or self._by)
                 for entry in entries]
-        _check(told)
+        refuse_senseless(told)
         if told:
             batch = self._journal.write(told)
             try:
@@ -348,15 +340,6 @@ def created(kind: ItemKind, name: str, *, parent: str = "", fields: Mapping[str,
     """Return what makes an item that is known by its name."""
     return Entry(uid_of(kind, name, parent=parent), Verb.CREATE,
                  {"kind": kind, "name": name, "parent": parent, "fields": dict(fields or {})})
-
-
-def _check(entries: Iterable[Entry]) -> None:
-    """Refuse what no table can hold: once it stood in the journal, everybody would stumble over it for ever."""
-    for entry in entries:
-        try:
-            check_entry(entry)
-        except SENSELESS as error:
-            raise SettingsError(f'What is told of "{entry.uid}" ({entry.verb}) makes no sense: {error}.') from error
 
 
 def _word(entry: Entry) -> tuple[str, str, str, float, str]:

@@ -6,9 +6,10 @@ Tables refuse what is beyond their columns, and a catalog that is fed would then
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from barograph.errors import SettingsError
 from barograph.experiments.folding import ItemState, folded
 from barograph.model.items import Entry, ItemKind, Relation, Verb
 
@@ -39,6 +40,19 @@ def check_entry(entry: Entry) -> None:
     _check_fields(state)
     _check_links(state)
     _check_numbers(state)
+
+
+def refuse_senseless(entries: Iterable[Entry]) -> None:
+    """Refuse what no table can hold, before it is told: in a journal everybody would stumble over it for ever.
+
+    Raises:
+        SettingsError: An entry makes no sense; the message says why.
+    """
+    for entry in entries:
+        try:
+            check_entry(entry)
+        except SENSELESS as error:
+            raise SettingsError(f'What is told of "{entry.uid}" ({entry.verb}) makes no sense: {error}.') from error
 
 
 def _check_fields(state: ItemState) -> None:

@@ -12,7 +12,7 @@ from barograph.experiments.exhibiting import Exhibiting
 from barograph.experiments.handle import Handle, catalog_at
 from barograph.experiments.item import Found
 from barograph.experiments.item import Trial as TrialOf
-from barograph.model.items import ArtifactLink, ItemKind, MetricSummary, Value, Verb, checked_name
+from barograph.model.items import ArtifactLink, ItemKind, MetricSummary, Value, Verb, checked_name, checked_number
 from barograph.report.markup import Markup
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
@@ -89,10 +89,17 @@ class Component(Handle, Exhibiting["Component"]):
         return showing.component_parts(self.item, self.exhibits())
 
     def log_metric(self, name: str, value: float) -> Self:
-        """Keep a number that came out, once for all. What comes as a series belongs in a `Run`."""
-        number = float(value)
+        """Keep a number that came out, once for all. What comes as a series belongs in a `Run`.
+
+        Of a run it stands beside what the run recorded; of the same name it counts in its place.
+
+        Raises:
+            SettingsError: It is no number.
+        """
+        checked_name("a metric", name)
+        number = checked_number(name, value)
         summary = MetricSummary(number, number, number, number, 0.0)
-        return self._tell(Verb.METRICS, {checked_name("a metric", name): {
+        return self._tell(Verb.METRICS, {name: {
             field: getattr(summary, field) for field in MetricSummary.__slots__}})
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -118,7 +118,7 @@ def read_batch(journal: Journal, name: str, damage: list[str]) -> Batch | None:
 
 def _journal_entries(store: Store, damage: list[str]) -> Iterator[tuple[str, Entry]]:
     journal = Journal(store, JOURNAL_OF_RUN)
-    for name in _tried(journal.names, [], damage):
+    for name in _tried(journal.names, list[str](), damage):
         batch = read_batch(journal, name, damage)
         yield from ((name, entry) for entry in (batch.entries if batch is not None else ()))
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from barograph.experiments.artifacts import artifact_of
+from barograph.experiments.artifacts import artifact_of, files_in
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.items import ArtifactLink, Verb, checked_name, checked_value, flattened
 from barograph.store.base import Store
@@ -54,16 +54,18 @@ class Making(ABC, Generic[Answer]):
             for name, value in flattened(parameters).items()
         })
 
-    def log_input(self, name: str, uri: str, *, media_type: str = "", digest: str = "", size_bytes: int = -1) -> Answer:
+    def log_input(
+        self, name: str, uri: str, *, media_type: str | None = "", digest: str = "", size_bytes: int = -1
+    ) -> Answer:
         """Say of an artifact that it was read, wherever it is; nothing is copied."""
-        return self._link(ArtifactLink(checked_name("an input", name), str(uri), media_type, digest, size_bytes),
+        return self._link(ArtifactLink(checked_name("an input", name), str(uri), media_type or "", digest, size_bytes),
                           is_output=False)
 
     def log_output(
-        self, name: str, uri: str, *, media_type: str = "", digest: str = "", size_bytes: int = -1
+        self, name: str, uri: str, *, media_type: str | None = "", digest: str = "", size_bytes: int = -1
     ) -> Answer:
         """Say of an artifact that it was made, wherever it is; nothing is copied."""
-        return self._link(ArtifactLink(checked_name("an output", name), str(uri), media_type, digest, size_bytes),
+        return self._link(ArtifactLink(checked_name("an output", name), str(uri), media_type or "", digest, size_bytes),
                           is_output=True)
 
     def log_artifact(
@@ -95,10 +97,16 @@ class Making(ABC, Generic[Answer]):
         return self.log_artifact(file_path, name, media_type=media_type or "", is_output=is_output)
 
     def log_artifacts(
-        self, paths: Sequence[str | os.PathLike[str]], *, is_output: bool = True, copy: bool = True
+        self, paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, is_output: bool = True,
+        copy: bool = True,
     ) -> Sequence[ArtifactLink]:
-        """Keep several files; arguments and errors as of `log_artifact`."""
-        return [self.log_artifact(path, is_output=is_output, copy=copy) for path in paths]
+        """Keep several files; other arguments and errors as of `log_artifact`.
+
+        Args:
+            paths: Of the files; or of a directory, whose files are kept by their paths in it.
+        """
+        named = files_in(paths) if isinstance(paths, str | os.PathLike) else [(path, None) for path in paths]
+        return [self.log_artifact(path, name, is_output=is_output, copy=copy) for path, name in named]
 
     def _link(self, link: ArtifactLink, *, is_output: bool) -> Answer:
         return self._tell(Verb.OUTPUT if is_output else Verb.INPUT,

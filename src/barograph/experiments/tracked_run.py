@@ -12,10 +12,11 @@ from typing import Any, Self
 
 from barograph.errors import SessionClosed, SettingsError
 from barograph.experiments.artifacts import root_of
+from barograph.experiments.checking import refuse_senseless
 from barograph.experiments.exhibiting import Exhibiting
 from barograph.experiments.shown import links_in_journal
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.items import ArtifactLink, Entry, Verb, checked_name, checked_tags
+from barograph.model.items import ArtifactLink, Entry, Verb, checked_name, checked_number, checked_tags
 from barograph.model.manifest import EndState, Heartbeat, Manifest
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
@@ -56,7 +57,7 @@ class TrackedRun(Exhibiting[None]):
         self._writer: RunWriter | None = RunWriter(store, self._worker, settings=self._settings, status=self._status,
                                                    clock=self._clock)
         self._log = self._writer.log
-        atexit.register(self.close)
+        atexit.register(self._close_at_exit)
 
     def _repr_html_(self) -> str:
         return run_html(open_run(self.url), exhibits=self.exhibits())
@@ -105,8 +106,8 @@ class TrackedRun(Exhibiting[None]):
             step = last + 1
         try:
             self._log(name, value, step, Mode(mode), time.time() if time_unix is None else time_unix)
-        except (TypeError, ValueError, struct.error):
-            value, step = _numbers(name, value, step)
+        except (TypeError, ValueError, OverflowError, struct.error):
+            value, step = checked_number(name, value), _checked_step(name, step)
             self._log(name, value, step, Mode(mode), time.time() if time_unix is None else time_unix)
         self._steps[name, mode] = step
         if step > self._last_step:
@@ -131,11 +132,16 @@ class TrackedRun(Exhibiting[None]):
         Args:
             state: "finished", "failed" or "stopped".
             reason: Why, for people.
+
+        Raises:
+            SettingsError: There is no such state; the run goes on.
         """
+        if state not in tuple(EndState):
+            raise SettingsError(f'"{state}" is no way to end; there are {", ".join(EndState)}.')
         writer, self._writer = self._writer, None
         if writer is None:
             return
-        atexit.unregister(self.close)
+        atexit.unregister(self._close_at_exit)
         closing = writer.close(EndState(state), reason)
         for problem in closing.problems:
             print(f"barograph: {problem} ({self.url})", file=sys.stderr)
@@ -146,10 +152,21 @@ class TrackedRun(Exhibiting[None]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
+        if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
             self.close()
         else:
-            self.close("failed", f"{kind.__name__}: {error}".rstrip(": "))
+            self._close_failed(error)
+
+    def _close_at_exit(self) -> None:
+        # What ended the script; where somebody types, one that was shown long ago.
+        error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+        if error is None:
+            self.close()
+        else:
+            self._close_failed(error)
+
+    def _close_failed(self, error: BaseException) -> None:
+        self.close("failed", f"{type(error).__name__}: {error}".rstrip(": "))
 
     @property
     def _root(self) -> Store:
@@ -166,7 +183,9 @@ class TrackedRun(Exhibiting[None]):
         if self._writer is None:
             raise self._closed()
         if data:
-            self._journal.write([Entry(self.uid, verb, data, self._clock.unix())])
+            entry = Entry(self.uid, verb, data, self._clock.unix())
+            refuse_senseless([entry])
+            self._journal.write([entry])
 
     def _status(self) -> Heartbeat:
         return Heartbeat(0, self._clock.unix(), step=self._last_step)
@@ -181,13 +200,15 @@ def _check_series(name: object, mode: str) -> None:
         raise SettingsError(f'"{mode}" is no mode; there are {", ".join(Mode)}.')
 
 
-def _numbers(name: str, value: Any, step: Any) -> tuple[float, int]:
-    """Return a value and a step that are numbers of other kinds than Python's own."""
+def _checked_step(name: str, step: Any) -> int:
+    """Return a step that is a number of another kind than Python's own."""
     try:
-        return float(value), int(step)
-    except (TypeError, ValueError):
-        raise SettingsError(f'Metric "{name}" is {type(value).__name__} at step {step!r}; it must be one number, at a '
-                            "whole step.") from None
+        whole = int(step)
+        if whole == step and abs(whole) < 2**63:
+            return whole
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise SettingsError(f'Metric "{name}" is told at step {step!r}; a step is a whole number of 64 bits.')
 
 
 def attempt_to_join(store: Store, clock: Clock) -> int:

@@ -213,6 +213,19 @@ def checked_value(name: str, value: object, *, depth: int = 0) -> Value:
                         "False, or a list of these. Write it as a text, or log a nested table by log_parameters.")
 
 
+def checked_number(name: str, value: object) -> float:
+    """Return the value of a metric: a number of Python's, or what says that it is one.
+
+    Raises:
+        SettingsError: It is none, or larger than a double.
+    """
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise SettingsError(f'Metric "{name}" is {type(value).__name__}, and must be one number that a double '
+                            "holds.") from None
+
+
 def checked_tags(tags: Mapping[str, object]) -> dict[str, str | None]:
     """Return tags as they are kept: name to text, None for one that is taken away.
 
