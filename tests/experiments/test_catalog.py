@@ -3,10 +3,11 @@
 import multiprocessing
 import shutil
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import func, make_url, select
 
 from barograph.errors import (
     CatalogUnavailable,
@@ -18,6 +19,7 @@ from barograph.errors import (
 )
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.lineage import lineage_of
+from barograph.experiments.schema import ITEMS
 from barograph.model.clock import ManualClock
 from barograph.model.items import Entry, ItemKind, Verb
 from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
@@ -248,3 +250,14 @@ def test_a_wrong_address_of_a_database_is_refused(url: str, tmp_path: Path, monk
     monkeypatch.setenv("BAROGRAPH_CATALOG", url)
     with pytest.raises(SettingsError, match=r"postgresql\+psycopg"):
         Catalog(tmp_path / "runs")
+
+
+def test_who_reads_sees_one_state_of_things(catalog: Catalog) -> None:
+    catalog.tell(component("first"))
+    with catalog.reading() as connection:
+        before = connection.execute(select(func.count()).select_from(ITEMS)).scalar_one()
+        writer = threading.Thread(target=catalog.tell, args=(component("second"),))
+        writer.start()
+        writer.join()
+        assert connection.execute(select(func.count()).select_from(ITEMS)).scalar_one() == before
+    assert len(catalog.find()) == before + 1

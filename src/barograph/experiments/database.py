@@ -93,6 +93,11 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """Give a connection to read by, which sees one state of things."""
         with self._mapped(), self._engine.connect() as connection:
+            # Else each statement would see what was written since the one before.
+            if self.is_sqlite:
+                connection.exec_driver_sql("BEGIN")
+            else:
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
 
     @contextmanager
