@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from barograph.model.records import StepRecords
 from barograph.model.step import Mode
 from barograph.runs.compaction import publish_compacted
 from barograph.runs.condensing import published_curves
+from barograph.runs.curves_file import SeriesBuckets, curves_file, read_curves
 from barograph.runs.doctor import examine
 from barograph.runs.layout import CURVES, chunk_from_name, curves_from_name
 from barograph.runs.metrics import metrics_of
@@ -89,6 +91,16 @@ def test_a_curve_says_what_the_points_say_and_reads_only_what_is_in_no_buckets(r
     assert {chunk.first for name in records_read(recorded) if (chunk := chunk_from_name(name))} == {2}
 
 
+@pytest.mark.parametrize("count", [2_500, 12_000])
+def test_a_curve_is_not_coarser_than_a_quarter_of_what_was_asked_for(workshop: Any, count: int) -> None:
+    writer = workshop.writer()
+    publish(workshop, writer, numbers(count))
+    workshop.publish(writer)
+    curve = workshop.run().curve("scalar:acc")
+    assert 500 <= len(curve.line()) <= 2_000
+    assert curve.count == count
+
+
 def test_a_curve_of_few_points_is_the_series(recorded: Any) -> None:
     line = recorded.run().curve("scalar:acc", points=POINTS).line()
     finite = np.isfinite(numbers())
@@ -150,6 +162,48 @@ def test_buckets_of_another_run_are_not_believed(recorded: Any) -> None:
     assert "of another run" in examine(recorded.store).leftover[0]
 
 
+@pytest.mark.parametrize(("field", "value"), [
+    ("min", np.nan), ("max", np.nan), ("mean", np.nan), ("squares", -1.0), ("nan", -1), ("posinf", 2**40)])
+def test_buckets_that_say_what_no_numbers_come_to_are_not_believed(recorded: Any, field: str, value: float) -> None:
+    def spoil(found: SeriesBuckets) -> SeriesBuckets:
+        found.buckets[field] = value
+        return found
+
+    replace_buckets(recorded, spoil)
+    check(recorded, numbers())
+
+
+def test_buckets_of_a_mode_that_there_is_not_are_not_believed(recorded: Any) -> None:
+    replace_buckets(recorded, lambda found: replace(found, names=[found.names[0]._replace(mode="nap")]))
+    check(recorded, numbers())
+
+
+def replace_buckets(workshop: Any, change: Callable[[SeriesBuckets], SeriesBuckets]) -> None:
+    """Have the files of buckets say something else, under names that prove it."""
+    records = {chunk.first: chunk for text in workshop.names("records") if (chunk := chunk_from_name(text))}
+    for text in workshop.names(CURVES):
+        name = curves_from_name(text)
+        assert name is not None
+        found = change(read_curves(workshop.store, name, workshop.manifest.run_id))
+        made, data = curves_file(found, records[name.first], workshop.manifest.run_id)
+        workshop.store.inner.delete(text)
+        workshop.store.inner.put(str(made), data)
+
+
+def test_who_follows_a_run_forgets_the_files_that_were_made_one(workshop: Any) -> None:
+    writer = workshop.writer()
+    run = None
+    for number in range(40):
+        publish(workshop, writer, numbers(20), number * 20)
+        run = run or workshop.run()
+        run.refresh()
+        assert metrics_of(run)["acc"].count == (number + 1) * 20
+    assert run is not None
+    assert len(workshop.names("records")) < 20
+    assert len(run._condensed._of_files) < 20
+    assert len(run._records._shelf._footers) < 20
+
+
 def test_where_a_file_of_records_is_gone_its_buckets_do_not_stand_in_for_it(recorded: Any) -> None:
     recorded.store.inner.delete(recorded.names("records")[0])
     assert recorded.run().curve("scalar:acc", points=100).count == POINTS - 9_000
@@ -164,6 +218,16 @@ def test_points_that_come_after_the_buckets_are_in_the_curve(recorded: Any) -> N
     run.refresh()
     assert run.curve("scalar:other", points=100).count == 5_000
     assert run.curve("scalar:acc", points=100).count == POINTS
+
+
+def test_buckets_that_are_damaged_are_not_read_again_and_again(recorded: Any) -> None:
+    for name in recorded.names(CURVES):
+        recorded.store.inner.put(name, b"damaged")
+    run = recorded.run()
+    run.curve("scalar:acc")
+    recorded.store.calls.clear()
+    run.curve("scalar:acc")
+    assert [name for verb, name in recorded.store.calls if verb == "get" and name.startswith(CURVES)] == []
 
 
 def test_metrics_asked_again_look_at_what_is_new_alone(recorded: Any) -> None:

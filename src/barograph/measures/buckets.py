@@ -112,6 +112,24 @@ def even_starts(counts: NDArray[np.int64], most: int) -> NDArray[np.intp]:
     return np.flatnonzero(np.diff(group, prepend=-1))
 
 
+def sensible_buckets(buckets: Buckets) -> bool:
+    """Return whether each bucket is one that points come to, as far as it shows.
+
+    Example:
+        >>> one = buckets_of_points(np.arange(2), np.array([1.0, 3.0]), np.zeros(2), np.array([0]))
+        >>> sensible_buckets(one)
+        True
+        >>> one["nan"] = 3
+        >>> sensible_buckets(one)
+        False
+    """
+    counts = np.stack([buckets[name] for name in ("nan", "posinf", "neginf")])
+    numbers = np.stack([buckets[name] for name in ("min", "max", "mean", "squares")])
+    return bool((buckets["count"] >= 1).all() and (counts >= 0).all() and (counts <= buckets["count"]).all()
+                and (_finite(buckets) >= 0).all() and (buckets["squares"] >= 0).all()
+                and not np.isnan(numbers).any())
+
+
 def _finite(buckets: Buckets) -> NDArray[np.int64]:
     finite: NDArray[np.int64] = buckets["count"] - buckets["nan"] - buckets["posinf"] - buckets["neginf"]
     return finite

@@ -35,7 +35,7 @@ class Condensed:
         self._records = records
         self._curves: dict[CurvesName, SeriesBuckets] = {}
         self._of_files: dict[ChunkName, SeriesBuckets] = {}
-        self.damage: dict[str, str] = {}
+        self._unreadable: frozenset[CurvesName] = frozenset()
 
     def of_worker(self, worker: str, query: Query | None = None) -> list[SeriesBuckets]:
         """Return a worker's numbers in buckets, in parts that follow each other.
@@ -55,8 +55,14 @@ class Condensed:
             covered = {file for curves in used.values() for _, files in curves for file in files}
             read = dict(self._read(streams, query, covered))
             if self._records.survey is seen:
+                self._forget_gone(seen)
                 return [part for stream in streams for part in self._in_order(stream, used[stream], read)]
         raise StoreUnavailable(f"The run's files keep on changing while they are read; try again ({self._store.url}).")
+
+    def _forget_gone(self, seen: Survey) -> None:
+        there = {name for curves in seen.curves.values() for name in curves}
+        self._curves = {name: found for name, found in self._curves.items() if name in there}
+        self._unreadable &= there
 
     def _read(
         self, streams: Sequence[Stream], query: Query | None, covered: Collection[ChunkName]
@@ -73,8 +79,9 @@ class Condensed:
         # What counts of an earlier attempt changes when a later one comes.
         known = {} if several else self._of_files
         found = self._records.look(streams, look, known=known, beside=covered)
-        if not several:
-            self._of_files = {**self._of_files, **dict(found)}
+        # Files that were made one meanwhile are not asked for any more.
+        others = {name: parts for name, parts in known.items() if (name.attempt, name.worker) not in streams}
+        self._of_files = {} if several else {**others, **dict(found)}
         return found
 
     def _in_order(
@@ -101,12 +108,14 @@ class Condensed:
 
     def _all_counts(self, curves: CurvesName, attempt: int) -> bool:
         """Return whether a file of buckets can be read, and no later attempt supersedes anything in it."""
+        if curves in self._unreadable:
+            return False
         found = self._curves.get(curves)
         if found is None:
             try:
                 found = read_curves(self._store, curves, self._run_id)
-            except DamagedChunk as error:
-                self.damage[str(curves)] = str(error)
+            except DamagedChunk:
+                self._unreadable |= {curves}  # the doctor says so; nothing is lost
                 return False
             except ObjectNotFound:
                 return False

@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from barograph.errors import DamagedChunk
-from barograph.measures.buckets import BUCKET, Buckets, buckets_of_points
+from barograph.measures.buckets import BUCKET, Buckets, buckets_of_points, sensible_buckets
 from barograph.model.key import Kind
 from barograph.model.manifest import FORMAT_VERSION
+from barograph.model.step import Mode
 from barograph.runs.events import DictionaryColumn, dictionary_column
 from barograph.runs.layout import ChunkName, CurvesName, digest_of
 from barograph.runs.proof import proved
@@ -190,7 +191,9 @@ def _from_table(table: pa.Table) -> SeriesBuckets:
         if column.null_count:
             raise ValueError(f"there are nulls in {name}")
         buckets[name] = column.to_numpy()
-    if (buckets["count"] < 1).any():
-        raise ValueError("there is a bucket without points")
+    if not sensible_buckets(buckets):
+        raise ValueError("there is a bucket of what no numbers come to")
+    if not set(columns[_TEXTS.index("mode")].texts) <= set(Mode):
+        raise ValueError("there is a mode that is not known")
     names = [SeriesName(*(column.texts[column.codes[row]] for column in columns)) for row in first.tolist()]
     return SeriesBuckets(names, codes, buckets)

@@ -46,6 +46,9 @@ class Shelf:
     def refresh(self) -> None:
         """See what was published meanwhile."""
         self.survey = survey(self._store, self._last_chunks)
+        # Who follows a run for weeks must not remember each file that was made one with others.
+        self._footers = {file: footer for file, footer in list(self._footers.items())
+                         if str(file) in self.survey.named}
 
     def streams(self) -> list[Stream]:
         """Return attempts and workers that published records, in order."""
