@@ -142,7 +142,7 @@ class Feeder:
         return self._stamps.stamp(folders) if self._stamps else ""
 
     def _stamp_of_run(self, place: str) -> str:
-        return self._stamp([f"{place}/{folder}".strip("/") for folder in CHANGING])
+        return self._stamp([f"{place}/{folder}".strip("/") for folder in CHANGING]) if self._stamps else ""
 
     def _take_in(self, batches: Iterable[Batch]) -> None:
         """Keep entries of the root's journal, and make those anew whom they speak of.

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from barograph.errors import UnknownWorker, nearest
-from barograph.model.key import Kind
+from barograph.model.key import Key, Kind
+from barograph.model.records import UnitSummaries
 from barograph.model.step import Mode
+from barograph.model.summary import Summary
+from barograph.runs.envelope import Envelope
 from barograph.runs.reader import Run
-from barograph.runs.view import group_of
+from barograph.runs.series import Series
+from barograph.runs.view import StepView, group_of
 from barograph.store.base import Store
 
 
@@ -41,6 +46,30 @@ class OneWorker(Run):
     ) -> NDArray[np.int64]:
         """Return the steps of which this worker recorded something."""
         return super().steps(mode, worker=worker or self._worker, optimizer=optimizer)
+
+    def series(self, key: Key | str, statistic: str = "value", *, worker: str | None = None, **more: Any) -> Series:
+        """Return one statistic as this worker recorded it."""
+        return super().series(key, statistic, worker=worker or self._worker, **more)
+
+    def curve(self, key: Key | str, statistic: str = "value", *, worker: str | None = None, **more: Any) -> Envelope:
+        """Return a series of this worker in few buckets."""
+        return super().curve(key, statistic, worker=worker or self._worker, **more)
+
+    def summary(self, key: Key | str, step: int, *, worker: str | None = None, **more: Any) -> Summary:
+        """Return the Summary of a key at one step, as this worker recorded it."""
+        return super().summary(key, step, worker=worker or self._worker, **more)
+
+    def units(self, key: Key | str, step: int, *, worker: str | None = None, **more: Any) -> UnitSummaries:
+        """Return the per-unit summaries likewise."""
+        return super().units(key, step, worker=worker or self._worker, **more)
+
+    def at(self, step: int, *, worker: str | None = None, **more: Any) -> StepView:
+        """Return what this worker recorded in one step."""
+        return super().at(step, worker=worker or self._worker, **more)
+
+    def tensor(self, key: Key | str, step: int, *, worker: str | None = None, **more: Any) -> NDArray[Any]:
+        """Return a whole tensor that this worker saved."""
+        return super().tensor(key, step, worker=worker or self._worker, **more)
 
     def arrow(
         self,

@@ -158,11 +158,12 @@ class FileStore(ObjectsStore):
 
     def stamp(self, folders: Sequence[str]) -> str:
         """See `Stamped.stamp`. What is put is renamed into its place, which a directory's time tells."""
-        now_nanos, times = time.time_ns(), []
-        for folder in folders:
-            with self._mapped("list", folder):
+        now_nanos, times, root = time.time_ns(), [], os.fspath(self._root)
+        # Asked of each of a hundred thousand runs: what stands around the call would take longer than the call.
+        with self._mapped("list", ", ".join(folders[:1])):
+            for folder in folders:
                 try:
-                    times.append(os.stat(self._root / folder).st_mtime_ns)
+                    times.append(os.stat(f"{root}/{folder}").st_mtime_ns)
                 except (FileNotFoundError, NotADirectoryError):
                     times.append(0)
         # Clocks of file systems go in steps: what changes twice in one of them looks as if it had changed once.
