@@ -35,7 +35,7 @@ QUIET = ["--no-origin", "--budget", "off", "--rules", "none"]
 @pytest.fixture
 def run_cell(shell: Any, shown: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run a cell as a notebook does, but for its watcher, which is another process."""
-    monkeypatch.setattr("barograph.attaching._start_watcher", lambda *_: None)
+    monkeypatch.setattr("barograph.attaching.start_watcher", lambda *_: None)
     cell = RecordedCell(shell, panel=True, make_display=lambda: shown, clock=ManualClock())
     return lambda words, text: cell.run([*QUIET, *words], text)
 
@@ -141,7 +141,7 @@ def test_an_interrupt_leaves_nothing_behind(run_cell: Any, shown: Any) -> None:
 def test_what_the_cell_raises_is_raised_with_its_own_lines(
     shell: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("barograph.attaching._start_watcher", lambda *_: None)
+    monkeypatch.setattr("barograph.attaching.start_watcher", lambda *_: None)
     done = shell.run_cell(f"%%barograph run {' '.join(QUIET)}\nvalue = 3\nvalue / 0")
     assert isinstance(done.error_in_exec, ZeroDivisionError)
     told = "".join(capsys.readouterr())
@@ -159,8 +159,8 @@ def test_a_name_that_was_there_before_is_there_again(shell: Any, run_cell: Any) 
 def test_the_text_of_the_cell_is_kept_without_secrets(
     shell: Any, shown: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("barograph.attaching._start_watcher", lambda *_: None)
-    monkeypatch.setattr("barograph.attaching._start_gathering", lambda *_: None)
+    monkeypatch.setattr("barograph.attaching.start_watcher", lambda *_: None)
+    monkeypatch.setattr("barograph.attaching.start_gatherer", lambda *_: None)
     secret = "-".join(("hunter2", "hunter2"))
     text = f"password = '{secret}'\nx = 1"
     RecordedCell(shell, panel=True, make_display=lambda: shown, clock=ManualClock()).run(["--rules", "none"], text)

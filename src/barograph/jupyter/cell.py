@@ -10,7 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from barograph.attaching import AttachedRun, begun
+from barograph.attached import AttachedRun
+from barograph.attaching import begun
 from barograph.capture import recording
 from barograph.cli.main import parsed
 from barograph.cli.options import DEFAULT_CONFIG, replaced
