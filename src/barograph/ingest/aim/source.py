@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import tempfile
@@ -16,7 +15,14 @@ import numpy as np
 
 from barograph.errors import BarographError, DamagedSource, ImportFailed
 from barograph.ingest.aim import telling
-from barograph.ingest.trackers.foreign import ForeignEnd, ForeignExperiment, ForeignRun, ForeignSeries, mark_of
+from barograph.ingest.trackers.foreign import (
+    ForeignEnd,
+    ForeignExperiment,
+    ForeignRun,
+    ForeignSeries,
+    mark_of,
+    time_from,
+)
 from barograph.model.items import Value, checked_value, flattened
 
 _FOLDER = ".aim"
@@ -127,7 +133,7 @@ def _run(said: Mapping[str, Any], series: Any, mark: str) -> ForeignRun:
     return ForeignRun(
         "aim", uid, mark, uid if not name or name == f"{_NO_RUN_NAME}{uid}" else name, series,
         experiment=str(said.get("experiment") or ""), end=ForeignEnd.RUNNING if said.get("active") else
-        ForeignEnd.FINISHED, started_unix=_seconds(said.get("started")), ended_unix=_seconds(said.get("ended")),
+        ForeignEnd.FINISHED, started_unix=time_from(said.get("started")), ended_unix=time_from(said.get("ended")),
         program=" ".join(map(str, arguments)) if isinstance(arguments, list) else str(arguments or ""), commit=commit,
         branch=str(said.get("branch") or ""), repository=str(said.get("remote") or "") if commit else "",
         parameters=parameters, tags={**labels, **archived}, note=str(said.get("description") or ""),
@@ -167,6 +173,3 @@ def _named(name: str, context: Mapping[str, Any]) -> str:
     subset = f"{context['subset']}/" if context.get("subset") else ""
     return f"{subset}{name}{f' {{{rest}}}' if rest else ''}"
 
-
-def _seconds(said: object) -> float:
-    return float(said) if isinstance(said, int | float) and math.isfinite(said) and said > 0 else 0.0

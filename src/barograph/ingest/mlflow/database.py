@@ -16,7 +16,6 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from barograph.errors import DamagedSource, ImportFailed, MissingExtra
-from barograph.ingest.mlflow.folders import ArtifactFolders
 from barograph.ingest.mlflow.making import (
     Told,
     experiment_from_told,
@@ -25,6 +24,7 @@ from barograph.ingest.mlflow.making import (
     whole_of,
     with_infinities,
 )
+from barograph.ingest.trackers.folders import ArtifactFolders
 from barograph.ingest.trackers.foreign import ForeignExperiment, ForeignFile, ForeignRun, ForeignSeries, mark_of
 
 _NEEDED: Mapping[str, frozenset[str]] = {

@@ -16,6 +16,7 @@ from barograph.ingest.trackers.foreign import (
     ForeignFile,
     ForeignRun,
     ForeignSeries,
+    time_from,
 )
 from barograph.ingest.trackers.spelling import spelled_otherwise, value_from_text
 
@@ -108,7 +109,7 @@ def seconds(milliseconds: int) -> float:
         >>> seconds(1700000000123), seconds(-1)
         (1700000000.123, 0.0)
     """
-    return milliseconds / 1000 if 0 < milliseconds < 253_370_764_800_000 else 0.0
+    return time_from(milliseconds / 1000) if abs(milliseconds) < 1 << 63 else 0.0
 
 
 def whole_of(said: object) -> int:
