@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import make_url
 
+from barograph.ingest.mlflow.database import _shown
 from barograph.ingest.mlflow.opening import source_at
 from barograph.ingest.trackers.foreign import ForeignSource
 from barograph.ingest.trackers.importing import Imported, import_runs
 from barograph.ingest.wandb.source import WandbSource
+from barograph.runs.origins import read_origin
 from barograph.store.urls import store_from_url
 from barograph.wire.leveldb_log import logged
 
@@ -74,3 +77,37 @@ def test_a_paper_of_mlflow(spoilt: str, told: str, tmp_path: Path) -> None:
     found = imported(source_at(str(tmp_path / "mlruns")), tmp_path / "runs")
     assert [run.name for run in found.runs] == ["good"]
     assert [told in sentence for sentence in found.damage] == [True]
+
+
+def test_a_folder_of_texts_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "id_rsa").write_text("a secret")
+    place = mlruns(tmp_path)
+    for name in ("params", "tags", "metrics"):
+        (place / name).symlink_to(tmp_path / "private")
+    [run] = source_at(str(tmp_path / "mlruns")).runs()
+    assert (run.parameters, run.tags, run.series()) == ({}, {}, {})
+
+
+def test_a_secret_that_was_kept_there_is_none_here(tmp_path: Path) -> None:
+    place = mlruns(tmp_path)
+    said = {"tags/mlflow.source.git.repoURL": "https://ann:hunter2@host/code.git",
+            "tags/mlflow.source.name": "train.py --url=https://ann:hunter2@host/data",
+            "inputs/d0/meta.yaml": "source_type: DATASET\nsource_id: d1\n",
+            "../datasets/d1/meta.yaml": "name: digits\nsource: '{\"url\": \"https://ann:hunter2@host/d.csv\"}'\n"}
+    for name, text in said.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    [run] = imported(source_at(str(tmp_path / "mlruns")), tmp_path / "runs").runs
+    origin = read_origin(store_from_url(run.run))
+    assert origin is not None
+    assert origin.code is not None
+    assert origin.code.remote == "https://***@host/code.git"
+    assert origin.program == "train.py --url=https://***@host/data"
+    kept = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
+    assert [path for path in kept if b"hunter2" in path.read_bytes()] == []
+
+
+def test_a_password_in_the_address_of_a_database_is_not_shown() -> None:
+    assert _shown(make_url("postgresql://ann:pw1@host/name?password=pw2")) == \
+        "postgresql://***@host/name?password=***"

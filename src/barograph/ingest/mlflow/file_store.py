@@ -227,6 +227,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> list[Path]:
-    if not folder.is_dir():
+    # A link may lead to any folder of the user's, and what is in its files would be texts of a run.
+    if not folder.is_dir() or folder.is_symlink():
         return []
     return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
