@@ -91,7 +91,7 @@ def test_a_folder_of_texts_that_is_a_link_is_not_followed(tmp_path: Path) -> Non
 
 def test_a_secret_that_was_kept_there_is_none_here(tmp_path: Path) -> None:
     place = mlruns(tmp_path)
-    said = {"tags/mlflow.source.git.repoURL": "https://ann:hunter2@host/code.git",
+    said = {"params/api_key": "hunter2", "tags/mlflow.source.git.repoURL": "https://ann:hunter2@host/code.git",
             "tags/mlflow.source.name": "train.py --url=https://ann:hunter2@host/data",
             "inputs/d0/meta.yaml": "source_type: DATASET\nsource_id: d1\n",
             "../datasets/d1/meta.yaml": "name: digits\nsource: '{\"url\": \"https://ann:hunter2@host/d.csv\"}'\n"}
@@ -102,6 +102,7 @@ def test_a_secret_that_was_kept_there_is_none_here(tmp_path: Path) -> None:
     origin = read_origin(store_from_url(run.run))
     assert origin is not None
     assert origin.code is not None
+    assert origin.parameters == {"api_key": "***"}
     assert origin.code.remote == "https://***@host/code.git"
     assert origin.program == "train.py --url=https://***@host/data"
     kept = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]

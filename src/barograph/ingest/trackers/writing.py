@@ -179,7 +179,8 @@ class ForeignRunWriter:
         return Origin(
             program=program, directory=run.directory, host=run.host, user=run.user,
             code=code if run.commit or run.repository else None, started_unix=run.started_unix,
-            parameters={name: value for name, value in run.parameters.items() if value is not None},
+            parameters={name: self._secrets.hide_parameter(name, value) for name, value in run.parameters.items()
+                        if value is not None},
         )
 
     def _entries(self, recorded: Collection[str]) -> Iterator[Entry]:
