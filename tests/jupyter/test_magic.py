@@ -214,3 +214,8 @@ def test_a_cell_whose_text_cannot_be_kept_leaves_nothing_behind(
     with pytest.raises(StoreError):
         cell.run(["--budget", "off", "--rules", "none", "--to", f"{tmp_path}/runs/first"], "1 + 1")
     assert recording.current() is None
+
+
+def test_help_of_a_cell_tells_what_is_a_notebooks_alone(run_cell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run_cell(["--help"], "1 / 0")
+    assert "--as NAME" in capsys.readouterr().out

@@ -27,6 +27,9 @@ from barograph.runs.places import new_place
 from barograph.runs.reader import open as open_run
 
 _NAMED = "--as"
+_HELP = """
+In a notebook the cell stands in the place of COMMAND, and there is also:
+  --as NAME                   The run under that name, in the cell."""
 _STANDS_FOR_A_COMMAND = "cell"
 
 
@@ -64,6 +67,7 @@ class RecordedCell:
         name, options = _taken_out(words)
         typed = parsed("run", [*options, _STANDS_FOR_A_COMMAND])
         if typed is None:
+            print(_HELP)
             return
         _check(typed)
         if recording.launched() is not None:
