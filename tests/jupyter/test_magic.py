@@ -11,7 +11,7 @@ import pytest
 
 import barograph
 from barograph.capture import recording
-from barograph.errors import AlreadyAttached, SettingsError
+from barograph.errors import AlreadyAttached, SettingsError, StoreError
 from barograph.jupyter.cell import RecordedCell, notebook_name
 from barograph.jupyter.magic import LESSON
 from barograph.model.clock import ManualClock
@@ -202,3 +202,20 @@ def test_a_run_is_called_as_its_notebook(monkeypatch: pytest.MonkeyPatch) -> Non
     assert notebook_name() == "notebook"
     monkeypatch.setenv("JPY_SESSION_NAME", "folder/digits.ipynb")
     assert notebook_name() == "digits"
+
+
+def test_a_cell_whose_text_cannot_be_kept_leaves_nothing_behind(
+    shell: Any, shown: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barograph.attaching._start_watcher", lambda *_: None)
+    cell = RecordedCell(shell, panel=True, make_display=lambda: shown, clock=ManualClock())
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / ".catalog").write_text("in the way")
+    with pytest.raises(StoreError):
+        cell.run(["--budget", "off", "--rules", "none", "--to", f"{tmp_path}/runs/first"], "1 + 1")
+    assert recording.current() is None
+
+
+def test_help_of_a_cell_tells_what_is_a_notebooks_alone(run_cell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run_cell(["--help"], "1 / 0")
+    assert "--as NAME" in capsys.readouterr().out

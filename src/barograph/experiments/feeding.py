@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from barograph.errors import BarographError, DamagedChunk, NewerFormat, StoreError
 from barograph.experiments.checking import check_entry
 from barograph.experiments.database import Database
-from barograph.experiments.folding import folded
+from barograph.experiments.folding import folded, without_place
 from barograph.experiments.marks import CHANGING, ended_long_ago, has_ended, mark_in, mark_of
 from barograph.experiments.run_entries import ENDED, run_entries
 from barograph.experiments.schema import BATCHES, ENTRIES, FED, OF_ROOT
@@ -286,7 +286,12 @@ class Feeder:
                 uid = connection.execute(select(FED.c.uid).where(FED.c.place == place)).scalars().first()
                 connection.execute(delete(FED).where(FED.c.place == place))
                 moved = connection.execute(select(FED.c.place).where(FED.c.uid == uid)).first()
-                if uid is None or moved is not None:
+                if uid is None:
+                    continue
+                if moved is not None:
+                    # It was there twice, or has been moved: it is where it still is.
+                    connection.execute(delete(ENTRIES).where(ENTRIES.c.place == _journal_of(place)))
+                    _write_folded(connection, [uid], {}, keep_numbers=True)
                     continue
                 _insert_entries(connection, _journal_of(place), [("~", Entry(
                     uid, Verb.SET, {"state": "gone", "message": "Its folder is no longer there."}, self._clock.unix()
@@ -314,11 +319,12 @@ def _entries_of(connection: Connection, uids: Sequence[str]) -> Iterator[tuple[s
     found: dict[str, list[Entry]] = {uid: [] for uid in uids}
     for some in in_parts(uids, _AT_ONCE):
         rows = connection.execute(
-            select(ENTRIES.c.uid, ENTRIES.c.verb, ENTRIES.c.data, ENTRIES.c.time_unix, ENTRIES.c.by)
+            select(ENTRIES.c.uid, ENTRIES.c.verb, ENTRIES.c.data, ENTRIES.c.time_unix, ENTRIES.c.by, ENTRIES.c.batch)
             .where(ENTRIES.c.uid.in_(some)).order_by(ENTRIES.c.time_unix, ENTRIES.c.batch, ENTRIES.c.position)
         )
-        for uid, verb, data, time_unix, by in rows:
-            found[uid].append(Entry(uid, Verb(verb), json.loads(data), time_unix, by))
+        for uid, verb, data, time_unix, by, batch in rows:
+            entry = Entry(uid, Verb(verb), json.loads(data), time_unix, by)
+            found[uid].append(entry if batch == _PAPERS else without_place(entry))
     return iter(found.items())
 
 
