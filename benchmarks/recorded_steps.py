@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import barograph
-from barograph.attaching import AttachedRun
+from barograph.attached import AttachedRun
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {"everything": {"preset": "everything", "budget": None}, "budget": {}}
 

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from barograph.attached import AttachedRun
 from barograph.capture import recording
 from barograph.capture.presets import preset_named
 from barograph.capture.recording import Recording
-from barograph.capture.steps import Steps
-from barograph.errors import AlreadyAttached, SessionClosed, SettingsError, UnknownName, nearest
+from barograph.companions import standard_error, start_gatherer, start_watcher
+from barograph.errors import AlreadyAttached, SettingsError
 from barograph.model.actions import INTERVENTIONS, actions_from
 from barograph.model.clock import SystemClock
-from barograph.model.launch import LAUNCH_VARIABLE, Launch
-from barograph.model.notify import notify_to_json
-from barograph.model.question import question_now
+from barograph.model.launch import Launch
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
-from barograph.model.step import Mode
 from barograph.provenance.secrets import Secrets
 from barograph.rules.registry import codes_of, needs_of, rules_from_settings
 from barograph.runs.claim import claim_run
-from barograph.runs.gathering import PATIENCE_SECS, start_gathering
-from barograph.runs.places import away_from, new_manifest, new_place
+from barograph.runs.places import new_manifest, new_place
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
+    pass
 
 
 def attach(
@@ -150,197 +144,9 @@ def begun(
     _lend(started, settings.allow, checkpoint)
     # A run in memory can be watched in this process alone; of several workers, one starts the watcher.
     leads = _rank() in (None, 0) and not started.url.startswith("memory:")
-    told = _standard_error() if words_to is None else words_to
-    return AttachedRun(started, owned=True, watcher=_start_watcher(started, told) if watch and leads else None,
-                       gatherer=_start_gathering(started, config, words) if settings.origin and leads else None)
-
-
-class AttachedRun:
-    """The run that `attach` records; ends with the `with` block, `close`, or the process."""
-
-    def __init__(
-        self, recorded: Recording, *, owned: bool, watcher: subprocess.Popen[bytes] | None = None,
-        gatherer: subprocess.Popen[bytes] | None = None,
-    ) -> None:
-        self._recording = recorded
-        self._owned = owned
-        self._watcher = watcher
-        self._gatherer = gatherer
-        if owned:
-            recorded.after_close(self._end_watching)
-
-    def __repr__(self) -> str:
-        return f"AttachedRun({self.url!r})"
-
-    @property
-    def url(self) -> str:
-        """Where the run is; what `barograph show` and `barograph.open` take."""
-        return self._recording.url
-
-    def log(self, values: Mapping[str, float], step: int | None = None) -> None:
-        """Record numbers.
-
-        Args:
-            values: Name to number; a tensor of one element is read, which waits for its device.
-            step: Step they belong to; None: the number of steps made so far.
-
-        Raises:
-            SessionClosed: The run has been closed.
-        """
-        recorded = self._recording
-        try:
-            recorded.session.log(values, step)
-        except SessionClosed:
-            raise
-        except Exception as error:  # noqa: BLE001 - the guard decides; a number that is none must not end a training
-            recorded.session.guard.caught(error, "logging numbers")
-
-    def save(self, name: str, tensor: Any) -> None:
-        """Record a whole tensor under a name, with the step that is under way.
-
-        Raises:
-            SessionClosed: The run has been closed.
-        """
-        self._check_open()
-        self._recording.tap.save(name, tensor)
-
-    def save_predictions(self, targets: Any, predictions: Any, name: str = "predictions") -> None:
-        """Count labels and answers, for scripts whose loss is no loss function of torch.
-
-        They are added up over the step, or the evaluation, that is under way. What is kept is how often each class
-        was the truth and each pair of truth and answer occurred, never what was handed over. Tensors on a device
-        are waited for. What does not fit together is warned of once, and training goes on.
-
-        Args:
-            targets: The true class of each sample, whole numbers from 0: a tensor, an array or a list.
-            predictions: The answered class of each, likewise, or one row of scores each, whose greatest counts.
-            name: Under which they are recorded, as in `label:NAME[3]` and `confusion:NAME[3,5]`.
-
-        Raises:
-            SessionClosed: The run has been closed.
-        """
-        self._check_open()
-        self._recording.tap.save_predictions(targets, predictions, name)
-
-    def mode(self, mode: str | Mode | None) -> _ModeSet:
-        """Say what the script does from now on: "train", "eval", "predict"; None: let Barograph see.
-
-        As a context manager it holds for the block: `with run.mode("eval"): …`.
-
-        Raises:
-            UnknownName: There is no such mode.
-            SessionClosed: The run has been closed.
-        """
-        self._check_open()
-        wanted, before = _mode(mode), self._recording.session.mode
-        self._recording.set_mode(wanted)
-        return _ModeSet(self, before)
-
-    def step(self, loss: Any = None) -> None:
-        """End a step here; for scripts that move weights without an optimizer that Barograph knows.
-
-        Args:
-            loss: The step's loss, where no `backward` shows it.
-
-        Raises:
-            SettingsError: The process has imported torch, and `attach` was not told `explicit_steps=True`.
-            SessionClosed: The run has been closed.
-            TrainingStopped: A finding asked for it.
-        """
-        tap = self._recording.tap
-        if not tap.explicit_steps:
-            raise SettingsError("run.step() needs attach(…, explicit_steps=True); without, optimizer steps are steps.")
-        self._check_open()
-        tap.end_explicit_step(loss)
-        self._recording.session.steering.raise_if_stopped()
-
-    def tap(self, name: str = "") -> ArrayTap:
-        """Return what takes arrays and numbers of a training whose framework Barograph does not know.
-
-        Args:
-            name: Of the series of steps, where a training has several; the same name gives the same tap.
-
-        Raises:
-            SessionClosed: The run has been closed.
-        """
-        self._check_open()
-        return self._recording.array_tap(name)
-
-    def checkpoint(self) -> None:
-        """Have a checkpoint saved where the script asks for its next batch, or `steps` for its next step.
-
-        That is where a training can go on from (`barograph resume`): all that belongs to the step is done. Of a loader
-        it must be known how its pass began: where `attach` was not told of `checkpoints`, that is so from the next on.
-
-        Raises:
-            SessionClosed: The run has been closed.
-        """
-        self._check_open()
-        self._recording.ask_for_checkpoint()
-
-    def steps(self, count: int) -> Steps:
-        """Return the numbers 0 to `count` - 1, for a loop that counts its own steps: `for step in run.steps(1000):`.
-
-        Of a PyTorch training, checkpoints are saved between two of them, and a resumed one goes on with the next.
-
-        Args:
-            count: Of the steps, in all.
-
-        Raises:
-            SessionClosed: The run has been closed.
-        """
-        self._check_open()
-        return Steps(count, self._recording.tap)
-
-    def close(self) -> None:
-        """End the recording: every hook is taken out, everything is published. Later calls do nothing."""
-        if self._owned:
-            self._recording.close()
-
-    def _end_watching(self) -> None:
-        gatherer, self._gatherer = self._gatherer, None
-        if gatherer is not None:
-            _await_gatherer(gatherer)
-        watcher, self._watcher = self._watcher, None
-        if watcher is not None:
-            # Where nothing was recorded there is nothing to tell.
-            settings = self._recording.session.settings
-            last_words = _LAST_WORDS_SECS + (settings.notify_timeout_secs if settings.notify else 0.0)
-            _await_watcher(watcher, last_words if self._recording.session.declared else 0.0)
-
-    @property
-    def closed(self) -> bool:
-        """Whether the run records nothing more."""
-        return self._recording.session.closed
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise SessionClosed(f"This run is closed; it records nothing more ({self.url}).")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None and self._owned:
-            self._recording.failed(kind, error)
-        self.close()
-
-
-class _ModeSet:
-    """Puts the mode back that held before, where `run.mode` is used in a `with` statement."""
-
-    def __init__(self, run: AttachedRun, before: Mode | None) -> None:
-        self._run = run
-        self._before = before
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        if not self._run.closed:
-            self._run.mode(self._before)
+    told = standard_error() if words_to is None else words_to
+    return AttachedRun(started, owned=True, watcher=start_watcher(started, told) if watch and leads else None,
+                       gatherer=start_gatherer(started, config, words) if settings.origin and leads else None)
 
 
 def _settings(
@@ -447,18 +253,6 @@ def _labelled(value: Any) -> list[tuple[str, Any]]:
     return [("", value)]
 
 
-def _mode(mode: str | Mode | None) -> Mode | None:
-    if mode is None:
-        return None
-    if mode not in tuple(Mode):
-        raise UnknownName(f'"{mode}" is no mode. {nearest(str(mode), list(Mode))}')
-    return Mode(mode)
-
-
-_LAST_WORDS_SECS = 15.0
-_FAREWELL_SECS = 2.0
-
-
 def _rank() -> int | None:
     rank = os.environ.get("RANK", "")
     return int(rank) if rank.isdigit() else None
@@ -466,75 +260,3 @@ def _rank() -> int | None:
 
 def _is_alone() -> bool:
     return os.environ.get("WORLD_SIZE", "1") in ("", "1")
-
-
-def _start_watcher(recorded: Recording, words_to: int) -> subprocess.Popen[bytes] | None:
-    """Start to watch from another process; None where none can be started: then the training goes on unwatched."""
-    environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
-    # -P: what lies in the script's folder must not be imported in place of a library.
-    command = [sys.executable, "-P", "-m", "barograph", "watch", recorded.url, "--brief"]
-    settings = recorded.session.settings
-    # By name: a watcher loads rules that are not installed, and writes files, only where it is told to.
-    command += ["--rules", ",".join(settings.rules) or "none"]
-    if settings.notify:
-        # Not among its words, which everybody on this machine can read.
-        environment["BAROGRAPH_NOTIFY"] = json.dumps([notify_to_json(item) for item in settings.notify])
-    if settings.findings_to:
-        command += ["--findings-to", settings.findings_to]
-    try:
-        # Of its own session: a Ctrl-C at the terminal is for the training, whose end it still has to tell.
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=words_to, stderr=words_to,
-                                env=environment, start_new_session=True)
-    except OSError as error:
-        recorded.session.guard.caught(error, "starting to watch")
-        return None
-
-
-def _start_gathering(
-    recorded: Recording, config: str | os.PathLike[str] | None, command: Sequence[str]
-) -> subprocess.Popen[bytes] | None:
-    """Start to find out what made this run, in another process; None where none can be started."""
-    # The script may be in its folder no more when it is asked; its files are read as they are now.
-    question = question_now(command, away=away_from(recorded.url), by_this_python=True,
-                            settings_file=os.path.abspath(config) if config is not None else "")
-    try:
-        return start_gathering(recorded.url, recorded.launch.attempt, question)
-    except OSError as error:
-        recorded.session.guard.caught(error, "keeping what made this run")
-        return None
-
-
-def _await_gatherer(gatherer: subprocess.Popen[bytes]) -> None:
-    """Let it write what made the run; a training that ends at once is waited with for a moment."""
-    try:
-        gatherer.wait(PATIENCE_SECS)
-    except subprocess.TimeoutExpired:
-        gatherer.kill()
-        gatherer.wait()
-
-
-def _standard_error() -> int:
-    """Return where the script's standard error goes, as another process can write to it."""
-    if hasattr(sys.stderr, "watch_fd_thread"):
-        return 2  # a notebook shows what comes there, while its stream names the terminal of its server
-    try:
-        return sys.stderr.fileno()
-    except (AttributeError, OSError, ValueError):
-        return 2  # a stream of Python alone, as notebooks and test runners have
-
-
-def _await_watcher(watcher: subprocess.Popen[bytes], patience_secs: float) -> None:
-    """Let the watcher tell its last findings; it ends by itself when the run has."""
-    try:
-        watcher.wait(patience_secs)
-    except subprocess.TimeoutExpired:
-        watcher.terminate()
-        try:
-            watcher.wait(_FAREWELL_SECS)
-        except subprocess.TimeoutExpired:
-            watcher.kill()
-            watcher.wait()
-        try:
-            watcher.wait(_LAST_WORDS_SECS)
-        except subprocess.TimeoutExpired:
-            watcher.kill()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from barograph import attaching
-from barograph.attaching import AttachedRun
+from barograph.attached import AttachedRun
 from barograph.capture.recording import current, launched
 from barograph.capture.trainers.ignite import name_engine
 

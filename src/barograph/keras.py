@@ -10,7 +10,8 @@ from typing import Any
 
 import keras
 
-from barograph.attaching import AttachedRun, attach
+from barograph.attached import AttachedRun
+from barograph.attaching import attach
 from barograph.capture.recording import current, launched
 
 

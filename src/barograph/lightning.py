@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from barograph.attaching import AttachedRun, attach
+from barograph.attached import AttachedRun
+from barograph.attaching import attach
 from barograph.capture.recording import current, launched
 
 if "pytorch_lightning" in sys.modules and "lightning" not in sys.modules:

@@ -9,7 +9,8 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from barograph.attaching import AttachedRun, attach
+from barograph.attached import AttachedRun
+from barograph.attaching import attach
 from barograph.capture.recording import current, launched
 
 

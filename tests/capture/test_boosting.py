@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import barograph
-from barograph.attaching import AttachedRun
+from barograph.attached import AttachedRun
 from barograph.errors import SettingsError, TrainingStopped
 from barograph.model.step import Mode
 from barograph.runs.reader import Run

@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import barograph
-from barograph.attaching import AttachedRun
+from barograph.attached import AttachedRun
 from barograph.capture.recording import current
 from barograph.errors import TrainingStopped
 from barograph.model.step import Mode

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import barograph
-from barograph.attaching import AttachedRun
+from barograph.attached import AttachedRun
 from barograph.capture.guard import BarographWarning
 from barograph.errors import TrainingStopped
 from barograph.model.step import Mode

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 import barograph
-from barograph.attaching import AttachedRun
+from barograph.attached import AttachedRun
 from barograph.capture.recording import current
 from barograph.errors import TrainingStopped
 from barograph.model.step import Mode

@@ -78,3 +78,21 @@ def test_an_archive_that_fails_leaves_the_old_one(call: Call, root: Path, tmp_pa
     assert "device on Windows" in refused.err
     assert (tmp_path / "a.zip").read_text() == "old"
     assert list(tmp_path.glob(".*.part")) == []
+
+
+def test_runs_of_two_roots_are_told_apart_and_what_to_do_is_said(call: Call, root: Path, tmp_path: Path) -> None:
+    with Run("second", to=str(tmp_path / "others" / "second")):
+        pass
+    other = tmp_path / "others" / "second"
+    said = call("compare", root / "first", other)
+    assert said.code == 2
+    assert f"{root / 'first'} is one of the runs in {root}, and {other} of those in" in said.err
+    assert "--root" in said.err
+
+
+def test_a_run_deep_below_a_root_is_packed_with_what_its_catalog_knows(call: Call, root: Path, tmp_path: Path) -> None:
+    with Run("deep", to=str(root / "group" / "deep"), root=root):
+        pass
+    call("search", "", "--root", root)
+    assert call("export", root / "group" / "deep", "-o", tmp_path / "a.zip").code == 0
+    assert not (root / "group" / ".catalog").exists()

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import barograph
+from barograph.cli.origin_entries import origin_facts
+from barograph.model.origin import Origin
 from barograph.runs.reader import Run
 
 Call = Callable[..., Any]
@@ -276,3 +278,7 @@ def test_a_step_that_is_no_number_is_refused(call: Call, healthy: Path) -> None:
 
     assert said.code == 2
     assert "--around" in said.err
+
+
+def test_a_machine_of_which_nothing_is_known_is_called_so() -> None:
+    assert dict(origin_facts(Origin()))["machine"] == "not known"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -226,3 +227,13 @@ def test_a_run_under_way_is_read_on_from_where_it_was(
         run.log_metrics({"loss": 0.25})
     file_catalog.feed()
     assert file_catalog.item("r").metrics["loss"].last == 0.25
+
+
+def test_of_a_run_that_was_there_twice_the_one_that_stays_is_known(ended: tuple[Catalog, Path]) -> None:
+    catalog, folder = ended
+    shutil.copytree(folder, folder.with_name("copy"))
+    catalog.feed()
+    shutil.rmtree(folder.with_name("copy"))
+    catalog.feed()
+    [run] = catalog.find("kind = 'run'")
+    assert run.facts["place"] == str(folder)

@@ -12,6 +12,7 @@ from hypothesis import strategies as some
 from sqlalchemy import make_url
 
 from barograph.experiments.catalog import Catalog
+from barograph.experiments.run import Run
 from barograph.model.clock import ManualClock
 from barograph.model.items import Entry, ItemKind, Verb
 from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
@@ -82,3 +83,17 @@ def test_what_is_beyond_the_tables_keeps_nothing_else_out(catalog: Catalog, entr
     catalog.feed()
     assert catalog.item("after").name == "after"
     assert catalog.item("b").uid == "b"
+
+
+def test_no_journal_says_where_a_run_is(tmp_path: Path) -> None:
+    with Run("first", to=f"{tmp_path}/runs/first", root=tmp_path / "runs"):
+        pass
+    with Catalog(tmp_path / "runs") as catalog:
+        catalog.feed()
+        uid = catalog.item("first").uid
+        for data in ({"place": "/home/ann", "description": "mine"}, {"fields": {"place": "/home/ann"}}):
+            _put(catalog, Entry(uid, Verb.SET, data, 4e9, ""))
+        _put(catalog, Entry(uid, Verb.CREATE, {"kind": "run", "name": "x", "fields": {"place": "/home/ann"}}, 4e9, ""))
+        catalog.feed()
+        found = catalog.item(uid)
+        assert (found.facts["place"], found.facts["description"]) == (f"{tmp_path}/runs/first", "mine")

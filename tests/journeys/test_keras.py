@@ -25,7 +25,7 @@ images[32 * 30 + 5, 3, 3] = np.nan
 model = keras.Sequential([
     keras.layers.Input((8, 8)),
     keras.layers.Flatten(),
-    keras.layers.Dense(32, activation="relu", name="hidden"),
+    keras.layers.Dense(32, activation="tanh", name="hidden"),
     keras.layers.Dense(10, activation="softmax", name="out"),
 ])
 model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])

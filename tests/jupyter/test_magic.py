@@ -11,7 +11,7 @@ import pytest
 
 import barograph
 from barograph.capture import recording
-from barograph.errors import AlreadyAttached, SettingsError
+from barograph.errors import AlreadyAttached, SettingsError, StoreError
 from barograph.jupyter.cell import RecordedCell, notebook_name
 from barograph.jupyter.magic import LESSON
 from barograph.model.clock import ManualClock
@@ -35,7 +35,7 @@ QUIET = ["--no-origin", "--budget", "off", "--rules", "none"]
 @pytest.fixture
 def run_cell(shell: Any, shown: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run a cell as a notebook does, but for its watcher, which is another process."""
-    monkeypatch.setattr("barograph.attaching._start_watcher", lambda *_: None)
+    monkeypatch.setattr("barograph.attaching.start_watcher", lambda *_: None)
     cell = RecordedCell(shell, panel=True, make_display=lambda: shown, clock=ManualClock())
     return lambda words, text: cell.run([*QUIET, *words], text)
 
@@ -141,7 +141,7 @@ def test_an_interrupt_leaves_nothing_behind(run_cell: Any, shown: Any) -> None:
 def test_what_the_cell_raises_is_raised_with_its_own_lines(
     shell: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("barograph.attaching._start_watcher", lambda *_: None)
+    monkeypatch.setattr("barograph.attaching.start_watcher", lambda *_: None)
     done = shell.run_cell(f"%%barograph run {' '.join(QUIET)}\nvalue = 3\nvalue / 0")
     assert isinstance(done.error_in_exec, ZeroDivisionError)
     told = "".join(capsys.readouterr())
@@ -159,8 +159,8 @@ def test_a_name_that_was_there_before_is_there_again(shell: Any, run_cell: Any) 
 def test_the_text_of_the_cell_is_kept_without_secrets(
     shell: Any, shown: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("barograph.attaching._start_watcher", lambda *_: None)
-    monkeypatch.setattr("barograph.attaching._start_gathering", lambda *_: None)
+    monkeypatch.setattr("barograph.attaching.start_watcher", lambda *_: None)
+    monkeypatch.setattr("barograph.attaching.start_gatherer", lambda *_: None)
     secret = "-".join(("hunter2", "hunter2"))
     text = f"password = '{secret}'\nx = 1"
     RecordedCell(shell, panel=True, make_display=lambda: shown, clock=ManualClock()).run(["--rules", "none"], text)
@@ -202,3 +202,20 @@ def test_a_run_is_called_as_its_notebook(monkeypatch: pytest.MonkeyPatch) -> Non
     assert notebook_name() == "notebook"
     monkeypatch.setenv("JPY_SESSION_NAME", "folder/digits.ipynb")
     assert notebook_name() == "digits"
+
+
+def test_a_cell_whose_text_cannot_be_kept_leaves_nothing_behind(
+    shell: Any, shown: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barograph.attaching._start_watcher", lambda *_: None)
+    cell = RecordedCell(shell, panel=True, make_display=lambda: shown, clock=ManualClock())
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / ".catalog").write_text("in the way")
+    with pytest.raises(StoreError):
+        cell.run(["--budget", "off", "--rules", "none", "--to", f"{tmp_path}/runs/first"], "1 + 1")
+    assert recording.current() is None
+
+
+def test_help_of_a_cell_tells_what_is_a_notebooks_alone(run_cell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run_cell(["--help"], "1 / 0")
+    assert "--as NAME" in capsys.readouterr().out

@@ -194,6 +194,18 @@ def test_what_is_named_wrong_or_gone_is_said(source: Catalog, tmp_path: Path) ->
             packed(catalog, "first")
 
 
+def test_another_run_in_the_place_of_one_is_not_packed_for_it(tmp_path: Path) -> None:
+    for name in ("first", "private"):
+        with Run(name, to=f"{tmp_path}/{name}/run", root=tmp_path / name):
+            pass
+    with Catalog(tmp_path / "first") as catalog:
+        catalog.feed()
+        shutil.rmtree(tmp_path / "first" / "run")
+        shutil.copytree(tmp_path / "private" / "run", tmp_path / "first" / "run")
+        with pytest.raises(ExportError, match="is another one; barograph reindex looks"):
+            packed(catalog, "first")
+
+
 def test_checkpoints_and_capsules_go_in_where_that_is_asked(tmp_path: Path) -> None:
     from barograph.share.choosing import chosen
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barograph.attaching import AttachedRun
+from barograph.attached import AttachedRun
 from barograph.capture.array_tap import ArrayTap
 from barograph.measures import native
 from barograph.measures.summary import identity_rows

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import io
+import struct
+import time
+import zlib
 
 import pytest
 
-from barograph.wire.leveldb_log import BLOCK_BYTES, LogFault, LogRecord, is_log, log_records_in, logged
+from barograph.wire.leveldb_log import (
+    BLOCK_BYTES,
+    HEADER,
+    IDENTITY,
+    MAGIC,
+    VERSION,
+    LogFault,
+    LogRecord,
+    is_log,
+    log_records_in,
+    logged,
+)
 
 
 def read(data: bytes) -> tuple[list[bytes], list[LogFault]]:
@@ -52,3 +66,14 @@ def test_what_is_no_log_is_told_by_its_first_bytes() -> None:
     assert not is_log(b"")
     assert not is_log(b"hello, I am a text")
     assert not is_log(logged([])[:6])
+
+
+def test_fragments_without_bytes_cost_no_more_each_the_more_there_are() -> None:
+    data = bytearray(HEADER.pack(IDENTITY, MAGIC, VERSION))
+    for kind in (2, *[3] * 20_000):
+        data += bytes(BLOCK_BYTES - len(data) % BLOCK_BYTES) if BLOCK_BYTES - len(data) % BLOCK_BYTES < 7 else b""
+        data += struct.pack("<IHB", zlib.crc32(bytes([kind])), 0, kind)
+    began = time.process_time()
+    _, faults = read(bytes(data))
+    assert [fault.reason for fault in faults] == ["the file ends within a record"]
+    assert time.process_time() - began < 1.0

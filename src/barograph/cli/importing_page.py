@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from barograph.cli.opening import store_at
-from barograph.cli.printing import Printer, console_on
+from barograph.cli.printing import Printer
+from barograph.cli.progress_bar import progress
 from barograph.ingest.smdebug.importing import Imported, import_smdebug
 from barograph.watch.figures import count
 
@@ -26,7 +24,7 @@ def import_and_tell(source: str, target: str, *, as_json: bool) -> bool:
         ImportFailed: The source is nothing of smdebug's, nothing of it can be read, or something is at the target.
         SettingsError, StoreError: A place is none, or cannot be read or written.
     """
-    with _progress() as on_progress:
+    with progress("importing", "steps") as on_progress:
         imported = import_smdebug(store_at(source), store_at(target), on_progress=on_progress)
     printer = Printer()
     if as_json:
@@ -62,13 +60,3 @@ def _print(printer: Printer, imported: Imported, target: str) -> None:
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], object]]:
-    """Show how far it is, where a person looks on."""
-    columns = TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeRemainingColumn()
-    console = console_on(stderr=True, lasting=not sys.stderr.isatty())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
-        task = shown.add_task("", total=None)
-        yield lambda done, of: shown.update(task, completed=done, total=of)

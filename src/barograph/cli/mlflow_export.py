@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.text import Text
 
-from barograph.cli.catalog_options import open_catalog
+from barograph.cli.catalog_options import catalog_with
 from barograph.cli.mlflow_outgoing import outgoing_from_item
 from barograph.cli.printing import Printer
 from barograph.cli.progress_bar import progress
 from barograph.errors import ExportError, SettingsError
 from barograph.experiments.catalog import Catalog
-from barograph.experiments.handle import ROOT_VARIABLE
 from barograph.experiments.item import Item
 from barograph.export.mlflow.sending import MlflowServer, SentRun
 from barograph.model.items import ItemKind, Relation
-from barograph.runs.layout import MANIFEST
 from barograph.watch.figures import count
 from barograph.watch.wording import shown
 from barograph.wire.web import web_from_environment
 
 _SHOWN = 20
-_CATALOG = ".catalog"
 
 
 def export_and_tell(name: str, to: str, root: str | None, *, as_json: bool) -> None:
@@ -44,7 +39,7 @@ def export_and_tell(name: str, to: str, root: str | None, *, as_json: bool) -> N
         StoreError: A run cannot be read.
     """
     server = MlflowServer(web_from_environment(_checked(to)))
-    catalog = open_catalog(root or _root_above(name))
+    catalog = catalog_with([name], root)
     found = catalog.item(name)
     items = _parents_first(_items(catalog, found))
     if not items:
@@ -71,15 +66,6 @@ def _checked(to: str) -> str:
     store = to if scheme else f"sqlite:///{to}"
     raise SettingsError(f"{to} is no tracking server. MLflow's own server writes its databases and folders: start "
                         f"`mlflow server --backend-store-uri {store}` and give its URL, http://localhost:5000.")
-
-
-def _root_above(name: str) -> str | None:
-    """Return the root that a run belongs to which is given by its place; None where it is given by its name."""
-    place = Path(name)
-    if "://" in name or not (place / MANIFEST).is_file():
-        return None
-    above = [folder for folder in place.resolve().parents if (folder / _CATALOG).is_dir()]
-    return str(above[0]) if above else os.environ.get(ROOT_VARIABLE) or str(place.resolve().parent)
 
 
 def _items(catalog: Catalog, item: Item) -> list[Item]:

@@ -38,9 +38,9 @@ def origin_facts(origin: Origin) -> list[tuple[str, Cell]]:
     if origin.seeds:
         facts.append(("seeds", _some([f"{name}={value}" for name, value in origin.seeds.items()])))
     machine = origin.hardware
-    parts = [origin.host, machine.processor, count(machine.cores, "core"), f"{machine.memory_bytes / 2**30:.0f} GiB",
-             *machine.gpus]
-    facts.append(("machine", ", ".join(part for part in parts if part)))
+    parts = [origin.host, machine.processor, count(machine.cores, "core") if machine.cores else "",
+             f"{machine.memory_bytes / 2**30:.0f} GiB" if machine.memory_bytes else "", *machine.gpus]
+    facts.append(("machine", ", ".join(part for part in parts if part) or "not known"))
     if origin.data:
         more = f", {origin.data_uncounted:,} more" if origin.data_uncounted else ""
         facts.append(("data", f"{count(len(origin.data), 'file')} opened{more}: "

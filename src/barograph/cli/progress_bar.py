@@ -6,19 +6,21 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from barograph.cli.printing import console_on
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], object]]:
+def progress(what: str, unit: str = "") -> Iterator[Callable[[int, int], object]]:
     """Show how far it is, where a person looks on.
 
     Args:
         what: Is being done.
+        unit: What is counted, where people count it; "": a percentage is shown.
     """
-    columns = TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    counted = (MofNCompleteColumn(), TextColumn(unit)) if unit else (TaskProgressColumn(),)
+    columns = TextColumn(what), BarColumn(), *counted, TimeRemainingColumn()
     console = console_on(stderr=True, lasting=not sys.stderr.isatty())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
         task = shown.add_task("", total=None)

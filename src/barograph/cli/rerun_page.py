@@ -22,9 +22,9 @@ from barograph.model.settings import Settings, settings_from_mapping
 from barograph.provenance import parameters
 from barograph.provenance.secrets import MARK, held_back
 from barograph.rerun.checkout import checked_out
-from barograph.rerun.comparing import Sameness, Verdict, compared
 from barograph.rerun.data import checked_data, link_data
 from barograph.rerun.environment import Environment, built_environment, present_environment
+from barograph.rerun.repetition import Repetition, Sameness, repetition_of
 from barograph.rules.registry import installed_alone, needs_of, rules_from_settings
 from barograph.runs.claim import claim_run
 from barograph.runs.places import new_manifest, new_place
@@ -71,7 +71,7 @@ def rerun(
             os.chdir(home)
             if not out:
                 made.remove()
-    verdict = compared(first, Run(target))
+    verdict = repetition_of(first, Run(target))
     if as_json:
         Printer().json({**verdict.to_json(), "exit_code": exit_code})
     else:
@@ -158,7 +158,7 @@ def _with_python(words: list[str], python: Environment) -> list[str]:
     return [program if os.path.exists(program) else words[0], *words[1:]]
 
 
-def _tell(verdict: Verdict) -> None:
+def _tell(verdict: Repetition) -> None:
     _say(f"{verdict.sameness}. {verdict.why}")
     print(f"  first     {verdict.first}\n  second    {verdict.second}", file=sys.stderr)
     if verdict.numbers.passed_over:

@@ -16,7 +16,7 @@ from barograph.experiments.marks import CHANGING, ended_long_ago, has_ended, mar
 from barograph.experiments.run_entries import ENDED
 from barograph.experiments.run_reading import RunReading, SeenRun, read_batch
 from barograph.experiments.schema import BATCHES, ENTRIES, FED, FINDINGS, ITEMS, OF_ROOT, RECORDED
-from barograph.experiments.told import keep_told, told_of
+from barograph.experiments.told import keep_told, told_by_item
 from barograph.experiments.writing import ItemWriter, in_parts
 from barograph.machine.filesystem import network_filesystem
 from barograph.model.clock import Clock
@@ -226,7 +226,12 @@ class Feeder:
                 uid = connection.execute(select(FED.c.uid).where(FED.c.place == place)).scalars().first()
                 connection.execute(delete(FED).where(FED.c.place == place))
                 moved = connection.execute(select(FED.c.place).where(FED.c.uid == uid)).first()
-                if uid is None or moved is not None:
+                if uid is None:
+                    continue
+                if moved is not None:
+                    # It was there twice, or has been moved: it is where it still is.
+                    connection.execute(delete(ENTRIES).where(ENTRIES.c.place == _journal_of(place)))
+                    _write_folded(connection, [uid], {})
                     continue
                 keep_told(connection, _journal_of(place), [("~", Entry(
                     uid, Verb.SET, {"state": "gone", "message": "Its folder is no longer there."}, self._clock.unix()
@@ -237,9 +242,7 @@ class Feeder:
 
 def _write_folded(connection: Connection, uids: Collection[str], seen: Mapping[str, SeenRun]) -> None:
     """Make items anew of all that was told of them; those of `seen` of what was recorded, too."""
-    told: dict[str, list[Entry]] = {}
-    for entry in told_of(connection, uids):
-        told.setdefault(entry.uid, []).append(entry)
+    told = told_by_item(connection, uids)
     states = [state for uid, entries in told.items() if (state := folded(uid, entries)).kind]
     for state in states:
         if state.uid in seen:

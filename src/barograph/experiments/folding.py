@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from barograph.model.items import ArtifactLink, Entry, MetricSummary, Verb
@@ -87,6 +87,26 @@ def folded(uid: str, entries: Iterable[Entry]) -> ItemState:
         state.changed_unix = max(state.changed_unix, entry.time_unix)
         _FOLDS[entry.verb](state, entry.data, entry)
     return state
+
+
+def without_place(entry: Entry) -> Entry:
+    """Return what an entry of a journal says, but for where a run is: that is where its records are found.
+
+    Whoever could tell it would have another folder read, and packed, under the name of the run.
+
+    Example:
+        >>> without_place(Entry("first", Verb.SET, {"description": "good", "place": "/home/ann"})).data
+        {'description': 'good'}
+        >>> without_place(Entry("first", Verb.CREATE, {"fields": {"place": "/home/ann", "steps": 3}})).data
+        {'fields': {'steps': 3}}
+    """
+    if entry.verb not in (Verb.SET, Verb.CREATE):
+        return entry
+    fields = entry.data.get("fields")
+    data = {name: value for name, value in entry.data.items() if name != "place"}
+    if isinstance(fields, Mapping):
+        data["fields"] = {name: value for name, value in fields.items() if name != "place"}
+    return replace(entry, data=data)
 
 
 def _create(state: ItemState, data: Mapping[str, Any], entry: Entry) -> None:

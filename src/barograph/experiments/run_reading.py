@@ -10,6 +10,7 @@ from barograph.errors import BarographError, DamagedChunk, NewerFormat, StoreErr
 from barograph.experiments.checking import SENSELESS, check_entry
 from barograph.experiments.marks import mark_of
 from barograph.experiments.run_entries import ENDED, run_entries
+from barograph.experiments.told import PAPERS
 from barograph.model.finding import Finding
 from barograph.model.items import Entry, MetricSummary
 from barograph.runs.glance import Glance
@@ -21,9 +22,6 @@ from barograph.store.base import Store
 
 _MOST_FOLLOWED = 64
 """Runs under way of which it is remembered what was read: a machine that asks for more reads those anew."""
-
-_PAPERS = ""
-"""The batch, before all others, that the papers of a run make."""
 
 _T = TypeVar("_T")
 
@@ -85,7 +83,7 @@ class RunReading:
         whole = not unread
         return SeenRun(place, seen.manifest.run_id, mark if whole else "",
                        stamp if whole and seen.state in ENDED else "",
-                       [*((_PAPERS, entry) for entry in papers), *entries], metrics, seen.findings,
+                       [*((PAPERS, entry) for entry in papers), *entries], metrics, seen.findings,
                        [f"{problem} ({store.url})" for problem in damage])
 
     def _metrics(self, place: str, store: Store, *, goes_on: bool) -> dict[str, MetricSummary]:

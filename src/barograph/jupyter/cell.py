@@ -10,7 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from barograph.attaching import AttachedRun, begun
+from barograph.attached import AttachedRun
+from barograph.attaching import begun
 from barograph.capture import recording
 from barograph.cli.main import parsed
 from barograph.cli.options import DEFAULT_CONFIG, replaced
@@ -27,6 +28,9 @@ from barograph.runs.places import new_place
 from barograph.runs.reader import open as open_run
 
 _NAMED = "--as"
+_HELP = """
+In a notebook the cell stands in the place of COMMAND, and there is also:
+  --as NAME                   The run under that name, in the cell."""
 _STANDS_FOR_A_COMMAND = "cell"
 
 
@@ -64,17 +68,19 @@ class RecordedCell:
         name, options = _taken_out(words)
         typed = parsed("run", [*options, _STANDS_FOR_A_COMMAND])
         if typed is None:
+            print(_HELP)
             return
         _check(typed)
         if recording.launched() is not None:
             print("This notebook runs under barograph run, which records all of it; so it records this cell, too.")
             self._execute(cell)
             return
-        attached = self._begun(typed, options, cell)
+        attached, kept = self._begun(typed, options)
         with _Lent(self._shell.user_ns, name, attached):
-            self._recorded(attached, cell, live=bool(typed["live"]) and self._panel)
+            self._recorded(attached, cell, live=bool(typed["live"]) and self._panel, kept=kept)
 
-    def _begun(self, typed: Mapping[str, Any], options: Sequence[str], cell: str) -> AttachedRun:
+    def _begun(self, typed: Mapping[str, Any], options: Sequence[str]) -> tuple[AttachedRun, bool]:
+        """Begin to record, and return what does with whether what made it is kept."""
         settings = settings_of(typed)
         if settings.to.startswith("memory:"):
             raise SettingsError("A run in memory has no watcher; give --to a directory or bucket.")
@@ -83,9 +89,7 @@ class RecordedCell:
         # What the panel draws need not be told a second time.
         attached = begun(settings, config=config, command=("%%barograph", "run", *options),
                          words_to=subprocess.DEVNULL if self._panel else None)
-        if settings.origin:
-            self._keep(attached, cell)
-        return attached
+        return attached, settings.origin
 
     def _keep(self, attached: AttachedRun, cell: str) -> None:
         """Keep the text of the cell, without secrets: it is what the run was made of."""
@@ -95,11 +99,13 @@ class RecordedCell:
         entry = Entry(run.manifest.run_id, Verb.INPUT, asdict(link), self._clock.unix())
         Journal(run.store, JOURNAL_OF_RUN).write([entry])
 
-    def _recorded(self, attached: AttachedRun, cell: str, *, live: bool) -> None:
+    def _recorded(self, attached: AttachedRun, cell: str, *, live: bool, kept: bool) -> None:
         __tracebackhide__ = True
         view: LiveView | None = None
         try:
             with attached:
+                if kept:
+                    self._keep(attached, cell)
                 if self._panel:
                     view = LiveView(open_run(attached.url), display=self._make_display(), clock=self._clock)
                     if live:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from barograph.model.origin import Parameter
+
 MARK = "***"
 """Stands where a secret stood."""
 
@@ -113,6 +115,20 @@ class Secrets:
     def holds(self, text: str) -> bool:
         """Return whether there is a secret in the text."""
         return self.hide(text) != text
+
+    def hide_parameter(self, name: str, value: Parameter) -> Parameter:
+        """Return the value of a parameter without secrets; one that is called like a secret is none but the mark.
+
+        Example:
+            >>> secrets = Secrets()
+            >>> [secrets.hide_parameter(*item) for item in (("api_key", "abc"), ("max_tokens", 7), ("lr", "1e-3"))]
+            ['***', 7, '1e-3']
+        """
+        if names_secret(name) and not isinstance(value, bool | int | float):
+            return MARK
+        if isinstance(value, str):
+            return self.hide(value)
+        return [self.hide_parameter(name, item) for item in value] if isinstance(value, list) else value
 
     def hide_words(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return the words of a command without secrets: also what follows an option that is called like one.

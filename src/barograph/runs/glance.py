@@ -223,7 +223,7 @@ class _Look:
         return Glance(
             url=self._store.url, state=self._state(newest, attempt), manifest=manifest, workers=workers,
             attempt=attempt, steps=lead.step if lead else 0,
-            loss=lead.loss if lead and lead.coverage.loss_seen else None,
+            loss=lead.loss if lead and lead.coverage.loss_seen and lead.step else None,
             cost=max((beat.cost.share for beat in last), default=nan),
             ended_unix=max((beat.time_unix for beat in last), default=nan),
             watched=any(name.startswith(f"{WATCH}/") for name in found.size_bytes),

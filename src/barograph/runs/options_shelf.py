@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from barograph.model.origin import Option, Parameter
-from barograph.provenance.secrets import MARK, Secrets, names_secret
+from barograph.model.origin import Option
+from barograph.provenance.secrets import Secrets
 from barograph.runs.origins import write_options
 from barograph.store.base import Store
 
@@ -39,13 +39,7 @@ class OptionsShelf:
         if waiting is None:
             return
         write_options(self._store, self._attempt, worker, {
-            name: Option(self._hidden(name, option.value), option.flags) for name, option in waiting.items()})
+            name: Option(self._secrets.hide_parameter(name, option.value), option.flags)
+            for name, option in waiting.items()})
         if self._options is waiting:
             self._options = None
-
-    def _hidden(self, name: str, value: Parameter) -> Parameter:
-        if names_secret(name) and not isinstance(value, bool | int | float):
-            return MARK
-        if isinstance(value, str):
-            return self._secrets.hide(value)
-        return [self._hidden(name, item) for item in value] if isinstance(value, list) else value

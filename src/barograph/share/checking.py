@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from barograph.errors import BadArchive, DamagedChunk, NewerFormat
-from barograph.experiments.folding import folded
+from barograph.experiments.folding import folded, without_place
 from barograph.model.items import Entry, Verb
 from barograph.runs.journal import batch_of
 from barograph.runs.layout import MANIFEST
@@ -135,6 +135,10 @@ def _entries(found: Checked, member: Member) -> tuple[Entry, ...]:
         if entry.verb in (Verb.DELETE, Verb.RESTORE):
             raise BadArchive(f'The archive would {entry.verb} "{entry.uid}", as none of ours does ("{member.name}" in '
                              f"{found.archive.path}).")
+        # A place is found where a run is, and told by nobody: what another export packs would be read there.
+        if without_place(entry) != entry:
+            raise BadArchive(f'The archive would have "{entry.uid}" read at another place, as none of ours does '
+                             f'("{member.name}" in {found.archive.path}).')
     return batch.entries
 
 

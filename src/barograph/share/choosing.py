@@ -97,7 +97,11 @@ def chosen(
     choice = Choice()
     for item in sorted(runs, key=lambda item: item.uid):
         state = states[item.uid].state
-        if states[item.uid].manifest is None:
+        manifest = states[item.uid].manifest
+        if manifest is not None and manifest.run_id != item.uid:
+            raise ExportError(f'Where run "{item.name}" was is another one; barograph reindex looks where it is now '
+                              f"({stores[item.uid].url}).")
+        if manifest is None:
             if item in named:
                 raise ExportError(f'Run "{item.name}" cannot be read where it was ({stores[item.uid].url}).')
             missing.append(f'run "{item.name}": its folder is no longer there, or cannot be read')

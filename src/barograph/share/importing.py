@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,8 +89,7 @@ def bring_in(found: Checked, catalog: Catalog, *, on_progress: Progress = lambda
     total = sum(found.manifest.members[name].size_bytes for name in (*plan.members, *plan.last))
     _put_all(found, plan, on_progress, total)
     fresh = catalog.take_over(found.entries) if found.entries else 0
-    added = {run.folder: sum(member.run == run.folder and member.name in {**plan.members, **plan.last}
-                             for member in found.members()) for run in found.manifest.runs}
+    added = Counter(member_from_name(name).run for name in (*plan.members, *plan.last))
     catalog.look_again({run.run_id for run in found.manifest.runs if added[run.folder]})
     catalog.feed()
     return Imported(

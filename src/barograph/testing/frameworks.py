@@ -33,7 +33,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from barograph.attaching import AttachedRun, attach
+from barograph.attached import AttachedRun
+from barograph.attaching import attach
 from barograph.capture import price
 from barograph.capture.guard import BarographWarning
 from barograph.capture.plan import Plan

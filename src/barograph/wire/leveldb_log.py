@@ -66,7 +66,7 @@ def log_records_in(file: BinaryIO) -> Iterator[LogRecord | LogFault]:
         file: At its start; `is_log` holds of it.
     """
     parts: list[bytes] = []
-    began = at = 0
+    began = at = held_bytes = 0
     block = file.read(BLOCK_BYTES)
     within = HEADER.size
     while block:
@@ -79,14 +79,15 @@ def log_records_in(file: BinaryIO) -> Iterator[LogRecord | LogFault]:
             if kind in (_WHOLE, _FIRST):
                 if parts:
                     yield LogFault(began, "a record has no end")
-                began, parts = start, []
+                began, parts, held_bytes = start, [], 0
             elif not parts:
                 continue  # its beginning was in a place that could not be read
             parts.append(data)
+            held_bytes += len(data)
             if kind in (_WHOLE, _LAST):
                 yield LogRecord(began, b"".join(parts))
                 parts = []
-            elif sum(map(len, parts)) > _MOST_RECORD_BYTES:
+            elif held_bytes > _MOST_RECORD_BYTES:
                 yield LogFault(began, f"a record has more than {_MOST_RECORD_BYTES:,} bytes")
                 parts = []
         at += len(block)

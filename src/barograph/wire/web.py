@@ -163,8 +163,11 @@ def web_from_environment(url: str, environment: Mapping[str, str] = os.environ) 
     """
     try:
         parts = urlsplit(url)
-    except ValueError as error:
-        raise SettingsError(f"{url} is no URL of a server: {error}. Write http://HOST:PORT.") from None
+        _ = parts.port
+    except ValueError:
+        # What cannot be taken apart may hold a password anywhere, and so may the reason.
+        raise SettingsError("That is no URL of a server. Write http://HOST:PORT; in a user and a password before it, "
+                            "/ is written %2F, : is %3A, @ is %40, # is %23, ? is %3F.") from None
     plain = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     if not user:

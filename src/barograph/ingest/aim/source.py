@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import tempfile
@@ -16,8 +15,16 @@ import numpy as np
 
 from barograph.errors import BarographError, DamagedSource, ImportFailed
 from barograph.ingest.aim import telling
-from barograph.ingest.trackers.foreign import ForeignEnd, ForeignExperiment, ForeignRun, ForeignSeries, mark_of
+from barograph.ingest.trackers.foreign import (
+    ForeignEnd,
+    ForeignExperiment,
+    ForeignRun,
+    ForeignSeries,
+    mark_of,
+    time_from,
+)
 from barograph.model.items import Value, checked_value, flattened
+from barograph.provenance.secrets import Secrets
 
 _FOLDER = ".aim"
 _SYSTEM, _OF_MACHINE = "__system__", "machine "
@@ -115,7 +122,8 @@ def _sorted_lines(told: Path) -> Iterator[tuple[dict[str, Any], list[_Line], str
 
 def _run(said: Mapping[str, Any], series: Any, mark: str) -> ForeignRun:
     name, uid = str(said.get("name") or ""), str(said["run"])
-    arguments, commit = said.get("arguments"), str(said.get("commit") or "")
+    arguments, commit = said.get("arguments") or [], str(said.get("commit") or "")
+    words = arguments if isinstance(arguments, list) else str(arguments).split()
     parameters: dict[str, Value] = {}
     for key, value in flattened(said.get("params") or {}).items():
         try:
@@ -127,8 +135,8 @@ def _run(said: Mapping[str, Any], series: Any, mark: str) -> ForeignRun:
     return ForeignRun(
         "aim", uid, mark, uid if not name or name == f"{_NO_RUN_NAME}{uid}" else name, series,
         experiment=str(said.get("experiment") or ""), end=ForeignEnd.RUNNING if said.get("active") else
-        ForeignEnd.FINISHED, started_unix=_seconds(said.get("started")), ended_unix=_seconds(said.get("ended")),
-        program=" ".join(map(str, arguments)) if isinstance(arguments, list) else str(arguments or ""), commit=commit,
+        ForeignEnd.FINISHED, started_unix=time_from(said.get("started")), ended_unix=time_from(said.get("ended")),
+        program=" ".join(Secrets().hide_words([str(word) for word in words])), commit=commit,
         branch=str(said.get("branch") or ""), repository=str(said.get("remote") or "") if commit else "",
         parameters=parameters, tags={**labels, **archived}, note=str(said.get("description") or ""),
     )
@@ -167,6 +175,3 @@ def _named(name: str, context: Mapping[str, Any]) -> str:
     subset = f"{context['subset']}/" if context.get("subset") else ""
     return f"{subset}{name}{f' {{{rest}}}' if rest else ''}"
 
-
-def _seconds(said: object) -> float:
-    return float(said) if isinstance(said, int | float) and math.isfinite(said) and said > 0 else 0.0

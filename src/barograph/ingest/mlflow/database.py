@@ -16,7 +16,6 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from barograph.errors import DamagedSource, ImportFailed, MissingExtra
-from barograph.ingest.mlflow.folders import ArtifactFolders
 from barograph.ingest.mlflow.making import (
     Told,
     experiment_from_told,
@@ -25,7 +24,9 @@ from barograph.ingest.mlflow.making import (
     whole_of,
     with_infinities,
 )
+from barograph.ingest.trackers.folders import ArtifactFolders
 from barograph.ingest.trackers.foreign import ForeignExperiment, ForeignFile, ForeignRun, ForeignSeries, mark_of
+from barograph.provenance.secrets import Secrets
 
 _NEEDED: Mapping[str, frozenset[str]] = {
     "experiments": frozenset({"experiment_id", "name", "lifecycle_stage"}),
@@ -218,10 +219,10 @@ def _url(url: str) -> URL:
 
 
 def _shown(url: URL) -> str:
-    """Return where a database is, without its password."""
+    """Return where a database is, without secrets; a password may stand among what is asked for, too."""
     if url.drivername == "sqlite":
         return unquote((url.database or "").removeprefix("file:"))
-    return url.render_as_string(hide_password=True)
+    return Secrets().hide(url.render_as_string(hide_password=True))
 
 
 def _read_only(path: Path) -> URL:

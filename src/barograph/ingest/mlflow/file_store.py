@@ -11,7 +11,6 @@ import numpy as np
 import yaml
 
 from barograph.errors import DamagedSource, ImportFailed
-from barograph.ingest.mlflow.folders import ArtifactFolders
 from barograph.ingest.mlflow.making import (
     Told,
     experiment_from_told,
@@ -19,6 +18,7 @@ from barograph.ingest.mlflow.making import (
     series_from_rows,
     whole_of,
 )
+from barograph.ingest.trackers.folders import ArtifactFolders
 from barograph.ingest.trackers.foreign import ForeignExperiment, ForeignFile, ForeignRun, ForeignSeries, mark_of
 
 META = "meta.yaml"
@@ -197,12 +197,23 @@ def _meta(folder: Path) -> Mapping[str, Any]:
     try:
         if path.stat().st_size > _MOST_META_BYTES:
             raise DamagedSource(f"{path} has {path.stat().st_size:,} bytes, and is no paper of MLflow's.")
-        meta = yaml.safe_load(path.read_bytes())
+        # A pipe of that name would be waited for for ever.
+        meta = yaml.load(path.read_bytes() if path.is_file() else b"", _PlainLoader)
+        repr(meta)  # a number in base 16 may have more digits than Python writes
     except (OSError, yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise DamagedSource(f"{path} cannot be read: {str(error).splitlines()[0]}.") from error
     if not isinstance(meta, Mapping):
         raise DamagedSource(f"{path} is no paper of MLflow's.")
     return meta
+
+
+class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
+    """Reads YAML that refers to no part of itself: a few such references make terabytes of a few hundred bytes."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("it refers to a part of itself, as no paper of MLflow's does")
+        return super().compose_node(parent, index)
 
 
 def _plain(name: str) -> str:
@@ -216,6 +227,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> list[Path]:
-    if not folder.is_dir():
+    # A link may lead to any folder of the user's, and what is in its files would be texts of a run.
+    if not folder.is_dir() or folder.is_symlink():
         return []
     return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())

@@ -16,8 +16,10 @@ from barograph.ingest.trackers.foreign import (
     ForeignFile,
     ForeignRun,
     ForeignSeries,
+    time_from,
 )
 from barograph.ingest.trackers.spelling import spelled_otherwise, value_from_text
+from barograph.provenance.secrets import Secrets
 
 NOTE, NAME, PARENT = "mlflow.note.content", "mlflow.runName", "mlflow.parentRunId"
 _USER, _SOURCE = "mlflow.user", "mlflow.source.name"
@@ -72,7 +74,8 @@ class Told:
 
 def run_from_told(told: Told) -> ForeignRun:
     """Return a run, of what MLflow says of it."""
-    tags = told.tags
+    tags, secrets = told.tags, Secrets()
+    datasets = [{name: secrets.hide(text) for name, text in item.items()} for item in told.datasets]
     values = {name: value_from_text(text) for name, text in told.parameters.items()}
     damage = list(told.damage)
     if told.status not in _ENDS:
@@ -85,10 +88,10 @@ def run_from_told(told: Told) -> ForeignRun:
         commit=tags.get(_COMMIT, ""), branch=tags.get(_BRANCH, ""), repository=tags.get(_REPOSITORY, ""),
         parameters=values, tags={name: text for name, text in tags.items() if name not in _FIELDS},
         note=tags.get(NOTE, ""), parent=tags.get(PARENT, ""), same_as=tags.get(_OURS, ""),
-        files=[*map(_file_from_dataset, told.datasets), *told.files],
+        files=[*map(_file_from_dataset, datasets), *told.files],
         book={
-            "status": told.status, "artifact_uri": told.artifact_uri,
-            "datasets": [dict(item) for item in told.datasets],
+            "status": told.status, "artifact_uri": secrets.hide(told.artifact_uri),
+            "datasets": datasets,
             "spelled": spelled_otherwise(told.parameters, values),
         },
         damage=damage,
@@ -108,7 +111,7 @@ def seconds(milliseconds: int) -> float:
         >>> seconds(1700000000123), seconds(-1)
         (1700000000.123, 0.0)
     """
-    return milliseconds / 1000 if 0 < milliseconds < 253_370_764_800_000 else 0.0
+    return time_from(milliseconds / 1000) if abs(milliseconds) < 1 << 63 else 0.0
 
 
 def whole_of(said: object) -> int:

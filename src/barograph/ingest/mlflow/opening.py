@@ -9,8 +9,8 @@ from urllib.parse import unquote, urlsplit
 from barograph.errors import ImportFailed
 from barograph.ingest.mlflow.database import DatabaseSource
 from barograph.ingest.mlflow.file_store import FileStoreSource, is_file_store
-from barograph.ingest.mlflow.folders import ArtifactFolders
 from barograph.ingest.mlflow.server import ServerSource
+from barograph.ingest.trackers.folders import ArtifactFolders
 from barograph.ingest.trackers.foreign import ForeignSource
 from barograph.wire.web import web_from_environment
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from barograph.errors import DamagedSource, ImportFailed
-from barograph.ingest.mlflow.folders import MOST_COPIED_BYTES
 from barograph.ingest.mlflow.making import (
     Told,
     dataset_from_json,
@@ -20,6 +19,7 @@ from barograph.ingest.mlflow.making import (
     whole_of,
     with_infinities,
 )
+from barograph.ingest.trackers.folders import MOST_COPIED_BYTES
 from barograph.ingest.trackers.foreign import ForeignExperiment, ForeignFile, ForeignRun, ForeignSeries, mark_of
 from barograph.wire.web import Web, WebFailed
 

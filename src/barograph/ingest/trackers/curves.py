@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from barograph.ingest.tensorboard.curve import Curve, Line, line_of
 from barograph.ingest.tensorboard.gathering import Gathered, sort_lines
 from barograph.ingest.tensorboard.naming import Place, Tag, place_of
-from barograph.ingest.trackers.foreign import ForeignSeries
+from barograph.ingest.trackers.foreign import YEAR_9999_UNIX, ForeignSeries
 from barograph.model.items import MOST_NAME_CHARS
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 
-_YEAR_9999 = 253_370_764_800.0
 _OF_STEPS = (Kind.LOSS, Kind.LEARNING_RATE)
 
 
@@ -61,7 +60,7 @@ def _name(name: str, series: Mapping[str, ForeignSeries], whole: Gathered) -> st
 
 
 def _times(name: str, times: NDArray[np.float64], began_unix: float, whole: Gathered) -> NDArray[np.float64]:
-    known = (times >= 0) & (times < _YEAR_9999)
+    known = (times >= 0) & (times < YEAR_9999_UNIX)
     if known.all():
         return times
     whole.damage.append(f'Metric "{name}" has {int((~known).sum()):,} points at times that can be none; they stand at '

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 from barograph.model.items import Value
 
+YEAR_9999_UNIX = 253_370_764_800.0
+"""What is later can be no time: calendars end there."""
+
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -179,6 +182,16 @@ class ForeignSource(Protocol):
     def close(self) -> None:
         """Let go of it."""
         ...
+
+
+def time_from(seconds: object) -> float:
+    """Return seconds since 1970 UTC as a run has them: 0.0 where it is no time, or none that can be.
+
+    Example:
+        >>> time_from(1.7e9), time_from(10**400), time_from(-1), time_from(None)
+        (1700000000.0, 0.0, 0.0, 0.0)
+    """
+    return float(seconds) if isinstance(seconds, int | float) and 0 < seconds < YEAR_9999_UNIX else 0.0
 
 
 def mark_of(*parts: object) -> str:

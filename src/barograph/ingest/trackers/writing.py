@@ -18,6 +18,7 @@ from barograph.model.manifest import EndState, Manifest
 from barograph.model.origin import Code, Origin
 from barograph.model.settings import Settings
 from barograph.provenance.gathering import Gathered
+from barograph.provenance.secrets import Secrets
 from barograph.runs.glance import RunState, glance
 from barograph.runs.journal import JOURNAL_OF_RUN, Journal
 from barograph.runs.layout import IMPORTED, MANIFEST
@@ -103,6 +104,7 @@ class ForeignRunWriter:
     ) -> None:
         self._store = store
         self._run = run
+        self._secrets = Secrets()
         self._source = source
         self._keep = keep
         self._run_ids = run_ids
@@ -171,11 +173,14 @@ class ForeignRunWriter:
 
     def _origin(self) -> Origin:
         run = self._run
-        code = Code(run.repository or run.directory, run.repository, run.branch, run.commit)
+        # Those who kept it there may have kept secrets with it; what is recorded here has none.
+        program, repository = (self._secrets.hide(text) for text in (run.program, run.repository))
+        code = Code(repository or run.directory, repository, run.branch, run.commit)
         return Origin(
-            program=run.program, directory=run.directory, host=run.host, user=run.user,
+            program=program, directory=run.directory, host=run.host, user=run.user,
             code=code if run.commit or run.repository else None, started_unix=run.started_unix,
-            parameters={name: value for name, value in run.parameters.items() if value is not None},
+            parameters={name: self._secrets.hide_parameter(name, value) for name, value in run.parameters.items()
+                        if value is not None},
         )
 
     def _entries(self, recorded: Collection[str]) -> Iterator[Entry]:
@@ -215,7 +220,7 @@ class ForeignRunWriter:
             except (BarographError, OSError) as error:
                 self._damage.append(f'Artifact "{name}" could not be copied: {error} Its place alone is kept.')
         self._referenced += 1
-        return ArtifactLink(name, file.uri, "", file.digest, file.size_bytes)
+        return ArtifactLink(name, self._secrets.hide(file.uri), "", file.digest, file.size_bytes)
 
 
 def _book(run: ForeignRun) -> str:

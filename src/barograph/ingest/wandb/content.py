@@ -15,6 +15,7 @@ from barograph.ingest.trackers.foreign import ForeignSeries
 from barograph.ingest.wandb.messages import (
     ARTIFACT,
     CONFIG,
+    DEEPEST,
     ENVIRONMENT,
     EXIT,
     HISTORY,
@@ -25,6 +26,7 @@ from barograph.ingest.wandb.messages import (
     items_in,
     kind_and_body,
     message_in,
+    real_from,
     texts_in,
     time_in,
     whole_in,
@@ -34,7 +36,6 @@ from barograph.wire.leveldb_log import HEADER, LogFault, is_log, log_records_in
 _MOST_DAMAGE = 20
 _OWN = "_"
 """Names of Weights & Biases' own values begin so."""
-_DEEPEST = 20
 
 
 @dataclass(slots=True)
@@ -147,7 +148,7 @@ class Content:
         told = {item.path[0]: item.value for item in items if len(item.path) == 1}
         step, time_unix = told.get("_step"), told.get("_timestamp")
         self._step = step if isinstance(step, int) else whole_in(message_in(body, 2), 1)
-        when = float(time_unix) if isinstance(time_unix, int | float) else self.last_unix
+        when = real_from(time_unix) if isinstance(time_unix, int | float) else self.last_unix
         self.last_unix = max(self.last_unix, when) if when == when else self.last_unix
         # The parts of a medium come one by one; put together, they tell that they are one.
         table: dict[str, Any] = {}
@@ -172,10 +173,7 @@ class Content:
         except OverflowError:
             raise DamagedSource("a step is no number of 64 bits") from None
         times.append(when)
-        try:
-            values.append(float(value))
-        except OverflowError:
-            values.append(float("inf") if value > 0 else float("-inf"))
+        values.append(real_from(value))
 
 
 def _series(points: tuple[array[int], array[float], array[float]]) -> ForeignSeries:
@@ -191,7 +189,7 @@ def leaves(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tup
         [(('a', 'b'), 1), (('image',), {'_type': 'image-file', 'width': 4})]
     """
     for name, value in table.items():
-        if isinstance(value, Mapping) and "_type" not in value and len(path) < _DEEPEST:
+        if isinstance(value, Mapping) and "_type" not in value and len(path) < DEEPEST:
             yield from leaves(value, (*path, str(name)))
         else:
             yield (*path, str(name)), value

@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from barograph.errors import DamagedSource
+from barograph.ingest.trackers.foreign import time_from
 from barograph.wire.protobuf import Field, bytes_of, fields_of, real_of, text_of, whole_of
 
 HISTORY, SUMMARY, CONFIG, STATS, ARTIFACT, RUN, EXIT, USE_ARTIFACT, ENVIRONMENT = 2, 3, 5, 7, 8, 17, 18, 25, 26
 _KEY, _NESTED, _JSON = 1, 2, 16
 _BOOLEAN, _INTEGER, _NUMBER, _TEXT, _OLD_JSON = 4, 5, 6, 7, 8
+DEEPEST = 20
+"""Most tables and lists that lie in one another, as none that a person writes do."""
 _NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
@@ -75,7 +78,20 @@ def whole_in(message: memoryview, number: int) -> int:
 def time_in(message: memoryview, number: int) -> float:
     """Return the time that stands under a field's number, in seconds since 1970 UTC; 0.0 where there is none."""
     stamp = message_in(message, number)
-    return whole_in(stamp, 1) + whole_in(stamp, 2) / 1e9
+    return time_from(whole_in(stamp, 1) + whole_in(stamp, 2) / 1e9)
+
+
+def real_from(number: int | float) -> float:
+    """Return a number as a double; a whole one that none holds is infinite.
+
+    Example:
+        >>> real_from(3), real_from(-(10**400))
+        (3.0, -inf)
+    """
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")
 
 
 def _item(message: memoryview) -> Item:
@@ -87,7 +103,17 @@ def _item(message: memoryview) -> Item:
             nested.append(text_of(part))
         else:
             value = _value(part)
-    return Item(tuple(nested) or (key,), value)
+    path = tuple(nested) or (key,)
+    if len(path) > DEEPEST or _is_deeper(value, DEEPEST):
+        raise DamagedSource(f'"{path[0][:60]}" is more than {DEEPEST} tables deep')
+    return Item(path, value)
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    below = value.values() if isinstance(value, dict) else value
+    return most == 0 or any(_is_deeper(item, most - 1) for item in below)
 
 
 def _value(part: Field) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from barograph.errors import BarographError, ImportFailed
-from barograph.ingest.mlflow.folders import ArtifactFolders
+from barograph.ingest.trackers.folders import ArtifactFolders
 from barograph.ingest.trackers.foreign import (
     ForeignEnd,
     ForeignExperiment,
@@ -20,6 +20,7 @@ from barograph.ingest.trackers.foreign import (
     mark_of,
 )
 from barograph.ingest.wandb.content import Content, leaves
+from barograph.ingest.wandb.messages import real_from
 from barograph.model.items import Value, checked_value, flattened
 
 _LOG = "*.wandb"
@@ -150,7 +151,7 @@ def _tags(content: Content) -> Iterator[tuple[str, str]]:
 def _summaries(content: Content) -> Iterator[tuple[str, float]]:
     for path, value in leaves({name: item for name, item in content.summary.items() if name[:1] != "_"}):
         if isinstance(value, int | float):
-            yield ".".join(path), float(value)
+            yield ".".join(path), real_from(value)
 
 
 def _kept(logs: Sequence[Path], content: Content) -> Iterator[ForeignFile]:

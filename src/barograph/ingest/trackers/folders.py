@@ -1,4 +1,4 @@
-"""Artifacts of MLflow that are files of this machine: found below a folder that is trusted, and nowhere else."""
+"""Artifacts that are files of this machine: found below a folder that is trusted, and nowhere else."""
 
 from __future__ import annotations
 

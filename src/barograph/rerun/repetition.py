@@ -52,7 +52,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Repetition:
     """Whether two runs are the same.
 
     Attributes:
@@ -79,7 +79,7 @@ class Verdict:
                 "numbers": asdict(self.numbers)}
 
 
-def compared(first: Run, second: Run, *, noise: float = NOISE) -> Verdict:
+def repetition_of(first: Run, second: Run, *, noise: float = NOISE) -> Repetition:
     """Return whether two runs are the same.
 
     Args:
@@ -93,7 +93,7 @@ def compared(first: Run, second: Run, *, noise: float = NOISE) -> Verdict:
     numbers = side_by_side(first, second)
     causes = causes_between(_origin(first), _origin(second))
     sameness = _judged(numbers, noise)
-    return Verdict(first.url, second.url, sameness, causes, numbers, noise, _why(sameness, numbers, causes, noise))
+    return Repetition(first.url, second.url, sameness, causes, numbers, noise, _why(sameness, numbers, causes, noise))
 
 
 def causes_between(first: Origin | None, second: Origin | None) -> tuple[Cause, ...]:

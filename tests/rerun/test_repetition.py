@@ -19,7 +19,7 @@ from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Step
 from barograph.provenance.gathering import Gathered
-from barograph.rerun.comparing import Sameness, Verdict, causes_between, compared
+from barograph.rerun.repetition import Repetition, Sameness, causes_between, repetition_of
 from barograph.runs.claim import claim_run, claim_worker
 from barograph.runs.origins import write_data, write_origin
 from barograph.runs.reader import Run
@@ -59,10 +59,10 @@ def run_of(
 
 @pytest.fixture
 def verdict(tmp_path: Path):  # type: ignore[no-untyped-def]
-    def judge(**second: object) -> Verdict:
+    def judge(**second: object) -> Repetition:
         first = run_of(tmp_path / "first", weights={0: 1.0, 2: 3.0}, numbers={RATE: 0.1})
         known: dict[str, object] = {"weights": {0: 1.0, 2: 3.0}, "numbers": {RATE: 0.1}}
-        return compared(first, run_of(tmp_path / "second", **{**known, **second}))  # type: ignore[arg-type]
+        return repetition_of(first, run_of(tmp_path / "second", **{**known, **second}))  # type: ignore[arg-type]
 
     return judge
 
@@ -74,7 +74,7 @@ def test_the_same_numbers_are_identical(verdict) -> None:  # type: ignore[no-unt
 
 def test_nan_equals_nan(tmp_path: Path) -> None:
     losses = (1.0, math.nan, math.inf)
-    said = compared(run_of(tmp_path / "first", losses), run_of(tmp_path / "second", losses))
+    said = repetition_of(run_of(tmp_path / "first", losses), run_of(tmp_path / "second", losses))
     assert said.sameness is Sameness.IDENTICAL
 
 
@@ -130,16 +130,16 @@ def test_another_number_of_steps_is_different(verdict) -> None:  # type: ignore[
 def test_under_a_budget_the_steps_that_were_made_count_and_not_those_that_were_recorded(tmp_path: Path) -> None:
     seen = "Tensors were recorded at 4 of 9 steps (the budget)."
     first = run_of(tmp_path / "first", made=9, not_seen=(seen,))
-    assert compared(first, run_of(tmp_path / "second", LOSSES[:3], made=9, not_seen=(seen,))).sameness \
+    assert repetition_of(first, run_of(tmp_path / "second", LOSSES[:3], made=9, not_seen=(seen,))).sameness \
         is Sameness.IDENTICAL
-    said = compared(first, run_of(tmp_path / "third", made=8, not_seen=(seen,)))
+    said = repetition_of(first, run_of(tmp_path / "third", made=8, not_seen=(seen,)))
     assert said.numbers.shape == "p0 made 9 steps in the first and 8 in the second"
 
 
 def test_what_depends_on_the_steps_that_were_looked_at_is_passed_over(tmp_path: Path) -> None:
     first, second = ({fact(Fact.SEEN_BEFORE): share, fact(Fact.SEEN_IN_TRAINING, "part0"): share,
                       fact(Fact.BACKWARDS): 1.0} for share in (0.1, 0.2))
-    said = compared(run_of(tmp_path / "first", numbers=first), run_of(tmp_path / "second", numbers=second))
+    said = repetition_of(run_of(tmp_path / "first", numbers=first), run_of(tmp_path / "second", numbers=second))
     assert (said.sameness, said.numbers.compared) == (Sameness.IDENTICAL, 5)
 
 
@@ -150,13 +150,13 @@ def test_a_number_that_one_alone_logged_is_different(verdict) -> None:  # type: 
 
 def test_numbers_of_clocks_are_passed_over(tmp_path: Path) -> None:
     speed, time = Key(Kind.SCALAR, "train/samples_per_second"), Key(Kind.TIME, "step")
-    said = compared(run_of(tmp_path / "first", numbers={speed: 1.0, time: 3.0}),
+    said = repetition_of(run_of(tmp_path / "first", numbers={speed: 1.0, time: 3.0}),
                     run_of(tmp_path / "second", numbers={speed: 2.0, time: 4.0}))
     assert (said.sameness, said.numbers.passed_over) == (Sameness.IDENTICAL, ("train/samples_per_second",))
 
 
 def test_runs_without_records_are_not_identical(tmp_path: Path) -> None:
-    said = compared(run_of(tmp_path / "first", ()), run_of(tmp_path / "second", ()))
+    said = repetition_of(run_of(tmp_path / "first", ()), run_of(tmp_path / "second", ()))
     assert (said.sameness, said.numbers.shape) == (Sameness.DIFFERENT, "nothing was recorded that both have")
 
 
@@ -165,7 +165,7 @@ def test_the_causes_are_told_in_their_order_and_the_verdict_is_json(tmp_path: Pa
                    data=(DataFile("/a/data/x.csv", 1, 1, "f" * 32),))
     second = Origin(parameters={"lr": 0.2}, code=Code("/b", commit="b" * 40), packages={"numpy": Package("2")},
                     data=(DataFile("/b/data/x.csv", 1, 1, "e" * 32),))
-    said = compared(run_of(tmp_path / "first", origin=first),
+    said = repetition_of(run_of(tmp_path / "first", origin=first),
                     run_of(tmp_path / "second", (2.0, 1.0, 1.0, 1.0), origin=second))
     assert [(cause.what, cause.name) for cause in said.causes] == [
         ("parameters", "lr"), ("code", "commit"), ("packages", "numpy"), ("data", "data/x.csv")]
