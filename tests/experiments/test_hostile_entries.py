@@ -91,9 +91,9 @@ def test_no_journal_says_where_a_run_is(tmp_path: Path) -> None:
     with Catalog(tmp_path / "runs") as catalog:
         catalog.feed()
         uid = catalog.item("first").uid
-        for data in ({"place": "/home/ann", "description": "mine"}, {"fields": {"place": "/home/ann"}}):
+        for data in ({"place": "/srv/ann", "description": "mine"}, {"fields": {"place": "/srv/ann"}}):
             _put(catalog, Entry(uid, Verb.SET, data, 4e9, ""))
-        _put(catalog, Entry(uid, Verb.CREATE, {"kind": "run", "name": "x", "fields": {"place": "/home/ann"}}, 4e9, ""))
+        _put(catalog, Entry(uid, Verb.CREATE, {"kind": "run", "name": "x", "fields": {"place": "/srv/ann"}}, 4e9, ""))
         catalog.feed()
         found = catalog.item(uid)
         assert (found.facts["place"], found.facts["description"]) == (f"{tmp_path}/runs/first", "mine")

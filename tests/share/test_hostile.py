@@ -199,7 +199,7 @@ def test_bytes_under_the_name_of_another_artifact_are_refused(archive: Path, tar
 
 @pytest.mark.parametrize(("entry", "why"), [
     (Entry("w16", Verb.DELETE, {}, 1.0), "would delete"), (Entry("w16", Verb.NOTE, {}, 1.0), "make no sense"),
-    (Entry("w16", Verb.SET, {"place": "/home/ann/private"}, 4e9), "read at another place"),
+    (Entry("w16", Verb.SET, {"place": "/srv/ann/private"}, 4e9), "read at another place"),
     (Entry("w16", Verb.CREATE, {"kind": "run", "name": "w16", "fields": {"place": "/home"}}, 1.0), "at another place"),
     (Entry("w16", Verb.METRICS, {"a": {"b": 1}}, 1.0), "make no sense"),
 ])

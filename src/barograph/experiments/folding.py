@@ -95,9 +95,9 @@ def without_place(entry: Entry) -> Entry:
     Whoever could tell it would have another folder read, and packed, under the name of the run.
 
     Example:
-        >>> without_place(Entry("first", Verb.SET, {"description": "good", "place": "/home/ann"})).data
+        >>> without_place(Entry("first", Verb.SET, {"description": "good", "place": "/srv/ann"})).data
         {'description': 'good'}
-        >>> without_place(Entry("first", Verb.CREATE, {"fields": {"place": "/home/ann", "steps": 3}})).data
+        >>> without_place(Entry("first", Verb.CREATE, {"fields": {"place": "/srv/ann", "steps": 3}})).data
         {'fields': {'steps': 3}}
     """
     if entry.verb not in (Verb.SET, Verb.CREATE):
