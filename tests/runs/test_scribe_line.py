@@ -197,3 +197,28 @@ def test_what_the_writing_process_wants_told_is_told() -> None:
         far.to_say.append(Trouble("the run cannot be written yet"))
         assert heard.wait(PATIENCE_SECS)
     assert told == ["the run cannot be written yet"]
+
+
+class LeavingFarEnd(FarEnd):
+    """One that is gone as soon as it has answered: the end of its line can be read right after its last word."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended = False
+
+    def poll(self, _: float) -> bool:
+        return self.ended or bool(self.to_say)
+
+    def recv(self) -> Any:
+        if not self.to_say:
+            raise EOFError
+        self.ended = True
+        return self.to_say.pop(0)
+
+
+def test_a_writing_process_that_leaves_with_its_last_word_is_not_lost() -> None:
+    far, lost = LeavingFarEnd(), []
+    with line_to(far, on_loss=lost.append):
+        pass
+    assert lost == []
+    assert len([item for item in far.got if isinstance(item, End)]) == 1

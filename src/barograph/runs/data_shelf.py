@@ -38,21 +38,24 @@ class DataShelf:
         self._files: dict[str, DataFile] = {}
         self._written: tuple[int, int, int] | None = None
         self._thread: threading.Thread | None = None
+        # Whoever hears of files, and whoever looks at what is open, are two threads.
+        self._adding = threading.Lock()
 
     def add(self, paths: Sequence[str], beyond: int | None = None) -> None:
         """Take in files that were opened just now, and how often others were in all; None: as often as before."""
-        self._beyond = self._beyond if beyond is None else beyond
-        for path in paths:
-            if path in self._files or path.startswith(self._own) or len(self._files) >= _MOST_FILES:
-                continue
-            file = _as_it_is(path)
-            if file is None:
-                continue
-            self._files[path] = file
-            self._waiting.put(file)
-        if self._thread is None and self._files:
-            self._thread = threading.Thread(target=self._run, name="barograph-data", daemon=True)
-            self._thread.start()
+        with self._adding:
+            self._beyond = self._beyond if beyond is None else beyond
+            for path in paths:
+                if path in self._files or path.startswith(self._own) or len(self._files) >= _MOST_FILES:
+                    continue
+                file = _as_it_is(path)
+                if file is None:
+                    continue
+                self._files[path] = file
+                self._waiting.put(file)
+            if self._thread is None and self._files:
+                self._thread = threading.Thread(target=self._run, name="barograph-data", daemon=True)
+                self._thread.start()
 
     def write(self, worker: str) -> None:
         """Write what is known by now, if it is more than was written.

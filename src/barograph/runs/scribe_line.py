@@ -361,6 +361,7 @@ class ScribeLine:
                 self._on_trouble(message.text)
             elif isinstance(message, Closing):
                 self._answer = message
+                return  # its last word: what comes after it is the end of the line, and no loss
 
     def _await_answer(self) -> None:
         deadline = time.monotonic() + self._settings.close_timeout_secs + _MARGIN_SECS

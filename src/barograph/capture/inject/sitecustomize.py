@@ -5,6 +5,7 @@ It arms the recording, or the replay, which begins if and when the process impor
 that does not train.
 """
 
+import importlib.machinery
 import importlib.util
 import os
 import sys
