@@ -207,7 +207,7 @@ def test_a_run_is_called_as_its_notebook(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_cell_whose_text_cannot_be_kept_leaves_nothing_behind(
     shell: Any, shown: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("barograph.attaching._start_watcher", lambda *_: None)
+    monkeypatch.setattr("barograph.attaching.start_watcher", lambda *_: None)
     cell = RecordedCell(shell, panel=True, make_display=lambda: shown, clock=ManualClock())
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / ".catalog").write_text("in the way")
