@@ -80,7 +80,7 @@ def test_a_server_that_stops_and_comes_back_has_lost_nothing(
     pgserver = pytest.importorskip("pgserver")
     with Catalog(tmp_path, url=make_url(empty_postgresql)) as catalog:
         catalog.tell(component("a"))
-        pgserver.pg_ctl(["-w", "-m", "immediate", "stop"], pgdata=postgresql_server.pgdata,
+        pgserver.pg_ctl(["-w", "-m", "fast", "stop"], pgdata=postgresql_server.pgdata,
                         user=postgresql_server.system_user)
         with pytest.raises(CatalogUnavailable, match="need not be said again"):
             catalog.tell([Entry("a", Verb.NOTE, {"text": "so it goes"})])
