@@ -87,10 +87,10 @@ def _print_exported(printer: Printer, exported: Exported, out: Path) -> None:
         printer.heading("left out")
         for folder, size_bytes in sorted(exported.asked.items()):
             printer.line(f"{folder}: {size(size_bytes)}; --{folder} takes them in", indent=2)
-        _print_lines(printer, exported.manifest.left_out)
+        printer.lines(exported.manifest.left_out, _SHOWN)
     if exported.damage:
         printer.heading("damaged", Text("and in the archive as it is: barograph doctor tells more", "dim"))
-        _print_lines(printer, exported.damage)
+        printer.lines(exported.damage, _SHOWN)
 
 
 def _print_imported(printer: Printer, imported: Imported) -> None:
@@ -107,7 +107,7 @@ def _print_imported(printer: Printer, imported: Imported) -> None:
     ])
     if imported.left_out:
         printer.heading("not in the archive")
-        _print_lines(printer, imported.left_out)
+        printer.lines(imported.left_out, _SHOWN)
 
 
 def _before(run: ImportedRun) -> str:
@@ -117,13 +117,6 @@ def _before(run: ImportedRun) -> str:
 def _print_items(printer: Printer, manifest: ArchiveManifest) -> None:
     rows = [(item.kind, item.name) for item in manifest.items]
     printer.entries(rows[:_SHOWN] + ([("and", f"{len(rows) - _SHOWN} more")] if len(rows) > _SHOWN else []))
-
-
-def _print_lines(printer: Printer, lines: Sequence[str]) -> None:
-    for line in lines[:_SHOWN]:
-        printer.line(line, indent=2)
-    if len(lines) > _SHOWN:
-        printer.line(f"and {len(lines) - _SHOWN} more (--json has all)", indent=2)
 
 
 def _contents(manifest: ArchiveManifest) -> str:

@@ -61,10 +61,7 @@ def _print(printer: Printer, diagnosis: Diagnosis) -> None:
         sentences: list[str] = getattr(diagnosis, name)
         if sentences:
             printer.heading(name, Text(_MEANINGS[name], "dim"))
-            for sentence in sentences[:_SHOWN]:
-                printer.line(Text.assemble(("· ", style), sentence), indent=2)
-            if len(sentences) > _SHOWN:
-                printer.line(f"and {len(sentences) - _SHOWN} more (--json has all)", indent=2)
+            printer.lines([Text.assemble(("· ", style), sentence) for sentence in sentences], _SHOWN)
 
 
 def _verdict(diagnosis: Diagnosis) -> Text:

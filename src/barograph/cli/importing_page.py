@@ -51,10 +51,7 @@ def _print(printer: Printer, imported: Imported, target: str) -> None:
     printer.entries(entries)
     if imported.damage:
         printer.heading("damaged", Text("the rest was imported", "dim"))
-        for sentence in imported.damage[:_SHOWN]:
-            printer.line(Text.assemble(("· ", "red"), sentence), indent=2)
-        if len(imported.damage) > _SHOWN:
-            printer.line(f"and {len(imported.damage) - _SHOWN} more (--json has all)", indent=2)
+        printer.lines([Text.assemble(("· ", "red"), sentence) for sentence in imported.damage], _SHOWN)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -99,14 +99,8 @@ def _print(printer: Printer, sent: Sequence[SentRun], url: str) -> None:
     if len(new) < len(sent):
         entries.append(("unchanged", f"{count(len(sent) - len(new), 'run')} had been exported before"))
     printer.entries(entries)
-    for run in new[:_SHOWN]:
-        printer.line(shown(f"{run.name}: {run.mlflow_run_id} ({count(run.points, 'number')})"), indent=2)
-    if len(new) > _SHOWN:
-        printer.line(f"and {len(new) - _SHOWN} more (--json has all)", indent=2)
+    printer.lines([shown(f"{run.name}: {run.mlflow_run_id} ({count(run.points, 'number')})") for run in new], _SHOWN)
     told = [sentence for run in new for sentence in run.told]
     if told:
         printer.heading("otherwise there", Text("", "dim"))
-        for sentence in told[:_SHOWN]:
-            printer.line(shown(f"· {sentence}"), indent=2)
-        if len(told) > _SHOWN:
-            printer.line(f"and {len(told) - _SHOWN} more (--json has all)", indent=2)
+        printer.lines([shown(f"· {sentence}") for sentence in told], _SHOWN)

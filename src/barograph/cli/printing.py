@@ -80,6 +80,13 @@ class Printer:
         else:
             self.console.print(Text(" " * indent) + text, soft_wrap=True)
 
+    def lines(self, lines: Sequence[Cell], most: int) -> None:
+        """Print lines of a section, the first of very many, and how many more there are."""
+        for line in lines[:most]:
+            self.line(line, indent=2)
+        if len(lines) > most:
+            self.line(f"and {len(lines) - most} more (--json has all)", indent=2)
+
     def heading(self, title: str, rest: Cell = "") -> None:
         """Print the head of a section, with an empty line before it."""
         self.console.print()

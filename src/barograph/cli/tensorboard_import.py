@@ -65,10 +65,7 @@ def _print(printer: Printer, imported: Imported, target: str) -> None:
     printer.entries([("next", f"barograph watch {one} --once")])
     if imported.damage:
         printer.heading("damaged", Text("the rest was imported", "dim"))
-        for sentence in imported.damage[:_SHOWN]:
-            printer.line(Text.assemble(("· ", "red"), shown(sentence)), indent=2)
-        if len(imported.damage) > _SHOWN:
-            printer.line(f"and {len(imported.damage) - _SHOWN} more (--json has all)", indent=2)
+        printer.lines([Text.assemble(("· ", "red"), shown(sentence)) for sentence in imported.damage], _SHOWN)
 
 
 def _entries(run: ImportedRun) -> list[tuple[str, str]]:

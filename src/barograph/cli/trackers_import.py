@@ -75,18 +75,12 @@ def _print(printer: Printer, imported: Imported, root: str) -> None:
     printer.entries([("from", shown(imported.source)), ("root", root), *_totals(imported)])
     if imported.runs:
         printer.heading("runs")
-    for run in imported.runs[:_SHOWN]:
-        printer.line(shown(f"{run.name}: {run.run}{_detail(run)}"), indent=2)
-    if len(imported.runs) > _SHOWN:
-        printer.line(f"and {len(imported.runs) - _SHOWN} more (--json has all)", indent=2)
+    printer.lines([shown(f"{run.name}: {run.run}{_detail(run)}") for run in imported.runs], _SHOWN)
     if imported.runs:
         printer.entries([("next", f"barograph watch {imported.runs[0].run} --once")])
     if imported.damage:
         printer.heading("not imported", Text("the rest was", "dim"))
-        for sentence in imported.damage[:_SHOWN]:
-            printer.line(Text.assemble(("· ", "red"), shown(sentence)), indent=2)
-        if len(imported.damage) > _SHOWN:
-            printer.line(f"and {len(imported.damage) - _SHOWN} more (--json has all)", indent=2)
+        printer.lines([Text.assemble(("· ", "red"), shown(sentence)) for sentence in imported.damage], _SHOWN)
 
 
 def _totals(imported: Imported) -> list[tuple[str, str]]:
