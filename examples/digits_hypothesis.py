@@ -17,7 +17,7 @@ import barograph
 from barograph.experiments.comparing import grouped
 from barograph.experiments.curves import aligned, best_at, curve_of
 from barograph.experiments.verdict import verdict
-from barograph.rerun.comparing import compared
+from barograph.rerun.repetition import repetition_of
 from barograph.tracking import Component, Experiment, Run, list_runs
 
 LENGTHS = (3, 6, 9)
@@ -103,7 +103,7 @@ def main(root):
         run.log_parameters(chosen)
         train(run, chosen["model"], chosen["optimizer"], chosen["epochs"])
     again = list_runs(f"name = '{best[0].name} again'", root=root)[0].relate("derived_from", best[0])
-    print(f"made again: {compared(barograph.open(best[0].place), barograph.open(again.place)).sameness}")
+    print(f"made again: {repetition_of(barograph.open(best[0].place), barograph.open(again.place)).sameness}")
 
 
 if __name__ == "__main__":
