@@ -145,3 +145,12 @@ def test_as_json_it_is_strict(diary: Any, report: Callable[..., Any], finding: C
     assert data["losses"][0]["last"] == "inf"
     assert data["numbers"][0]["last"] is None
     assert data["judgement"]["findings"][0]["evidence"][0]["key"] == "output:fc"
+
+
+def test_of_many_numbers_the_first_are_told_and_the_others_counted(diary: Any, report: Callable[..., Any]) -> None:
+    diary.step(0, {**{f"scalar:n{at}": float(at) for at in range(70)}, "learning_rate:group0": 0.1})
+
+    made = report(diary.ended())
+
+    assert [curve.key for curve in made.numbers] == [f"scalar:n{at}" for at in range(60)]
+    assert made.numbers_left_out == 11

@@ -15,7 +15,7 @@ from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords, Subject
 from barograph.model.step import Mode
 from barograph.report.curves import curves_of
-from barograph.runs.bundle import bundle, optimizers_of
+from barograph.runs.bundle import bundle, bundles, optimizers_of, series_names
 
 MakeStep = Callable[..., StepRecords]
 
@@ -103,3 +103,31 @@ def test_later_trainings_stand_in_the_order_in_which_they_came(workshop: Any, ma
     assert optimizers_of(run, Kind.LOSS) == labels
     assert [curve.optimizer for curve in curves_of(run, Kind.LOSS)] == labels
     assert [number.optimizer for number in numbers_of(run)] == labels
+
+
+def test_ranks_replicas_and_lone_processes_speak_as_in_one_series(run: Any) -> None:
+    """What is cut out of one table for all keys is what `Run.series` makes of each key's own."""
+    for kind, statistics in ((Kind.LOSS, ("value",)), (Kind.WEIGHT, ("sum", "l2")), (Kind.OUTPUT, ("sum",))):
+        for mode, optimizer, several in bundles(run, kind, statistics):
+            for series in several:
+                alone = run.series(series.key, series.statistic, mode=mode, optimizer=optimizer)
+                for name in ("steps", "values", "times"):
+                    np.testing.assert_array_equal(getattr(series, name), getattr(alone, name))
+
+
+def test_only_the_keys_that_are_asked_for(run: Any) -> None:
+    found = [series.key for _, _, (series,) in bundles(run, Kind.LOSS, only=[OTHER, OUTPUTS[0].key])]
+
+    assert found == [OTHER]
+    assert list(bundles(run, Kind.LOSS, only=[])) == []
+
+
+def test_names_of_series_stand_in_the_order_of_their_curves(run: Any) -> None:
+    names = series_names(run, Kind.LOSS)
+
+    assert [(str(name.key), name.mode.value, name.optimizer) for name in names] == [
+        ("loss:aside", "train", ""), ("loss:total", "train", ""), ("loss:total", "eval", ""),
+    ]
+    assert [(curve.key, curve.mode) for curve in curves_of(run, Kind.LOSS)] == [
+        (str(name.key), name.mode.value) for name in names]
+    assert series_names(run, Kind.SCALAR) == []

@@ -138,3 +138,52 @@ def test_a_run_without_records_holds_nothing(workshop: Any) -> None:
     workshop.finished()
 
     assert inventory(workshop.run()) == []
+
+
+@pytest.mark.parametrize("kind", [Kind.LOSS, Kind.LEARNING_RATE])
+def test_plain_numbers_end_as_their_series_do(workshop: Any, make_step: MakeStep, kind: Kind) -> None:
+    """Two ranks that differ, a process beside them, a key with another last step, evaluations, a resumed attempt."""
+    usual, rare, late = (Key(kind, name) for name in ("usual", "rare", "late"))
+    attempt = workshop.claim()
+    writers = {name: workshop.writer(workshop.worker(rank=rank, world_size=2, attempt=attempt))
+               for name, rank in (("p", None), ("r1", 1), ("r0", 0))}
+    for number, writer in enumerate(writers.values()):
+        workshop.publish(writer, *(
+            make_step(step, {}, {usual: 10.0 * number + step, **({rare: 5.0 + number} if step == 1 else {})})
+            for step in range(4)
+        ), make_step(2, {}, {usual: 8.0 + number}, tick=4, mode=Mode.EVAL))
+    writers["p"].close(EndState.FINISHED)
+    for state in workshop.run().workers:
+        if state.worker.name != "p0":
+            workshop.kill(state.worker)
+    resumed = workshop.writer(workshop.worker(rank=0, attempt=workshop.claim()))
+    workshop.publish(resumed, make_step(2, {}, {usual: 70.0}), make_step(3, {}, {usual: 71.0, late: 1.0}))
+    resumed.close(EndState.FINISHED)
+
+    run = workshop.run()
+    entries = inventory(run, kind)
+
+    assert {(entry.key, entry.mode) for entry in entries} == {
+        (usual, Mode.TRAIN), (usual, Mode.EVAL), (rare, Mode.TRAIN), (late, Mode.TRAIN)}
+    for entry in entries:
+        series = run.series(entry.key, mode=entry.mode)
+        assert (entry.value, entry.last_step) == (series.values[-1], series.steps[-1])
+        assert (entry.steps, entry.first_step) == (len(set(series.steps.tolist())), series.steps.min())
+        assert (entry.summary, entry.saved, entry.layer, entry.position) == (None, False, "", -1)
+
+
+def test_what_a_step_recorded_stands_before_what_the_script_logged_for_it(workshop: Any, make_step: MakeStep) -> None:
+    writer = workshop.writer()
+    for value in (0.25, 0.75):
+        writer.log("rate", value, 3, Mode.TRAIN, 0.0)
+    writer.log("rest", 7.0, 3, Mode.TRAIN, 0.0)
+    writer.log("rest", 8.0, 3, Mode.TRAIN, 0.0)
+    workshop.publish(writer, make_step(3, {}, {Key(Kind.SCALAR, "rate"): 0.5}))
+    writer.log("rate", 0.1, 3, Mode.TRAIN, 0.0)
+    writer.close(EndState.FINISHED)
+
+    entries = entries_of(workshop)
+
+    assert {name[0]: (entry.steps, entry.value) for name, entry in entries.items()} == {
+        "scalar:rate": (1, 0.5), "scalar:rest": (1, 8.0),
+    }

@@ -36,22 +36,31 @@ class Number:
         series: Of it.
         mode: In this mode.
         optimizer: In steps of this one; "" where the run has one.
-        least: The least finite value; NaN where there is none.
-        least_step: Where that was; -1 where there is none.
     """
 
     series: Series
     mode: Mode
     optimizer: str
-    least: float
-    least_step: int
+
+    def least(self) -> tuple[float, int]:
+        """Return the least finite value and its step; NaN and -1 where there is none."""
+        values = self.series.values
+        finite = np.flatnonzero(np.isfinite(values))
+        if not len(finite):
+            return math.nan, -1
+        row = finite[int(np.argmin(values[finite]))]
+        return float(values[row]), int(self.series.steps[row])
 
 
 def numbers_of(run: Run) -> list[Number]:
     """Return every plain number of the run: losses first, then what the script logged, then learning rates."""
-    found = [(kind, mode, optimizer, series) for kind in _KINDS for mode, optimizer, (series,) in bundles(run, kind)]
-    found.sort(key=lambda item: (_KINDS.index(item[0]), natural_order(item[2]), list(Mode).index(item[1])))
-    return [_number(series, mode, optimizer) for _, mode, optimizer, series in found]
+    modes = list(Mode)
+    numbers: list[Number] = []
+    for kind in _KINDS:
+        found = [Number(series, mode, optimizer) for mode, optimizer, (series,) in bundles(run, kind)]
+        # Those of one optimizer and mode come together; sorting keeps their order.
+        numbers += sorted(found, key=lambda number: (natural_order(number.optimizer), modes.index(number.mode)))
+    return numbers
 
 
 def print_numbers(printer: Printer, numbers: Sequence[Number], *, more: str) -> None:
@@ -70,27 +79,19 @@ def print_numbers(printer: Printer, numbers: Sequence[Number], *, more: str) -> 
 
 def number_to_json(number: Number) -> dict[str, object]:
     """Return a number as JSON data; of a long series two hundred points."""
-    series = number.series
+    series, (least, least_step) = number.series, number.least()
     steps, values = thinned(series.steps.tolist(), series.values.tolist())
     return {
         "key": str(series.key), "mode": number.mode, "optimizer": number.optimizer, "count": len(series),
-        "first": float(series.values[0]), "last": float(series.values[-1]), "least": number.least,
-        "least_step": number.least_step, "steps": steps, "values": values,
+        "first": float(series.values[0]), "last": float(series.values[-1]), "least": least,
+        "least_step": least_step, "steps": steps, "values": values,
     }
-
-
-def _number(series: Series, mode: Mode, optimizer: str) -> Number:
-    finite = np.flatnonzero(np.isfinite(series.values))
-    if not len(finite):
-        return Number(series, mode, optimizer, math.nan, -1)
-    least = finite[int(np.argmin(series.values[finite]))]
-    return Number(series, mode, optimizer, float(series.values[least]), int(series.steps[least]))
 
 
 def _row(number: Number) -> list[Cell]:
     series, values = number.series, number.series.values.tolist()
-    least_step = f"{number.least_step}" if number.least_step >= 0 else ""
+    least, least_step = number.least()
     return [
         str(series.key), number.mode.value, number.optimizer, f"{len(series)}", figure(values[0]),
-        figure(values[-1]), figure(number.least), least_step, curve(values),
+        figure(values[-1]), figure(least), f"{least_step}" if least_step >= 0 else "", curve(values),
     ]

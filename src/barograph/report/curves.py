@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 from barograph.report.content import Curve
 from barograph.report.thinning import COLUMNS, kept_points
-from barograph.runs.bundle import bundles
-from barograph.runs.inventory import natural_order
+from barograph.runs.bundle import SeriesName, bundles, in_order
 from barograph.runs.reader import Run
 from barograph.runs.windows import windows_of
 
@@ -73,20 +73,25 @@ class CurveMaker:
         )
 
 
-def curves_of(run: Run, kind: Kind) -> list[Curve]:
-    """Return every plain number of a kind, by name, training first.
+def curves_of(run: Run, kind: Kind, only: Collection[Key] | None = None) -> list[Curve]:
+    """Return every plain number of a kind, in the order of `series_names`.
+
+    Args:
+        run: Which.
+        kind: Of what.
+        only: Only these keys; None: all.
 
     Raises:
         StoreError: The store cannot be read.
     """
+    if only is not None and all(key.kind != kind for key in only):
+        return []
     windows = windows_of(run, kind)
-    makers: dict[tuple[Key, Mode, str], CurveMaker] = {}
+    makers: dict[SeriesName, CurveMaker] = {}
     for start, stop in windows:
-        for mode, optimizer, (series,) in bundles(run, kind, start=start, stop=stop):
-            what = (series.key, mode, optimizer)
+        for mode, optimizer, (series,) in bundles(run, kind, only=only, start=start, stop=stop):
+            what = SeriesName(series.key, mode, optimizer)
             if what not in makers:
                 makers[what] = CurveMaker(str(series.key), mode, optimizer, low=windows.low, high=windows.high)
             makers[what].add(series.steps, series.values)
-    in_order = sorted(makers, key=lambda what: (
-        natural_order(what[0].path), list(Mode).index(what[1]), natural_order(what[2])))
-    return [makers[what].curve() for what in in_order]
+    return [makers[what].curve() for what in sorted(makers, key=in_order)]

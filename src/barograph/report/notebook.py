@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 from barograph.errors import nearest
 from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState
-from barograph.model.key import Kind
+from barograph.model.key import Key, Kind
 from barograph.report.charts import Line, line_chart
-from barograph.report.content import Curve
 from barograph.report.curves import curves_of
 from barograph.report.exhibits import Exhibit
 from barograph.report.markup import Markup, element, joined
@@ -18,6 +17,7 @@ from barograph.report.page_exhibits import exhibit
 from barograph.report.page_findings import finding_article, severity_class
 from barograph.report.page_numbers import by_key, chart_of, marks_of
 from barograph.report.style import fragment
+from barograph.runs.bundle import series_names
 from barograph.runs.glance import Glance, RunState, glance
 from barograph.runs.one_worker import OneWorker, speaker_of
 from barograph.runs.reader import Run
@@ -32,6 +32,7 @@ MOST_CHARTS = 6
 """Charts that it shows where none are named."""
 
 _MOST_NAMED = 24
+_DRAWN = (Kind.LOSS, Kind.SCALAR)
 
 
 def run_html(
@@ -86,16 +87,16 @@ def charts_of(run: Run, metrics: Sequence[str] = (), findings: Sequence[Finding]
     """Return charts of curves of a run; arguments and errors as of `run_html`. A name that it has not is told of."""
     speaker = speaker_of(run)
     shown = OneWorker(run.store, speaker) if speaker is not None else run
-    losses, numbers = curves_of(shown, Kind.LOSS), curves_of(shown, Kind.SCALAR)
-    groups = by_key([*losses, *numbers] if metrics else _first(losses, numbers))
-    strange = ""
-    if metrics:
-        groups, strange = _named(by_key([*losses, *numbers, *curves_of(shown, Kind.LEARNING_RATE)]), metrics)
+    kinds = (*_DRAWN, Kind.LEARNING_RATE) if metrics else _DRAWN
+    keys = list(dict.fromkeys(name.key for kind in kinds for name in series_names(shown, kind)))
+    chosen, strange = _named(keys, metrics) if metrics else (_first(keys), "")
+    kept = chosen[:_MOST_NAMED if metrics else MOST_CHARTS]
+    of_key = dict(by_key(curve for kind in kinds for curve in curves_of(shown, kind, kept)))
     marks = marks_of(findings)
-    kept = groups[:_MOST_NAMED if metrics else MOST_CHARTS]
-    more = len(by_key([*losses, *numbers])) - len(kept)
+    more = len(keys) - len(kept)
     return joined(
-        element("div", [chart_of(name, curves, marks if name.startswith("loss:") else ()) for name, curves in kept],
+        element("div", [chart_of(str(key), of_key[str(key)], marks if key.kind == Kind.LOSS else ())
+                        for key in kept if str(key) in of_key],
                 class_="charts"),
         element("p", strange, class_="note") if strange else None,
         element("p", f"And {count(more, 'curve')} more, which are drawn where they are named.", class_="note")
@@ -103,23 +104,21 @@ def charts_of(run: Run, metrics: Sequence[str] = (), findings: Sequence[Finding]
     )
 
 
-def _first(losses: list[Curve], numbers: list[Curve]) -> list[Curve]:
+def _first(keys: list[Key]) -> list[Key]:
     # The sum of the losses says most; what it is made of comes after what the script logged itself.
-    return sorted([*losses, *numbers], key=lambda curve: (
-        curve.key != "loss:total", curve.key.startswith("scalar:hyperparameter["), curve.key.startswith("loss:")))
+    return sorted(keys, key=lambda key: (
+        str(key) != "loss:total", str(key).startswith("scalar:hyperparameter["), key.kind == Kind.LOSS))
 
 
-def _named(groups: list[tuple[str, list[Curve]]], metrics: Sequence[str]) -> tuple[
-    list[tuple[str, list[Curve]]], str
-]:
-    known = dict(groups)
-    short = {key.partition(":")[2]: key for key in reversed(known)}
+def _named(keys: list[Key], metrics: Sequence[str]) -> tuple[list[Key], str]:
+    """Return the keys of those names, and what to say of a name that is none."""
+    known = {str(key): key for key in keys}
+    short = {key.path: key for key in reversed(keys)}
     if "loss:total" in known:
-        short.setdefault("loss", "loss:total")
+        short.setdefault("loss", known["loss:total"])
     strange = [name for name in metrics if name not in known and name not in short]
     said = f'There is no curve "{strange[0]}" so far. {nearest(strange[0], [*known, *short])}' if strange else ""
-    return [(key, known[key]) for key in (name if name in known else short.get(name, "") for name in metrics)
-            if key in known], said
+    return [found for name in metrics if (found := known.get(name) or short.get(name)) is not None], said
 
 
 def _head(run: Run, now: Glance, findings: int) -> Markup:

@@ -20,6 +20,7 @@ from barograph.report.missing import missing_in
 from barograph.report.predictions import predictions_in
 from barograph.report.savings import Price, savings_of, trained_secs
 from barograph.report.trees import importance_in, trees_in
+from barograph.runs.bundle import series_names
 from barograph.runs.glance import Glance, RunState, glance
 from barograph.runs.one_worker import OneWorker, speaker_of, workers_in
 from barograph.runs.reader import Run
@@ -27,6 +28,8 @@ from barograph.runs.view import group_of
 from barograph.version import __version__
 from barograph.watch.recall import Recall, recalled
 from barograph.watch.summary import steps_made_and_seen
+
+_NUMBERS = (Kind.SCALAR, Kind.LEARNING_RATE)
 
 UNDER_WAY = frozenset({RunState.RUNNING, RunState.STARTING})
 """States of a run that goes on."""
@@ -59,7 +62,10 @@ def report_of(
     judged = recall.watched and recall.complete and not recall.problem
     findings = recall.summary.findings
     own = [item for item in findings if speaker is None or item.worker == group_of(speaker)]
-    numbers = [*curves_of(shown, Kind.SCALAR), *curves_of(shown, Kind.LEARNING_RATE)]
+    # Of a hundred thousand names no more are read than are shown.
+    names = [name for kind in _NUMBERS for name in series_names(shown, kind)]
+    kept = {name.key for name in names[:MOST_NUMBERS]}
+    numbers = [curve for kind in _NUMBERS for curve in curves_of(shown, kind, kept)]
     layers, layers_left_out = layers_in(shown, own, judged=judged)
     distributions, distributions_left_out = distributions_in(shown, own)
     importance, importance_left_out = importance_in(shown)
@@ -70,7 +76,7 @@ def report_of(
         savings=savings_of(findings, now.workers, price, steps=facts.steps, judged=judged,
                            so_far=now.state in UNDER_WAY),
         losses=_totals_first(curves_of(shown, Kind.LOSS)), numbers=tuple(numbers[:MOST_NUMBERS]),
-        numbers_left_out=max(0, len(numbers) - MOST_NUMBERS), layers=layers, layers_left_out=layers_left_out,
+        numbers_left_out=max(0, len(names) - MOST_NUMBERS), layers=layers, layers_left_out=layers_left_out,
         distributions=distributions, distributions_left_out=distributions_left_out, classes=classes_in(shown),
         step_time=step_time_in(shown), machine=machine_in(shown), importance=importance,
         importance_left_out=importance_left_out, trees=trees_in(shown), roc=roc, residuals=residuals,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +13,11 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 from barograph.runs.events import dictionary_column
 from barograph.runs.inventory import natural_order, speaking
+from barograph.runs.merging import MERGED_KINDS
 from barograph.runs.reader import Run
-from barograph.runs.series import Series, series_columns, series_from_tables, statistic_named
+from barograph.runs.series import Series, SeriesOfAll, Statistic, series_columns, series_from_tables, statistic_named
+
+_MODES = {mode: place for place, mode in enumerate(Mode)}
 
 
 def bundle(
@@ -38,14 +42,12 @@ def bundle(
     wanted = [statistic_named(name) for name in statistics]
     columns = [name for statistic in wanted for name in series_columns(statistic, one_worker=False)]
     table = run.arrow(kind, mode=mode, optimizer=optimizer, columns=tuple(dict.fromkeys(("worker", "path", *columns))))
-    for key, tables in _by_key(kind, table):
-        series = tuple(series_from_tables(key, statistic, tables) for statistic in wanted)
-        if len(series[0]):
-            yield series
+    yield from _by_key(kind, wanted, table)
 
 
 def bundles(
-    run: Run, kind: Kind, statistics: Sequence[str] = ("value",), *, start: int | None = None, stop: int | None = None
+    run: Run, kind: Kind, statistics: Sequence[str] = ("value",), *, only: Collection[Key] | None = None,
+    start: int | None = None, stop: int | None = None,
 ) -> Iterator[tuple[Mode, str, tuple[Series, ...]]]:
     """Yield what `bundle` yields for every mode and optimizer, with these, in one reading.
 
@@ -53,6 +55,7 @@ def bundles(
         run: Which.
         kind: Of what.
         statistics: Which numbers, see `Run.series`.
+        only: Only of these keys; None: of all.
         start, stop: Only steps >= start, < stop.
 
     Raises:
@@ -62,14 +65,15 @@ def bundles(
     wanted = [statistic_named(name) for name in statistics]
     columns = [name for statistic in wanted for name in series_columns(statistic, one_worker=False)]
     table = run.arrow(kind, start=start, stop=stop, columns=tuple(dict.fromkeys(("worker", "path", *columns))))
+    if only is not None:
+        names, paths = {key.path for key in only if key.kind == kind}, dictionary_column(table, "path")
+        table = table.filter(pa.array(np.array([text in names for text in paths.texts], bool)[paths.codes]))
     modes, optimizers = dictionary_column(table, "mode"), dictionary_column(table, "optimizer")
     codes = modes.codes * len(optimizers.texts) + optimizers.codes
     for code in np.unique(codes).tolist():
         mode, optimizer = divmod(code, len(optimizers.texts))
-        for key, tables in _by_key(kind, table.filter(pa.array(codes == code))):
-            series = tuple(series_from_tables(key, statistic, tables) for statistic in wanted)
-            if len(series[0]):
-                yield Mode(modes.texts[mode]), optimizers.texts[optimizer], series
+        for series in _by_key(kind, wanted, table.filter(pa.array(codes == code))):
+            yield Mode(modes.texts[mode]), optimizers.texts[optimizer], series
 
 
 def optimizers_of(run: Run, kind: Kind) -> list[str]:
@@ -82,16 +86,64 @@ def optimizers_of(run: Run, kind: Kind) -> list[str]:
     return sorted((column.texts[code] for code in np.unique(column.codes).tolist()), key=natural_order)
 
 
-def _by_key(kind: Kind, table: pa.Table) -> Iterator[tuple[Key, dict[str, list[pa.Table]]]]:
-    """Yield each key with its rows by worker, of the workers that speak for it."""
+class SeriesName(NamedTuple):
+    """One of several series of a run: a key has one for each mode and optimizer it was recorded in."""
+
+    key: Key
+    mode: Mode
+    optimizer: str
+
+
+def series_names(run: Run, kind: Kind) -> list[SeriesName]:
+    """Return the series of that kind that a run has: by path, training first, then by optimizer.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    table = run.arrow(kind, columns=("path", "mode", "optimizer"))
+    paths, modes, optimizers = (dictionary_column(table, name) for name in ("path", "mode", "optimizer"))
+    codes = np.unique((paths.codes * len(modes.texts) + modes.codes) * len(optimizers.texts) + optimizers.codes)
+    found = (divmod(code, len(optimizers.texts)) for code in codes.tolist())
+    names = [
+        SeriesName(Key(kind, paths.texts[rest // len(modes.texts)]), Mode(modes.texts[rest % len(modes.texts)]),
+                   optimizers.texts[optimizer])
+        for rest, optimizer in found
+    ]
+    return sorted(names, key=in_order)
+
+
+def in_order(name: SeriesName) -> tuple[Any, ...]:
+    """Return what series of one kind sort by."""
+    return natural_order(name.key.path), _MODES[name.mode], natural_order(name.optimizer)
+
+
+def _by_key(kind: Kind, wanted: Sequence[Statistic], table: pa.Table) -> Iterator[tuple[Series, ...]]:
+    """Yield the series of each key, by path, of the workers that speak for it; keys without the first are left out.
+
+    There may be a hundred thousand keys, so what is the same for all rows is made once, and a key gets its part.
+    """
+    if not len(table):
+        return
     paths, workers = dictionary_column(table, "path"), dictionary_column(table, "worker")
-    series = paths.codes * len(workers.texts) + workers.codes
-    order = np.argsort(series, kind="stable")
-    table, series = table.take(pa.array(order)), series[order]
-    starts = np.flatnonzero(np.diff(series, prepend=-1)).tolist()
-    parts: dict[str, dict[str, list[pa.Table]]] = {}
-    for start, stop in itertools.pairwise([*starts, len(series)]):
-        path, worker = divmod(int(series[start]), len(workers.texts))
-        parts.setdefault(paths.texts[path], {})[workers.texts[worker]] = [table.slice(start, stop - start)]
-    for name, tables in sorted(parts.items()):
-        yield Key(kind, name), {worker: tables[worker] for worker in speaking(tables)}
+    names = sorted(paths.texts)
+    which = paths.ranks()[paths.codes] * len(workers.texts) + workers.codes
+    order = np.argsort(which, kind="stable")
+    table, which = table.take(pa.array(order)), which[order]
+    of_all = [SeriesOfAll(table, statistic) for statistic in wanted]
+    shards = table["shard"].to_numpy()
+    any_shard = bool(shards.any())
+    starts = np.flatnonzero(np.diff(which, prepend=-1))
+    spans = zip(which[starts].tolist(), starts.tolist(), [*starts[1:].tolist(), len(which)], strict=True)
+    for path, found in itertools.groupby(spans, lambda span: span[0] // len(workers.texts)):
+        of_worker = {workers.texts[code % len(workers.texts)]: slice(start, stop) for code, start, stop in found}
+        if len(of_worker) > 1:
+            of_worker = {name: of_worker[name] for name in speaking(of_worker)}
+        key = Key(kind, names[path])
+        merged = len(of_worker) > 1 and kind in MERGED_KINDS
+        if merged or (any_shard and any(shards[rows].any() for rows in of_worker.values())):
+            tables = {name: [table[rows]] for name, rows in of_worker.items()}
+            series = tuple(series_from_tables(key, statistic, tables) for statistic in wanted)
+        else:
+            series = tuple(one.of_first(key, of_worker.values()) for one in of_all)
+        if len(series[0]):
+            yield series

@@ -160,11 +160,13 @@ class Run:
             expression = re.compile(pattern or "")
         except re.error as error:
             raise UnknownName(f'"{pattern}" is no regular expression: {error}.') from None
-        return sorted(
+        found = [
             key for key in self._records.known_keys()
             if (wanted is None or key.kind == wanted)
-            and fnmatch.fnmatchcase(key.path, path) and expression.search(key.path)
-        )
+            and (path == "*" or fnmatch.fnmatchcase(key.path, path)) and expression.search(key.path)
+        ]
+        # Keys sort so by themselves, which takes ten times as long where there are a hundred thousand.
+        return sorted(found, key=lambda key: (key.kind.value, key.path))
 
     def steps(
         self, mode: Mode | str | None = Mode.TRAIN, *, worker: str | None = None, optimizer: str | None = None

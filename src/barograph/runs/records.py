@@ -46,6 +46,7 @@ class Records:
         self._begun: dict[ChunkName, Beginning] = {}
         self._untold: list[str] = []
         self._keys: dict[ChunkName, frozenset[Key]] = {}
+        self._all_keys: frozenset[Key] = frozenset()
         self._optimizers: dict[ChunkName, frozenset[str]] = {}
 
     @property
@@ -127,8 +128,10 @@ class Records:
     def known_keys(self) -> frozenset[Key]:
         """Return every key of which there is a row."""
         found = self._shelf.look(self._shelf.streams(), lambda _, file: _keys_in(file), known=self._keys)
-        self._keys = dict(found)
-        return frozenset().union(*self._keys.values())
+        if len(found) != len(self._keys) or not all(name in self._keys for name, _ in found):
+            self._keys = dict(found)
+            self._all_keys = frozenset().union(*self._keys.values())
+        return self._all_keys
 
     def known_optimizers(self) -> frozenset[str]:
         """Return every optimizer of which there is a row; "" is that of evaluations and of what was logged, too."""

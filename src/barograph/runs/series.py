@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,7 +84,7 @@ def series_from_tables(key: Key, statistic: Statistic, tables: Mapping[str, Sequ
     present = {worker: _having(pa.concat_tables(parts), statistic) for worker, parts in tables.items() if parts}
     present = {worker: table for worker, table in present.items() if len(table)}
     if not present:
-        return Series(key, statistic.name, np.empty(0, np.int64), np.empty(0), np.empty(0))
+        return _empty_series(key, statistic.name)
     joined = list(present.values())
     if _any_shard(joined) or (len(joined) > 1 and key.kind in MERGED_KINDS):
         return _merged(key, statistic, joined)
@@ -101,6 +101,38 @@ def series_columns(statistic: Statistic, *, one_worker: bool) -> tuple[str, ...]
         return columns
     which = ("attempt", "tick", "optimizer", "mode", "shard", "whole")
     return tuple(dict.fromkeys((*columns, *which, "value", *MOMENT_FIELDS)))
+
+
+class SeriesOfAll:
+    """One statistic of all rows of a table, where the series of each key is one stretch of rows.
+
+    Args:
+        table: With the columns of `series_columns`; no row is a worker's part of a split tensor.
+        statistic: Which.
+    """
+
+    def __init__(self, table: pa.Table, statistic: Statistic) -> None:
+        self._statistic = statistic.name
+        needed = table[statistic.needs[0]]
+        self._has = needed.is_valid().to_numpy() if needed.null_count else None
+        self._steps, self._times = _ints(table, "step"), _times(table)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            self._values = statistic.of(_columns(table, statistic))
+
+    def of_first(self, key: Key, stretches: Iterable[slice]) -> Series:
+        """Return the series of the first stretch in which the statistic is told; an empty one where it is in none."""
+        for rows in stretches:
+            if self._has is None:
+                return Series(key, self._statistic, self._steps[rows], self._values[rows], self._times[rows])
+            has = self._has[rows]
+            if has.any():
+                return Series(
+                    key, self._statistic, self._steps[rows][has], self._values[rows][has], self._times[rows][has])
+        return _empty_series(key, self._statistic)
+
+
+def _empty_series(key: Key, statistic: str) -> Series:
+    return Series(key, statistic, np.empty(0, np.int64), np.empty(0), np.empty(0))
 
 
 def _finite(columns: _Columns) -> Floats:
