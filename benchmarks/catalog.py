@@ -14,6 +14,7 @@ from barograph.experiments.catalog import Catalog
 from barograph.experiments.curves import curve_of
 from barograph.experiments.tabulating import component_table
 from barograph.model.items import Entry, Verb
+from barograph.runs.inventory import inventory
 from barograph.tracking import Run
 from benchmarks.interleave import interval_of
 from benchmarks.tables import Table, note, progress, span_text
@@ -33,15 +34,17 @@ SEARCHES = {
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: components with 5 metrics, 5 parameters and 4 tags each, points of two series, times."""
+    """How much is measured: components with 5 metrics, 5 parameters and 4 tags each, points of two series, names in one
+    run, times."""
 
     components: int = 10_000
     points: int = 100_000
     long_points: int = 1_000_000
+    names: int = 100_000
     rounds: int = 11
 
 
-QUICK = Effort(components=2_000, points=20_000, long_points=200_000, rounds=5)
+QUICK = Effort(components=2_000, points=20_000, long_points=200_000, names=10_000, rounds=5)
 
 
 def measure_catalog(effort: Effort) -> dict[str, Any]:
@@ -56,12 +59,19 @@ def measure_catalog(effort: Effort) -> dict[str, Any]:
             url = _recorded(root, "series", effort.points)
             progress(f"catalog: a series of {effort.long_points:,} points is recorded")
             long_url = _recorded(root, "long", effort.long_points)
+            progress(f"catalog: a run with {effort.names:,} names of metrics is recorded")
+            many_url = _named(root, effort.names)
+            one_of_many = f"scalar:{_name(effort.names // 2)}"
             questions: dict[str, Callable[[], int]] = {
                 "all into a table": lambda: _table(catalog),
                 **{name: lambda text=text: _ids(catalog, text) for name, text in SEARCHES.items()},  # type: ignore[misc]
                 f"a series of {effort.points:,} points": lambda: len(curve_of(barograph.open(url), "loss").values),
                 f"a curve of {effort.long_points:,} points, 2,000 to draw": lambda: barograph.open(
                     long_url).curve("scalar:loss").count,
+                f"one series of {effort.names:,} names": lambda: len(barograph.open(many_url).series(one_of_many)),
+                f"one curve of {effort.names:,} names": lambda: barograph.open(many_url).curve(one_of_many).count,
+                f"the keys of {effort.names:,} names": lambda: len(barograph.open(many_url).keys()),
+                f"the last value of {effort.names:,} names": lambda: len(inventory(barograph.open(many_url))),
             }
             answers = {name: ask() for name, ask in questions.items()}
             taken: dict[str, list[float]] = {name: [] for name in questions}
@@ -116,6 +126,18 @@ def _recorded(root: str, name: str, points: int) -> str:
         for step in range(points):
             run.log_metric("loss", 1.0 / (step + 1), step)
     return run.url
+
+
+def _named(root: str, names: int) -> str:
+    with Run("names", root=root) as run:
+        for step in range(2):
+            for number in range(names):
+                run.log_metric(_name(number), step + 0.5 * number, step)
+    return run.url
+
+
+def _name(number: int) -> str:
+    return f"layer.{number // 100}.metric_{number % 100}"
 
 
 def _table(catalog: Catalog) -> int:

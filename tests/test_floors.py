@@ -141,7 +141,7 @@ def test_importing_barograph_takes_at_most_fifty_milliseconds() -> None:
 def test_importing_barograph_loads_nothing_heavy() -> None:
     loaded = set(python("import sys, barograph; print(*sys.modules)").split())
     assert loaded & set(DOORS) == set()
-    assert {name for name in loaded if name.startswith("barograph.")} <= {"barograph.version"}
+    assert {name for name in loaded if name.startswith("barograph.")} <= {"barograph.late", "barograph.version"}
 
 
 def test_every_public_name_is_there_and_loads_no_framework() -> None:
@@ -150,3 +150,14 @@ def test_every_public_name_is_there_and_loads_no_framework() -> None:
     number, torch_is_loaded = python(code).split()
     assert int(number) >= 14
     assert torch_is_loaded == "False"
+
+
+def test_who_writes_a_run_loads_neither_the_catalog_nor_what_draws() -> None:
+    loaded = python("import sys; from barograph.tracking import Run; print(*sys.modules)").split()
+    assert set(loaded) & {"sqlalchemy", "alembic", "pyarrow", "barograph.report.charts"} == set()
+
+
+def test_every_name_of_tracking_is_there() -> None:
+    code = ("import barograph.tracking as found; print([name for name in found.__all__ if not hasattr(found, name)], "
+            "sorted(found.__all__) == sorted(dir(found)))")
+    assert python(code) == "[] True"

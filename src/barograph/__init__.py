@@ -5,10 +5,9 @@ Every name is imported on first use: `import barograph` loads neither torch nor 
 
 from __future__ import annotations
 
-import importlib
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from barograph.late import importer
 from barograph.version import __version__
 
 _HOMES = {
@@ -57,20 +56,7 @@ if TYPE_CHECKING:
     from barograph.runs.reader import open
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'barograph' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    _be_drawn()
-    return value
-
-
-def _be_drawn() -> None:
-    """Have what is ours drawn, where a notebook is there to show it."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if shell is not None:
-        importlib.import_module("barograph.jupyter.formatters").register(shell)
+__getattr__ = importer(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

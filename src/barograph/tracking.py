@@ -6,12 +6,35 @@ training to listen to, for what several programs share, and for asking.
 
 from __future__ import annotations
 
-from barograph.experiments.component import Component
-from barograph.experiments.experiment import Experiment, Trial
-from barograph.experiments.lineage import Edge
-from barograph.experiments.run import Run, Tracker, list_runs, load_run
-from barograph.experiments.table import ComponentTable
-from barograph.experiments.tracked_run import TrackedRun
+from typing import TYPE_CHECKING
+
+from barograph.late import importer
+
+if TYPE_CHECKING:
+    from barograph.experiments.component import Component
+    from barograph.experiments.experiment import Experiment, Trial
+    from barograph.experiments.lineage import Edge
+    from barograph.experiments.run import Run, Tracker, list_runs, load_run
+    from barograph.experiments.table import ComponentTable
+    from barograph.experiments.tracked_run import TrackedRun
 
 __all__ = ["Component", "ComponentTable", "Edge", "Experiment", "Run", "TrackedRun", "Tracker", "Trial", "list_runs",
            "load_run"]
+
+# Who writes a run need not wait for what asks the catalog: each name is imported on first use.
+__getattr__ = importer(__name__, {
+    "Component": "barograph.experiments.component",
+    "ComponentTable": "barograph.experiments.table",
+    "Edge": "barograph.experiments.lineage",
+    "Experiment": "barograph.experiments.experiment",
+    "Run": "barograph.experiments.run",
+    "TrackedRun": "barograph.experiments.tracked_run",
+    "Tracker": "barograph.experiments.run",
+    "Trial": "barograph.experiments.experiment",
+    "list_runs": "barograph.experiments.run",
+    "load_run": "barograph.experiments.run",
+})
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -18,10 +18,10 @@ from barograph.model.records import StepRecords, Subject, UnitSummaries
 from barograph.model.step import Mode, Step
 from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS
 from barograph.runs.codec import ChunkNotes, encode, notes_of
-from barograph.runs.events import TABLES_KEPT, StepEvent, SubjectTables, events_of, read_table
+from barograph.runs.events import TABLES_KEPT, StepEvent, SubjectTables, events_of, open_records, read_table
 from barograph.runs.inbox import Inbox
 from barograph.runs.pending import compact
-from barograph.runs.schema import SCHEMA
+from barograph.runs.schema import SCHEMA, SMALL_ROW_GROUP_ROWS
 
 RNG_SEED = 20261120
 
@@ -220,3 +220,32 @@ def test_a_foreign_parquet_file_is_damaged() -> None:
     pq.write_table(pa.table({"a": [1]}), sink)
     with pytest.raises(DamagedChunk, match="lacks the columns"):
         read_table(sink.getvalue(), "records/p0/x.parquet")
+
+
+def test_a_file_of_many_names_has_small_row_groups_each_with_its_own_names() -> None:
+    names, points = 5000, 4
+    inbox = Inbox(2**23)
+    for step in range(points):
+        for number in range(names):
+            inbox.log(f"n{number:04d}", number + step / 8, step, Mode.TRAIN, 1.0)
+    data = chunk(inbox=inbox)
+
+    file = open_records(data, "a chunk")
+
+    rows = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    assert rows == [SMALL_ROW_GROUP_ROWS, names * points - SMALL_ROW_GROUP_ROWS]
+    # To find one name is to read those of its group; in the second there are but these.
+    paths = file.read_row_group(1, columns=["path"])["path"].unify_dictionaries().chunk(0).dictionary
+    assert len(paths) == -(-rows[1] // points)
+    table = read_table(data, "a chunk")
+    assert table["path"].to_pylist() == [f"n{number:04d}" for number in range(names) for _ in range(points)]
+    assert table["value"].to_pylist() == [number + step / 8 for number in range(names) for step in range(points)]
+    assert [len(name) for name in (table["kind"].unique(), table["worker"].unique())] == [1, 1]
+
+
+def test_a_file_of_few_names_is_one_row_group() -> None:
+    inbox = Inbox(2**23)
+    for step in range(20_000):
+        inbox.log("loss", 1.0, step, Mode.TRAIN, 1.0)
+
+    assert open_records(chunk(inbox=inbox), "a chunk").num_row_groups == 1

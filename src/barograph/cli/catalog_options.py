@@ -69,7 +69,7 @@ def catalog_with(names: Sequence[str], root: str | None) -> Catalog:
 
 def _root_of(name: str) -> str | None:
     """Return the root of runs of what is a place; None where it is a name."""
-    from barograph.experiments.handle import ROOT_VARIABLE
+    from barograph.experiments.roots import ROOT_VARIABLE
     from barograph.runs.layout import MANIFEST
     from barograph.runs.places import DEFAULT_ROOT
 

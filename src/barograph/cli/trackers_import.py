@@ -12,7 +12,8 @@ from barograph.cli.opening import store_at
 from barograph.cli.printing import Printer
 from barograph.cli.progress_bar import progress
 from barograph.experiments.artifacts import artifact_of
-from barograph.experiments.handle import ROOT_VARIABLE, catalog_at
+from barograph.experiments.handle import catalog_at
+from barograph.experiments.roots import ROOT_VARIABLE
 from barograph.ingest.trackers.foreign import ForeignSource
 from barograph.ingest.trackers.importing import Imported, ImportedRun, Wanted, import_runs
 from barograph.model.items import ArtifactLink

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
-from barograph.experiments import showing
 from barograph.experiments.artifacts import root_of
 from barograph.experiments.exhibiting import Exhibiting
 from barograph.experiments.handle import Handle, catalog_at
@@ -86,6 +85,8 @@ class Component(Handle, Exhibiting["Component"]):
         return str(self.item.facts["place"])
 
     def _drawn(self) -> Sequence[Markup]:
+        from barograph.experiments import showing  # loaded for notebooks alone
+
         return showing.component_parts(self.item, self.exhibits())
 
     def log_metric(self, name: str, value: float) -> Self:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from barograph.experiments import showing
 from barograph.experiments.component import Component
 from barograph.experiments.handle import Handle, Listing, catalog_at
 from barograph.experiments.table import ComponentTable
@@ -53,6 +52,8 @@ class Experiment(Handle):
 
     def _drawn(self) -> Sequence[Markup]:
         trials = self.trials()
+        from barograph.experiments import showing  # loaded for notebooks alone
+
         shown = trials[:showing.MOST_ROWS]
         return (showing.trials_table(trials, [len(self.catalog.members_of(trial.uid)) for trial in shown]),)
 
@@ -117,6 +118,8 @@ class Trial(Handle):
         return self
 
     def _drawn(self) -> Sequence[Markup]:
+        from barograph.experiments import showing
+
         return (showing.members_table(self.components()),)
 
     add_trial_component = add_component

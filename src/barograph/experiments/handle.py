@@ -7,17 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 from barograph.errors import UnknownItem
-from barograph.experiments import showing
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.folding import Note
 from barograph.experiments.item import Item
 from barograph.experiments.lineage import Lineage, lineage_of
+from barograph.experiments.roots import root_place
 from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_tags
 from barograph.report.markup import Markup
-from barograph.runs.places import DEFAULT_ROOT
-
-ROOT_VARIABLE = "BAROGRAPH_ROOT"
-"""Environment variable that says where runs are, for those who do not say it themselves."""
 
 _open: dict[str, Catalog] = {}
 
@@ -35,11 +31,6 @@ def catalog_at(root: str | os.PathLike[str] | None = None) -> Catalog:
     return _open[key]
 
 
-def root_place(root: str | os.PathLike[str] | None = None) -> str:
-    """Return the directory or URL of a root of runs; None: what `BAROGRAPH_ROOT` says, else `barograph-runs/`."""
-    return os.fspath(root) if root is not None else os.environ.get(ROOT_VARIABLE) or DEFAULT_ROOT
-
-
 class Handle:
     """Something in a catalog. Its attributes are as they were when it was loaded, or last refreshed."""
 
@@ -53,6 +44,8 @@ class Handle:
         return f"{type(self).__name__}({self.name!r})"
 
     def _repr_html_(self) -> str:
+        from barograph.experiments import showing  # what draws is loaded for notebooks alone
+
         return showing.handle_html(self, self._drawn())
 
     def _drawn(self) -> Sequence[Markup]:
@@ -173,4 +166,6 @@ class Listing(list[Found]):
     """Things of a catalog in the order in which they were found; a notebook shows them as a table."""
 
     def _repr_html_(self) -> str:
+        from barograph.experiments import showing
+
         return showing.listing_html(self)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, literal, select, union_all
 
 from barograph.errors import SettingsError
-from barograph.experiments import showing
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.item import Item, items_by_id
 from barograph.experiments.schema import ITEMS, LINKS, MEMBERS, RELATIONS
@@ -54,6 +53,8 @@ class Lineage(list[Edge]):
         return {uid: f"{item.kind} {item.name}" for uid, item in known.items()}
 
     def _repr_html_(self) -> str:
+        from barograph.experiments import showing  # loaded for notebooks alone
+
         return showing.lineage_html(self)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from barograph.errors import SettingsError
-from barograph.experiments.component import Component
-from barograph.experiments.handle import Listing, catalog_at, root_place
+from barograph.experiments.roots import root_place
 from barograph.experiments.tracked_run import TrackedRun, attempt_to_join
 from barograph.model.clock import SystemClock
 from barograph.model.items import ItemKind, checked_name
@@ -18,6 +17,10 @@ from barograph.model.settings import Settings
 from barograph.runs.claim import claim_run
 from barograph.runs.places import new_manifest, new_place
 from barograph.store.urls import store_from_url
+
+if TYPE_CHECKING:
+    from barograph.experiments.component import Component
+    from barograph.experiments.handle import Listing
 
 
 class Run(TrackedRun):
@@ -93,6 +96,9 @@ def load_run(name: str = "", *, root: str | os.PathLike[str] | None = None) -> T
             raise SettingsError("load_run needs the name of a run: this process does not run under `barograph run`.")
         store = store_from_url(launch.settings.to)
         return TrackedRun(store, launch.attempt, clock=clock)
+    # The catalog's libraries are loaded where it is asked: who writes a run of its own need not wait for them.
+    from barograph.experiments.handle import catalog_at
+
     catalog = catalog_at(root)
     catalog.feed()
     item = catalog.item(name, ItemKind.RUN)
@@ -109,6 +115,9 @@ def list_runs(search: str = "", *, root: str | os.PathLike[str] | None = None) -
     Raises:
         SearchError: It is not understood.
     """
+    from barograph.experiments.component import Component
+    from barograph.experiments.handle import Listing, catalog_at
+
     catalog = catalog_at(root)
     catalog.feed()
     return Listing(Component(catalog, item) for item in catalog.find(search, kinds=(ItemKind.RUN,)))

@@ -20,13 +20,11 @@ from barograph.model.items import ArtifactLink, Entry, Verb, checked_name, check
 from barograph.model.manifest import EndState, Heartbeat, Manifest
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
-from barograph.report.notebook import run_html
 from barograph.runs.claim import attempts_of, begin_attempt, claim_worker
 from barograph.runs.glance import RunState, glance
 from barograph.runs.journal import JOURNAL_OF_RUN, Journal
 from barograph.runs.layout import MANIFEST
 from barograph.runs.papers import manifest_from_bytes
-from barograph.runs.reader import open as open_run
 from barograph.runs.writer import RunWriter
 from barograph.store.base import Store
 
@@ -60,6 +58,10 @@ class TrackedRun(Exhibiting[None]):
         atexit.register(self._close_at_exit)
 
     def _repr_html_(self) -> str:
+        # What reads and draws is loaded for notebooks alone: a program that writes a run need not wait for it.
+        from barograph.report.notebook import run_html
+        from barograph.runs.reader import open as open_run
+
         return run_html(open_run(self.url), exhibits=self.exhibits())
 
     def __repr__(self) -> str:

@@ -23,7 +23,7 @@ from barograph.model.records import Subject, UnitSummaries
 from barograph.model.summary import MOMENT_FIELDS
 from barograph.runs.merging import means_of_rows
 from barograph.runs.pending import NO_POINTS, CompactStep, Points
-from barograph.runs.schema import COUNTS, ROW_GROUP_ROWS, SCHEMA, UNIT_LISTS, WRITER_OPTIONS
+from barograph.runs.schema import COUNTS, SCHEMA, UNIT_LISTS, WRITER_OPTIONS, row_groups
 
 _NONE = np.empty(0, np.intp)
 
@@ -71,7 +71,8 @@ def parquet_bytes(table: pa.Table, notes: ChunkNotes) -> bytes:
     """Return a table of `SCHEMA` as the bytes of a file."""
     sink = io.BytesIO()
     writer = pq.ParquetWriter(sink, SCHEMA, **WRITER_OPTIONS)
-    writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+    for group in row_groups(table):
+        writer.write_table(group, row_group_size=max(1, len(group)))
     text: dict[str, Any] = {
         "format": FORMAT_VERSION, "dropped_steps": notes.dropped_steps, "dropped_points": notes.dropped_points,
     }

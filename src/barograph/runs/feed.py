@@ -28,7 +28,7 @@ from barograph.runs.view import StepView, group_of
 from barograph.runs.vitals import DEAD_SECS, Vitals
 from barograph.store.base import Store
 
-BATCH_BYTES = 32 * 2**20
+BATCH_BYTES = 24 * 2**20
 """Records read at one poll, as large as they are in memory; the rest follows at the next, so that a long run does not
 fill it."""
 

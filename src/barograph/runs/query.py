@@ -13,9 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from barograph.runs.events import dictionary_column
-from barograph.runs.schema import SCHEMA
-
-_FEW_TEXTS = 1000
+from barograph.runs.schema import SCHEMA, with_few_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ class Query:
                 if any(test.exact is None for test in open_tests.texts):
                     table = table.unify_dictionaries()
                 table = table.filter(pa.array(self._mask(table, open_tests)))
-            tables.append(_with_few_texts(table.select(list(columns))))
+            tables.append(with_few_texts(table.select(list(columns))))
         return pa.concat_tables(tables)
 
     def _verdicts(self, footer: pq.FileMetaData, group: int) -> _OpenTests | None:
@@ -123,17 +121,6 @@ class Query:
 class _OpenTests:
     texts: Sequence[TextTest]
     steps: bool
-
-
-def _with_few_texts(table: pa.Table) -> pa.Table:
-    """Return a table whose columns of texts hold no many texts that are in none of a few rows."""
-    for index, name in enumerate(table.column_names):
-        column = table.column(index)
-        if pa.types.is_dictionary(column.type) and column.num_chunks and (
-                len(column.chunk(0).dictionary) > max(_FEW_TEXTS, len(table))):
-            few = column.cast(pa.string()).dictionary_encode()
-            table = table.set_column(index, SCHEMA.field(name), few)
-    return table
 
 
 def _empty(columns: Sequence[str]) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -50,6 +51,11 @@ SCHEMA = pa.schema([
 ROW_GROUP_ROWS = 128 * 1024
 """Rows are sorted by kind and path, so a reader of one series skips the groups it is not in."""
 
+SMALL_ROW_GROUP_ROWS = 16 * 1024
+"""The same where there are many paths: to read a group is to read all names in it."""
+
+_FEW_TEXTS = 4096
+
 _FLOATS = ("value", *(name for name in MOMENT_FIELDS if name not in COUNTS), "unit_bound")
 _GROWING = ("tick", "step", "time")
 
@@ -71,3 +77,22 @@ WRITER_OPTIONS: dict[str, Any] = {
     # The Arrow schema would add a kilobyte to every file and tell nobody anything.
     "store_schema": False,
 }
+
+
+def row_groups(table: pa.Table) -> Iterator[pa.Table]:
+    """Yield the row groups that a table of `SCHEMA` is written in, each with the texts that are in it and no others."""
+    many = any(len(chunk.dictionary) > _FEW_TEXTS for chunk in table["path"].chunks)
+    rows = SMALL_ROW_GROUP_ROWS if many else ROW_GROUP_ROWS
+    for start in range(0, max(1, len(table)), rows):
+        yield with_few_texts(table.slice(start, rows))
+
+
+def with_few_texts(table: pa.Table) -> pa.Table:
+    """Return a table whose columns of texts hold no many texts that are in none of its rows."""
+    for index, name in enumerate(table.column_names):
+        column = table.column(index)
+        if pa.types.is_dictionary(column.type) and any(
+                len(chunk.dictionary) > max(_FEW_TEXTS, len(table)) for chunk in column.chunks):
+            few = column.cast(pa.string()).dictionary_encode()
+            table = table.set_column(index, SCHEMA.field(name), few)
+    return table
