@@ -16,7 +16,7 @@ from barograph.model.records import StepRecords
 from barograph.runs.belonging import open_published
 from barograph.runs.codec import ChunkNotes, parquet_bytes
 from barograph.runs.doctor import examine
-from barograph.runs.layout import chunk_from_name, digest_of
+from barograph.runs.layout import ChunkName, digest_of
 from barograph.runs.schema import SCHEMA
 from barograph.store.urls import store_from_url
 
@@ -66,7 +66,7 @@ def test_a_file_that_was_given_another_name_is_named_and_not_read(
 def test_a_file_that_does_not_say_of_which_run_it_is_is_read(workshop: Any, make_records: MakeRecords) -> None:
     workshop.finished(make_records(0))
     (name,) = workshop.names("records")
-    assert open_published(workshop.store, chunk_from_name(name), "").metadata.num_rows == 2
+    assert open_published(workshop.store, ChunkName.from_name(name), "").metadata.num_rows == 2
     table = pq.read_table(pa.BufferReader(bytes(workshop.store.get(name))))
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, write_statistics=False)
@@ -104,7 +104,7 @@ def test_files_made_one_keep_saying_of_which_run_they_are(workshop: Any, make_re
     writer.close(EndState.FINISHED)
     (name,) = workshop.names("records")
     with pytest.raises(DamagedChunk, match="of another run, 20260101T000000Z-abc; this one is other"):
-        open_published(workshop.store, chunk_from_name(name), "other")
+        open_published(workshop.store, ChunkName.from_name(name), "other")
 
 
 def test_a_chunk_beyond_the_last_is_foreign(workshop: Any, make_records: MakeRecords, make_workshop: Any) -> None:

@@ -21,7 +21,7 @@ from barograph.runs.compaction import (
     worth_compacting_at_end,
 )
 from barograph.runs.doctor import examine
-from barograph.runs.layout import ChunkName, chunk_from_name
+from barograph.runs.layout import ChunkName
 from barograph.runs.outbox import Published
 
 MakeRecords = Callable[..., StepRecords]
@@ -37,7 +37,7 @@ def files(*spans: int, size_bytes: int = 1000, rows: int = 1) -> list[Published]
 
 
 def spans(workshop: Any) -> list[tuple[int, int]]:
-    return [(chunk.first, chunk.last) for name in workshop.names("records") if (chunk := chunk_from_name(name))]
+    return [(chunk.first, chunk.last) for name in workshop.names("records") if (chunk := ChunkName.from_name(name))]
 
 
 def test_a_level_is_made_one_when_it_is_full() -> None:

@@ -24,7 +24,7 @@ from barograph.runs.compaction import publish_compacted
 from barograph.runs.condensing import published_curves
 from barograph.runs.curves_file import SeriesBuckets, curves_file, read_curves
 from barograph.runs.doctor import examine
-from barograph.runs.layout import CURVES, chunk_from_name, curves_from_name
+from barograph.runs.layout import CURVES, ChunkName, CurvesName
 from barograph.runs.metrics import metrics_of
 from barograph.runs.outbox import Published
 from barograph.runs.writer import RunWriter
@@ -88,7 +88,7 @@ def records_read(workshop: Any) -> list[str]:
 def test_a_curve_says_what_the_points_say_and_reads_only_what_is_in_no_buckets(recorded: Any) -> None:
     recorded.store.calls.clear()
     check(recorded, numbers())
-    assert {chunk.first for name in records_read(recorded) if (chunk := chunk_from_name(name))} == {2}
+    assert {chunk.first for name in records_read(recorded) if (chunk := ChunkName.from_name(name))} == {2}
 
 
 @pytest.mark.parametrize("count", [2_500, 12_000])
@@ -140,13 +140,13 @@ def test_buckets_that_are_made_again_are_the_same_file(recorded: Any) -> None:
     for name in before:
         recorded.store.inner.delete(name)
     for name in recorded.names("records"):
-        published_curves(recorded.store, chunk_from_name(name), recorded.manifest.run_id)  # type: ignore[arg-type]
+        published_curves(recorded.store, ChunkName.from_name(name), recorded.manifest.run_id)  # type: ignore[arg-type]
     assert recorded.names(CURVES) == before
 
 
 def test_buckets_of_other_chunks_are_not_believed(recorded: Any) -> None:
     first, second = recorded.names(CURVES)
-    digests = [name.digest for text in (first, second) if (name := curves_from_name(text))]
+    digests = [name.digest for text in (first, second) if (name := CurvesName.from_name(text))]
     recorded.store.inner.delete(first)
     recorded.store.inner.put(first.replace(*digests), bytes(recorded.store.get(second)))
     check(recorded, numbers())
@@ -157,7 +157,7 @@ def test_buckets_of_another_run_are_not_believed(recorded: Any) -> None:
     for name in recorded.names(CURVES):
         recorded.store.inner.delete(name)
     for text in recorded.names("records"):
-        published_curves(recorded.store, chunk_from_name(text), "20260101T000000Z-another")  # type: ignore[arg-type]
+        published_curves(recorded.store, ChunkName.from_name(text), "20260101T000000Z-another")  # type: ignore[arg-type]
     check(recorded, numbers())
     assert "of another run" in examine(recorded.store).leftover[0]
 
@@ -180,9 +180,9 @@ def test_buckets_of_a_mode_that_there_is_not_are_not_believed(recorded: Any) -> 
 
 def replace_buckets(workshop: Any, change: Callable[[SeriesBuckets], SeriesBuckets]) -> None:
     """Have the files of buckets say something else, under names that prove it."""
-    records = {chunk.first: chunk for text in workshop.names("records") if (chunk := chunk_from_name(text))}
+    records = {chunk.first: chunk for text in workshop.names("records") if (chunk := ChunkName.from_name(text))}
     for text in workshop.names(CURVES):
-        name = curves_from_name(text)
+        name = CurvesName.from_name(text)
         assert name is not None
         found = change(read_curves(workshop.store, name, workshop.manifest.run_id))
         made, data = curves_file(found, records[name.first], workshop.manifest.run_id)
@@ -282,7 +282,7 @@ def test_many_small_files_get_buckets_when_they_are_made_one(workshop: Any) -> N
         publish(workshop, writer, values[number * 200 : (number + 1) * 200], number * 200)
     workshop.publish(writer)
     (curves,) = workshop.names(CURVES)
-    assert (curves_from_name(curves).first, curves_from_name(curves).last) == (0, 31)  # type: ignore[union-attr]
+    assert (CurvesName.from_name(curves).first, CurvesName.from_name(curves).last) == (0, 31)  # type: ignore[union-attr]
     check(workshop, values)
 
 
@@ -313,7 +313,7 @@ def test_a_writer_that_dies_between_records_and_buckets_loses_nothing(workshop: 
 
 
 def test_buckets_of_many_chunks_stand_for_their_files_only_while_all_are_there(recorded: Any) -> None:
-    files = [Published(chunk, 0, 9_000) for name in recorded.names("records") if (chunk := chunk_from_name(name))]
+    files = [Published(chunk, 0, 9_000) for name in recorded.names("records") if (chunk := ChunkName.from_name(name))]
     whole = publish_compacted(recorded.store, files)
     published_curves(recorded.store, whole.name, recorded.manifest.run_id)
     recorded.store.inner.put(str(whole.name), b"damaged")
@@ -327,7 +327,7 @@ def test_buckets_of_many_chunks_stand_for_their_files_only_while_all_are_there(r
 
 
 def test_two_who_compact_at_once_leave_each_number_once(recorded: Any) -> None:
-    files = [Published(chunk, 0, 9_000) for name in recorded.names("records") if (chunk := chunk_from_name(name))]
+    files = [Published(chunk, 0, 9_000) for name in recorded.names("records") if (chunk := ChunkName.from_name(name))]
     made = [publish_compacted(recorded.store, files), publish_compacted(recorded.store, files[:2])]
     for file in made:
         published_curves(recorded.store, file.name, recorded.manifest.run_id)
@@ -342,9 +342,9 @@ def test_buckets_go_with_their_records(workshop: Any) -> None:
     for number in range(6):
         publish(workshop, writer, numbers(9_000, seed=number), number * 9_000)
         workshop.publish(writer)
-    kept = {chunk.first for name in workshop.names("records") if (chunk := chunk_from_name(name))}
+    kept = {chunk.first for name in workshop.names("records") if (chunk := ChunkName.from_name(name))}
     assert 0 not in kept
-    assert {name.first for text in workshop.names(CURVES) if (name := curves_from_name(text))} <= kept
+    assert {name.first for text in workshop.names(CURVES) if (name := CurvesName.from_name(text))} <= kept
 
 
 _LOGS = """

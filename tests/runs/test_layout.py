@@ -7,7 +7,6 @@ import pytest
 from barograph.runs.layout import (
     ChunkName,
     TensorsName,
-    chunk_from_name,
     digest_of,
     paper_from_name,
     paper_name,
@@ -20,12 +19,12 @@ DIGEST = "0123456789abcdef0123456789abcdef"
 def test_a_chunk_is_named_by_worker_attempt_numbers_and_digest() -> None:
     name = ChunkName("r3", 1, 32, 63, DIGEST)
     assert str(name) == f"records/r3/0001-00000032-00000063.{DIGEST}.parquet"
-    assert chunk_from_name(str(name)) == name
+    assert ChunkName.from_name(str(name)) == name
 
 
 def test_numbers_that_outgrow_their_padding_still_read() -> None:
     name = ChunkName("p0", 12_345, 123_456_789, 123_456_790, DIGEST)
-    assert chunk_from_name(str(name)) == name
+    assert ChunkName.from_name(str(name)) == name
 
 
 def test_a_file_of_tensors_is_named_by_its_chunk() -> None:
@@ -48,7 +47,7 @@ def test_a_file_of_tensors_is_named_by_its_chunk() -> None:
     ],
 )
 def test_other_names_are_no_chunks(name: str) -> None:
-    assert chunk_from_name(name) is None
+    assert ChunkName.from_name(name) is None
 
 
 def test_names_sort_by_attempt_and_number() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from barograph.model.manifest import Ending, EndState, Heartbeat
 from barograph.model.records import StepRecords
-from barograph.runs.layout import ChunkName, chunk_from_name
+from barograph.runs.layout import ChunkName
 from barograph.runs.papers import ending_bytes
 from barograph.runs.survey import survey, surveyed
 from barograph.store.base import ObjectInfo
@@ -100,14 +100,15 @@ def test_files_that_were_seen_before_are_not_taken_apart_again(
         workshop.publish(writer, make_records(tick))
     feed.poll()
     read: list[str] = []
+    taken_apart = ChunkName.from_name
 
     def chunk_read(name: str) -> ChunkName | None:
-        chunk = chunk_from_name(name)
+        chunk = taken_apart(name)
         if chunk:
             read.append(name)
         return chunk
 
-    monkeypatch.setattr("barograph.runs.survey.chunk_from_name", chunk_read)
+    monkeypatch.setattr(ChunkName, "from_name", chunk_read)
     workshop.publish(writer, make_records(3))
     assert [view.step.number for view in feed.poll().views] == [3]
     assert read == workshop.names("records")[3:]

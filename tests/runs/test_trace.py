@@ -16,7 +16,7 @@ from barograph.model.manifest import EndState
 from barograph.model.trace import BatchFed, OrderHint
 from barograph.runs import trace_box
 from barograph.runs.doctor import examine
-from barograph.runs.layout import trace_from_name
+from barograph.runs.layout import TraceName
 from barograph.runs.trace import Trace
 from barograph.store.urls import store_from_url
 
@@ -59,7 +59,7 @@ def samples(batches):
 
 
 def names_of(store):
-    return [name for item in store.list("trace") if (name := trace_from_name(item.name))]
+    return [name for item in store.list("trace") if (name := TraceName.from_name(item.name))]
 
 
 def test_a_step_and_those_before_it_tell_their_samples(traced):

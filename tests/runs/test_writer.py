@@ -17,7 +17,7 @@ from barograph.model.records import StepRecords
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.model.tensor import RawTensor
-from barograph.runs.layout import chunk_from_name
+from barograph.runs.layout import ChunkName
 from barograph.runs.papers import ending_from_bytes, heartbeat_from_bytes
 from barograph.runs.pending import Recorded
 from barograph.runs.writer import RunWriter
@@ -42,7 +42,7 @@ def test_chunks_are_numbered_through(workshop: Any, make_records: MakeRecords) -
     writer = workshop.writer()
     for tick in range(3):
         workshop.publish(writer, make_records(tick))
-    numbers = [(chunk.first, chunk.last) for name in workshop.names("records") if (chunk := chunk_from_name(name))]
+    numbers = [(chunk.first, chunk.last) for name in workshop.names("records") if (chunk := ChunkName.from_name(name))]
     assert numbers == [(0, 0), (1, 1), (2, 2)]
     assert writer.chunks == 3
 

@@ -5,15 +5,12 @@ Runs in the writer's thread. What reads the files back is in `events` and `reade
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from barograph.errors import DamagedChunk
@@ -22,6 +19,7 @@ from barograph.model.manifest import FORMAT_VERSION
 from barograph.model.records import Subject, UnitSummaries
 from barograph.model.summary import MOMENT_FIELDS
 from barograph.runs.merging import means_of_rows
+from barograph.runs.noted import noted_bytes, notes_in
 from barograph.runs.pending import NO_POINTS, CompactStep, Points
 from barograph.runs.schema import COUNTS, SCHEMA, UNIT_LISTS, WRITER_OPTIONS, row_groups
 
@@ -69,10 +67,6 @@ def encode(
 
 def parquet_bytes(table: pa.Table, notes: ChunkNotes) -> bytes:
     """Return a table of `SCHEMA` as the bytes of a file."""
-    sink = io.BytesIO()
-    writer = pq.ParquetWriter(sink, SCHEMA, **WRITER_OPTIONS)
-    for group in row_groups(table):
-        writer.write_table(group, row_group_size=max(1, len(group)))
     text: dict[str, Any] = {
         "format": FORMAT_VERSION, "dropped_steps": notes.dropped_steps, "dropped_points": notes.dropped_points,
     }
@@ -80,9 +74,7 @@ def parquet_bytes(table: pa.Table, notes: ChunkNotes) -> bytes:
         text["run_id"] = notes.run_id
     if notes.first_steps is not None:
         text["first_steps"] = dict(notes.first_steps)
-    writer.add_key_value_metadata({"barograph": json.dumps(text)})
-    writer.close()
-    return sink.getvalue()
+    return noted_bytes(row_groups(table), SCHEMA, text, **WRITER_OPTIONS)
 
 
 def notes_of(metadata: Mapping[bytes, bytes] | None, name: str = "") -> ChunkNotes:
@@ -96,7 +88,7 @@ def notes_of(metadata: Mapping[bytes, bytes] | None, name: str = "") -> ChunkNot
         DamagedChunk: It does not say what it must.
     """
     try:
-        text: Any = json.loads((metadata or {}).get(b"barograph", b"{}"))
+        text = notes_in(metadata)
         firsts = text.get("first_steps")
         return ChunkNotes(
             int(text.get("dropped_steps", 0)), int(text.get("dropped_points", 0)), str(text.get("run_id", "")),

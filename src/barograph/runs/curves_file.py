@@ -5,8 +5,6 @@ It is an index. Whatever is in it is in the records, and where it is missing or 
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from barograph.errors import DamagedChunk
@@ -24,7 +21,7 @@ from barograph.model.manifest import FORMAT_VERSION
 from barograph.model.step import Mode
 from barograph.runs.events import DictionaryColumn, dictionary_column
 from barograph.runs.layout import ChunkName, CurvesName, digest_of
-from barograph.runs.proof import proved
+from barograph.runs.noted import noted_bytes, read_noted
 from barograph.store.base import Store
 
 PLAIN_KINDS = frozenset({Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.TIME, Kind.MACHINE})
@@ -118,15 +115,10 @@ def curves_file(found: SeriesBuckets, chunks: ChunkName, run_id: str) -> tuple[C
         for place, name in enumerate(_TEXTS)
     }
     columns |= {name: pa.array(found.buckets[name]) for name in BUCKET.names or ()}
-    sink = io.BytesIO()
     table = pa.table(columns)
-    writer = pq.ParquetWriter(sink, table.schema, version="2.6", compression="zstd", use_dictionary=list(_TEXTS),
-                              write_statistics=False, write_page_checksum=True, store_schema=False)
-    writer.write_table(table)
     said = {"format": FORMAT_VERSION, "run_id": run_id, **_of(chunks)}
-    writer.add_key_value_metadata({"barograph": json.dumps(said)})
-    writer.close()
-    data = sink.getvalue()
+    data = noted_bytes([table], table.schema, said, version="2.6", compression="zstd", use_dictionary=list(_TEXTS),
+                       write_statistics=False, write_page_checksum=True, store_schema=False)
     return CurvesName(chunks.worker, chunks.attempt, chunks.first, chunks.last, digest_of(data)), data
 
 
@@ -138,18 +130,14 @@ def read_curves(store: Store, name: CurvesName, run_id: str) -> SeriesBuckets:
         ObjectNotFound: There is none.
         StoreError: The store does not answer.
     """
-    data = proved(store, str(name), name.digest)
+    table, said = read_noted(store, name, run_id, columns=(*_TEXTS, *(BUCKET.names or ())), texts=_TEXTS,
+                             what="buckets")
+    if {**said, **_of(name)} != said:
+        raise DamagedChunk(f"The file is of other chunks than its name says ({name}).")
     try:
-        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data)), read_dictionary=list(_TEXTS))
-        said = json.loads((file.metadata.metadata or {}).get(b"barograph", b"{}"))
-        table = file.read(columns=[*_TEXTS, *(BUCKET.names or ())], use_threads=False)
-        of_other = bool(run_id and said["run_id"] and run_id != said["run_id"]) or {**said, **_of(name)} != said
-        found = _from_table(table)
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        return _from_table(table)
+    except ValueError as error:
         raise DamagedChunk(f"The file cannot be read as buckets: {error!r} ({name}).") from error
-    if of_other:
-        raise DamagedChunk(f"The file is of another run, or of other chunks than its name says ({name}).")
-    return found
 
 
 def _compact_codes(columns: Sequence[DictionaryColumn]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 MANIFEST = "run.json"
 ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION = "attempts", "workers", "heartbeats", "endings", "retention"
@@ -25,24 +26,25 @@ DIGEST_CHARS = 32
 _WORKER = r"(?P<worker>[rp][0-9]+)"
 _DIGEST = rf"(?P<digest>[0-9a-f]{{{DIGEST_CHARS}}})"
 _WHICH = r"(?P<attempt>\d{4,})"
-_CHUNK = re.compile(rf"{RECORDS}/{_WORKER}/{_WHICH}-(?P<first>\d{{8,}})-(?P<last>\d{{8,}})\.{_DIGEST}\.parquet")
+_RANGE = re.compile(rf"{_WORKER}/{_WHICH}-(?P<first>\d{{8,}})-(?P<last>\d{{8,}})\.{_DIGEST}\.[a-z]+")
 _TENSORS = re.compile(rf"{TENSORS}/{_WORKER}/{_WHICH}-(?P<chunk>\d{{8,}})\.{_DIGEST}\.safetensors")
-_TRACE = re.compile(rf"{TRACE}/{_WORKER}/{_WHICH}-(?P<first>\d{{8,}})-(?P<last>\d{{8,}})\.{_DIGEST}\.trace")
-_CURVES = re.compile(rf"{CURVES}/{_WORKER}/{_WHICH}-(?P<first>\d{{8,}})-(?P<last>\d{{8,}})\.{_DIGEST}\.curves")
 _PAPER = re.compile(rf"(?P<folder>{WORKERS}|{HEARTBEATS}|{ENDINGS}|{RETENTION})/{_WORKER}-{_WHICH}\.json")
 _ATTEMPT = re.compile(rf"{ATTEMPTS}/{_WHICH}\.json")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class ChunkName:
-    """A file of records: one chunk as it was first published, or several that were made one.
+class RangeName:
+    """A file of one worker, made of one part as it was first published, or of several that were made one.
 
     Attributes:
         worker: Who recorded it.
         attempt: In which attempt.
-        first, last: Sequence numbers of the chunks in it; equal as long as it is one.
+        first, last: Sequence numbers of the parts in it; equal as long as it is one.
         digest: Of the whole file, see `digest_of`.
     """
+
+    folder: ClassVar[str]
+    suffix: ClassVar[str]
 
     worker: str
     attempt: int
@@ -51,7 +53,45 @@ class ChunkName:
     digest: str
 
     def __str__(self) -> str:
-        return f"{RECORDS}/{self.worker}/{self.attempt:04d}-{self.first:08d}-{self.last:08d}.{self.digest}.parquet"
+        numbers = f"{self.attempt:04d}-{self.first:08d}-{self.last:08d}"
+        return f"{self.folder}/{self.worker}/{numbers}.{self.digest}.{self.suffix}"
+
+    @classmethod
+    def from_name(cls, name: str) -> Self | None:
+        """Return the file of this sort that is called so; None if the name is no such thing."""
+        folder, _, rest = name.partition("/")
+        match = _RANGE.fullmatch(rest) if folder == cls.folder else None
+        if not match:
+            return None
+        found = cls(match["worker"], int(match["attempt"]), int(match["first"]), int(match["last"]), match["digest"])
+        return found if found.first <= found.last and str(found) == name else None
+
+
+class ChunkName(RangeName):
+    """A file of records; its parts are chunks."""
+
+    __slots__ = ()
+    folder, suffix = RECORDS, "parquet"
+
+
+class TraceName(RangeName):
+    """A file of the data trace. Its parts count by themselves, not as chunks do.
+
+    It is a Parquet file, and not called so: whoever reads `RUN/**/*.parquet` reads records.
+    """
+
+    __slots__ = ()
+    folder, suffix = TRACE, "trace"
+
+
+class CurvesName(RangeName):
+    """A file of buckets: the plain numbers of several chunks, or of a large one, reduced; see `curves_file`.
+
+    It is a Parquet file, and not called so, as those of the data trace.
+    """
+
+    __slots__ = ()
+    folder, suffix = CURVES, "curves"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -74,49 +114,6 @@ class TensorsName:
         return f"{TENSORS}/{self.worker}/{self.attempt:04d}-{self.chunk:08d}.{self.digest}.safetensors"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TraceName:
-    """A file of the data trace: one part as it was first published, or several that were made one.
-
-    It is a Parquet file, and not called so: whoever reads `RUN/**/*.parquet` reads records.
-
-    Attributes:
-        worker, attempt: As of `ChunkName`.
-        first, last: Sequence numbers of the parts in it; they count by themselves, not as chunks do.
-        digest: Of the whole file, see `digest_of`.
-    """
-
-    worker: str
-    attempt: int
-    first: int
-    last: int
-    digest: str
-
-    def __str__(self) -> str:
-        return f"{TRACE}/{self.worker}/{self.attempt:04d}-{self.first:08d}-{self.last:08d}.{self.digest}.trace"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class CurvesName:
-    """A file of buckets: the plain numbers of several chunks, or of a large one, reduced; see `curves_file`.
-
-    It is a Parquet file, and not called so: whoever reads `RUN/**/*.parquet` reads records.
-
-    Attributes:
-        worker, attempt, first, last: The chunks, as of `ChunkName`.
-        digest: Of the whole file, see `digest_of`.
-    """
-
-    worker: str
-    attempt: int
-    first: int
-    last: int
-    digest: str
-
-    def __str__(self) -> str:
-        return f"{CURVES}/{self.worker}/{self.attempt:04d}-{self.first:08d}-{self.last:08d}.{self.digest}.curves"
-
-
 def digest_of(*parts: bytes | memoryview) -> str:
     """Return the digest that a file's name carries: the first 128 bits of its SHA-256.
 
@@ -133,15 +130,6 @@ def digest_of(*parts: bytes | memoryview) -> str:
     return whole.hexdigest()[:DIGEST_CHARS]
 
 
-def chunk_from_name(name: str) -> ChunkName | None:
-    """Return the file of records that is called so; None if the name is no such thing."""
-    match = _CHUNK.fullmatch(name)
-    if not match:
-        return None
-    chunk = ChunkName(match["worker"], int(match["attempt"]), int(match["first"]), int(match["last"]), match["digest"])
-    return chunk if chunk.first <= chunk.last and str(chunk) == name else None
-
-
 def tensors_from_name(name: str) -> TensorsName | None:
     """Return the file of tensors that is called so; None if the name is no such thing."""
     match = _TENSORS.fullmatch(name)
@@ -149,24 +137,6 @@ def tensors_from_name(name: str) -> TensorsName | None:
         return None
     tensors = TensorsName(match["worker"], int(match["attempt"]), int(match["chunk"]), match["digest"])
     return tensors if str(tensors) == name else None
-
-
-def trace_from_name(name: str) -> TraceName | None:
-    """Return the file of the data trace that is called so; None if the name is no such thing."""
-    match = _TRACE.fullmatch(name)
-    if not match:
-        return None
-    trace = TraceName(match["worker"], int(match["attempt"]), int(match["first"]), int(match["last"]), match["digest"])
-    return trace if trace.first <= trace.last and str(trace) == name else None
-
-
-def curves_from_name(name: str) -> CurvesName | None:
-    """Return the file of buckets that is called so; None if the name is no such thing."""
-    match = _CURVES.fullmatch(name)
-    if not match:
-        return None
-    found = CurvesName(match["worker"], int(match["attempt"]), int(match["first"]), int(match["last"]), match["digest"])
-    return found if found.first <= found.last and str(found) == name else None
 
 
 def attempt_name(attempt: int) -> str:

@@ -27,13 +27,11 @@ from barograph.runs.layout import (
     ChunkName,
     CurvesName,
     TensorsName,
+    TraceName,
     attempt_from_name,
-    chunk_from_name,
-    curves_from_name,
     paper_from_name,
     paper_name,
     tensors_from_name,
-    trace_from_name,
 )
 from barograph.runs.papers import ending_from_bytes, removed_through_from_bytes
 from barograph.store.base import ObjectInfo, Store
@@ -212,18 +210,18 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
     sizes: dict[str, int] = {}
     for name, size_bytes, _ in listing:
         sizes[name] = size_bytes
-        if chunk := known.get(name) or chunk_from_name(name):
+        if chunk := known.get(name) or ChunkName.from_name(name):
             named[name] = chunk
             chunks.setdefault((chunk.attempt, chunk.worker), []).append(chunk)
         elif tensor := tensors_from_name(name):
             tensors.setdefault((tensor.attempt, tensor.worker), []).append(tensor)
-        elif buckets := curves_from_name(name):
+        elif buckets := CurvesName.from_name(name):
             curves.setdefault((buckets.attempt, buckets.worker), []).append(buckets)
         elif paper := paper_from_name(name):
             papers.add(paper)
         elif name.startswith(f"{ATTEMPTS}/") and (attempt := attempt_from_name(name)) is not None:
             attempts.append(attempt)
-        elif trace_from_name(name):
+        elif TraceName.from_name(name):
             continue  # `trace` reads these, and `doctor` looks at them
         elif name != MANIFEST and name.partition("/")[0] not in _OTHERS:
             foreign.append(name)

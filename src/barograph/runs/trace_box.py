@@ -15,7 +15,7 @@ import numpy as np
 from barograph.errors import ObjectExists, StoreError
 from barograph.model.manifest import Worker
 from barograph.model.trace import BatchFed
-from barograph.runs.layout import TRACE, TraceName, digest_of, trace_from_name
+from barograph.runs.layout import TRACE, TraceName, digest_of
 from barograph.runs.trace_file import TraceRow, trace_bytes
 from barograph.runs.trace_order import Order, order_from_hint
 from barograph.store.base import Store
@@ -160,7 +160,7 @@ class TraceBox:
 
     def _first_part(self) -> int:
         """Return the number to begin with: past those of a writer of this worker that is gone."""
-        listed = (trace_from_name(item.name) for item in self._store.list(f"{TRACE}/{self._worker.name}"))
+        listed = (TraceName.from_name(item.name) for item in self._store.list(f"{TRACE}/{self._worker.name}"))
         return max((name.last + 1 for name in listed if name and name.attempt == self._worker.attempt), default=0)
 
     def _empty_trash(self) -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from barograph.errors import DamagedChunk
 from barograph.model.manifest import FORMAT_VERSION, Worker
 from barograph.runs.layout import TraceName
-from barograph.runs.proof import proved
+from barograph.runs.noted import noted_bytes, read_noted
 from barograph.store.base import Store
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -101,13 +98,8 @@ def trace_bytes(rows: Sequence[TraceRow], worker: Worker, *, dropped_batches: in
     }
     table = pa.table([columns[name].cast(TRACE_SCHEMA.field(name).type) for name in TRACE_SCHEMA.names],
                      schema=TRACE_SCHEMA)
-    sink = io.BytesIO()
-    writer = pq.ParquetWriter(sink, TRACE_SCHEMA, **_OPTIONS)
-    writer.write_table(table)
     notes = {"format": FORMAT_VERSION, "run_id": worker.run_id, "dropped_batches": dropped_batches}
-    writer.add_key_value_metadata({"barograph": json.dumps(notes)})
-    writer.close()
-    return sink.getvalue()
+    return noted_bytes([table], TRACE_SCHEMA, notes, **_OPTIONS)
 
 
 def read_trace(store: Store, name: TraceName, run_id: str) -> tuple[pa.Table, int]:
@@ -123,20 +115,11 @@ def read_trace(store: Store, name: TraceName, run_id: str) -> tuple[pa.Table, in
         ObjectNotFound: There is none.
         StoreError: The store does not answer.
     """
-    data = proved(store, str(name), name.digest)
-    try:
-        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data)), read_dictionary=list(_TEXTS))
-        notes = json.loads((file.metadata.metadata or {}).get(b"barograph", b"{}"))
-        table = file.read(columns=TRACE_SCHEMA.names, use_threads=False)
-        of_another = bool(notes["run_id"] and run_id and notes["run_id"] != run_id)
-        dropped_batches = int(notes["dropped_batches"])
-        missing = set(TRACE_SCHEMA.names) - set(table.column_names)
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedChunk(f"The file cannot be read as a part of a data trace: {error!r} ({name}).") from error
-    if of_another:
-        raise DamagedChunk(f"The file is of another run ({name}).")
-    if missing:
-        raise DamagedChunk(f"The file lacks the columns {', '.join(sorted(missing))} ({name}).")
+    table, notes = read_noted(store, name, run_id, columns=TRACE_SCHEMA.names, texts=_TEXTS,
+                              what="a part of a data trace")
+    dropped_batches = notes.get("dropped_batches")
+    if not isinstance(dropped_batches, int):
+        raise DamagedChunk(f"The file does not say how many batches were dropped ({name}).")
     whose = set(zip(table["attempt"].to_pylist(), table["worker"].to_pylist(), strict=True))
     if not whose <= {(name.attempt, name.worker)}:
         raise DamagedChunk(f"The file holds rows of another worker or attempt than its name says ({name}).")

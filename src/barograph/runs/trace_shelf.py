@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from barograph.errors import DamagedChunk, ObjectNotFound, StoreUnavailable
-from barograph.runs.layout import TRACE, TraceName, trace_from_name
+from barograph.runs.layout import TRACE, TraceName
 from barograph.runs.supersession import Supersession
 from barograph.runs.trace_file import TRACE_SCHEMA, read_trace
 from barograph.runs.view import worker_order
@@ -64,7 +64,7 @@ def counting_rows(table: pa.Table, superseding: Supersession | None) -> pa.Table
 def _read_once(store: Store, run_id: str) -> TraceFiles:
     streams: dict[tuple[int, str], list[TraceName]] = {}
     for item in store.list(TRACE):
-        if name := trace_from_name(item.name):
+        if name := TraceName.from_name(item.name):
             streams.setdefault((name.attempt, name.worker), []).append(name)
     tables, damage, dropped = [TRACE_SCHEMA.empty_table()], list[str](), 0
     for stream in sorted(streams, key=lambda stream: (stream[0], worker_order(stream[1]))):
