@@ -61,3 +61,9 @@ def test_halving_takes_few_tries():
     for seed in range(20):
         row = random.Random(seed).randrange(4096)
         assert guilty_among(4096, lambda rows, row=row: row in rows).tries <= 30
+
+
+def test_where_any_sample_fails_a_batch_of_hardly_more_than_the_suspects_names_nobody():
+    found = guilty_among(10, lambda rows: True, suspects=range(8))
+
+    assert (found.rows, found.without_them) == ((), None)

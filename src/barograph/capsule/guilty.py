@@ -57,7 +57,7 @@ def guilty_among(rows: int, fails: Fails, *, suspects: Sequence[int] = ()) -> Gu
     asking = _Asking(fails)
     found = [row for row in list(dict.fromkeys(suspects))[:MOST_GUILTY] if asking.alone(row)]
     rest = tuple(row for row in range(rows) if row not in found)
-    if len(rest) >= _SPREAD and asking(rest) and _each_fails(rest, asking):
+    if rows >= _SPREAD and rest and asking(rest) and _each_fails(rest, asking):
         # Each fails by itself, whatever is in it: the fault lies elsewhere.
         return Guilty((), None, asking.tries)
     while rest and len(found) < MOST_GUILTY and asking(rest):

@@ -122,11 +122,7 @@ class Printer:
 
     def json(self, data: object) -> None:
         """Print data as JSON, alone and strict: NaN as null, infinities as "inf" and "-inf"."""
-        try:
-            self.console.file.write(json.dumps(plain(data), indent=1, allow_nan=False) + "\n")
-            self.console.file.flush()
-        except BrokenPipeError:
-            self.console.on_broken_pipe()
+        self._write(json.dumps(plain(data), indent=1, allow_nan=False) + "\n")
 
     def _rich_table(self, columns: Sequence[Column], rows: list[list[Text]]) -> None:
         shown = [index for index, column in enumerate(columns)
@@ -146,12 +142,21 @@ class Printer:
         lines = [[columns[index].title for index in shown]]
         lines += [[row[index].plain.strip() or "-" for index in shown] for row in rows]
         widths = [max(cell_len(line[at]) for line in lines) for at in range(len(shown))]
-        for line in lines:
-            padded = [
+        # Not line by line through the console: there may be a hundred thousand, and nothing is to be laid out.
+        self._write("".join(
+            "  ".join(
                 _padded(cell, width, right=columns[index].right)
                 for cell, width, index in zip(line, widths, shown, strict=True)
-            ]
-            self.console.print(Text("  ".join(padded).rstrip()), soft_wrap=True)
+            ).rstrip() + "\n"
+            for line in lines
+        ))
+
+    def _write(self, text: str) -> None:
+        try:
+            self.console.file.write(text)
+            self.console.file.flush()
+        except BrokenPipeError:
+            self.console.on_broken_pipe()
 
 
 def console_on(*, stderr: bool = False, lasting: bool = False) -> Console:

@@ -135,6 +135,8 @@ def shown(text: str) -> str:
         >>> shown("fc\n1\x1b[31m")
         'fc\\n1\\x1b[31m'
     """
+    if text.isprintable():
+        return text
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
