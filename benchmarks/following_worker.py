@@ -14,7 +14,7 @@ from barograph.rules.registry import rules_from_settings
 from barograph.runs.memory import give_memory_back
 from barograph.store.urls import store_from_url
 from barograph.watch.loop import Watcher
-from benchmarks.processes import Request, Result, answer_request
+from benchmarks.processes import Request, Result, answer_request, peak_bytes
 
 KEEP_LAST = 2000
 POLL_SECS = 0.2
@@ -45,9 +45,7 @@ def measure(request: Result) -> Request:
     watcher.close()
     if watcher.problems or watcher.steps != request["steps"]:
         raise ValueError(f"{watcher.steps} steps were followed: {watcher.problems}")
-    # Linux tells kilobytes.
-    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"blocks": blocks, "peak_bytes": peak_bytes, "keys": keys, "keep_last": KEEP_LAST,
+    return {"blocks": blocks, "peak_bytes": peak_bytes(), "keys": keys, "keep_last": KEEP_LAST,
             "findings": sorted({finding.code for finding in watcher.findings})}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -121,3 +122,12 @@ def _run(command: list[str], sent: str, environment: dict[str, str], timeout_sec
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()]
         raise WorkerFailed(f"exit code {done.returncode}: {' | '.join(said[-3:])}")
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has held since its program began.
+
+    Not what `getrusage` says: of a process that another one began, that is at least what the other one held.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import platform
-import resource
 import statistics
 import time
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 
 from benchmarks.family import family_cpu_secs
 from benchmarks.models import Workload, build_workload
-from benchmarks.processes import Request, Result, answer_request, size_of
+from benchmarks.processes import Request, Result, answer_request, peak_bytes, size_of
 from benchmarks.tools.observer import Observer
 
 
@@ -44,7 +43,7 @@ def measure(request: Result) -> Request:
         "attach_secs": attached - began,
         "close_secs": closed - closing,
         "bytes_per_step": size_of(request["directory"]) / steps,
-        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_memory_bytes": peak_bytes(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "facts": facts,

@@ -1,8 +1,12 @@
 """The bench's own adapters against the Barograph of today, in real processes."""
 
+import subprocess
+import sys
+
 import pytest
 
-from benchmarks.processes import WorkerFailed, run_worker
+from benchmarks.environments import ROOT
+from benchmarks.processes import WorkerFailed, peak_bytes, run_worker
 
 FEW_STEPS = {
     "workload": "tiny", "device": "cpu", "warm_up_steps": 2, "warm_up_secs": 0.0, "least_steps": 5, "least_secs": 0.0,
@@ -35,3 +39,12 @@ def test_a_log_of_barograph_keeps_every_point():
 def test_a_worker_that_fails_says_why():
     with pytest.raises(WorkerFailed, match="no_such_tool"):
         run_worker("step_worker", {**FEW_STEPS, "tool": "no_such_tool", "options": {}})
+
+
+def test_the_most_memory_of_a_process_is_its_own_and_not_of_the_one_that_began_it() -> None:
+    held = bytearray(300 * 2**20)
+    code = "from benchmarks.processes import peak_bytes; print(peak_bytes())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+
+    assert 2**20 < int(done.stdout) < len(held) / 2
+    assert peak_bytes() > len(held)
