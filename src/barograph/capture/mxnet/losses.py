@@ -75,7 +75,7 @@ class Losses:
         scales = {id(trainer): scale for trainer in trainers if (scale := _scale_of(trainer)) != 1.0}
         by_context: dict[str, list[Any]] = {}
         for head in heads if isinstance(heads, list | tuple) else [heads]:
-            by_context.setdefault(str(head.context), []).append(head)
+            by_context.setdefault(str(head.ctx), []).append(head)
         for parts in by_context.values():
             self._unread.append(_Unread(TOTAL, tuple(parts), scales))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import sys
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -94,8 +95,12 @@ class TrainerBook:
 
     def of_block(self, block: Any) -> Entry | None:
         """Return the entry of the Trainer that trains a Block; None: nobody does, as with a frozen teacher."""
-        trainer = _trainer_of(block)
-        return None if trainer is None else self.entry(trainer)
+        found = list(_trainers_of(block))
+        if not found:
+            return None
+        known = self._known(found[0])
+        # A model that was trained before, and is asked now, has its Trainer still.
+        return self.entry(found[0]) if known is not None or _held(found) else None
 
     def entries(self) -> list[Entry]:
         """Return those of all Trainers that have been met and still exist."""
@@ -127,7 +132,8 @@ class TrainerBook:
         live += [] if any(item is trainer for item in live) else [trainer]
         self._names.find(parameter for item in live for parameter in item._params)
         new = [item for item in live if self._known(item) is None]
-        gone = {key: entry for key, entry in self._entries.items() if entry.trainer() is None}
+        gone = {key: entry for key, entry in self._entries.items()
+                if not any(entry.trainer() is item for item in live)}
         waiting = [item for item in new if not self._goes_on(item)]
         for key, entry in gone.items():
             del self._entries[key]
@@ -170,22 +176,33 @@ class TrainerBook:
             del found
             gc.collect()
             found = _trainers()
-        return sorted(found, key=lambda item: str(item._params[0].name))
+        return sorted(_held(found), key=lambda item: str(item._params[0].name))
 
 
 def _trainers() -> list[Any]:
     return [item for item in instances_of(Trainer) if vars(item).get("_params") and "_optimizer" in vars(item)]
 
 
-def _trainer_of(block: Any) -> Any:
-    """Return the Trainer of the first Parameter in a Block that has one."""
+def _held(trainers: list[Any]) -> list[Any]:
+    """Return those Trainers that somebody holds beside their own Parameters: these keep theirs as long as they live.
+
+    Args:
+        trainers: A list that alone holds them here.
+    """
+    # The list, the variable, and the argument.
+    return [item for item in trainers if sys.getrefcount(item) > 3 + sum(
+        parameter._trainer is item for parameter in item._params)]
+
+
+def _trainers_of(block: Any) -> Iterator[Any]:
+    """Yield the Trainer of the first Parameter in a Block that has one."""
     for parameter in _parameters(block):
         if parameter._trainer is not None:
-            return parameter._trainer
-    return None
+            yield parameter._trainer
+            return
 
 
-def _parameters(block: Any) -> Iterable[Any]:
+def _parameters(block: Any) -> Iterator[Any]:
     yield from block._reg_params.values()
     for child in block._children.values():
         yield from _parameters(child)
