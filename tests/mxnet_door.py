@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +18,7 @@ from barograph.attached import AttachedRun
 from barograph.model.step import Mode
 from barograph.runs.reader import Run
 from barograph.testing.frameworks import FrameworkConformance, Task
+from pages import ROOT, blocks
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of NumPy, of names that MXNet 1.9 still uses
@@ -47,6 +52,7 @@ def weights(net: Any) -> dict[str, Any]:
 
 class TestGluon(FrameworkConformance):
     framework = "mxnet"
+    many_steps = 100
     hybrid = False
 
     def train(self, task: Task, run: AttachedRun | None) -> Mapping[str, Any]:
@@ -348,15 +354,18 @@ def test_a_step_that_mixed_precision_skips_is_a_skipped_step_with_an_unscaled_lo
 
 def test_an_operation_that_fails_in_the_engine_is_raised_in_the_script_and_not_swallowed() -> None:
     """MXNet computes beside the script, and raises an error once, at whoever waits for it first."""
-    net = initialized(plain())
-    trainer = sgd(net)
-    with pytest.raises(mx.base.MXNetError), barograph.attach(to="memory://mxnet/fails", watch=False, budget=None):
+    def train() -> None:
+        net = initialized(plain())
+        trainer = sgd(net)
         x, y = batch(0)
         with autograd.record():
             lost = gluon.loss.SoftmaxCrossEntropyLoss()(net(x + nd.random.normal(0, -1, (16, 4))), y)
         lost.backward()
         trainer.step(16)
         lost.asnumpy()
+
+    with pytest.raises(mx.base.MXNetError, match="negative"):
+        recorded("fails", train, strict=False)
 
 
 def test_recurrent_layers_and_the_arrays_of_numpy_are_recorded() -> None:
@@ -426,3 +435,52 @@ def test_a_target_computed_without_gradients_within_a_step_is_no_evaluation() ->
 
     run = recorded("target", train)
     assert run.series("loss:L2Loss").steps.tolist() == [0, 1]
+
+
+# As people use it
+
+SCRIPT = """
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon, nd
+
+mx.random.seed(0)
+net = gluon.nn.HybridSequential()
+net.add(gluon.nn.Dense(16, activation="tanh"), gluon.nn.Dense(2))
+net.initialize(mx.init.Xavier())
+trainer = gluon.Trainer(net.collect_params(), "adam")
+loss = gluon.loss.SoftmaxCrossEntropyLoss()
+rng = np.random.default_rng(0)
+for step in range(40):
+    x = rng.normal(size=(32, 8)).astype("float32")
+    y = (x[:, 0] > 0).astype("float32")
+    if step == 30:
+        x[5, 3] = np.nan
+    with autograd.record():
+        lost = loss(net(nd.array(x)), nd.array(y))
+    lost.backward()
+    trainer.step(32)
+"""
+
+
+def test_a_script_that_knows_nothing_of_barograph_is_recorded_and_judged(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "barograph", "run", "--to", "runs/one", "--budget", "off", "--strict", "train.py"],
+        cwd=tmp_path, env={**os.environ, "PYTHONWARNINGS": "ignore"}, capture_output=True, text=True, check=False,
+        timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "NaN" in done.stderr
+    run = barograph.open(tmp_path / "runs" / "one")
+    losses = run.series("loss:total")
+    assert losses.steps[~np.isfinite(losses.values)][0] == 30
+    assert run.workers[0].worker.versions["mxnet"].startswith("1.9")
+    assert run.series("output:0.act", "l2").steps[0] == 0
+
+
+def test_what_the_page_shows_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = [block.text for block in blocks(ROOT / "docs" / "mxnet.md") if block.language == "python"]
+    assert shown
+    for text in shown:
+        exec(compile(text, "docs/mxnet.md", "exec"), {"__name__": "__main__"})
