@@ -149,6 +149,30 @@ def test_an_evaluation_is_what_is_called_without_gradients(run: Run) -> None:
                for number in (0, 1)) == 32
 
 
+def test_modes_and_frozen_parameters_are_facts_for_the_rules(run: Run) -> None:
+    for name in ("model_in_eval", "layers_in_eval", "frozen"):
+        assert run.series(f"fact:{name}").values.tolist() == [0, 0, 0], name
+    assert run.series("fact:parameters").values.tolist() == [6, 6, 6]
+    assert run.series("fact:layers_in_train", mode=Mode.EVAL).values.tolist() == [0]
+
+
+def test_a_pass_that_is_recorded_in_predict_mode_is_training_in_the_wrong_mode() -> None:
+    def train() -> None:
+        net = small()
+        trainer = sgd(net)
+        x, y = batch(0)
+        with autograd.record(train_mode=False):
+            lost = gluon.loss.SoftmaxCrossEntropyLoss()(net(x), y)
+        lost.backward(train_mode=False)
+        trainer.step(16)
+        with autograd.train_mode():
+            net(x)
+
+    run = recorded("predict-mode", train)
+    assert run.series("fact:layers_in_eval").values.tolist() == [1]
+    assert run.series("fact:layers_in_train", mode=Mode.EVAL).values.tolist() == [1]
+
+
 def test_blocks_without_others_are_recorded_and_known_by_their_activation(run: Run) -> None:
     assert {str(key) for key in run.keys(kind="output")} == {"output:0.act", "output:1", "output:2", "output:3"}
     layers = {str(subject.key): subject.layer for view in run.views() for rows in view.rows.values()
@@ -364,7 +388,7 @@ def test_an_operation_that_fails_in_the_engine_is_raised_in_the_script_and_not_s
         trainer.step(16)
         lost.asnumpy()
 
-    with pytest.raises(mx.base.MXNetError, match="negative"):
+    with pytest.raises(mx.base.MXNetError, match="has to be positive"):
         recorded("fails", train, strict=False)
 
 

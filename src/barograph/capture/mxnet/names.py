@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mxnet.gluon import Block, nn
+from mxnet.gluon import Block, nn, rnn
 
 from barograph.capture.live_objects import free_label, instances_of
 
@@ -25,6 +25,7 @@ _LAYERS = {"Dense": "Linear", "Swish": "SiLU", "Conv1D": "Conv1d", "Conv2D": "Co
 
 _CHANNELS_FIRST = ("Conv", "BatchNorm", "InstanceNorm", "GroupNorm", "MaxPool", "AvgPool", "GlobalMaxPool",
                    "GlobalAvgPool")
+_MIND_MODE = (nn.Dropout, nn.BatchNorm, nn.BatchNormReLU, rnn.DropoutCell, rnn.ZoneoutCell)
 _AUTOMATIC = re.compile(r"(\D*?)(\d+)_?$")
 
 
@@ -114,6 +115,11 @@ class GluonNames:
             if block is not None:
                 self._look(root, block)
 
+    def minds_mode(self, root: Root) -> bool:
+        """Return whether a model holds Blocks that compute otherwise in training: dropout, batch normalisation."""
+        return any(place.root is root and place.thing() is not None and _minds_mode(place.thing())
+                   for place in self._places.values())
+
     def leaves(self) -> Iterator[str]:
         """Yield the paths of the Blocks that hold no others."""
         return (place.path or "model" for place in self._places.values() if place.leaf and place.thing() is not None)
@@ -132,6 +138,10 @@ def type_name(block: Any) -> str:
     """Return the class of a Block as rules know it, whatever activation is in it."""
     name = type(block).__name__
     return _LAYERS.get(name, name)
+
+
+def _minds_mode(block: Any) -> bool:
+    return isinstance(block, _MIND_MODE) or (isinstance(block, rnn.rnn_layer._RNNLayer) and block._dropout > 0)
 
 
 def unit_axis(block: Any, dimensions: int) -> int:

@@ -117,14 +117,25 @@ class Passes:
             self._in_step = True
             for other in self._trainers.entries():
                 other.tap.end_evaluation()
-            tap.fact(Fact.MODEL_IN_EVAL, float(not autograd.is_training()))
+            in_eval = float(not autograd.is_training())
+            tap.fact(Fact.MODEL_IN_EVAL, in_eval)
+            self._tell_mode(tap, block, Fact.LAYERS_IN_EVAL, in_eval)
         elif self._in_step or self._trainers.alone() is not entry:
             # In the midst of a step, such as a target that is computed without gradients; or beside adversaries, of
             # which one asks another.
             return None
-        elif not tap.evaluating:
-            tap.begin_evaluation()
+        else:
+            if not tap.evaluating:
+                tap.begin_evaluation()
+            self._tell_mode(tap, block, Fact.LAYERS_IN_TRAIN, float(autograd.is_training()))
         return entry
+
+    def _tell_mode(self, tap: ArrayTap, block: Any, name: Fact, share: float) -> None:
+        """Tell how many of the Blocks that mind the mode are in one: in MXNet all are in the mode of the pass."""
+        if tap.taking(Kind.FACT, name.value) is not None:
+            place = self._names.place(block)
+            if place is not None and self._names.minds_mode(place.root):
+                tap.fact(name, share)
 
     def _loss_called(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Call a loss; what one loss calls in turn is part of it."""

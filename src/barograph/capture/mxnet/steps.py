@@ -74,6 +74,9 @@ class StepUnderWay:
                      layers=self._layers)
             tap.take(Kind.GRADIENT_CLIPPED, {path: _sum_of(items, None, scale) for path, items in grads.items()
                                              if first[path] is not None}, layers=self._layers)
+        if tap.taking(Kind.FACT, Fact.FROZEN.value) is not None:
+            tap.fact(Fact.PARAMETERS, len(self.trainer._params) - self._count(lambda item: not item._differentiable))
+            tap.fact(Fact.FROZEN, self._count(lambda item: item._differentiable and item.grad_req == "null"))
         if tap.due(Kind.UPDATE):
             weights = self._weights()
             wait_for(weights.values())
@@ -106,6 +109,10 @@ class StepUnderWay:
         with tap.guarded("ending a step"):
             skipped = self._was_skipped()
         tap.end_step(skipped=skipped)
+
+    def _count(self, which: Callable[[Any], bool]) -> int:
+        """Return how many Parameters of the Trainer are so. What batch normalisation averages is no weight."""
+        return sum(map(which, self.trainer._params))
 
     def _grads(self, slot: Slot) -> list[Any]:
         grads: list[Any] = slot.parameter._grad or []
