@@ -26,6 +26,8 @@ with warnings.catch_warnings():
     from mxnet import autograd, gluon, nd
     from mxnet.gluon import nn
 
+# Where SciPy is installed, MXNet takes a class of it from where that no longer lives.
+pytestmark = pytest.mark.filterwarnings("ignore:Please use `csr_matrix`:DeprecationWarning")
 
 def small(seed: int = 0, *, hybrid: bool = False, ctx: Any = None) -> Any:
     """A net with everything that minds a mode: dropout and batch normalisation."""
