@@ -102,6 +102,10 @@ class Losses:
 
     def tell(self, trainer: Any, tap: ArrayTap) -> None:
         """Tell losses, labels and answers of the step that a Trainer is about to make."""
+        if tap.passes_over:
+            # A wait is not in the price, but where nothing can be afforded the training is not made to wait, either.
+            self._unread, self._read, self._samples, self._answers = [], {}, {}, []
+            return
         self._read_all(trainer)
         with self._entrance.guarded("recording a loss"):
             for name, mean in self._read.items():
@@ -127,10 +131,15 @@ class Losses:
 
     def _read_all(self, trainer: Any) -> None:
         unread, self._unread = self._unread, []
+        # Mostly one array: what a loss of Gluon returned, and what the backward pass started from.
+        means: dict[int, float] = {}
         for item in unread:
             wait_for(item.parts)
             with self._entrance.guarded("reading a loss"):
-                number = sum(map(mean_of, item.parts)) / item.scales.get(id(trainer), 1.0)
+                for part in item.parts:
+                    if id(part) not in means:
+                        means[id(part)] = mean_of(part)
+                number = sum(means[id(part)] for part in item.parts) / item.scales.get(id(trainer), 1.0)
                 self._read.setdefault(item.name, _Mean()).add(number)
 
 
