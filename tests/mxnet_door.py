@@ -15,6 +15,7 @@ import pytest
 
 import barograph
 from barograph.attached import AttachedRun
+from barograph.capture import price
 from barograph.model.step import Mode
 from barograph.runs.reader import Run
 from barograph.testing.frameworks import FrameworkConformance, Task
@@ -25,6 +26,9 @@ with warnings.catch_warnings():
     import mxnet as mx
     from mxnet import autograd, gluon, nd
     from mxnet.gluon import nn
+
+from barograph.capture.mxnet import losses
+from barograph.capture.mxnet.arrays import wait_for
 
 # Where SciPy is installed, MXNet takes a class of it from where that no longer lives.
 pytestmark = pytest.mark.filterwarnings("ignore:Please use `csr_matrix`:DeprecationWarning")
@@ -101,8 +105,8 @@ def fit(net: Any, trainer: Any, steps: int = 3, *, contexts: Sequence[Any] = (),
     for step in range(steps):
         xs, ys = (gluon.utils.split_and_load(part, contexts) for part in batch(step))
         with autograd.record():
-            losses = [loss(net(x), y) for x, y in zip(xs, ys, strict=True)]
-        autograd.backward(losses)
+            lost = [loss(net(x), y) for x, y in zip(xs, ys, strict=True)]
+        autograd.backward(lost)
         if clip_at:
             gluon.utils.clip_global_norm(
                 [grad for item in trainer._params if item.grad_req != "null" for grad in item.list_grad()], clip_at)
@@ -394,6 +398,22 @@ def test_an_operation_that_fails_in_the_engine_is_raised_in_the_script_and_not_s
         recorded("fails", train, strict=False)
 
 
+def test_where_the_budget_has_no_room_for_a_loss_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = []
+    monkeypatch.setattr(losses, "wait_for", lambda arrays: waits.append(wait_for(arrays)))
+    for name in ("GRACE_SECS", "SHORT_STEPS_GRACE_SECS"):
+        monkeypatch.setattr(price, name, 0.0)
+
+    def train() -> None:
+        net = initialized(plain())
+        fit(net, sgd(net), 60)
+
+    run = recorded("asleep", train, budget=1e-7, preset="free")
+    assert run.workers[0].last.coverage.steps == 60
+    # Two a step: what the backward pass starts from, and what the loss returned.
+    assert len(waits) < 60
+
+
 def test_recurrent_layers_and_the_arrays_of_numpy_are_recorded() -> None:
     def train() -> None:
         class Reader(gluon.Block):
@@ -450,8 +470,6 @@ def test_a_target_computed_without_gradients_within_a_step_is_no_evaluation() ->
         for step in range(2):
             x, _ = batch(step)
             with autograd.record():
-                with autograd.pause():
-                    net(x)
                 answers = net(x)
                 with autograd.pause():
                     target = net(x) * 0.9
@@ -461,6 +479,7 @@ def test_a_target_computed_without_gradients_within_a_step_is_no_evaluation() ->
 
     run = recorded("target", train)
     assert run.series("loss:L2Loss").steps.tolist() == [0, 1]
+    assert run.workers[0].last.coverage.evaluations == 0
 
 
 # As people use it
