@@ -26,6 +26,7 @@ _START_SECS = 30.0
 
 _LONGEST_FIRST = (
     "journeys", "test_examples.py", "test_docs.py", "capture/test_keras_backends.py", "debugger/test_real_smdebug.py",
+    "capture/test_mxnet.py",
 )
 """Folders and files whose tests start processes that train, each for seconds."""
 

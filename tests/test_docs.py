@@ -194,7 +194,7 @@ def import_or_skip(name: str) -> ModuleType:
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name in ("triton", "keras", "tensorflow", "xgboost", "lightgbm", "sklearn", "jax",
-                          "lightning", "pytorch_lightning", "transformers", "accelerate", "ignite"):
+                          "mxnet", "lightning", "pytorch_lightning", "transformers", "accelerate", "ignite"):
             pytest.skip(f"{error.name} is not installed here")
         raise
 
@@ -325,6 +325,14 @@ def test_every_wrapper_on_keras_is_documented() -> None:
     text = section(DOCS / "keras.md", "The wrappers")
     assert len(named) >= 9
     assert [name for name in named if f"`{name}`" not in text] == []
+
+
+def test_every_wrapper_on_mxnet_is_documented() -> None:
+    source = (ROOT / "src/barograph/capture/mxnet/tap.py").read_text(encoding="utf-8")
+    wrapped = re.findall(r"self\.wrap\(([\w.]+), \"(\w+)\"", source)
+    text = section(DOCS / "mxnet.md", "The wrappers")
+    assert len(wrapped) >= 7
+    assert [name for owner, name in wrapped if f"{owner.rpartition('.')[2].lower()}.{name}`" not in text.lower()] == []
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -21,6 +21,7 @@ DOORS = {
     "xgboost": ("capture/xgboost", "xgboost.py"),
     "jax": ("capture/jax/", "capsule/jax/", "jax.py"),
     "lightgbm": ("capture/lightgbm", "lightgbm.py"),
+    "mxnet": ("capture/mxnet/",),
     "sklearn": ("capture/sklearn/",),
     "lightning": ("capture/trainers/lightning.py", "lightning.py"),
     "pytorch_lightning": ("capture/trainers/pytorch_lightning.py", "lightning.py"),

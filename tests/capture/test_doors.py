@@ -17,7 +17,7 @@ from barograph.capture.guard import BarographWarning, Guard
 
 
 def test_every_framework_has_its_door() -> None:
-    assert set(DOORS) == {"torch", "keras", "tensorflow", "jax", "xgboost", "lightgbm", "sklearn", "lightning",
+    assert set(DOORS) == {"torch", "keras", "tensorflow", "jax", "xgboost", "lightgbm", "sklearn", "mxnet", "lightning",
                           "pytorch_lightning", "transformers", "accelerate", "ignite"}
 
 

@@ -82,6 +82,11 @@ class ArrayTap:
         """Whether what comes belongs to an evaluation that was begun."""
         return self._evaluates is not None
 
+    @property
+    def passes_over(self) -> bool:
+        """Whether the budget has no room even for the loss of the step under way: nobody need wait for it."""
+        return self._allowance.dormant and self._mode() is Mode.TRAIN
+
     # What is due
 
     def due(self, *kinds: Kind) -> bool:

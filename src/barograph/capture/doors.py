@@ -98,6 +98,11 @@ _DOORS = (
         listener="barograph.capture.sklearn.listener",
     ),
     Door(
+        framework="mxnet",
+        begins=("mxnet",),
+        listener="barograph.capture.mxnet.listener",
+    ),
+    Door(
         framework="lightning",
         begins=("lightning.pytorch",),
         listener="barograph.capture.trainers.lightning",

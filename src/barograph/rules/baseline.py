@@ -15,10 +15,12 @@ from barograph.rules.columns import TOTAL_LOSS
 from barograph.rules.once import once_a_view
 from barograph.runs.view import StepView
 
-SOFTMAX_LOSSES = frozenset({"cross_entropy", "nll_loss", "categorical_crossentropy", "sparse_categorical_crossentropy"})
-"""Names of losses over classes one of which is true, of torch and of Keras."""
+SOFTMAX_LOSSES = frozenset({"cross_entropy", "nll_loss", "categorical_crossentropy", "sparse_categorical_crossentropy",
+                            "SoftmaxCrossEntropyLoss"})
+"""Names of losses over classes one of which is true, of torch, of Keras and of MXNet."""
 
-BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "binary_crossentropy"})
+BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "binary_crossentropy",
+                           "SigmoidBinaryCrossEntropyLoss"})
 """Names of losses over a yes or a no."""
 
 CLASS_LOSSES = SOFTMAX_LOSSES | BINARY_LOSSES
@@ -27,7 +29,8 @@ CLASS_LOSSES = SOFTMAX_LOSSES | BINARY_LOSSES
 SQUARES = frozenset({"mse_loss", "mse", "mean_squared_error"})
 """Names of the mean squared error."""
 
-DISTANCES = SQUARES | {"l1_loss", "smooth_l1_loss", "huber_loss", "mae", "mean_absolute_error", "huber"}
+DISTANCES = SQUARES | {"l1_loss", "smooth_l1_loss", "huber_loss", "mae", "mean_absolute_error", "huber",
+                       "L1Loss", "L2Loss", "HuberLoss"}
 """Names of losses that grow with the distance of an answer from its target."""
 
 NEVER_NEGATIVE = (CLASS_LOSSES - {"nll_loss"}) | DISTANCES

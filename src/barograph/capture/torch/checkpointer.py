@@ -20,12 +20,13 @@ from torch.optim import lr_scheduler
 
 from barograph.capture.cadence import Cadence
 from barograph.capture.frames import frames_of_script, library_that_asks
+from barograph.capture.live_objects import instances_of
 from barograph.capture.orders import NotDone
 from barograph.capture.termination import Termination
 from barograph.capture.torch.agreement import Agreement
 from barograph.capture.torch.checkpoint import are_finite, save
 from barograph.capture.torch.door import Door, in_backward
-from barograph.capture.torch.names import ModelNames, instances_of
+from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.next_step import NextStep
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.packing import Packer

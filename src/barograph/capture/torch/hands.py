@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch.optim import lr_scheduler
 
+from barograph.capture.live_objects import instances_of
 from barograph.capture.orders import NotDone
 from barograph.capture.session import Session
-from barograph.capture.torch.names import instances_of
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.withholding import Withholding
 from barograph.model.actions import ActionName

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
-import itertools
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
+from barograph.capture.live_objects import free_label, instances_of
 from barograph.capture.torch.shards import meshes_of
 from barograph.model.key import canonical_path
 
@@ -225,17 +224,6 @@ class ModelNames:
         return (item for item in self.parameters() if item[0].requires_grad)
 
 
-def free_label(base: str, taken: Collection[str]) -> str:
-    """Return a label that is not taken: the base, or "base#2" and so on.
-
-    Example:
-        >>> free_label("Linear", {"Linear", "Linear#2"})
-        'Linear#3'
-    """
-    labels = (base if number == 1 else f"{base}#{number}" for number in itertools.count(1))
-    return next(label for label in labels if label not in taken)
-
-
 def _class_of(root: Root) -> str:
     module = root.module()
     return type(unwrapped(module)).__name__ if module is not None else "model"
@@ -244,20 +232,6 @@ def _class_of(root: Root) -> str:
 def is_compiled(module: nn.Module) -> bool:
     """Return whether a module runs as a compiled graph, by `torch.compile` or its own `compile`."""
     return type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
-
-
-def instances_of(base: type) -> list[Any]:
-    """Return all live objects of a class and its subclasses.
-
-    By who refers to the classes: the walk over all objects then runs in C. And by type, not isinstance:
-    that would ask lazy objects for their `__class__`, and run what hides there.
-    """
-    classes, waiting = {base}, [base]
-    while waiting:
-        new: set[type] = set(waiting.pop().__subclasses__()) - classes
-        classes |= new
-        waiting.extend(new)
-    return [item for item in gc.get_referrers(*classes) if type(item) in classes]
 
 
 def unwrapped(module: nn.Module) -> nn.Module:

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from barograph.capture.torch.names import ModelNames, ParameterName, Root, free_label, instances_of, unwrapped
+from barograph.capture.live_objects import free_label, instances_of
+from barograph.capture.torch.names import ModelNames, ParameterName, Root, unwrapped
 from barograph.model.step import ANOTHER_TRAINING
 
 _LONG = 100

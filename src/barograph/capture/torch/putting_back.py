@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from barograph.capture.live_objects import instances_of
 from barograph.capture.torch.capsule import devices, digest, processor
-from barograph.capture.torch.names import ModelNames, instances_of, unwrapped
+from barograph.capture.torch.names import ModelNames, unwrapped
 from barograph.capture.torch.optimizers import OptimizerBook, innermost_optimizers
 from barograph.capture.torch.random import RandomStates
 from barograph.capture.torch.shards import is_distributed, part_of, state_of

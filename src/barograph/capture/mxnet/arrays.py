@@ -1,0 +1,48 @@
+"""MXNet's arrays as those of NumPy, and the wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from mxnet.ndarray import NDArray
+from mxnet.symbol import Symbol
+
+import barograph.measures.native  # noqa: F401 - by it NumPy knows bfloat16 by name
+
+
+def wait_for(arrays: Iterable[Any]) -> None:
+    """Wait until the engine has computed arrays.
+
+    Not within the guard, nor part of the price: what fails in the training's own operations is raised by whoever waits
+    first, once, and the script must hear of it; and what is waited for the training computes anyway.
+    """
+    for array in arrays:
+        array.wait_to_read()
+
+
+def array_of(array: Any) -> Any:
+    """Return the elements of an array of MXNet, a copy of their own; one that is sparse with all its zeros."""
+    elements = array.asnumpy()
+    # MXNet keeps bfloat16 as a record of one whole number.
+    return elements.view(np.dtype("bfloat16")) if elements.dtype.names == ("bfloat16",) else elements
+
+
+def mean_of(array: Any) -> float:
+    """Return the mean of all elements of an array of MXNet."""
+    return float(np.mean(array_of(array), dtype=np.float64))
+
+
+def arrays_in(value: Any, item: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the arrays within what a Block was called with or returned, each with where it stands: "", "[1][0]"."""
+    if isinstance(value, NDArray):
+        yield item, value
+    elif isinstance(value, list | tuple):
+        for number, part in enumerate(value):
+            yield from arrays_in(part, f"{item}[{number}]")
+
+
+def is_traced(args: Iterable[Any]) -> bool:
+    """Return whether a Block is called with symbols: its program is being written down, and nothing is computed."""
+    return any(isinstance(item, Symbol) or (isinstance(item, list | tuple) and is_traced(item)) for item in args)

@@ -1,0 +1,29 @@
+"""Has trainings of MXNet Gluon listened to, once MXNet has been imported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import mxnet
+
+from barograph.capture.doors import say_missing
+
+if TYPE_CHECKING:
+    from barograph.capture.doors import Listening
+
+_NEEDS = {
+    "gluon.Trainer._update": "steps", "gluon.Trainer._allreduce_grads": "gradients of several contexts",
+    "gluon.Block.__call__": "layers", "gluon.utils.clip_global_norm": "gradients before clipping",
+    "autograd.backward": "losses", "nd.NDArray.backward": "losses", "optimizer.Optimizer._get_lrs": "learning rates",
+}
+
+
+def listen(recording: Listening) -> None:
+    """Let a tap of Gluon belong to the recording."""
+    if say_missing(recording.session, mxnet, _NEEDS):
+        return
+    from barograph.capture.mxnet.tap import GluonTap
+
+    tap = GluonTap(recording)
+    recording.add_tap(tap)
+    tap.install()

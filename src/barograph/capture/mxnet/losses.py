@@ -1,0 +1,171 @@
+"""The losses of the step under way: what backward passes start from, and what the losses of Gluon return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from mxnet.gluon.loss import SigmoidBinaryCrossEntropyLoss, SoftmaxCrossEntropyLoss
+
+from barograph.capture.array_tap import TOTAL
+from barograph.capture.mxnet.arrays import array_of, mean_of, wait_for
+from barograph.model.facts import Fact
+from barograph.model.key import Kind
+
+if TYPE_CHECKING:
+    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.entrance import Entrance
+
+_MOST_UNREAD = 64
+"""Losses of micro-batches that are kept until their step ends; where there are more, the oldest are read before."""
+
+
+@dataclass(slots=True)
+class _Mean:
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, number: float) -> None:
+        self.total += number
+        self.count += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """A loss whose value may still be computed.
+
+    Attributes:
+        name: What it is called.
+        parts: Arrays whose means add up to it.
+        scales: By the id of a Trainer: what the loss was multiplied with for it, where its gradients are scaled.
+    """
+
+    name: str
+    parts: tuple[Any, ...]
+    scales: dict[int, float] = field(default_factory=dict)
+
+
+class Losses:
+    """Gathers them until a Trainer steps: whose they are is known only then.
+
+    Args:
+        entrance: The way into the training.
+    """
+
+    def __init__(self, entrance: Entrance) -> None:
+        self._entrance = entrance
+        self._unread: list[_Unread] = []
+        self._read: dict[str, _Mean] = {}
+        self._samples: dict[str, int] = {}
+        self._answers: list[tuple[Any, Any, Any]] = []
+        self._names: set[str] = set()
+
+    def began_backward(self, heads: Any, trainers: Iterable[Any]) -> None:
+        """Take what a backward pass starts from.
+
+        Several arrays of one context are added up, as their gradients are; those of several contexts are parts of one
+        batch.
+
+        Args:
+            heads: An array, or several.
+            trainers: Those that there are.
+        """
+        scales = {id(trainer): scale for trainer in trainers if (scale := _scale_of(trainer)) != 1.0}
+        by_context: dict[str, list[Any]] = {}
+        for head in heads if isinstance(heads, list | tuple) else [heads]:
+            by_context.setdefault(str(head.ctx), []).append(head)
+        for parts in by_context.values():
+            self._unread.append(_Unread(TOTAL, tuple(parts), scales))
+
+    def made(self, block: Any, args: Any, loss: Any, *, keeps_answers: bool) -> None:
+        """Take what a loss of Gluon returned in training.
+
+        Args:
+            block: It.
+            args: What it was called with.
+            loss: The array.
+            keeps_answers: Labels and answers are due.
+        """
+        name = type(block).__name__
+        self._names.add(name)
+        self._unread.append(_Unread(name, (loss,)))
+        self._samples[name] = self._samples.get(name, 0) + (loss.shape[0] if loss.shape else 1)
+        if keeps_answers and len(self._answers) < _MOST_UNREAD:
+            self._answers.append((block, args[1], args[2]))
+
+    def read_old(self) -> None:
+        """Read the oldest, where too many are kept."""
+        if len(self._unread) > _MOST_UNREAD:
+            self._read_all(None)
+
+    def tell(self, trainer: Any, tap: ArrayTap) -> None:
+        """Tell losses, labels and answers of the step that a Trainer is about to make."""
+        if tap.passes_over:
+            # A wait is not in the price, but where nothing can be afforded the training is not made to wait, either.
+            self._unread, self._read, self._samples, self._answers = [], {}, {}, []
+            return
+        self._read_all(trainer)
+        with self._entrance.guarded("recording a loss"):
+            for name, mean in self._read.items():
+                tap.loss(mean.total / mean.count, name)
+            if self._samples:
+                tap.fact(Fact.BATCH_SIZE, max(self._samples.values()))
+        self._read, self._samples = {}, {}
+        answers, self._answers = self._answers, []
+        for block, predictions, labels in answers:
+            tell_answers(tap, block, predictions, labels)
+
+    def tell_evaluated(self, tap: ArrayTap, block: Any, args: Any, loss: Any) -> None:
+        """Tell what a loss of Gluon returned in an evaluation: the total, too, if it was the only one in training."""
+        wait_for([loss])
+        name = type(block).__name__
+        with tap.guarded("recording the loss of an evaluation"):
+            number = mean_of(loss)
+            if self._names <= {name}:
+                tap.loss(number)
+            tap.loss(number, name)
+        if tap.due(Kind.LABEL, Kind.CONFUSION):
+            tell_answers(tap, block, args[1], args[2])
+
+    def _read_all(self, trainer: Any) -> None:
+        unread, self._unread = self._unread, []
+        # Mostly one array: what a loss of Gluon returned, and what the backward pass started from.
+        means: dict[int, float] = {}
+        for item in unread:
+            wait_for(item.parts)
+            with self._entrance.guarded("reading a loss"):
+                for part in item.parts:
+                    if id(part) not in means:
+                        means[id(part)] = mean_of(part)
+                number = sum(means[id(part)] for part in item.parts) / item.scales.get(id(trainer), 1.0)
+                self._read.setdefault(item.name, _Mean()).add(number)
+
+
+def tells_answers(block: Any, args: Any) -> bool:
+    """Return whether labels and answers can be counted of what a loss was called with."""
+    return isinstance(block, SoftmaxCrossEntropyLoss | SigmoidBinaryCrossEntropyLoss) and len(args) > 2
+
+
+def tell_answers(tap: ArrayTap, block: Any, predictions: Any, labels: Any) -> None:
+    """Tell labels and answers that a loss over classes was called with."""
+    wait_for([predictions, labels])
+    with tap.guarded("counting labels and answers"):
+        truth, answers = array_of(labels), array_of(predictions)
+        if isinstance(block, SoftmaxCrossEntropyLoss):
+            answers = np.moveaxis(answers, block._axis, -1)
+            truth = truth.reshape(answers.shape[:-1]) if block._sparse_label else np.moveaxis(truth, block._axis, -1)
+        else:
+            answers = (answers > (0.5 if block._from_sigmoid else 0.0)).astype(np.float32)
+            truth = truth.reshape(answers.shape)
+            if answers.ndim > 1 and answers.shape[-1] > 1:
+                return  # several questions at once, each with a yes or a no: no classes of which one is true
+        tap.predictions(truth, answers, type(block).__name__)
+
+
+def _scale_of(trainer: Any) -> float:
+    """Return what a Trainer has its losses multiplied with now: where mixed precision asks for it, above 1."""
+    if getattr(trainer, "_amp_loss_scaler", None) is None or not trainer._scale:
+        return 1.0
+    return float(trainer._amp_original_scale / trainer._scale)

@@ -1,0 +1,214 @@
+"""Hears of Blocks that are called: outputs, inputs, batches; and of evaluations, which are passes without gradients.
+
+A Block whose call reaches no other Block is one that is recorded: the leaves of a model, or, where a Block is
+hybridized, that Block as a whole, since its compiled program calls none of those within.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mxnet import autograd
+from mxnet.gluon import nn
+from mxnet.gluon.loss import Loss
+
+from barograph.capture.entrance import Entrance
+from barograph.capture.mxnet.arrays import array_of, arrays_in, is_traced, wait_for
+from barograph.capture.mxnet.losses import Losses, tells_answers
+from barograph.capture.mxnet.names import GluonNames, Place, unit_axis
+from barograph.capture.mxnet.trainers import Entry, TrainerBook
+from barograph.model.facts import Fact
+from barograph.model.key import Kind
+
+if TYPE_CHECKING:
+    from barograph.capture.array_tap import ArrayTap
+
+
+class _Call:
+    """A Block that is being called.
+
+    Attributes:
+        tap: Who is told of what it returns; None: nobody.
+        inner: The Block has called another.
+    """
+
+    __slots__ = ("inner", "tap")
+
+    def __init__(self, tap: ArrayTap | None) -> None:
+        self.tap = tap
+        self.inner = False
+
+
+class _Here(threading.local):
+    """What is going on in one thread."""
+
+    call: _Call | None = None
+    in_loss = False
+
+
+class Passes:
+    """The passes of all models.
+
+    Args:
+        entrance: The way into the training.
+        names: Of the models.
+        trainers: Those of the script.
+        losses: Of the step under way.
+    """
+
+    def __init__(self, entrance: Entrance, names: GluonNames, trainers: TrainerBook, losses: Losses) -> None:
+        self._entrance = entrance
+        self._session = entrance.session
+        self._names = names
+        self._trainers = trainers
+        self._losses = losses
+        self._here = _Here()
+        self._in_step = False
+
+    def step_ends(self) -> None:
+        """Note that a Trainer has stepped: what is called without gradients from here on is an evaluation."""
+        self._in_step = False
+
+    def called(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Call a Block, and take what it was called with and what it returned, where that is due."""
+        block, here = args[0], self._here
+        if self._session.closed or is_traced(args):
+            return original(*args, **kwargs)
+        if isinstance(block, Loss):
+            return self._loss_called(original, args, kwargs)
+        outer = here.call
+        if outer is None:
+            call = self._begin(block, args)
+        else:
+            outer.inner = True
+            if outer.tap is None:
+                return original(*args, **kwargs)
+            call = _Call(outer.tap)
+        here.call = call
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            here.call = outer
+        if call.tap is not None and not call.inner:
+            self._take(call.tap, block, args, result)
+        return result
+
+    def _begin(self, block: Any, args: Any) -> _Call:
+        """Begin a pass of what the script itself calls: a model, or a part of one."""
+        entry = None
+        with self._entrance.guarded("at the start of a forward pass"):
+            entry = self._belongs_to(block)
+        if entry is None:
+            return _Call(None)
+        tap = entry.tap
+        if tap.due(Kind.BATCH):
+            self._take_batch(tap, block, args)
+        return _Call(tap if tap.due(Kind.OUTPUT, Kind.INPUT) else None)
+
+    def _belongs_to(self, block: Any) -> Entry | None:
+        """Return whose step, or whose evaluation, a pass belongs to; None: to nobody's."""
+        entry = self._trainers.of_block(block)
+        if entry is None:
+            return None
+        tap = entry.tap
+        if autograd.is_recording():
+            self._in_step = True
+            for other in self._trainers.entries():
+                other.tap.end_evaluation()
+            in_eval = float(not autograd.is_training())
+            tap.fact(Fact.MODEL_IN_EVAL, in_eval)
+            self._tell_mode(tap, block, Fact.LAYERS_IN_EVAL, in_eval)
+        elif self._in_step or self._trainers.alone() is not entry:
+            # In the midst of a step, such as a target that is computed without gradients; or beside adversaries, of
+            # which one asks another.
+            return None
+        else:
+            if not tap.evaluating:
+                tap.begin_evaluation()
+            self._tell_mode(tap, block, Fact.LAYERS_IN_TRAIN, float(autograd.is_training()))
+        return entry
+
+    def _tell_mode(self, tap: ArrayTap, block: Any, name: Fact, share: float) -> None:
+        """Tell how many of the Blocks that mind the mode are in one: in MXNet all are in the mode of the pass."""
+        if tap.taking(Kind.FACT, name.value) is not None:
+            place = self._names.place(block)
+            if place is not None and self._names.minds_mode(place.root):
+                tap.fact(name, share)
+
+    def _loss_called(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Call a loss; what one loss calls in turn is part of it."""
+        here = self._here
+        if here.in_loss:
+            return original(*args, **kwargs)
+        here.in_loss = True
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            here.in_loss = False
+        if [item for item, _ in arrays_in(result)] == [""]:
+            self._take_loss(args, result)
+        return result
+
+    def _take_loss(self, args: Any, loss: Any) -> None:
+        entry, counts = self._trainers.alone(), tells_answers(args[0], args)
+        if autograd.is_recording():
+            self._losses.read_old()
+            with self._entrance.guarded("taking a loss"):
+                keeps = counts and entry is not None and entry.tap.due(Kind.LABEL, Kind.CONFUSION)
+                self._losses.made(args[0], args, loss, keeps_answers=keeps)
+        elif entry is not None and entry.tap.evaluating:
+            self._losses.tell_evaluated(entry.tap, args[0], args if counts else (), loss)
+
+    def _take_batch(self, tap: ArrayTap, block: Any, args: Any) -> None:
+        found: dict[str, Any] = {}
+        with tap.guarded("reading a batch"):
+            place = self._names.place(block)
+            name = (place.root.label if place is not None else "") or "model"
+            found = {name + item: array for item, array in arrays_in(args[1] if len(args) == 2 else args[1:])}
+        wait_for(found.values())
+        tap.take(Kind.BATCH, {path: _lazily(array) for path, array in found.items()})
+
+    def _take(self, tap: ArrayTap, block: Any, args: Any, result: Any) -> None:
+        """Take what a Block returned, and what it was called with, where these are due."""
+        place = None
+        with tap.guarded("naming a Block"):
+            place = self._place(block)
+        if place is None:
+            return
+        path, inputs = place.path or "model", args[1] if len(args) == 2 else args[1:]
+        for kind, value in ((Kind.OUTPUT, result), (Kind.INPUT, inputs)):
+            wanted: dict[str, Any] = {}
+            with tap.guarded("reading a Block"):
+                wanted = {path + item: array for item, array in arrays_in(value)
+                          if tap.taking(kind, path + item, place.layer) is not None}
+            wait_for(wanted.values())
+            self._tell(tap, kind, wanted, place, block)
+
+    def _tell(self, tap: ArrayTap, kind: Kind, arrays: Mapping[str, Any], place: Place, block: Any) -> None:
+        layers = dict.fromkeys(arrays, place.layer)
+        for name, array in arrays.items():
+            tap.take(kind, {name: _lazily(array)}, layers=layers, unit_axis=unit_axis(block, array.ndim))
+
+    def _place(self, block: Any) -> Place | None:
+        place = self._names.place(block)
+        if place is None:
+            entry = self._trainers.of_block(block)
+            if entry is not None:
+                self._names.look_anew()
+                place = self._names.place(block)
+        if place is not None and not place.leaf and _hides_blocks(block):
+            self._session.seen.reasons["hybridized"] = (
+                "Blocks within one that is hybridized: its compiled program calls none of them, so its own output is "
+                "recorded in their place (without hybridize() each is); weights, gradients and the loss are seen")
+        return place
+
+
+def _hides_blocks(block: Any) -> bool:
+    """Return whether a Block holds more than the activation that it ends in."""
+    return any(not isinstance(child, nn.Activation) for child in block._children.values())
+
+
+def _lazily(array: Any) -> Callable[[], Any]:
+    return lambda: array_of(array)

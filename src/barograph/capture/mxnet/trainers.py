@@ -1,0 +1,208 @@
+"""Which Trainer is which: its series of steps, and the Parameters that it trains."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mxnet.gluon import Trainer
+
+from barograph.capture.live_objects import free_label, instances_of
+from barograph.capture.mxnet.names import GluonNames
+from barograph.capture.tap_pool import TapPool
+
+if TYPE_CHECKING:
+    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.doors import Listening
+
+_MOST_COLLECTED = 20
+"""How often what is dead is collected to learn which Trainers the script still holds; each takes a tenth of a second.
+A Trainer and its Parameters hold each other, so that none of them goes by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One Parameter that a Trainer trains.
+
+    Attributes:
+        parameter: It.
+        index: Its number in the Trainer.
+        path: As in a Key.
+        layer: Class of the Block that has it.
+    """
+
+    parameter: Any
+    index: int
+    path: str
+    layer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One Trainer of the script.
+
+    Attributes:
+        trainer: Weakly.
+        tap: Its series of steps.
+        held: Its Parameters, weakly.
+        is_alone: It is the only one of its training, so whatever goes on belongs to it.
+    """
+
+    trainer: weakref.ref[Any]
+    tap: ArrayTap
+    held: tuple[weakref.ref[Any], ...]
+    is_alone: bool
+
+    def shares(self, trainer: Any) -> bool:
+        """Return whether another Trainer holds any of its Parameters."""
+        theirs = {id(parameter) for parameter in trainer._params}
+        return any(id(parameter) in theirs for item in self.held if (parameter := item()) is not None)
+
+
+class TrainerBook:
+    """Gives each Trainer its tap.
+
+    A Trainer that is alone has a series without a label. Of several, as in adversarial training, each is called by the
+    model whose Parameters it holds, or by its optimizer. One made anew for Parameters that were trained before goes on
+    with their series; one that is alone after those before it are gone begins another training ("#2").
+
+    Args:
+        recording: Whose taps these are.
+        names: Of the models, which are found here.
+    """
+
+    def __init__(self, recording: Listening, names: GluonNames) -> None:
+        self._recording = recording
+        self._session = recording.session
+        self._names = names
+        self._taps = TapPool(recording)
+        self._entries: dict[int, Entry] = {}
+        self._labels: set[str] = set()
+        self._collected = 0
+
+    def entry(self, trainer: Any) -> Entry:
+        """Return what is known of a Trainer."""
+        known = self._known(trainer)
+        if known is None:
+            self._settle(trainer)
+            known = self._entries[id(trainer)]
+        return known
+
+    def of_block(self, block: Any) -> Entry | None:
+        """Return the entry of the Trainer that trains a Block; None: nobody does, as with a frozen teacher."""
+        found = list(_trainers_of(block))
+        if not found:
+            return None
+        known = self._known(found[0])
+        # A model that was trained before, and is asked now, has its Trainer still.
+        return self.entry(found[0]) if known is not None or _held(found) else None
+
+    def entries(self) -> list[Entry]:
+        """Return those of all Trainers that have been met and still exist."""
+        return [entry for entry in self._entries.values() if entry.trainer() is not None]
+
+    def alone(self) -> Entry | None:
+        """Return the entry of the one Trainer there is; None: there are several, or none."""
+        entries = self.entries()
+        return entries[0] if len(entries) == 1 and entries[0].is_alone else None
+
+    def slots(self, trainer: Any) -> list[Slot]:
+        """Return the Parameters that a Trainer trains now: those that want a gradient."""
+        return [self._slot(index, parameter) for index, parameter in enumerate(trainer._params)
+                if parameter.grad_req != "null"]
+
+    def _slot(self, index: int, parameter: Any) -> Slot:
+        place = self._names.place(parameter)
+        return Slot(parameter, index, place.path if place is not None else str(parameter.name),
+                    place.layer if place is not None else "")
+
+    def _known(self, trainer: Any) -> Entry | None:
+        known = self._entries.get(id(trainer))
+        return known if known is not None and known.trainer() is trainer else None
+
+    def _settle(self, trainer: Any) -> None:
+        """Find all Trainers and their models, so that it is known from the start whether there are several."""
+        begin = time.perf_counter()
+        live = self._live()
+        live += [] if any(item is trainer for item in live) else [trainer]
+        self._names.find(parameter for item in live for parameter in item._params)
+        new = [item for item in live if self._known(item) is None]
+        gone = {key: entry for key, entry in self._entries.items()
+                if not any(entry.trainer() is item for item in live)}
+        waiting = [item for item in new if not self._goes_on(item)]
+        for key, entry in gone.items():
+            del self._entries[key]
+            if not any(entry.tap is other.tap for other in self._entries.values()):
+                self._taps.give_back(entry.tap)
+        is_alone = len(waiting) == 1 and not self._entries
+        for item in waiting:
+            self._add(item, self._tap_alone() if is_alone else self._tap_of_several(item), is_alone=is_alone)
+        self._session.add_startup(time.perf_counter() - begin)
+
+    def _goes_on(self, trainer: Any) -> bool:
+        """Let a Trainer that holds Parameters of one that was met go on with its series, if it does."""
+        before = next((entry for entry in self._entries.values() if entry.shares(trainer)), None)
+        if before is not None:
+            self._add(trainer, before.tap, is_alone=before.is_alone)
+        return before is not None
+
+    def _add(self, trainer: Any, tap: ArrayTap, *, is_alone: bool) -> None:
+        held = tuple(weakref.ref(parameter) for parameter in trainer._params)
+        self._entries[id(trainer)] = Entry(weakref.ref(trainer), tap, held, is_alone)
+
+    def _tap_alone(self) -> ArrayTap:
+        tap = self._taps.take()
+        tap.begin_training()
+        return tap
+
+    def _tap_of_several(self, trainer: Any) -> ArrayTap:
+        places = [self._names.place(parameter) for parameter in trainer._params]
+        labels = {place.root.label for place in places if place is not None}
+        base = labels.pop() if len(labels) == 1 else ""
+        label = free_label(base or type(trainer._optimizer).__name__, self._labels)
+        self._labels.add(label)
+        return self._recording.array_tap(label)
+
+    def _live(self) -> list[Any]:
+        """Return the Trainers that the script still holds, in an order that is the same each time it runs."""
+        found = _trainers()
+        if len(found) > 1 and self._collected < _MOST_COLLECTED:
+            self._collected += 1
+            del found
+            gc.collect()
+            found = _trainers()
+        return sorted(_held(found), key=lambda item: str(item._params[0].name))
+
+
+def _trainers() -> list[Any]:
+    return [item for item in instances_of(Trainer) if vars(item).get("_params") and "_optimizer" in vars(item)]
+
+
+def _held(trainers: list[Any]) -> list[Any]:
+    """Return those Trainers that somebody holds beside their own Parameters: these keep theirs as long as they live.
+
+    Args:
+        trainers: A list that alone holds them here.
+    """
+    # The list, the variable, and the argument.
+    return [item for item in trainers if sys.getrefcount(item) > 3 + sum(
+        parameter._trainer is item for parameter in item._params)]
+
+
+def _trainers_of(block: Any) -> Iterator[Any]:
+    """Yield the Trainer of the first Parameter in a Block that has one."""
+    for parameter in _parameters(block):
+        if parameter._trainer is not None:
+            yield parameter._trainer
+            return
+
+
+def _parameters(block: Any) -> Iterator[Any]:
+    yield from block._reg_params.values()
+    for child in block._children.values():
+        yield from _parameters(child)
