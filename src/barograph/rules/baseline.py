@@ -34,7 +34,9 @@ SQUARES = frozenset({"mse_loss", "mse", "mean_squared_error", "squared_error"})
 HALVED_SQUARES = frozenset({"l2_loss"})
 """Names of half of it."""
 
-DISTANCES = SQUARES | HALVED_SQUARES | {"l1_loss", "smooth_l1_loss", "huber_loss", "mae", "mean_absolute_error", "huber"}
+DISTANCES = SQUARES | HALVED_SQUARES | {
+    "l1_loss", "smooth_l1_loss", "huber_loss", "mae", "mean_absolute_error", "huber",
+}
 """Names of losses that grow with the distance of an answer from its target."""
 
 NEVER_NEGATIVE = (CLASS_LOSSES - {"nll_loss"}) | DISTANCES

@@ -234,7 +234,8 @@ def _symmetric(view: StepView) -> Symptom | None:
         activated = subject.layer in _ACTIVATED
         if activated and subject.key.path not in weighted:
             continue  # an activation alone is as its layer is, which is judged itself
-        if (activated or f"{subject.key.path}.weight" in random) and (columns[:, 0] == columns[:, 1]).all():
+        drawn = random & {f"{subject.key.path}.weight", f"{subject.key.path}.kernel"}
+        if (activated or drawn) and (columns[:, 0] == columns[:, 1]).all():
             continue  # fed with nothing: what is dead before it makes it answer with its biases
         # Equal sums come out of matrix products with their last bits astray.
         if np.allclose(columns, columns[0], rtol=1e-4, atol=1e-12 * units.count):

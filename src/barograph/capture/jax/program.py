@@ -14,6 +14,7 @@ from barograph.capture.jax.alone import losses_alone
 from barograph.capture.jax.carried import carried_on
 from barograph.capture.jax.harvest import Basket, Found, Wants, harvest, marks_of, steps_in, withheld
 from barograph.capture.jax.names import path_of
+from barograph.capture.jax.products import products_of
 from barograph.capture.jax.zeros import stillness_of
 from barograph.errors import UnsupportedCapture
 from barograph.model.key import Kind
@@ -69,6 +70,8 @@ class Program:
         self._closed = self._traced.jaxpr
         self.steps = steps_in(self._closed.jaxpr)
         self.marks = marks_of(self._closed.jaxpr)
+        self._products = products_of(self._closed.jaxpr, self.names, self.marks)
+        self.marks += [product.mark for product in self._products.values()]
         self.kinds = frozenset(mark.kind for mark in self.marks) - _NO_TENSORS
         self.stillness = stillness_of(self._closed.jaxpr, self._closed.consts)
         self._alone = losses_alone(self._closed.jaxpr)
@@ -119,12 +122,12 @@ class Program:
             apart: Only what is more is returned: the step is made by another.
         """
         infos = jax.tree.leaves(self._traced.args_info)
-        closed, outcome = self._closed, Basket(wants, wholes, bound=bound)
+        closed, outcome = self._closed, Basket(wants, wholes, bound=bound, products=self._products)
         if len(closed.jaxpr.invars) != len(infos):
             raise UnsupportedCapture("The step closes over arrays in a way that this version of JAX keeps apart.")
 
         def run(*leaves: Any) -> tuple[list[Any], list[Any]]:
-            basket = Basket(wants, wholes, bound=bound)
+            basket = Basket(wants, wholes, bound=bound, products=self._products)
             found = harvest(closed.jaxpr, closed.consts, leaves, basket)
             outcome.found, outcome.passed_over = basket.found, basket.passed_over
             unfit = basket.unfit()
@@ -232,6 +235,11 @@ class Compiled:
     def name(self) -> str:
         """What the user calls it."""
         return str(getattr(self.step, "__name__", "") or getattr(self.function, "__name__", ""))
+
+    @property
+    def takes_arguments_as_they_are(self) -> bool:
+        """Whether the compiled function is called with what the step is called with, as Flax and Equinox do not."""
+        return not self._slot
 
     def call(self, instead: Call | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call the step, with `instead` in place of the compiled function within it."""

@@ -63,7 +63,7 @@ def hyperparameters(update: Callable[..., Any], state: Any) -> Hyperparameters:
             runs[-1].append(cells["step_size_fn"](count))
         elif not name.startswith(_PASSES_ON):
             runs.append([])
-    factors = next((run for run in reversed(runs) if run), [])
+    factors: list[Any] = next((run for run in reversed(runs) if run), [])
     # A sign alone is no rate: what comes before it makes the size (Adafactor, line searches).
     turned = all(_plain(factor) in (1.0, -1.0) for factor in factors)
     if not turned and not any(_name(function).startswith(_GROUPS) for function in functions):

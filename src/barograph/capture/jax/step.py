@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ import jax
 
 from barograph.capture.array_tap import ArrayTap
 from barograph.capture.buffer import StepBuffer
+from barograph.capture.jax.culprit import bad_operation
 from barograph.capture.jax.guard import JaxGuard
 from barograph.capture.jax.layers import LayerWrappers, linen_interception
 from barograph.capture.jax.marks import Mark, observed_call
@@ -75,7 +77,8 @@ class ObservedStep:
         self._programs: dict[Any, Program] = {}
         self._program: Program | None = None
         self._alone: tuple[Program, str] | None = None
-        self._is_compiled = self._has_read = False
+        self._given: tuple[tuple[Any, ...], Mapping[str, Any]] | None = None
+        self._is_compiled = self._has_read = self._blamed = False
         self._due = False
         self._held: tuple[int, ...] = ()
         self._failed: Exception | None = None
@@ -94,6 +97,7 @@ class ObservedStep:
         if not self._options.evaluation:
             self._tap.session.steering.raise_if_stopped()
         self._begin_call()
+        self._given = (args, kwargs) if self._compiled.takes_arguments_as_they_are else None
         if self._due and self._options.together and self._must_be_measured():
             found = self._measured(args, kwargs)
         else:
@@ -102,7 +106,10 @@ class ObservedStep:
         if self._failed is not None:
             error, self._failed = self._failed, None
             self._tap.session.guard.caught(error, "running the step with statistics")
-        self._record(found)
+        try:
+            self._record(found)
+        finally:
+            self._given = None  # nobody else may hold on to what the step was given
         if self._held:
             # The update is withheld, so nothing is lost where this raises.
             self._tap.session.steering.raise_if_stopped()
@@ -148,6 +155,7 @@ class ObservedStep:
 
     def _instead(self, *args: Any, **kwargs: Any) -> Any:
         """Make the step where more is wanted of it than its results, with the user's own function if that will do."""
+        self._given = args, kwargs
         if self._program is None:
             with self._tap.guarded("tracing the step"), self._tap.session.starting_up():
                 self._program = self._program_for(args, kwargs)
@@ -269,6 +277,8 @@ class ObservedStep:
                 if losses is not None:
                     value = _number(losses, step, steps)
                     self._tap.loss(value)
+                    if not callable(value) and not math.isfinite(value) and not self._options.evaluation:
+                        self._blame(steps)
                     if alone:
                         self._tap.loss(value, alone)
                 for name, values in metrics.items():
@@ -288,6 +298,17 @@ class ObservedStep:
         if self._alone is None or self._alone[0] is not program:
             self._alone = program, program.loss_alone(found, loss)
         return self._alone[1]
+
+    def _blame(self, steps: int) -> None:
+        """Tell which operation made the first loss that is not finite: once, of a call that makes one step."""
+        if self._blamed or self._given is None or self._program is None or steps > 1 or self._program.many_devices:
+            return
+        self._blamed = True
+        with self._tap.session.starting_up():
+            name = bad_operation(self._program.closed, self._program.leaves(*self._given))
+        if name:
+            self._tap.fact(Fact.BAD_OPERATION, 1.0)
+            self._tap.fact(Fact.BAD_OPERATION, 1.0, name)
 
     def _tell_stillness(self) -> None:
         """Tell what of the parameters cannot move."""

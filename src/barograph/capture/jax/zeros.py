@@ -6,7 +6,7 @@ parameters on purpose (`optax.set_to_zero`) makes its updates so: both stand in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,7 @@ def _results(eqn: Any, operands: list[bool], zero: dict[Mark, bool]) -> list[boo
         # Nothing is known of what a loop or a branch is given.
         _walk(within, [False] * len(within.constvars), [False] * len(within.invars), zero)
     one = bool(operands) and (
-        eqn.primitive is MARK and operands[0]
+        (eqn.primitive is MARK and operands[0])
         or (name in _KEEP_ZERO and operands[0])
         or (name in _ALL_ZERO and all(operands))
         or (name in _ANY_ZERO and any(operands))
@@ -106,7 +106,3 @@ def _is_zero(value: Any) -> bool:
         return False  # a random key, say
     return array.dtype.kind in "biufcV" and array.size > 0 and not np.any(array != 0)
 
-
-def facts_of(stillness: Stillness) -> Mapping[str, frozenset[str]]:
-    """Return it by what the facts about parameters are called."""
-    return {"unreached": stillness.unreached, "frozen": stillness.held}
