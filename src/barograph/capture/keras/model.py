@@ -154,6 +154,7 @@ class WatchedModel:
         telling.tensors(seen, names, *_loss_of(self.model))
         if "loss" in seen:
             telling.loss(seen["loss"], self._alone())
+            telling.blame(seen)
         elif isinstance(logs, Mapping) and "loss" in logs:
             self._say("keras loss", "the step of this model computes its loss by itself: what is recorded as the loss "
                       "is the mean of the epoch so far, as Keras logs it")
