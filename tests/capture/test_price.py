@@ -229,16 +229,21 @@ def test_steps_of_many_minutes_are_no_pauses():
 
 
 def test_what_a_compiler_took_is_no_training() -> None:
-    # Ten seconds of compiling, then steps of a millisecond that cost two: they are short from the eleventh on.
-    price, now = Price(0.01), 10.0
-    price.start(0.0)
-    price.pass_over(10.0, now)
-    for step in range(11):
-        assert price.affords(0b1, step, now) or step == 10
-        price.charge(0.002)
-        price.end_step(0b1)
-        now += 0.003
-    assert price.affords(0b1, 12, now)
+    def affords_the_thirteenth(*, told: bool) -> bool:
+        # Two seconds of compiling, and then steps of a millisecond whose record costs eight: they are short.
+        price, now = Price(0.01), 2.0
+        price.start(0.0)
+        if told:
+            price.pass_over(2.0, now)
+        for step in range(10):
+            assert price.affords(0b1, step, now)
+            price.charge(0.008)
+            price.end_step(0b1)
+            now += 0.009
+        return price.affords(0b1, 12, now)
+
+    assert affords_the_thirteenth(told=True)
+    assert not affords_the_thirteenth(told=False)
 
 
 def test_steps_that_were_short_stay_so_where_that_is_asked() -> None:
