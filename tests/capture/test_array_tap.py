@@ -332,3 +332,22 @@ def test_a_histogram_is_taken_as_the_plan_says() -> None:
     told.tap.take(Kind.WEIGHT, {"w": np.ones(3)})
     told.tap.end_step()
     assert told.steps()[0].exponents is None
+
+
+def test_what_is_done_once_is_start_up_and_no_price() -> None:
+    told = Told(budget=0.01)
+    told.tap.take(Kind.WEIGHT, {"fc.weight": np.ones(2)})
+    spent_secs, started_secs = told.session.price.spent_secs, told.session.startup_secs
+    with told.session.starting_up():
+        told.tap.take(Kind.WEIGHT, {"out.weight": np.ones(2)})
+    assert told.session.price.spent_secs == pytest.approx(spent_secs)
+    assert told.session.startup_secs > started_secs
+
+
+def test_of_what_the_script_compiles_only_our_part_is_start_up() -> None:
+    told = Told(budget=0.01)
+    told.tap.take(Kind.WEIGHT, {"fc.weight": np.ones(2)})
+    started_secs = told.session.startup_secs
+    with told.session.starting_up(ours=False):
+        sum(range(200_000))
+    assert told.session.startup_secs == started_secs

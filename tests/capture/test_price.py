@@ -226,3 +226,40 @@ def test_steps_of_many_minutes_are_no_pauses():
         price.end_step(0)
     price.charge(300.0)
     assert price.has_room_for(0b1, now)
+
+
+def test_what_a_compiler_took_is_no_training() -> None:
+    def affords_the_thirteenth(*, told: bool) -> bool:
+        # Two seconds of compiling, and then steps of a millisecond whose record costs eight: they are short.
+        price, now = Price(0.01), 2.0
+        price.start(0.0)
+        if told:
+            price.pass_over(2.0, now)
+        for step in range(10):
+            assert price.affords(0b1, step, now)
+            price.charge(0.008)
+            price.end_step(0b1)
+            now += 0.009
+        return price.affords(0b1, 12, now)
+
+    assert affords_the_thirteenth(told=True)
+    assert not affords_the_thirteenth(told=False)
+
+
+def test_steps_that_were_short_stay_so_where_that_is_asked() -> None:
+    def losses_left(*, keeps: bool) -> bool:
+        price, now = Price(0.01), 0.0
+        price.keeps_grace = keeps
+        price.start(now)
+        for step in range(60):
+            mask = 0b1 if price.affords(0b1, step, now) else 0
+            price.charge(0.005 if mask else 0.002)
+            price.end_step(mask)
+            now += 0.008
+        # What is due now has cost nothing before, so that steps seem long.
+        price.end_step(0b10)
+        price.affords(0b10, 60, now)
+        return price.affords_numbers(64, now)
+
+    assert losses_left(keeps=True)
+    assert not losses_left(keeps=False)

@@ -79,6 +79,21 @@ def test_squared_errors_at_the_variance_of_the_targets_underfit() -> None:
     assert steps_of(Underfit(), trained(lambda _: 2.0, key=SQUARES, more=targets)) == []
 
 
+def test_half_the_squared_error_stands_at_half_the_variance() -> None:
+    halved = Key(Kind.LOSS, "l2_loss")
+    targets = {Key(Kind.TARGET, "l2_loss"): Summary(count=64, sum=640.0, sum_sq=6400.0 + 64 * 4.0)}
+
+    assert steps_of(Underfit(), trained(lambda _: 2.0, key=halved, more=targets))
+    assert steps_of(Underfit(), trained(lambda _: 1.0, key=halved, more=targets)) == []
+
+
+@pytest.mark.parametrize("name", ["softmax_cross_entropy_with_integer_labels", "sigmoid_binary_cross_entropy"])
+def test_losses_of_optax_are_known(name: str) -> None:
+    counts = {Key(Kind.LABEL, f"{name}[{label}]"): 32.0 for label in (0, 1)}
+
+    assert steps_of(Underfit(), trained(lambda _: math.log(2), key=Key(Kind.LOSS, name), more=counts))
+
+
 @pytest.mark.parametrize(
     "level",
     [lambda step: CHANCE * 0.998**step, lambda step: CHANCE * (1.0 - 0.0002 * step), lambda _: 1.5 * CHANCE],

@@ -122,6 +122,14 @@ def test_a_layer_whose_units_are_all_dead_did_not_begin_equal_for_that() -> None
     assert subjects(with_its_own_weights(UnitSummaries(64, np.zeros((8, 7))))) == [[]]
 
 
+@pytest.mark.parametrize(("path", "weight"), [("0", "0.w"), ("Dense_0", "Dense_0.kernel"), ("w1", "w1")])
+def test_a_layer_that_is_fed_with_nothing_did_not_begin_equal_for_that(path: str, weight: str) -> None:
+    key, drawn = Key(Kind.OUTPUT, path), Summary(count=64, min=-1.0, max=1.0, sum=0.0, sum_sq=16.0, sum_abs=32.0)
+    view = StepView.of(3, {key: with_variance(0.0), Key(Kind.WEIGHT, weight): drawn}, layers={key: "Linear"},
+                       units={key: UnitSummaries(64, np.zeros((8, 7)))})  # fmt: skip
+    assert subjects(view) == [[]]
+
+
 def test_an_activation_alone_is_as_its_layer_is() -> None:
     assert subjects(step_of(3, layers=("Linear", "ReLU", "Linear"), units={"1": EQUAL})) == [[]]
 

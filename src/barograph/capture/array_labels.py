@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from barograph.capture.label_counts import LabelCounts
+from barograph.capture.label_counts import MOST_CLASSES, LabelCounts
 from barograph.errors import ShapeMismatch, UnsupportedCapture
 
 if TYPE_CHECKING:
@@ -82,6 +82,23 @@ def gather_labels(name: str, targets: Any, predictions: Any, buffer: StepBuffer)
     if not isinstance(gathered, GatheredLabels):
         gathered = buffer.gathered[place] = GatheredLabels(LabelCounts(name, classes, True, True, True))
     gathered.add((labels * classes + found).reshape(-1))
+
+
+def gather_codes(name: str, classes: int, codes: NDArray[Any], buffer: StepBuffer) -> None:
+    """Count labels and answers of a loss function, each pair in one number, with those of the same name.
+
+    Args:
+        name: Of the loss function.
+        classes: How many there are.
+        codes: label * classes + answer; of more than `MOST_CLASSES` classes the label alone; below 0: for nothing.
+        buffer: Of the step or the evaluation.
+    """
+    place = f"codes {name} among {classes}"
+    gathered = buffer.gathered.get(place)
+    if not isinstance(gathered, GatheredLabels):
+        told = LabelCounts(name, classes, classes <= MOST_CLASSES, classes <= MOST_CLASSES, True)
+        gathered = buffer.gathered[place] = GatheredLabels(told)
+    gathered.add(np.asarray(codes, np.int64).reshape(-1))
 
 
 def _class_numbers(values: NDArray[Any], what: str) -> NDArray[np.int64]:

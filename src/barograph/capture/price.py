@@ -58,10 +58,15 @@ class Price:
 
     Args:
         budget: Greatest share, above 0; None: no limit.
+
+    Attributes:
+        keeps_grace: Steps that were found to be short stay so: where a step that is recorded runs another program, what
+            is due next may be so cheap that they would seem long, and what was spent then leaves nothing for losses.
     """
 
     def __init__(self, budget: float | None) -> None:
         self.budget = budget
+        self.keeps_grace = False
         self.spent_secs = 0.0
         self.interval_steps = 1
         self._start: float | None = None
@@ -99,6 +104,12 @@ class Price:
         self.spent_secs += secs
         self._step_secs += secs
 
+    def pass_over(self, secs: float, now: float) -> None:
+        """Take the last `secs` for no training: a compiler was waited for, which says nothing of how long steps are."""
+        if self._start is not None:
+            self._paused_secs += secs
+            self._heard = min(now, self._heard + secs)
+
     def forget_step(self) -> None:
         """Count anew what the step under way costs: what was spent so far was spent on something else."""
         self._step_secs = 0.0
@@ -134,7 +145,8 @@ class Price:
             return True
         foreseen, allowed = self._foreseen(mask), self._tensors_secs(now)
         short = foreseen * self._steps > _SHORT_SHARE * self._bare_secs(now)
-        self._grace_secs = SHORT_STEPS_GRACE_SECS if short else GRACE_SECS
+        if short or not self.keeps_grace:
+            self._grace_secs = SHORT_STEPS_GRACE_SECS if short else GRACE_SECS
         left = self._tensors_left_secs(allowed)
         thinned = _thinned_interval(step, _steps_an_octave((1 - _NUMBERS_SHARE) * self._grace_secs, foreseen))
         self.interval_steps = min(self._interval(foreseen, allowed, left), thinned)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -409,6 +410,23 @@ class Session:
     def add_startup(self, secs: float) -> None:
         """Add to the time spent on starting up, which is no part of the price of any step."""
         self.startup_secs += secs
+
+    @contextmanager
+    def starting_up(self, *, ours: bool = True) -> Iterator[None]:
+        """Have what is done once within a `with` block counted as start-up, and as no training.
+
+        Args:
+            ours: All of the block is done for the recording; without, only what the price was charged with meanwhile:
+                the rest is the script's own, as when its step is compiled.
+        """
+        begin, startup_secs, spent_secs = time.perf_counter(), self.startup_secs, self.price.spent_secs
+        try:
+            yield
+        finally:
+            secs, charged_secs = time.perf_counter() - begin, self.price.spent_secs - spent_secs
+            self.price.charge(-charged_secs)
+            self.startup_secs = startup_secs + (secs if ours else charged_secs + self.startup_secs - startup_secs)
+            self.price.pass_over(secs, self.clock.monotonic())
 
     def plan_asks(self, kind: Kind) -> bool:
         """Return whether any Selection, at any step, asks for this kind."""

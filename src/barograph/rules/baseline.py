@@ -15,22 +15,29 @@ from barograph.rules.columns import TOTAL_LOSS
 from barograph.rules.once import once_a_view
 from barograph.runs.view import StepView
 
-SOFTMAX_LOSSES = frozenset({"cross_entropy", "nll_loss", "categorical_crossentropy", "sparse_categorical_crossentropy",
-                            "SoftmaxCrossEntropyLoss"})
-"""Names of losses over classes one of which is true, of torch, of Keras and of MXNet."""
+SOFTMAX_LOSSES = frozenset({
+    "cross_entropy", "nll_loss", "categorical_crossentropy", "sparse_categorical_crossentropy",
+    "softmax_cross_entropy", "softmax_cross_entropy_with_integer_labels", "safe_softmax_cross_entropy",
+    "SoftmaxCrossEntropyLoss",
+})
+"""Names of losses over classes one of which is true, of torch, of Keras, of Optax and of MXNet."""
 
 BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "binary_crossentropy",
-                           "SigmoidBinaryCrossEntropyLoss"})
+                           "sigmoid_binary_cross_entropy", "SigmoidBinaryCrossEntropyLoss"})
 """Names of losses over a yes or a no."""
 
 CLASS_LOSSES = SOFTMAX_LOSSES | BINARY_LOSSES
 """Names of losses over classes, in nats, whose level can be told from the labels alone."""
 
-SQUARES = frozenset({"mse_loss", "mse", "mean_squared_error"})
+SQUARES = frozenset({"mse_loss", "mse", "mean_squared_error", "squared_error"})
 """Names of the mean squared error."""
 
-DISTANCES = SQUARES | {"l1_loss", "smooth_l1_loss", "huber_loss", "mae", "mean_absolute_error", "huber",
-                       "L1Loss", "L2Loss", "HuberLoss"}
+HALVED_SQUARES = frozenset({"l2_loss"})
+"""Names of half of it."""
+
+DISTANCES = SQUARES | HALVED_SQUARES | {
+    "l1_loss", "smooth_l1_loss", "huber_loss", "mae", "mean_absolute_error", "huber", "L1Loss", "L2Loss", "HuberLoss",
+}
 """Names of losses that grow with the distance of an answer from its target."""
 
 NEVER_NEGATIVE = (CLASS_LOSSES - {"nll_loss"}) | DISTANCES
@@ -114,13 +121,14 @@ def baseline_of(loss: str, memory: Mapping[str, Any]) -> float | None:
         if total < _LEAST_LABELS or len(counts) < 2:
             return None
         return math.log(total) - sum([count * math.log(count) for count in counts.values()]) / total
-    if loss in SQUARES:
+    if loss in SQUARES | HALVED_SQUARES:
         count, total, squares = memory.get("targets", {}).get(loss, {}).get("sums", (0.0, 0.0, 0.0))
         if count < _LEAST_TARGETS:
             return None
         variance = float(squares / count - (total / count) ** 2)
         # Of targets that are as good as constant the variance is what is left of cancelled digits.
-        return variance if variance > 1e-9 * squares / count else None
+        level = variance / 2 if loss in HALVED_SQUARES else variance
+        return level if variance > 1e-9 * squares / count else None
     return None
 
 

@@ -18,6 +18,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.baseline import (
     BINARY_LOSSES,
     CLASS_LOSSES,
+    HALVED_SQUARES,
     NEVER_NEGATIVE,
     SQUARES,
     baseline_of,
@@ -117,7 +118,7 @@ class Divergence(Rule):
             return least if now <= least else max(least, self.factor * (baseline_of(loss, clues) or 0.0))
         level = target_level(loss, clues)
         if level:
-            return _OVER_TARGETS * max(start, level**2 if loss in SQUARES else level)
+            return _OVER_TARGETS * max(start, level**2 if loss in SQUARES | HALVED_SQUARES else level)
         return self.unknown_factor * max(abs(start), 1.0)
 
     def _above(

@@ -225,7 +225,9 @@ _COMPARED = [UNIT_FIELDS.index(name) for name in ("min", "max", "sum", "sum_sq")
 def _symmetric(view: StepView) -> Symptom | None:
     same = []
     weights = table_of(view, Kind.WEIGHT)
-    random = {path for path, variance in zip(weights.paths, weights.variance.tolist(), strict=True) if variance > 0}
+    # Whatever a library calls them: `fc.weight`, `Dense_0.kernel`, `0.w`, or one parameter that is a layer of its own.
+    random = {place for path, variance in zip(weights.paths, weights.variance.tolist(), strict=True)
+              if variance > 0 and not path.rpartition(".")[2].startswith("b") for place in (path, layer_path(path))}
     weighted = {layer_path(path) for path in weights.paths}
     for subject, units in view.unit_summaries(Kind.OUTPUT, (*_LINEAR, *_ACTIVATED)):
         columns = units.columns[:, _COMPARED]
@@ -234,7 +236,7 @@ def _symmetric(view: StepView) -> Symptom | None:
         activated = subject.layer in _ACTIVATED
         if activated and subject.key.path not in weighted:
             continue  # an activation alone is as its layer is, which is judged itself
-        if (activated or f"{subject.key.path}.weight" in random) and (columns[:, 0] == columns[:, 1]).all():
+        if (activated or subject.key.path in random) and (columns[:, 0] == columns[:, 1]).all():
             continue  # fed with nothing: what is dead before it makes it answer with its biases
         # Equal sums come out of matrix products with their last bits astray.
         if np.allclose(columns, columns[0], rtol=1e-4, atol=1e-12 * units.count):

@@ -6,9 +6,9 @@ The operations are those of the step, one by one and in their order: what is add
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,9 @@ from barograph.capture.jax.reduce import identity_like, reduce
 from barograph.capture.plan import Taking
 from barograph.model.activations import bound_of
 from barograph.model.key import Kind
+
+if TYPE_CHECKING:
+    from barograph.capture.jax.products import Product
 
 Wants = Callable[[Mark], Taking | None]
 """Says what is taken of a marked tensor; None: nothing."""
@@ -67,6 +70,7 @@ class Basket:
         values: What they are being traced as, in the same order.
         scans: Loops met so far, which gives each its number.
         passed_over: Marks within what cannot be looked into.
+        products: Layers' outputs by the identity of the operations that make them, which nothing marks.
         bound: Gradients are judged, and a turn of a loop that is not fit leaves what the loop carries as it was: the
             greatest norm that is fit. None: nothing is judged.
     """
@@ -78,6 +82,7 @@ class Basket:
     scans: int = 0
     passed_over: set[str] = field(default_factory=set)
     bound: float | None = None
+    products: Mapping[int, Product] = field(default_factory=dict)
 
     def take(self, array: Any, mark: Mark) -> None:
         """Gather one marked tensor."""
@@ -111,11 +116,12 @@ class Basket:
 
     def within(self) -> Basket:
         """Return another for the inside of a loop or a branch, where tensors are reduced."""
-        return Basket(self.wants, False, scans=self.scans, passed_over=self.passed_over, bound=self.bound)
+        return Basket(self.wants, False, scans=self.scans, passed_over=self.passed_over, bound=self.bound,
+                      products=self.products)
 
     def anew(self) -> Basket:
         """Return it with nothing in it: the inside of a loop is traced more than once."""
-        return Basket(self.wants, False, scans=self.scans, passed_over=self.passed_over, bound=self.bound)
+        return self.within()
 
     def add(self, inner: Basket, values: Sequence[Any], axis: str = "") -> None:
         """Take over what was gathered inside, with an axis more."""
@@ -193,6 +199,9 @@ def _evaluate(eqn: Any, given: list[Any], basket: Basket) -> Sequence[Any]:
             basket.passed_over.add(eqn.primitive.name)
     with eqn.ctx.manager:
         found = eqn.primitive.bind(*given, **eqn.primitive.get_bind_params(eqn.params))
+    product = basket.products.get(id(eqn))
+    if product is not None:
+        basket.take(jnp.moveaxis(found, product.axis, -1), product.mark)
     return found if eqn.primitive.multiple_results else [found]
 
 

@@ -27,16 +27,24 @@ class Mark:
         kind: What it is.
         path: Where in the model.
         layer: Class of the layer it belongs to; "": none is known.
-        role: What else must be known of it: "labels" and "answers" belong together by their path.
+        role: What else must be known of it: "labels" and "answers" belong together by their path, "codes" are both in
+            one number, and "number" is no tensor but a plain one.
+        classes: Of "codes": how many there are.
     """
 
     kind: Kind
     path: str
     layer: str = ""
     role: str = ""
+    classes: int = 0
 
 
 MARK = Primitive("barograph_mark")
+
+
+def mark_number(number: Any, what: Mark) -> Any:
+    """Return a plain number marked, also one that does not depend on what the step is given."""
+    return MARK.bind(jax.numpy.asarray(number, jax.numpy.float32), mark=what)
 
 
 def mark(array: Any, what: Mark) -> Any:
@@ -50,11 +58,13 @@ class Observing(threading.local):
     Attributes:
         depth: Calls within each other.
         updating: An optimizer's update is under way, whose inner updates are not marked.
+        hearing: A loss function's arguments are being marked.
     """
 
     def __init__(self) -> None:
         self.depth = 0
         self.updating = False
+        self.hearing = False
 
 
 observing = Observing()

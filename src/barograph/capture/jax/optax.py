@@ -1,7 +1,8 @@
 """Marks what an Optax optimizer is given and what it returns, while an observed step is being traced.
 
 The list of wrappers: `optax.GradientTransformation.update`, read as an attribute; `optax.apply_updates`;
-`equinox.apply_updates`. Each does nothing outside of an observed step, and all are taken out at the end.
+`equinox.apply_updates`; the loss functions that `losses.py` names. Each does nothing outside of an observed step, and
+all are taken out at the end.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from typing import Any
 
 import jax
 
-from barograph.capture.jax.marks import Mark, mark, observing
+from barograph.capture.jax.losses import HEARD, heard
+from barograph.capture.jax.marks import Mark, mark, mark_number, observing
 from barograph.capture.jax.names import is_number_array, learning_rates, named_leaves, named_state, path_of
+from barograph.capture.jax.rates import hyperparameters
+from barograph.model.facts import Fact, fact
 from barograph.model.key import Kind
 
 
@@ -30,6 +34,9 @@ class Wrappers:
         if optax is not None and hasattr(optax, "apply_updates"):
             self._replace("optax.update", optax.GradientTransformation, "update", _watched_update)
             self._replace("optax.apply", optax, "apply_updates", _watched_apply)
+            for owner in filter(None, (optax, getattr(optax, "losses", None))):
+                for name in (name for name in HEARD if name in vars(owner)):
+                    self._replace(f"{owner.__name__}.{name}", owner, name, functools.partial(heard, name))
         if equinox is not None and hasattr(equinox, "apply_updates"):
             self._replace("equinox.apply", equinox, "apply_updates", _watched_apply)
 
@@ -61,11 +68,16 @@ def _update(update: Callable[..., Any], gradients: Any, state: Any, params: Any 
     observing.updating = True
     try:
         updates, new_state = update(gradients, state, params, **extra)
+        known = hyperparameters(update, state)
     finally:
         observing.updating = False
-    kept = named_state(new_state, named_leaves(gradients))
+    kept, rates = named_state(new_state, named_leaves(gradients)), learning_rates(new_state)
+    if not rates and known.rate is not None:
+        mark_number(known.rate, Mark(Kind.LEARNING_RATE, "group0", role="number"))
+    if known.momentum is not None:
+        mark_number(known.momentum, Mark(Kind.FACT, fact(Fact.MOMENTUM, "group0").path, role="number"))
     new_state = _mark_leaves(new_state, {id(leaf): Mark(Kind.OPTIMIZER_STATE, name) for name, leaf in kept.items()} | {
-        id(leaf): Mark(Kind.LEARNING_RATE, name, role="number") for name, leaf in learning_rates(new_state).items()})
+        id(leaf): Mark(Kind.LEARNING_RATE, name, role="number") for name, leaf in rates.items()})
     return mark_tree(Kind.UPDATE, updates), new_state
 
 

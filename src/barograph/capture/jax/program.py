@@ -8,14 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
+from barograph.capture.jax.alone import losses_alone
 from barograph.capture.jax.carried import carried_on
 from barograph.capture.jax.harvest import Basket, Found, Wants, harvest, marks_of, steps_in, withheld
 from barograph.capture.jax.names import path_of
+from barograph.capture.jax.products import products_of
+from barograph.capture.jax.zeros import stillness_of
 from barograph.errors import UnsupportedCapture
 from barograph.model.key import Kind
 
 Call = Callable[..., Any]
+
+_NO_TENSORS = frozenset({Kind.LEARNING_RATE, Kind.LOSS, Kind.FACT})
 
 _SLOTS = ("jitted_fn", "_cached")
 """Where Flax NNX and Equinox keep the function that `jax.jit` returned."""
@@ -54,6 +60,7 @@ class Program:
         steps: Optimizer steps that one call makes.
         marks: What is marked in it.
         kinds: Of what is marked: of tensors, for which another version is worth calling.
+        stillness: Which parameters cannot move, by the trace alone.
         many_devices: The arguments lie on several devices.
     """
 
@@ -63,7 +70,11 @@ class Program:
         self._closed = self._traced.jaxpr
         self.steps = steps_in(self._closed.jaxpr)
         self.marks = marks_of(self._closed.jaxpr)
-        self.kinds = frozenset(mark.kind for mark in self.marks) - {Kind.LEARNING_RATE}
+        self._products = products_of(self._closed.jaxpr, self.names, self.marks)
+        self.marks += [product.mark for product in self._products.values()]
+        self.kinds = frozenset(mark.kind for mark in self.marks) - _NO_TENSORS
+        self.stillness = stillness_of(self._closed.jaxpr, self._closed.consts)
+        self._alone = losses_alone(self._closed.jaxpr)
         leaves = self.leaves(args, kwargs)
         self._still = ({number: args[number] for number in self._static[0]},
                        {name: kwargs[name] for name in self._static[1] if name in kwargs}, len(args))
@@ -111,12 +122,12 @@ class Program:
             apart: Only what is more is returned: the step is made by another.
         """
         infos = jax.tree.leaves(self._traced.args_info)
-        closed, outcome = self._closed, Basket(wants, wholes, bound=bound)
+        closed, outcome = self._closed, Basket(wants, wholes, bound=bound, products=self._products)
         if len(closed.jaxpr.invars) != len(infos):
             raise UnsupportedCapture("The step closes over arrays in a way that this version of JAX keeps apart.")
 
         def run(*leaves: Any) -> tuple[list[Any], list[Any]]:
-            basket = Basket(wants, wholes, bound=bound)
+            basket = Basket(wants, wholes, bound=bound, products=self._products)
             found = harvest(closed.jaxpr, closed.consts, leaves, basket)
             outcome.found, outcome.passed_over = basket.found, basket.passed_over
             unfit = basket.unfit()
@@ -139,6 +150,23 @@ class Program:
         if self._carried is None:
             self._carried = carried_on(self._traced.args_info, self._traced.out_info)
         return self._carried
+
+    def loss_alone(self, found: Any, loss: Any) -> str:
+        """Return which loss function's mean a loss is, with nothing added to it; "": of none that is known.
+
+        Args:
+            found: What the step returned.
+            loss: A leaf of it.
+        """
+        leaves = jax.tree.leaves(found)
+        place = next((number for number, leaf in enumerate(leaves) if leaf is loss), None)
+        if place is not None and len(leaves) == len(self._alone):
+            return self._alone[place]
+        # What Flax NNX and Equinox return is put together of what the compiled function does.
+        shape = getattr(loss, "shape", ())
+        fitting = {name for name, info in zip(self._alone, jax.tree.leaves(self._traced.out_info), strict=True)
+                   if info.shape == shape and jnp.issubdtype(info.dtype, jnp.floating)}
+        return fitting.pop() if len(fitting) == 1 else ""
 
     @property
     def names(self) -> list[str]:
@@ -207,6 +235,11 @@ class Compiled:
     def name(self) -> str:
         """What the user calls it."""
         return str(getattr(self.step, "__name__", "") or getattr(self.function, "__name__", ""))
+
+    @property
+    def takes_arguments_as_they_are(self) -> bool:
+        """Whether the compiled function is called with what the step is called with, as Flax and Equinox do not."""
+        return not self._slot
 
     def call(self, instead: Call | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call the step, with `instead` in place of the compiled function within it."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from barograph.capture.array_labels import gather_labels
+from barograph.capture.array_labels import gather_codes, gather_labels
 from barograph.capture.array_tap import ArrayTap
 from barograph.capture.jax.harvest import DEVICES, Found
 from barograph.capture.jax.program import Harvested
@@ -62,6 +62,8 @@ class Reading:
         for number in mine:
             if self._found[number].mark.role == "number":
                 self._number(tap, number, step)
+            elif self._found[number].mark.role == "codes":
+                self._codes(tap, number, step)
         plain = [number for number in mine if not self._found[number].mark.role]
         self._wholes(tap, [number for number in plain if self._found[number].whole], step)
         by_kind: dict[Kind, list[int]] = {}
@@ -158,6 +160,17 @@ class Reading:
 
             if tap.due(Kind.LABEL, Kind.CONFUSION):
                 tap.defer(count)
+
+    def _codes(self, tap: ArrayTap, number: int, step: int) -> None:
+        """Have the labels and answers of a loss function counted, once they have come."""
+        mark = self._found[number].mark
+
+        def count(buffer: StepBuffer) -> None:
+            gather_codes(mark.path, mark.classes, self._flat(number, step), buffer)
+            buffer.settle(training=True)
+
+        if tap.due(Kind.LABEL, Kind.CONFUSION):
+            tap.defer(count)
 
     def _number(self, tap: ArrayTap, number: int, step: int) -> None:
         mark = self._found[number].mark

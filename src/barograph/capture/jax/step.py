@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,7 @@ import jax
 
 from barograph.capture.array_tap import ArrayTap
 from barograph.capture.buffer import StepBuffer
+from barograph.capture.jax.culprit import bad_operation
 from barograph.capture.jax.guard import JaxGuard
 from barograph.capture.jax.layers import LayerWrappers, linen_interception
 from barograph.capture.jax.marks import Mark, observed_call
@@ -21,6 +24,7 @@ from barograph.capture.jax.optax import Wrappers
 from barograph.capture.jax.program import Compiled, Harvested, Program, Version, signature
 from barograph.capture.jax.reading import Reading
 from barograph.capture.plan import Taking
+from barograph.model.facts import Fact
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 
@@ -28,6 +32,8 @@ _MEASURED = 3
 """Calls of each version that are waited for, to know what the statistics cost the device."""
 
 _OPENING_STEPS = 10
+
+_MOST_NAMED = 20
 
 _TENSORS = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OPTIMIZER_STATE, Kind.OUTPUT, Kind.INPUT})
 
@@ -63,12 +69,16 @@ class ObservedStep:
                  layers: LayerWrappers) -> None:
         self._tap, self._compiled, self._options = tap, compiled, options
         self._optax, self._layers = optax, layers
+        tap.session.price.keeps_grace = True
         recorder = tap.session.settings.recorder
         guards = recorder is not None and not options.evaluation
         self._guard = JaxGuard(tap, recorder, compiled, options.loss) if recorder is not None and guards else None
         self._versions: dict[Any, Version | None] = {}
         self._programs: dict[Any, Program] = {}
         self._program: Program | None = None
+        self._alone: tuple[Program, str] | None = None
+        self._given: tuple[tuple[Any, ...], Mapping[str, Any]] | None = None
+        self._is_compiled = self._has_read = self._blamed = False
         self._due = False
         self._held: tuple[int, ...] = ()
         self._failed: Exception | None = None
@@ -87,6 +97,7 @@ class ObservedStep:
         if not self._options.evaluation:
             self._tap.session.steering.raise_if_stopped()
         self._begin_call()
+        self._given = (args, kwargs) if self._compiled.takes_arguments_as_they_are else None
         if self._due and self._options.together and self._must_be_measured():
             found = self._measured(args, kwargs)
         else:
@@ -95,7 +106,10 @@ class ObservedStep:
         if self._failed is not None:
             error, self._failed = self._failed, None
             self._tap.session.guard.caught(error, "running the step with statistics")
-        self._record(found)
+        try:
+            self._record(found)
+        finally:
+            self._given = None  # nobody else may hold on to what the step was given
         if self._held:
             # The update is withheld, so nothing is lost where this raises.
             self._tap.session.steering.raise_if_stopped()
@@ -141,8 +155,9 @@ class ObservedStep:
 
     def _instead(self, *args: Any, **kwargs: Any) -> Any:
         """Make the step where more is wanted of it than its results, with the user's own function if that will do."""
+        self._given = args, kwargs
         if self._program is None:
-            with self._tap.guarded("tracing the step"):
+            with self._tap.guarded("tracing the step"), self._tap.session.starting_up():
                 self._program = self._program_for(args, kwargs)
         apart = self._due and not self._options.together
         if apart:
@@ -171,15 +186,14 @@ class ObservedStep:
             jax.block_until_ready((args, kwargs))
         begin, first = time.perf_counter(), version.calls == 0
         try:
-            harvested = version(args, kwargs)
+            with self._tap.session.starting_up() if first else nullcontext():
+                harvested = version(args, kwargs)
         except Exception as error:  # noqa: BLE001 - whatever it is, the user's own function can still be called
             # Where it is the user's own error, their own function raises it.
             self._versions = dict.fromkeys(self._versions)
             self._failed = error
             return None
-        if first:
-            self._tap.session.add_startup(time.perf_counter() - begin)
-        elif measured:
+        if measured:
             jax.block_until_ready((harvested.outs, harvested.values))
             self._timed[True].append(time.perf_counter() - begin)
             if apart:
@@ -187,7 +201,9 @@ class ObservedStep:
         return harvested
 
     def _plainly(self, *args: Any, **kwargs: Any) -> Any:
-        return self._compiled.function(*args, **kwargs)
+        first, self._is_compiled = not self._is_compiled, True
+        with self._tap.session.starting_up(ours=False) if first else nullcontext():
+            return self._compiled.function(*args, **kwargs)
 
     def _version_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool
                      ) -> Version | None:
@@ -195,13 +211,10 @@ class ObservedStep:
         leaves, structure = jax.tree.flatten((args, kwargs))
         key = (signature(leaves, structure), due, apart)
         if key not in self._versions:
-            begin = time.perf_counter()
             self._versions[key] = None
-            try:
+            with self._tap.session.starting_up():
                 self._program = self._program_for(args, kwargs)
                 self._versions[key] = self._new_version(self._program, due=due, apart=apart)
-            finally:
-                self._tap.session.add_startup(time.perf_counter() - begin)
         return self._versions[key]
 
     def _program_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
@@ -235,31 +248,78 @@ class ObservedStep:
     def _wants(self, mark: Mark) -> Taking | None:
         plan = self._tap.session.plan
         mode = Mode.EVAL if self._options.evaluation else Mode.TRAIN
-        if mark.role in ("labels", "answers"):
+        if mark.kind is Kind.LOSS or (
+                mark.kind in (Kind.GRADIENT, Kind.UPDATE) and self._stillness_holds(mark.path)):
+            return None
+        if mark.role in ("labels", "answers", "codes"):
             asked = plan.kinds(plan.everything(mode)) & {Kind.LABEL, Kind.CONFUSION}
             return Taking() if asked else None
         return plan.taking(plan.everything(mode), Key(mark.kind, mark.path), mark.layer)
+
+    def _stillness_holds(self, path: str) -> bool:
+        """Return whether the optimizer holds a parameter on purpose: then it has no gradient, as one that is frozen."""
+        return self._program is not None and path in self._program.stillness.held
 
     # What came out
 
     def _record(self, found: Any) -> None:
         steps = self._options.steps or (self._program.steps if self._program is not None else 1)
-        reading, losses, metrics = None, None, dict[str, Any]()
+        reading, losses, metrics, alone = None, None, dict[str, Any](), ""
         with self._tap.guarded("looking for the loss"):
             losses, metrics = numbers_in(found, steps, self._options.loss)
+            if losses is not None and self._program is not None:
+                alone = self._alone_of(self._program, found, losses)
+        first, self._has_read = self._harvested is not None and not self._has_read, True
         with self._tap.guarded("fetching statistics"):
             reading = Reading(self._harvested, steps) if self._harvested is not None else None
         for step in range(steps):
-            with self._tap.guarded("recording a step"):
+            with self._tap.guarded("recording a step"), self._reading_first(first and step == 0):
                 if losses is not None:
-                    self._tap.loss(_number(losses, step, steps))
+                    value = _number(losses, step, steps)
+                    self._tap.loss(value)
+                    if not callable(value) and not math.isfinite(value) and not self._options.evaluation:
+                        self._blame(steps)
+                    if alone:
+                        self._tap.loss(value, alone)
                 for name, values in metrics.items():
                     self._means.add(self._tap, Key(Kind.SCALAR, name), _number(values, step, steps))
                 if reading is not None:
                     reading.hand_over(self._tap, step)
+                    self._tell_stillness()
                     self._charge()
             if not self._options.evaluation:
                 self._tap.end_explicit_step(skipped=step in self._held)
+
+    def _reading_first(self, first: bool) -> AbstractContextManager[None]:
+        """Return what counts as start-up what is made when statistics are read for the first time: rows and names."""
+        return self._tap.session.starting_up() if first else nullcontext()
+
+    def _alone_of(self, program: Program, found: Any, loss: Any) -> str:
+        if self._alone is None or self._alone[0] is not program:
+            self._alone = program, program.loss_alone(found, loss)
+        return self._alone[1]
+
+    def _blame(self, steps: int) -> None:
+        """Tell which operation made the first loss that is not finite: once, of a call that makes one step."""
+        if self._blamed or self._given is None or self._program is None or steps > 1 or self._program.many_devices:
+            return
+        self._blamed = True
+        with self._tap.session.starting_up():
+            name = bad_operation(self._program.closed, self._program.leaves(*self._given))
+        if name:
+            self._tap.fact(Fact.BAD_OPERATION, 1.0)
+            self._tap.fact(Fact.BAD_OPERATION, 1.0, name)
+
+    def _tell_stillness(self) -> None:
+        """Tell what of the parameters cannot move."""
+        if self._program is None or not self._program.stillness.parameters:
+            return
+        stillness = self._program.stillness
+        self._tap.fact(Fact.PARAMETERS, len(stillness.parameters))
+        for name, paths in ((Fact.FROZEN, stillness.held), (Fact.UNREACHED, stillness.unreached)):
+            self._tap.fact(name, len(paths))
+            for path in sorted(paths)[:_MOST_NAMED]:
+                self._tap.fact(name, 1.0, path)
 
     def _charge(self) -> None:
         """Charge what the statistics have cost the device, as far as that is known."""

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import keras
 import numpy as np
 
+from barograph.capture.keras.loss_graph import broadcast_of, least_logarithm_of
+
 if TYPE_CHECKING:
     from barograph.capture.keras.names import Names
     from barograph.capture.verdict import Verdict
@@ -68,9 +70,9 @@ class Collector:
 
     Attributes:
         reach: See above.
-        seen: By name: "loss", "learning_rate", "finite", and the groups "gradients", "outputs", "inputs", "data"; with
-            a gate also "withheld", "norms", and the groups "given" (gradients as they are), "batch" and "before"
-            (variables that are not trained).
+        seen: By name: "loss", "learning_rate", "finite", "broadcast", "least_logarithm", and the groups "gradients",
+            "outputs", "inputs", "data"; with a gate also "withheld", "norms", and the groups "given" (gradients as
+            they are), "batch" and "before" (variables that are not trained).
         lost: Paths of layers whose tensors cannot leave.
         optimizer: The first that has used gradients.
         loss_is_of_tape: The loss is what a tape was asked for, and may be scaled.
@@ -122,6 +124,7 @@ class Collector:
         if "loss" not in self.seen and self._leaves(target):
             self.seen["loss"] = keras.ops.mean(target)
             self.loss_is_of_tape = True
+            self._look_behind(target)
         self.of_tape = list(zip(keras.tree.flatten(sources), keras.tree.flatten(gradients), strict=False))
 
     def layer_begins(self, layer: Any) -> None:
@@ -251,10 +254,18 @@ class Collector:
         if not self._leaves(loss):
             return
         self.seen["loss"] = keras.ops.mean(loss)
+        self._look_behind(loss)
         if self.wanted.data:
             for name in _COMPUTED:
                 if arguments.get(name) is not None:
                     self._take("data", name, arguments[name], "")
+
+    def _look_behind(self, loss: Any) -> None:
+        """Take what the graph of a loss tells of how it was made."""
+        for name, found in (("broadcast", broadcast_of(loss) if self.wanted.data and self.loss_is_of_tape else None),
+                            ("least_logarithm", least_logarithm_of(loss))):
+            if found is not None:
+                self.seen[name] = found
 
     def _leaves(self, value: Any) -> bool:
         return self.reach.is_tensor(value) and self.reach.can_leave(value)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,7 @@ class WatchedModel:
         self.model = model
         self.tap = tap
         self._backend = backend
+        tap.session.price.keeps_grace = True
         self._telling = Telling(tap, waits=backend.waits)
         self._recorder = recorder
         self._light = Wanted() if recorder is None else Wanted(gate=True, norm_above=recorder.settings.norm_above)
@@ -64,15 +65,16 @@ class WatchedModel:
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
         args = backend.prepared(args, executes=several, eager=model.run_eagerly)
         wanted = self._wanted_of(names, training=True) if tap.due(*_OF_THE_FUNCTION) else self._light
-        with tap.guarded("reading weights before their update"):
+        with tap.guarded("reading weights before their update"), self._reading_first(wanted not in functions.called):
             if tap.due(Kind.UPDATE):
                 self._telling.before(names, backend.values(model, args[0], training=True))
         random = RandomStates() if self._recorder is not None else None
+        first = wanted not in functions.called
         logs, seen, given = self._called(functions, names, wanted, args)
         backend.keep(model, given, training=True)
         value = backend.values(model, given, training=True)
         steps, ends = self._steps_made(value, several)
-        with tap.guarded("recording a step of Keras"):
+        with tap.guarded("recording a step of Keras"), self._reading_first(first):
             self._is_evaluating = False
             self._tell(seen, logs, names)
             if ends:
@@ -92,18 +94,23 @@ class WatchedModel:
         return backend.returned(logs, given)
 
     def _called(self, functions: Functions, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> Any:
-        begin, is_first = time.perf_counter(), wanted not in functions.called and bool(functions.called)
-        result = functions.call(names, wanted, args)
+        if wanted in functions.called:
+            result = functions.call(names, wanted, args)
+        else:
+            # Something is compiled, once: the first variant in place of the script's own, each other for us.
+            with self.tap.session.starting_up(ours=bool(functions.called)):
+                result = functions.call(names, wanted, args)
         if functions.replicas > 1:
             self._say("keras replicas", f"{functions.replicas} devices share each step: of those the weights and what "
                       "Keras logs are recorded, no gradients, layers or data")
-        if is_first:
-            # Another variant is compiled: that is done once, and for us.
-            self.tap.session.add_startup(time.perf_counter() - begin)
         for path in functions.lost:
             self._say(f"keras within {path}", f"{path} is called within a loop or a branch of its own, from which its "
                       "inputs and outputs cannot be had")
         return result
+
+    def _reading_first(self, first: bool) -> AbstractContextManager[None]:
+        """Return what counts as start-up what is made when a variant's tensors are read for the first time."""
+        return self.tap.session.starting_up() if first else nullcontext()
 
     def _steps_made(self, value: ValueOf, several: int) -> tuple[int, bool]:
         """Return how many steps of the optimizer the call has made, and whether one has ended."""
@@ -147,6 +154,7 @@ class WatchedModel:
         telling.tensors(seen, names, *_loss_of(self.model))
         if "loss" in seen:
             telling.loss(seen["loss"], self._alone())
+            telling.blame(seen)
         elif isinstance(logs, Mapping) and "loss" in logs:
             self._say("keras loss", "the step of this model computes its loss by itself: what is recorded as the loss "
                       "is the mean of the epoch so far, as Keras logs it")
@@ -166,8 +174,9 @@ class WatchedModel:
             tap.begin_evaluation()
             self._is_evaluating = True
         wanted = self._wanted_of(names, training=False) if tap.due(*_OF_THE_FUNCTION) else self._light
+        first = wanted not in functions.called
         logs, seen, given = self._called(functions, names, wanted, args)
-        with tap.guarded("recording an evaluation of Keras"):
+        with tap.guarded("recording an evaluation of Keras"), self._reading_first(first):
             self._last_logs = logs
             self._telling.tensors(seen, names, *_loss_of(model))
             if "loss" in seen:

@@ -31,6 +31,7 @@ class Telling:
     def __init__(self, tap: ArrayTap, *, waits: bool) -> None:
         self._tap = tap
         self._waits = waits
+        self._has_blamed = False
         self._states: Mapping[str, Any] = {}
         self._states_of: tuple[Names, Any] | None = None
 
@@ -52,6 +53,8 @@ class Telling:
             for number in range(max(map(len, calls.values()), default=0)):
                 tap.take(kind, {path: _lazily(items[number]) for path, items in calls.items() if number < len(items)},
                          layers=_classes(calls, names.leaves))
+        if "broadcast" in seen:
+            tap.fact(Fact.BROADCAST, lambda: float(array_of(seen["broadcast"])))
         data = {name: items[-1] for name, items in seen.get("data", {}).items()}
         if data:
             self._data(data, loss, from_logits)
@@ -87,6 +90,15 @@ class Telling:
         self._tap.loss(given)
         if alone:
             self._tap.loss(given, alone)
+
+    def blame(self, seen: Seen) -> None:
+        """Tell that a logarithm made the loss not finite, where it did: once, since weights are spoilt from then on."""
+        if self._has_blamed or "least_logarithm" not in seen or np.isfinite(array_of(seen["loss"])):
+            return
+        self._has_blamed = True
+        if float(array_of(seen["least_logarithm"])) <= 0:
+            self._tap.fact(Fact.BAD_OPERATION, 1.0)
+            self._tap.fact(Fact.BAD_OPERATION, 1.0, "log")
 
     def metrics(self, logs: Any, *, always: bool = False) -> None:
         """Tell the metrics among what Keras logs; at every step only where reading them makes nobody wait."""

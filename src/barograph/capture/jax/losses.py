@@ -1,0 +1,65 @@
+"""Hears the losses of Optax while an observed step is being traced: their names, and what they were handed.
+
+The list of wrappers: the functions below, as `optax.NAME` and `optax.losses.NAME`. Each returns what the original does,
+and does nothing else outside of an observed step. A script that has taken a function out of the module before
+(`from optax import l2_loss`) calls the original, which nobody hears.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+
+from barograph.capture.jax.marks import Mark, mark, observing
+from barograph.capture.label_counts import LEFT_OUT, MOST_CLASSES
+from barograph.model.key import Kind
+
+OF_CLASSES = ("softmax_cross_entropy", "softmax_cross_entropy_with_integer_labels", "safe_softmax_cross_entropy")
+OF_YES_OR_NO = ("sigmoid_binary_cross_entropy",)
+OF_DISTANCES = ("squared_error", "l2_loss", "huber_loss", "log_cosh")
+HEARD = (*OF_CLASSES, *OF_YES_OR_NO, *OF_DISTANCES)
+
+
+def heard(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a loss function of Optax as one that marks, where a step is being observed."""
+    parameters = inspect.signature(original)
+
+    @functools.wraps(original)
+    def loss(*args: Any, **kwargs: Any) -> Any:
+        values = original(*args, **kwargs)
+        if not observing.depth or observing.hearing:
+            return values
+        # What one loss function calls in turn is no loss of its own.
+        observing.hearing = True
+        try:
+            _mark_given(name, parameters.bind(*args, **kwargs).arguments)
+        finally:
+            observing.hearing = False
+        return mark(values, Mark(Kind.LOSS, name))
+
+    return loss
+
+
+def _mark_given(name: str, given: dict[str, Any]) -> None:
+    if name in OF_DISTANCES:
+        if given.get("targets") is not None:
+            mark(jnp.asarray(given["targets"]), Mark(Kind.TARGET, name))
+        return
+    scores, labels = jnp.asarray(given["logits"]), jnp.asarray(given["labels"])
+    if name in OF_YES_OR_NO:
+        # A label that is neither counts for nothing.
+        truth = jnp.where(labels == 0, 0, jnp.where(labels == 1, 1, LEFT_OUT))
+        _mark_codes(name, truth, (scores > 0).astype(jnp.int32), 2)
+    elif given.get("axis", -1) in (-1, scores.ndim - 1) and given.get("where") is None:
+        truth = labels if jnp.issubdtype(labels.dtype, jnp.integer) else labels.argmax(-1)
+        if truth.ndim == scores.ndim - 1:
+            _mark_codes(name, truth, scores.argmax(-1), scores.shape[-1])
+
+
+def _mark_codes(name: str, truth: Any, answers: Any, classes: int) -> None:
+    code = truth if classes > MOST_CLASSES else truth * classes + answers
+    mark(jnp.where(truth < 0, LEFT_OUT, code), Mark(Kind.CONFUSION, name, role="codes", classes=classes))

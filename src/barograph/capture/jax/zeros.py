@@ -1,0 +1,108 @@
+"""Which marked tensors of a traced JAX step are zero whatever it is given: the trace itself says so.
+
+Where `stop_gradient` cuts the graph JAX makes the gradients of what lies behind of zeros, and an optimizer that holds
+parameters on purpose (`optax.set_to_zero`) makes its updates so: both stand in the traced step as constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jax.extend import core
+
+from barograph.capture.jax.marks import MARK, Mark
+from barograph.model.key import Kind
+
+_KEEP_ZERO = frozenset({"broadcast_in_dim", "convert_element_type", "copy", "copy_p", "neg", "reshape", "squeeze",
+                        "transpose", "slice", "abs", "sqrt", "square", "reduce_sum", "optimization_barrier", "sign",
+                        "expand_dims", "reduce_precision", "stop_gradient", "cumsum"})
+"""Operations of one operand that give zero of zero."""
+
+_ALL_ZERO = frozenset({"add", "add_any", "sub", "max", "min", "concatenate"})
+"""Those that give zero where all of their operands are."""
+
+_ANY_ZERO = frozenset({"mul", "dot_general"})
+"""Those that give zero where one operand is: of a step that is finite."""
+
+_CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_jvp_call",
+                    "custom_vjp_call"})
+
+
+@dataclass(frozen=True, slots=True)
+class Stillness:
+    """What of the parameters cannot move, by the trace alone.
+
+    Attributes:
+        parameters: Paths of all whose gradient is marked.
+        unreached: Those whose gradient is zero whatever the step is given: the loss does not depend on them.
+        held: Those that have a gradient and whose update is zero: the optimizer leaves them as they are.
+    """
+
+    parameters: frozenset[str] = frozenset()
+    unreached: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()
+
+
+def stillness_of(jaxpr: Any, consts: Sequence[Any] = ()) -> Stillness:
+    """Return which parameters cannot move in a traced step.
+
+    Args:
+        jaxpr: Of the step, with marks.
+        consts: What it closes over.
+    """
+    zero: dict[Mark, bool] = {}
+    _walk(jaxpr, [_is_zero(const) for const in consts], [False] * len(jaxpr.invars), zero)
+    gradients = {mark.path: still for mark, still in zero.items() if mark.kind is Kind.GRADIENT}
+    updates = {mark.path: still for mark, still in zero.items() if mark.kind is Kind.UPDATE}
+    unreached = frozenset(path for path, still in gradients.items() if still)
+    held = frozenset(path for path, still in updates.items() if still and path in gradients) - unreached
+    return Stillness(frozenset(gradients), unreached, held)
+
+
+def _walk(jaxpr: Any, consts: Sequence[bool], given: Sequence[bool], zero: dict[Mark, bool]) -> list[bool]:
+    """Note which marks are of zeros; return which results are."""
+    known: dict[Any, bool] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *given), strict=True))
+
+    def still(atom: Any) -> bool:
+        return _is_zero(atom.val) if isinstance(atom, core.Literal) else known.get(atom, False)
+
+    for eqn in jaxpr.eqns:
+        operands = [still(atom) for atom in eqn.invars]
+        if eqn.primitive is MARK:
+            mark = eqn.params["mark"]
+            # Of one that is marked twice, as in two branches, all must be.
+            zero[mark] = operands[0] and zero.get(mark, True)
+        known.update(zip(eqn.outvars, _results(eqn, operands, zero), strict=True))
+    return [still(atom) for atom in jaxpr.outvars]
+
+
+def _results(eqn: Any, operands: list[bool], zero: dict[Mark, bool]) -> list[bool]:
+    name = eqn.primitive.name
+    inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
+    if name in _CALLS and inner is not None:
+        closed = getattr(inner, "jaxpr", inner)
+        return _walk(closed, [_is_zero(const) for const in getattr(inner, "consts", ())], operands, zero)
+    for within in core.jaxprs_in_params(eqn.params):
+        # Nothing is known of what a loop or a branch is given.
+        _walk(within, [False] * len(within.constvars), [False] * len(within.invars), zero)
+    one = bool(operands) and (
+        (eqn.primitive is MARK and operands[0])
+        or (name in _KEEP_ZERO and operands[0])
+        or (name in _ALL_ZERO and all(operands))
+        or (name in _ANY_ZERO and any(operands))
+        or (name == "div" and operands[0] and not operands[1])
+        or (name == "select_n" and all(operands[1:]))
+    )
+    return [one] * len(eqn.outvars)
+
+
+def _is_zero(value: Any) -> bool:
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        return False  # a random key, say
+    return array.dtype.kind in "biufcV" and array.size > 0 and not np.any(array != 0)
+
