@@ -98,7 +98,7 @@ class KerasReplayer(Hearing):
     def loop_called(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Make the held step in the place of that of a loop."""
         with ending_where_it_fails(self._order):
-            functions = LoopFunctions(function, self.collecting)
+            functions = LoopFunctions(function, self.collecting_of_replicas)
             self._make_again(LoopStep(functions, args, kwargs, self._state, self._batch), "the loss")
 
     def may_pass(self, collector: Collector, fits: bool) -> bool:

@@ -94,7 +94,7 @@ class WatchedModel:
     def _called(self, functions: Functions, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> Any:
         begin, is_first = time.perf_counter(), wanted not in functions.called and bool(functions.called)
         result = functions.call(names, wanted, args)
-        if functions.replicas > 1:
+        if not functions.is_seen:
             self._say("keras replicas", f"{functions.replicas} devices share each step: of those the weights and what "
                       "Keras logs are recorded, no gradients, layers or data")
         if is_first:

@@ -47,9 +47,9 @@ class KerasRecorder:
         if settings.ring or settings.capsule_on:
             session.seen.reasons["keras ring"] = "steps of findings are saved of PyTorch trainings alone"
 
-    def asked(self, seen: Seen) -> Verdict | None:
+    def asked(self, seen: Seen, paths: Sequence[str]) -> Verdict | None:
         """Return why a step is to be held though its gradients are fit; its values must be known."""
-        norms = dict(zip(seen["paths"], array_of(seen["norms"]).tolist(), strict=True))
+        norms = dict(zip(paths, array_of(seen["norms"]).tolist(), strict=True))
         losses = (float(array_of(seen["loss"])),) if "loss" in seen else ()
         whole = math.hypot(*norms.values())
         numbers = {"norm": whole, **({"loss": losses[0]} if losses else {})}

@@ -122,7 +122,7 @@ class KerasTap(Hearing):
 
     def new_loop(self, function: Any) -> TensorFlowLoop:
         """Return what calls the step of a loop of the script's own."""
-        loop = TensorFlowLoop(function, self._recording.new_array_tap(), self.collecting, self._recorder)
+        loop = TensorFlowLoop(function, self._recording.new_array_tap(), self.collecting_of_replicas, self._recorder)
         self._is_recorded_by_ours()
         return loop
 
@@ -150,7 +150,7 @@ class KerasTap(Hearing):
         """Return whether gradients whose values are known may be used: what the user asked to hold is held, too."""
         if fits and self._recorder is not None:
             with self.told_of("asking whether a step is to be held"):
-                collector.verdict = self._recorder.asked(collector.seen)
+                collector.verdict = self._recorder.asked(collector.seen, collector.paths)
         return fits and collector.verdict is None
 
     def told_of(self, doing: str) -> Any:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barograph.capture.keras.arrays import array_of
-from barograph.capture.keras.collector import Collector, Seen, Wanted
+from barograph.capture.keras.collector import Seen, Wanted
 from barograph.capture.keras.loop_functions import LoopFunctions, value_of
 from barograph.capture.keras.random import RandomStates
 from barograph.capture.keras.recorder import KerasRecorder, packed_step
+from barograph.capture.keras.replicas import SharedStep
 from barograph.capture.keras.telling import Telling
 from barograph.model.key import Key, Kind
 
@@ -25,11 +26,11 @@ class TensorFlowLoop:
     Args:
         function: It: a `tf.function`, or a plain one.
         tap: Where its steps go.
-        collecting: Gives the context in which all wrappers tell a collector.
+        collecting: Gives the context in which all wrappers tell the collectors of a step.
         recorder: Holds steps; None: none are held.
     """
 
-    def __init__(self, function: Any, tap: ArrayTap, collecting: Callable[[Collector], Any],
+    def __init__(self, function: Any, tap: ArrayTap, collecting: Callable[[SharedStep], Any],
                  recorder: KerasRecorder | None) -> None:
         self._tap = tap
         self._recorder = recorder
@@ -52,6 +53,10 @@ class TensorFlowLoop:
                 tap.session.seen.reasons[f"keras within {path}"] = (
                     f"{path} is called within a loop or a branch of its own, from which its inputs and outputs cannot "
                     "be had")
+            if self._functions.unseen:
+                tap.session.seen.reasons["replicas of a loop"] = (
+                    f"the replicas of a {self._functions.unseen} cannot be looked into: of what they share no "
+                    "losses, gradients or layers are recorded")
             self._telling.tensors(seen, names, "loss", False)
             if "loss" in seen:
                 self._telling.loss(seen["loss"])
