@@ -76,6 +76,9 @@ class _Graph:
     def is_known(self, tensor: Any) -> bool:
         return self._graph is None
 
+    def dense(self, gradient: Any) -> Any:
+        return self._tensorflow.convert_to_tensor(gradient)
+
     def of_replicas(self, value: Any) -> tuple[Any, ...]:
         distributed = isinstance(value, self._tensorflow.distribute.DistributedValues)
         return tuple(value.values) if distributed else ()
@@ -144,6 +147,9 @@ class _Tensors:
     def is_known(self, tensor: Any) -> bool:
         return True
 
+    def dense(self, gradient: Any) -> Any:
+        return keras.ops.convert_to_tensor(gradient)
+
     def of_replicas(self, value: Any) -> tuple[Any, ...]:
         return ()
 
@@ -185,6 +191,9 @@ class _Traces:
 
     def is_known(self, tensor: Any) -> bool:
         return _trace_of(tensor) is None
+
+    def dense(self, gradient: Any) -> Any:
+        return keras.ops.convert_to_tensor(gradient)
 
     def of_replicas(self, value: Any) -> tuple[Any, ...]:
         return ()

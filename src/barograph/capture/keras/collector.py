@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _COMPUTED = ("x", "y", "y_pred", "sample_weight")
 """The arguments of a model's `compute_loss`, in order."""
 
+OPTIMIZER = "the optimizer"
+"""Stands among paths of layers where an optimizer is called out of reach."""
+
 Seen = dict[str, Any]
 
 
@@ -37,6 +40,9 @@ class Reach(Protocol):
 
     def is_known(self, tensor: Any) -> bool:
         """Return whether a tensor has its value now."""
+
+    def dense(self, gradient: Any) -> Any:
+        """Return a gradient as a tensor: that of an embedding may be told by its rows alone."""
 
     def of_replicas(self, value: Any) -> tuple[Any, ...]:
         """Return what each replica has in the place of a value; none: it is no value of several replicas."""
@@ -77,7 +83,7 @@ class Collector:
             a gate also "withheld", "norms", "scale" (of the loss, where it is scaled), and the groups "given"
             (gradients as they are), "batch" and "before" (variables that are not trained). Of a loss that was one
             number for each sample, "samples" is how many.
-        lost: Paths of layers whose tensors cannot leave.
+        lost: Paths of layers whose tensors cannot leave; `OPTIMIZER`, where gradients cannot.
         optimizer: The first that has used gradients.
         loss_is_of_tape: The loss is what a tape was asked for, and may be scaled.
         of_tape: Variables that a tape was asked for, with their gradients.
@@ -164,8 +170,8 @@ class Collector:
         if self._depth == 1:
             self.names.called(layer)
             if self.wanted.gate and "before" not in self.seen:
-                self.seen["before"] = {path: keras.ops.copy(variable.value)
-                                       for path, variable in self.names.untrained.items()}
+                before = {path: keras.ops.copy(variable.value) for path, variable in self.names.untrained.items()}
+                self.seen["before"] = {path: value for path, value in before.items() if self._leaves(value)}
 
     def layer_ends(self) -> None:
         """Note that the call of a layer is over."""
@@ -192,7 +198,9 @@ class Collector:
     def end_loop(self) -> None:
         """Take gradients of a tape, where no optimizer of Keras was given them."""
         if self.optimizer is None and self.wanted.gradients and self.of_tape:
-            known = [(variable, gradient) for variable, gradient in self.of_tape if self._leaves(gradient)]
+            dense = [(variable, self.reach.dense(gradient)) for variable, gradient in self.of_tape
+                     if gradient is not None]
+            known = [(variable, gradient) for variable, gradient in dense if self._leaves(gradient)]
             self.seen["gradients"] = {self.names.path(variable): gradient for variable, gradient in known}
             self.names.trainable.update({self.names.path(variable): variable for variable, _ in known})
 
@@ -210,9 +218,14 @@ class Collector:
         self.names.called(None)
         self.optimizer = self.optimizer or optimizer
         inner = getattr(optimizer, "inner_optimizer", optimizer)
-        self.seen["learning_rate"] = keras.ops.cast(keras.ops.convert_to_tensor(inner.learning_rate), "float32")
-        known = [(variable, gradient) for variable, gradient in zip(variables, gradients, strict=False)
-                 if gradient is not None]
+        rate = keras.ops.cast(keras.ops.convert_to_tensor(inner.learning_rate), "float32")
+        if not self._leaves(rate):
+            # What would be computed here belongs to a graph within.
+            self.lost.add(OPTIMIZER)
+            return None
+        self.seen["learning_rate"] = rate
+        known = [(variable, self.reach.dense(gradient))
+                 for variable, gradient in zip(variables, gradients, strict=False) if gradient is not None]
         if inner is not optimizer:
             self.seen["finite"] = all_finite([gradient for _, gradient in known])
         scale = optimizer.dynamic_scale if inner is not optimizer else optimizer.loss_scale_factor
@@ -225,7 +238,7 @@ class Collector:
         accumulated = _accumulated(inner, [variable for variable, _ in known])
         found = self.seen.setdefault("gradients", {})
         for number, (variable, given) in enumerate(known):
-            gradient = keras.ops.convert_to_tensor(given)
+            gradient = given
             if scale is not None:
                 gradient = gradient / keras.ops.cast(scale, gradient.dtype)
             if accumulated:
@@ -237,7 +250,7 @@ class Collector:
         """Return whether gradients are fit to be used, and keep what says why not."""
         ops = keras.ops
         # They leave the step as they are: of one that is held their bits are told.
-        given = {self.names.path(variable): ops.convert_to_tensor(gradient) for variable, gradient in known}
+        given = {self.names.path(variable): gradient for variable, gradient in known}
         self.seen["given"] = given
         self.paths = list(given)
         gradients = [ops.cast(gradient, "float32") for gradient in given.values()]

@@ -101,8 +101,8 @@ class WatchedModel:
             # Another variant is compiled: that is done once, and for us.
             self.tap.session.add_startup(time.perf_counter() - begin)
         for path in functions.lost:
-            self._say(f"keras within {path}", f"{path} is called within a loop or a branch of its own, from which its "
-                      "inputs and outputs cannot be had")
+            self._say(f"keras within {path}", f"{path} is called within a loop, a branch or a tf.function of its own, "
+                      "from which its inputs and outputs cannot be had")
         return result
 
     def _steps_made(self, value: ValueOf, several: int) -> tuple[int, bool]:

@@ -51,8 +51,8 @@ class TensorFlowLoop:
             tap.declare(parameters=names.trainable, modules=names.leaves)
             for path in self._functions.lost:
                 tap.session.seen.reasons[f"keras within {path}"] = (
-                    f"{path} is called within a loop or a branch of its own, from which its inputs and outputs cannot "
-                    "be had")
+                    f"{path} is called within a loop, a branch or a tf.function of its own, from which its inputs and "
+                    "outputs cannot be had")
             if self._functions.unseen:
                 tap.session.seen.reasons["replicas of a loop"] = (
                     f"the replicas of a {self._functions.unseen} cannot be looked into: of what they share no "
@@ -84,7 +84,8 @@ class TensorFlowLoop:
             return False
         if "withheld" not in seen:
             self._tap.session.seen.reasons["the flight recorder of a loop"] = (
-                "the flight recorder: this step uses its gradients without an optimizer of Keras, and cannot be held")
+                "the flight recorder: this step uses its gradients without an optimizer of Keras that could be seen, "
+                "and cannot be held")
             return False
         if verdict is None and not bool(array_of(seen["withheld"])):
             return False
