@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import keras
 
 from barograph.capture.keras.collector import Collector, Reach
-from barograph.capture.keras.replicas import is_mirrored
+from barograph.capture.keras.replicas import is_mirrored, values_of
 
 ValueOf = Callable[[Any], Any]
 
@@ -80,8 +80,7 @@ class _Graph:
         return self._tensorflow.convert_to_tensor(gradient)
 
     def of_replicas(self, value: Any) -> tuple[Any, ...]:
-        distributed = isinstance(value, self._tensorflow.distribute.DistributedValues)
-        return tuple(value.values) if distributed else ()
+        return values_of(value)
 
 
 class TensorFlowBackend:

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import keras
 
 from barograph.capture.keras.collector import Collector, Seen, norms_of
-
-if TYPE_CHECKING:
-    from barograph.capture.keras.names import Names
 
 _NARROW = "float16"
 """Gradients of that type may each be finite, and their sum beyond its range."""
@@ -59,9 +56,9 @@ class SharedStep:
         if not is_mirrored(context.strategy):
             self.unseen = type(context.strategy).__name__
             return None
-        number, whole = self._number(), self.whole
+        number = self._number()
         if number not in self._of_replica:
-            self._of_replica[number] = Collector(whole.names, whole.wanted, whole.reach, self)
+            self._of_replica[number] = self._new_collector()
         return self._of_replica[number]
 
     def has_begun(self) -> bool:
@@ -159,6 +156,10 @@ class SharedStep:
 
     # Within
 
+    def _new_collector(self) -> Collector:
+        whole = self.whole
+        return Collector(whole.names, whole.wanted, whole.reach, self)
+
     def _between(self, function: Callable[[Any], Any]) -> Any:
         """Call a function once, where all replicas have arrived; return in each what it returns."""
         return self._tensorflow.distribute.get_replica_context().merge_call(self._as_it_is(function))
@@ -171,6 +172,13 @@ class SharedStep:
         # Not in the graph: an operation more would change the seeds that TensorFlow gives to those after it.
         with self._tensorflow.init_scope():
             return int(self._tensorflow.distribute.get_replica_context().replica_id_in_sync_group)
+
+
+class ToldToOne(SharedStep):
+    """A step that is only looked at: one collector is told of what happens in any replica."""
+
+    def _new_collector(self) -> Collector:
+        return self.whole
 
 
 class SharedSteps:
@@ -198,6 +206,14 @@ def is_mirrored(strategy: Any) -> bool:
     """Return whether the replicas of a strategy are all in this process, each with its thread."""
     tensorflow: Any = importlib.import_module("tensorflow")
     return isinstance(strategy, tensorflow.distribute.MirroredStrategy)
+
+
+def values_of(value: Any) -> tuple[Any, ...]:
+    """Return what each replica has in the place of a value; none: it is no value of several replicas."""
+    if keras.backend.backend() != "tensorflow":
+        return ()
+    tensorflow: Any = importlib.import_module("tensorflow")
+    return tuple(value.values) if isinstance(value, tensorflow.distribute.DistributedValues) else ()
 
 
 def loss_of_all(parts: list[Seen]) -> Any:
