@@ -84,9 +84,7 @@ def merged(left: Seen, paths: Sequence[str]) -> Seen:
         paths: Of the variables whose gradients a gate looks at, in order.
     """
     whole, parts = left["whole"], left["replicas"]
-    found: Seen = {}
-    for name in _REPLICATED:
-        found |= {name: part[name] for part in parts[:1] if name in part}
+    found: Seen = {name: parts[0][name] for name in _REPLICATED if parts and name in parts[0]}
     for name in _ADDED_UP:
         groups = [part[name] for part in parts if name in part]
         if groups:
