@@ -90,8 +90,8 @@ class CapturedBatch:
         sizes = self._sizes.get(path, ())
         if len(sizes) != replicas or sum(sizes) != len(array):
             raise ReplayFailed(
-                f"The step was shared by {len(sizes) or 1} replicas, and the strategy of the script has {replicas} now. "
-                "Give it as many devices as then, or one.")
+                f"The step was shared by {len(sizes) or 1} replicas, and the strategy of the script has {replicas} "
+                "now. Give it as many devices as then, or one.")
         return tuple(map(keras.ops.convert_to_tensor, np.split(array, np.cumsum(sizes)[:-1])))
 
     def _all_placed(self, found: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A step that several replicas make together, under `tf.distribute.MirroredStrategy`: each tells a collector of its own.
+"""A step that replicas make together, under `tf.distribute.MirroredStrategy`: each tells a collector of its own.
 
 Each replica sees its part of the batch, in a thread of its own; the threads take turns. The strategy adds up their
 gradients before they are used, so whether they are fit is asked between replicas, where all of them have arrived, and
