@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -169,6 +171,26 @@ def test_whether_the_loss_weighs_is_told(tmp_path: Any, options: dict[str, Any],
     run, _ = recorded(str(tmp_path / "run"), small(run_eagerly=BACKEND != "jax"), options)
     known = "fact:loss_weighted" in map(str, run.keys())
     assert (run.series("fact:loss_weighted").values.tolist()[0] if known else None) == told
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="only there a tape is asked")
+@pytest.mark.parametrize("eager", [True, False])
+def test_what_is_done_while_a_step_is_traced_belongs_to_starting_up(
+    eager: bool, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from barograph.capture import entrance
+    from barograph.capture.keras import tap
+    from barograph.capture.keras.collector import Collector
+
+    late = [0.0]
+    clock = SimpleNamespace(perf_counter=lambda: time.perf_counter() + late[0])
+    monkeypatch.setattr(entrance, "time", clock)
+    monkeypatch.setattr(tap, "time", clock)
+    monkeypatch.setattr(Collector, "gradient_asked", lambda *_: late.__setitem__(0, late[0] + 1000.0))
+    run, _ = recorded(f"memory://keras-traced-{eager}", small(run_eagerly=eager))
+    last = run.workers[0].last
+    assert last is not None
+    assert (last.cost.startup_secs > 900.0, last.cost.capture_secs > 900.0) == (not eager, eager)
 
 
 @pytest.mark.parametrize("eager", [True, False])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
+import numpy as np
 
 from barograph.capture.keras.collector import Collector, Reach
 from barograph.capture.keras.replicas import is_mirrored, values_of
@@ -75,6 +76,9 @@ class _Graph:
 
     def is_known(self, tensor: Any) -> bool:
         return self._graph is None
+
+    def is_tracing(self) -> bool:
+        return self._graph is not None
 
     def dense(self, gradient: Any) -> Any:
         return self._tensorflow.convert_to_tensor(gradient)
@@ -146,6 +150,9 @@ class _Tensors:
     def is_known(self, tensor: Any) -> bool:
         return True
 
+    def is_tracing(self) -> bool:
+        return False
+
     def dense(self, gradient: Any) -> Any:
         return keras.ops.convert_to_tensor(gradient)
 
@@ -182,7 +189,8 @@ class _Traces:
         self._traces = {id(trace): trace for trace in map(_trace_of, jax.tree_util.tree_leaves(args))}
 
     def is_tensor(self, value: Any) -> bool:
-        return isinstance(value, self._jax.Array)
+        # In a step that is not compiled, Keras hands on what it was fed as it is.
+        return isinstance(value, self._jax.Array) or (isinstance(value, np.ndarray) and value.dtype.kind in "biuf")
 
     def can_leave(self, tensor: Any) -> bool:
         trace = _trace_of(tensor)
@@ -190,6 +198,9 @@ class _Traces:
 
     def is_known(self, tensor: Any) -> bool:
         return _trace_of(tensor) is None
+
+    def is_tracing(self) -> bool:
+        return bool(self._traces.keys() - {id(None)})
 
     def dense(self, gradient: Any) -> Any:
         return keras.ops.convert_to_tensor(gradient)

@@ -41,6 +41,9 @@ class Reach(Protocol):
     def is_known(self, tensor: Any) -> bool:
         """Return whether a tensor has its value now."""
 
+    def is_tracing(self) -> bool:
+        """Return whether the step is being traced by a compiler, which is done once."""
+
     def dense(self, gradient: Any) -> Any:
         """Return a gradient as a tensor: that of an embedding may be told by its rows alone."""
 

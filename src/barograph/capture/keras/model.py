@@ -92,14 +92,16 @@ class WatchedModel:
         return backend.returned(logs, given)
 
     def _called(self, functions: Functions, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> Any:
-        begin, is_first = time.perf_counter(), wanted not in functions.called and bool(functions.called)
+        session = self.tap.session
+        is_first = wanted not in functions.called and bool(functions.called)
+        begin, before_secs = time.perf_counter(), session.startup_secs
         result = functions.call(names, wanted, args)
         if not functions.is_seen:
             self._say("keras replicas", f"{functions.replicas} devices share each step: of those the weights and what "
                       "Keras logs are recorded, no gradients, layers or data")
         if is_first:
-            # Another variant is compiled: that is done once, and for us.
-            self.tap.session.add_startup(time.perf_counter() - begin)
+            # Another variant is compiled: that is done once, and for us. What tracing took is told already.
+            session.add_startup(time.perf_counter() - begin - (session.startup_secs - before_secs))
         for path in functions.lost:
             self._say(f"keras within {path}", f"{path} is called within a loop, a branch or a tf.function of its own, "
                       "from which its inputs and outputs cannot be had")

@@ -19,6 +19,10 @@ _NARROW = "float16"
 """Gradients of that type may each be finite, and their sum beyond its range."""
 
 
+_OTHER_NAMES = {"CollectiveAllReduceStrategy": "MultiWorkerMirroredStrategy"}
+"""Strategies by the names that they are made under, where their classes are called otherwise."""
+
+
 class Judge(Protocol):
     """Says what becomes of gradients that were looked at."""
 
@@ -54,7 +58,8 @@ class SharedStep:
         if self._is_applying or context is None or not self._tensorflow.distribute.has_strategy():
             return None
         if not is_mirrored(context.strategy):
-            self.unseen = type(context.strategy).__name__
+            name = type(context.strategy).__name__
+            self.unseen = _OTHER_NAMES.get(name, name)
             return None
         number = self._number()
         if number not in self._of_replica:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import keras
@@ -155,7 +156,20 @@ class KerasTap(Hearing):
 
     def told_of(self, doing: str) -> Any:
         """Return what guards the training against errors of ours."""
+        collector = self._collector
+        if collector is not None and collector.reach.is_tracing():
+            return self._of_compiling(doing)
         return self._entrance.guarded(doing)
+
+    @contextlib.contextmanager
+    def _of_compiling(self, doing: str) -> Iterator[None]:
+        """Do likewise where a step is traced: that is done once, as compiling it is, and no part of a step's price."""
+        with self._entrance.guarded(doing):
+            begin = time.perf_counter()
+            try:
+                yield
+            finally:
+                self._session.add_startup(time.perf_counter() - begin)
 
     def _torch_aside(self) -> contextlib.AbstractContextManager[None]:
         return self._recording.aside("torch") if self._is_torch else contextlib.nullcontext()

@@ -55,8 +55,8 @@ class TensorFlowLoop:
                     "outputs cannot be had")
             if self._functions.unseen:
                 tap.session.seen.reasons["replicas of a loop"] = (
-                    f"the replicas of a {self._functions.unseen} cannot be looked into: of what they share no "
-                    "losses, gradients or layers are recorded")
+                    f"the replicas of a {self._functions.unseen} cannot be looked into: nothing of what they "
+                    "compute is recorded")
             self._telling.tensors(seen, names, "loss", False)
             if "loss" in seen:
                 self._telling.loss(seen["loss"])
