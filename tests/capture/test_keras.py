@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -153,7 +155,6 @@ def test_what_a_loss_is_handed_is_told(
 ) -> None:
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(3, activation=activation)])
-    # Of a step that is not compiled on JAX, Keras hands on what the model answers alone.
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits),
                   run_eagerly=BACKEND != "jax")
     run, _ = recorded(f"memory://keras-likeness-{activation}-{from_logits}", model)
@@ -165,10 +166,41 @@ def test_what_a_loss_is_handed_is_told(
     ({"class_weight": {0: 1.0, 1: 2.0, 2: 9.0}}, 1.0), ({"sample_weight": np.ones(40, np.float32)}, 0.0), ({}, None),
 ])
 def test_whether_the_loss_weighs_is_told(tmp_path: Any, options: dict[str, Any], told: float | None) -> None:
-    # Of a step that is not compiled on JAX, Keras hands on what the model answers alone.
-    run, _ = recorded(str(tmp_path / "run"), small(run_eagerly=BACKEND != "jax"), options)
+    run, _ = recorded(str(tmp_path / "run"), small(), options)
+    assert {"batch:model", "label:sparse_categorical_crossentropy[0]"} <= set(map(str, run.keys()))
     known = "fact:loss_weighted" in map(str, run.keys())
     assert (run.series("fact:loss_weighted").values.tolist()[0] if known else None) == told
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="only there a tape is asked")
+@pytest.mark.parametrize("eager", [True, False])
+def test_what_is_done_while_a_step_is_traced_belongs_to_starting_up(
+    eager: bool, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from barograph.capture import entrance
+    from barograph.capture.keras import tap
+    from barograph.capture.keras.collector import Collector
+
+    late = [0.0]
+    clock = SimpleNamespace(perf_counter=lambda: time.perf_counter() + late[0])
+    monkeypatch.setattr(entrance, "time", clock)
+    monkeypatch.setattr(tap, "time", clock)
+    monkeypatch.setattr(Collector, "gradient_asked", lambda *_: late.__setitem__(0, late[0] + 1000.0))
+    run, _ = recorded(f"memory://keras-traced-{eager}", small(run_eagerly=eager))
+    last = run.workers[0].last
+    assert last is not None
+    assert (last.cost.startup_secs > 900.0, last.cost.capture_secs > 900.0) == (not eager, eager)
+
+
+@pytest.mark.parametrize("eager", [True, False])
+def test_the_gradient_of_an_embedding_is_that_of_its_whole_table(eager: bool) -> None:
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.layers.Input((6,)), keras.layers.Embedding(9, 2, name="table"),
+                              keras.layers.Flatten(), keras.layers.Dense(3, activation="softmax")])
+    model.compile("sgd", "sparse_categorical_crossentropy", run_eagerly=eager and BACKEND != "jax")
+    x = np.random.default_rng(0).integers(0, 9, (40, 6))
+    run, _ = recorded(f"memory://keras-table-{eager}", model, {"x": x}, recorder=True)
+    assert run.series("gradient:table.embeddings", "count").values.tolist() == [18] * 5
 
 
 def test_an_update_is_the_learning_rate_times_the_gradient_for_plain_descent() -> None:
@@ -369,27 +401,21 @@ def test_a_fault_of_ours_in_the_step_is_one_warning_and_the_function_of_keras_se
     assert barograph.open("memory://keras-fault").series("loss:total").steps.tolist() == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.skipif(BACKEND != "tensorflow", reason="MirroredStrategy is TensorFlow's")
-def test_of_several_devices_weights_are_recorded_and_the_rest_is_said_to_be_missing() -> None:
-    code = """
-import keras, numpy as np, tensorflow as tf, barograph
-two = [tf.config.LogicalDeviceConfiguration()] * 2
-tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
-with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
-    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1, name="out")])
-    model.compile("sgd", "mse")
-with barograph.attach(to="memory://mirrored", watch=False, strict=True, budget=None, recorder=True):
-    model.fit(np.ones((16, 4), "f4"), np.ones(16), batch_size=8, verbose=0)
-run = barograph.open("memory://mirrored")
-print(run.series("weight:out.kernel", "l2").steps.tolist(), [str(key) for key in run.keys() if key.kind == "gradient"])
-print(*run.workers[0].last.coverage.reasons, sep="; ")
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    told, reasons = done.stdout.splitlines()[-2:]
-    assert told == "[0, 1] []"
-    assert "2 devices share each step" in reasons
-    assert "cannot be held" in reasons
+def test_of_devices_that_cannot_be_looked_into_weights_are_recorded_and_the_rest_is_said_to_be_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from barograph.capture.keras.backends import BACKENDS
+
+    monkeypatch.setattr(BACKENDS[BACKEND], "replicas", lambda self, model: 2)
+    run, _ = recorded("memory://keras-shared", small(), recorder=True)
+    kinds = {str(key.kind) for key in run.keys()}  # noqa: SIM118 - a run is no dictionary
+    assert "weight" in kinds
+    assert not kinds & {"gradient", "output", "batch"}
+    last = run.workers[0].last
+    assert last is not None
+    told = "; ".join(last.coverage.reasons)
+    assert "2 devices share each step" in told
+    assert "cannot be held" in told
 
 
 def test_an_error_of_the_scripts_step_is_raised_as_it_is() -> None:

@@ -68,6 +68,25 @@ for begin in range(0, 160, 16):
     step(x[begin:begin + 16], y[begin:begin + 16])
 '''
 
+MIRRORED = '''
+import sys
+import keras
+import numpy as np
+import tensorflow as tf
+
+two = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
+x = np.random.default_rng(0).uniform(1, 2, (160, 6)).astype("float32")
+x[48 + 13] = 0
+keras.utils.set_random_seed(int(sys.argv[1]))
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    model = keras.Sequential([keras.layers.Input((6,)), keras.layers.Lambda(keras.ops.log, name="logs"),
+                              keras.layers.Dense(8, activation="tanh"), keras.layers.BatchNormalization(),
+                              keras.layers.Dropout(0.4), keras.layers.Dense(1, name="out")])
+    model.compile("adam", "mse")
+model.fit(x, x[:, :1] * 2, batch_size=16, shuffle=False, verbose=0)
+'''
+
 JAX = '''
 import sys
 import jax
@@ -180,6 +199,16 @@ def test_a_step_of_a_tensorflow_loop_is_made_again(desk: Any) -> None:
     assert result["grade"] == "bitwise"
     assert (result["bad_operation"]["name"], result["bad_operation"]["module"]) == ("Lambda", "logs")
     assert result["guilty"]["rows"] == [5]
+
+
+def test_a_step_that_two_replicas_shared_is_made_again(desk: Any) -> None:
+    needs("keras", "tensorflow")
+    desk.environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    held(desk, MIRRORED)
+    result = replayed(desk, "run", "train.py", "7")
+    assert result["grade"] == "bitwise"
+    assert (result["bad_operation"]["name"], result["bad_operation"]["rows"]) == ("Lambda", [13])
+    assert (result["guilty"]["rows"], result["guilty"]["without_them"]) == ([13], True)
 
 
 @pytest.mark.parametrize("devices", [1, 2])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.capsule.arrays import samples_in
+from barograph.capture.keras.replicas import values_of
 from barograph.errors import ReplayFailed
 
 _PARTS = ("x", "y", "sample_weight")
@@ -30,6 +31,7 @@ class CapturedBatch:
     def __init__(self, content: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> None:
         self.arrays = {str(path): tensors[said["array"]] for path, said in content["batch"].items()}
         self.notes: list[str] = []
+        self._sizes: Mapping[str, list[int]] = content.get("replicas", {})
         self._placed: set[str] = set()
         self._rows: Sequence[int] = ()
 
@@ -79,7 +81,18 @@ class CapturedBatch:
             return own
         self._placed.add(name + item)
         array = array[list(self._rows)] if self._rows and array.ndim else np.array(array)
+        if (values := values_of(own)):
+            return type(own)(self._parts(name + item, array, len(values)))
         return array if isinstance(own, np.ndarray) else keras.ops.convert_to_tensor(array)
+
+    def _parts(self, path: str, array: NDArray[Any], replicas: int) -> tuple[Any, ...]:
+        """Return the part of each replica, as they shared the batch then."""
+        sizes = self._sizes.get(path, ())
+        if len(sizes) != replicas or sum(sizes) != len(array):
+            raise ReplayFailed(
+                f"The step was shared by {len(sizes) or 1} replicas, and the strategy of the script has {replicas} "
+                "now. Give it as many devices as then, or one.")
+        return tuple(map(keras.ops.convert_to_tensor, np.split(array, np.cumsum(sizes)[:-1])))
 
     def _all_placed(self, found: Any) -> Any:
         left = [path for path in self.arrays if path not in self._placed]

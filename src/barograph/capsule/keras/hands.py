@@ -12,6 +12,7 @@ import numpy as np
 from barograph.capsule.keras.state import Values, assign
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Collector
+from barograph.capture.keras.replicas import values_of
 
 
 class Hand(Protocol):
@@ -57,8 +58,14 @@ class TensorFlowHand:
         return (iter(self._tensorflow.data.Dataset.from_tensors(batch).repeat()),)
 
     def passes(self, model: Any, batch: Any, collector: Collector) -> None:
+        # Without a strategy: of its replicas each would be looked at by itself.
+        whole = keras.tree.map_structure(self._joined, batch)
         with collector.listening_to(model):
-            model.train_step(batch)
+            model.train_step(whole)
+
+    def _joined(self, value: Any) -> Any:
+        parts = values_of(value)
+        return self._tensorflow.concat(parts, 0) if parts else value
 
 
 class TorchHand:

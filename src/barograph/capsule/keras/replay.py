@@ -8,6 +8,7 @@ program that made it then; no update is made, and the script is ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from barograph.capture.keras.functions import Functions
 from barograph.capture.keras.hearing import Hearing
 from barograph.capture.keras.loop_functions import LoopFunctions
 from barograph.capture.keras.recorder import told_apart
+from barograph.capture.keras.replicas import ToldToOne
 from barograph.capture.keras.wrappers import Wrappers
 from barograph.errors import ReplayFailed
 from barograph.runs.capsules import read_capsule
@@ -98,7 +100,7 @@ class KerasReplayer(Hearing):
     def loop_called(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Make the held step in the place of that of a loop."""
         with ending_where_it_fails(self._order):
-            functions = LoopFunctions(function, self.collecting)
+            functions = LoopFunctions(function, self.collecting_of_replicas)
             self._make_again(LoopStep(functions, args, kwargs, self._state, self._batch), "the loss")
 
     def may_pass(self, collector: Collector, fits: bool) -> bool:
@@ -130,7 +132,7 @@ class KerasReplayer(Hearing):
             return replace(result, bad_operation=bad)
         search = LayerSearch(step.names, self._backend.reach(()), samples)
         try:
-            with self.collecting(search):
+            with self._looking(search):
                 step.passes(search)
         except Exception as error:  # noqa: BLE001 - the step is the script's own, and may need its compiler
             why = f"made without a compiler, the step fails: {type(error).__name__}: {error}"
@@ -138,6 +140,11 @@ class KerasReplayer(Hearing):
         bad = search.bad or search.loss(loss)
         return replace(result, bad_operation=bad) if bad else replace(
             result, notes=(*result.notes, _not_forward(search, result)))
+
+    def _looking(self, search: LayerSearch) -> AbstractContextManager[None]:
+        if keras.backend.backend() == "tensorflow":
+            return self.collecting_of_replicas(ToldToOne(search))
+        return self.collecting(search)
 
     def _guilty(self, step: Step, result: ReplayResult) -> Guilty:
         samples, bad = self._batch.samples, result.bad_operation

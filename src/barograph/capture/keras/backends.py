@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
+import numpy as np
 
 from barograph.capture.keras.collector import Collector, Reach
+from barograph.capture.keras.replicas import is_mirrored, values_of
 
 ValueOf = Callable[[Any], Any]
 
@@ -29,6 +31,9 @@ class Backend(Protocol):
 
     def replicas(self, model: Any) -> int:
         """Return how many devices share a step of a model."""
+
+    def is_mirrored(self, model: Any) -> bool:
+        """Return whether a step of a model is made by replicas that can each be told of."""
 
     def prepared(self, args: tuple[Any, ...], *, executes: int, eager: bool) -> tuple[Any, ...]:
         """Return arguments of the whole function that it can be called with a second time, should the first fail."""
@@ -66,10 +71,20 @@ class _Graph:
                                                                or value.dtype.is_bool or value.dtype.is_complex)
 
     def can_leave(self, tensor: Any) -> bool:
-        return self._graph is None or getattr(tensor, "graph", None) is self._graph
+        # Of a compiled function within a step that is not, too, tensors cannot leave.
+        return getattr(tensor, "graph", None) is self._graph
 
     def is_known(self, tensor: Any) -> bool:
         return self._graph is None
+
+    def is_tracing(self) -> bool:
+        return self._graph is not None
+
+    def dense(self, gradient: Any) -> Any:
+        return self._tensorflow.convert_to_tensor(gradient)
+
+    def of_replicas(self, value: Any) -> tuple[Any, ...]:
+        return values_of(value)
 
 
 class TensorFlowBackend:
@@ -87,6 +102,9 @@ class TensorFlowBackend:
     def replicas(self, model: Any) -> int:
         return int(model.distribute_strategy.num_replicas_in_sync)
 
+    def is_mirrored(self, model: Any) -> bool:
+        return is_mirrored(model.distribute_strategy)
+
     def prepared(self, args: tuple[Any, ...], *, executes: int, eager: bool) -> tuple[Any, ...]:
         # What fails while it is traced has asked the iterator for nothing.
         return (_Again(next(args[0])),) if eager and executes == 1 else args
@@ -96,7 +114,7 @@ class TensorFlowBackend:
         collector.begin(args[0], {path: variable.value for path, variable in collector.names.untrained.items()})
         with collector.listening_to(model):
             logs = original(*args)
-        return {"logs": logs, "seen": collector.seen}
+        return {"logs": logs, "seen": collector.seen if collector.shared is not None else collector.leaving()}
 
     def parts(self, result: Any) -> tuple[Any, Any]:
         return result, None
@@ -132,6 +150,15 @@ class _Tensors:
     def is_known(self, tensor: Any) -> bool:
         return True
 
+    def is_tracing(self) -> bool:
+        return False
+
+    def dense(self, gradient: Any) -> Any:
+        return keras.ops.convert_to_tensor(gradient)
+
+    def of_replicas(self, value: Any) -> tuple[Any, ...]:
+        return ()
+
 
 class TorchBackend(TensorFlowBackend):
     """Everything is eager: a step is a call."""
@@ -143,6 +170,9 @@ class TorchBackend(TensorFlowBackend):
 
     def replicas(self, model: Any) -> int:
         return 1
+
+    def is_mirrored(self, model: Any) -> bool:
+        return False
 
     def prepared(self, args: tuple[Any, ...], *, executes: int, eager: bool) -> tuple[Any, ...]:
         return args
@@ -159,7 +189,8 @@ class _Traces:
         self._traces = {id(trace): trace for trace in map(_trace_of, jax.tree_util.tree_leaves(args))}
 
     def is_tensor(self, value: Any) -> bool:
-        return isinstance(value, self._jax.Array)
+        # In a step that is not compiled, Keras hands on what it was fed as it is.
+        return isinstance(value, self._jax.Array) or (isinstance(value, np.ndarray) and value.dtype.kind in "biuf")
 
     def can_leave(self, tensor: Any) -> bool:
         trace = _trace_of(tensor)
@@ -167,6 +198,15 @@ class _Traces:
 
     def is_known(self, tensor: Any) -> bool:
         return _trace_of(tensor) is None
+
+    def is_tracing(self) -> bool:
+        return bool(self._traces.keys() - {id(None)})
+
+    def dense(self, gradient: Any) -> Any:
+        return keras.ops.convert_to_tensor(gradient)
+
+    def of_replicas(self, value: Any) -> tuple[Any, ...]:
+        return ()
 
 
 class JaxBackend:
@@ -184,6 +224,9 @@ class JaxBackend:
     def replicas(self, model: Any) -> int:
         distribution = keras.distribution.distribution()
         return 1 if distribution is None else int(distribution.device_mesh.devices.size)
+
+    def is_mirrored(self, model: Any) -> bool:
+        return False
 
     def prepared(self, args: tuple[Any, ...], *, executes: int, eager: bool) -> tuple[Any, ...]:
         if executes > 1:

@@ -6,6 +6,7 @@ must leave as an output. A tensor that lives within a loop or a branch of its ow
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,10 +19,14 @@ from barograph.capture.keras.loss_graph import broadcast_of, least_logarithm_of
 
 if TYPE_CHECKING:
     from barograph.capture.keras.names import Names
+    from barograph.capture.keras.replicas import SharedStep
     from barograph.capture.verdict import Verdict
 
 _COMPUTED = ("x", "y", "y_pred", "sample_weight")
 """The arguments of a model's `compute_loss`, in order."""
+
+OPTIMIZER = "the optimizer"
+"""Stands among paths of layers where an optimizer is called out of reach."""
 
 Seen = dict[str, Any]
 
@@ -37,6 +42,15 @@ class Reach(Protocol):
 
     def is_known(self, tensor: Any) -> bool:
         """Return whether a tensor has its value now."""
+
+    def is_tracing(self) -> bool:
+        """Return whether the step is being traced by a compiler, which is done once."""
+
+    def dense(self, gradient: Any) -> Any:
+        """Return a gradient as a tensor: that of an embedding may be told by its rows alone."""
+
+    def of_replicas(self, value: Any) -> tuple[Any, ...]:
+        """Return what each replica has in the place of a value; none: it is no value of several replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +85,22 @@ class Collector:
     Attributes:
         reach: See above.
         seen: By name: "loss", "learning_rate", "finite", "broadcast", "least_logarithm", and the groups "gradients",
-            "outputs", "inputs", "data"; with a gate also "withheld", "norms", and the groups "given" (gradients as
-            they are), "batch" and "before" (variables that are not trained).
-        lost: Paths of layers whose tensors cannot leave.
+            "outputs", "inputs", "data"; with a gate also "withheld", "norms", "scale" (of the loss, where it is
+            scaled), and the groups "given" (gradients as they are), "batch" and "before" (variables that are not
+            trained). Of a loss that was one number for each sample, "samples" is how many.
+        lost: Paths of layers whose tensors cannot leave; `OPTIMIZER`, where gradients cannot.
         optimizer: The first that has used gradients.
         loss_is_of_tape: The loss is what a tape was asked for, and may be scaled.
         of_tape: Variables that a tape was asked for, with their gradients.
         verdict: Why the update is withheld, where that is for no reason that the step itself could tell.
+        shared: Of a replica: the step that it shares with others; None: this is the whole step.
+        finite: Whether all gradients are, where a gate asks; None: nobody has looked.
+        skipped: Whether a scaler of the loss skips the step by itself; None: there is none.
+        paths: Of the variables whose gradients a gate looks at, in order.
+        applying: An optimizer is using gradients: what it calls itself in turn is not told.
     """
 
-    def __init__(self, names: Names, wanted: Wanted, reach: Reach) -> None:
+    def __init__(self, names: Names, wanted: Wanted, reach: Reach, shared: SharedStep | None = None) -> None:
         self.names = names
         self.wanted = wanted
         self.reach = reach
@@ -91,23 +111,44 @@ class Collector:
         self.of_tape: list[tuple[Any, Any]] = []
         self._depth = 0
         self.verdict: Verdict | None = None
+        self.shared = shared
+        self.finite: Any = None
+        self.skipped: Any = None
+        self.applying = False
+        self.paths: list[str] = []
 
     @contextmanager
     def listening_to(self, model: Any) -> Iterator[None]:
         """Hear of the loss that a model computes, within a `with` block."""
-        compute = model.compute_loss
-
-        def compute_loss(*args: Any, **kwargs: Any) -> Any:
-            loss = compute(*args, **kwargs)
-            self._loss_computed(loss, {**dict(zip(_COMPUTED, args, strict=False)), **kwargs})
-            return loss
-
-        # In the object itself: whatever class defines it, the step finds ours first.
-        vars(model)["compute_loss"] = compute_loss
+        own = vars(model)
+        heard = own.get("compute_loss")
+        if not isinstance(heard, _LossHeard):
+            # In the object itself: whatever class defines it, the step finds ours first.
+            own["compute_loss"] = heard = _LossHeard(model.compute_loss, heard)
+        heard.collectors[threading.get_ident()] = self
         try:
             yield
         finally:
-            del vars(model)["compute_loss"]
+            del heard.collectors[threading.get_ident()]
+            if not heard.collectors:
+                if heard.before is None:
+                    del own["compute_loss"]
+                else:
+                    own["compute_loss"] = heard.before
+
+    @contextmanager
+    def using_gradients(self) -> Iterator[None]:
+        """Be told nothing of what an optimizer calls itself in turn, within a `with` block."""
+        self.applying = True
+        try:
+            yield
+        finally:
+            self.applying = False
+
+    def leaving(self) -> Seen:
+        """Return what was seen in a form in which it can leave a graph: of lists TensorFlow would make one tensor."""
+        return {name: {path: tuple(item) if isinstance(item, list) else item for path, item in group.items()}
+                if isinstance(group, dict) else group for name, group in self.seen.items()}
 
     @contextmanager
     def within(self, reach: Reach) -> Iterator[Seen]:
@@ -125,6 +166,8 @@ class Collector:
             self.seen["loss"] = keras.ops.mean(target)
             self.loss_is_of_tape = True
             self._look_behind(target)
+            if self.shared is not None and len(target.shape):
+                self.seen["samples"] = keras.ops.size(target)
         self.of_tape = list(zip(keras.tree.flatten(sources), keras.tree.flatten(gradients), strict=False))
 
     def layer_begins(self, layer: Any) -> None:
@@ -133,8 +176,8 @@ class Collector:
         if self._depth == 1:
             self.names.called(layer)
             if self.wanted.gate and "before" not in self.seen:
-                self.seen["before"] = {path: keras.ops.copy(variable.value)
-                                       for path, variable in self.names.untrained.items()}
+                before = {path: keras.ops.copy(variable.value) for path, variable in self.names.untrained.items()}
+                self.seen["before"] = {path: value for path, value in before.items() if self._leaves(value)}
 
     def layer_ends(self) -> None:
         """Note that the call of a layer is over."""
@@ -161,7 +204,9 @@ class Collector:
     def end_loop(self) -> None:
         """Take gradients of a tape, where no optimizer of Keras was given them."""
         if self.optimizer is None and self.wanted.gradients and self.of_tape:
-            known = [(variable, gradient) for variable, gradient in self.of_tape if self._leaves(gradient)]
+            dense = [(variable, self.reach.dense(gradient)) for variable, gradient in self.of_tape
+                     if gradient is not None]
+            known = [(variable, gradient) for variable, gradient in dense if self._leaves(gradient)]
             self.seen["gradients"] = {self.names.path(variable): gradient for variable, gradient in known}
             self.names.trainable.update({self.names.path(variable): variable for variable, _ in known})
 
@@ -174,14 +219,19 @@ class Collector:
             variables: Those of the model.
 
         Returns:
-            Whether they may be used, as a tensor; None: nobody asks.
+            Whether they may be used, as a tensor; None: nobody asks, or it is for all replicas of the step to say.
         """
         self.names.called(None)
         self.optimizer = self.optimizer or optimizer
         inner = getattr(optimizer, "inner_optimizer", optimizer)
-        self.seen["learning_rate"] = keras.ops.cast(keras.ops.convert_to_tensor(inner.learning_rate), "float32")
-        known = [(variable, gradient) for variable, gradient in zip(variables, gradients, strict=False)
-                 if gradient is not None]
+        rate = keras.ops.cast(keras.ops.convert_to_tensor(inner.learning_rate), "float32")
+        if not self._leaves(rate):
+            # What would be computed here belongs to a graph within.
+            self.lost.add(OPTIMIZER)
+            return None
+        self.seen["learning_rate"] = rate
+        known = [(variable, self.reach.dense(gradient))
+                 for variable, gradient in zip(variables, gradients, strict=False) if gradient is not None]
         if inner is not optimizer:
             self.seen["finite"] = all_finite([gradient for _, gradient in known])
         scale = optimizer.dynamic_scale if inner is not optimizer else optimizer.loss_scale_factor
@@ -194,7 +244,7 @@ class Collector:
         accumulated = _accumulated(inner, [variable for variable, _ in known])
         found = self.seen.setdefault("gradients", {})
         for number, (variable, given) in enumerate(known):
-            gradient = keras.ops.convert_to_tensor(given)
+            gradient = given
             if scale is not None:
                 gradient = gradient / keras.ops.cast(scale, gradient.dtype)
             if accumulated:
@@ -206,23 +256,27 @@ class Collector:
         """Return whether gradients are fit to be used, and keep what says why not."""
         ops = keras.ops
         # They leave the step as they are: of one that is held their bits are told.
-        given = {self.names.path(variable): ops.convert_to_tensor(gradient) for variable, gradient in known}
+        given = {self.names.path(variable): gradient for variable, gradient in known}
         self.seen["given"] = given
+        self.paths = list(given)
         gradients = [ops.cast(gradient, "float32") for gradient in given.values()]
-        norms = ops.stack([ops.sqrt(ops.sum(ops.square(gradient))) for gradient in gradients])
-        if scale is not None:
-            norms = norms / ops.cast(scale, "float32")
-        finite = all_finite(gradients)
+        finite = self.finite = all_finite(gradients)
+        if skips:
+            # The scaler skips such a step itself, and that is no failure, as long as its scale can be the reason.
+            self.skipped = ops.logical_and(ops.logical_not(finite), ops.cast(scale, "float32") > 1.0)
+        if scale is not None and self.shared is not None:
+            self.seen["scale"] = ops.cast(scale, "float32")
+        if self.shared is not None:
+            return None
+        norms = norms_of(gradients, scale)
         fits = finite
         if self.wanted.norm_above is not None:
             fits = ops.logical_and(fits, ops.sqrt(ops.sum(ops.square(norms))) <= self.wanted.norm_above)
         if "loss" in self.seen:
             fits = ops.logical_and(fits, ops.isfinite(self.seen["loss"]))
         if skips:
-            # The scaler skips such a step itself, and that is no failure, as long as its scale can be the reason.
-            fits = ops.logical_or(fits, ops.logical_and(ops.logical_not(finite), ops.cast(scale, "float32") > 1.0))
+            fits = ops.logical_or(fits, self.skipped)
         self.seen["norms"] = norms
-        self.seen["paths"] = [self.names.path(variable) for variable, _ in known]
         self.seen["withheld"] = ops.logical_not(fits)
         return fits
 
@@ -243,6 +297,9 @@ class Collector:
         elif isinstance(value, dict):
             for name, part in value.items():
                 self._take(group, path, part, f"{item}[{name}]")
+        elif parts := self.reach.of_replicas(value):
+            for part in parts:
+                self._take(group, path, part, item)
         elif self.reach.is_tensor(value):
             if self.reach.can_leave(value):
                 # A layer may be called several times in one step.
@@ -250,7 +307,8 @@ class Collector:
             else:
                 self.lost.add(path)
 
-    def _loss_computed(self, loss: Any, arguments: Mapping[str, Any]) -> None:
+    def loss_computed(self, loss: Any, arguments: Mapping[str, Any]) -> None:
+        """Take the loss that a model has computed, and what of."""
         if not self._leaves(loss):
             return
         self.seen["loss"] = keras.ops.mean(loss)
@@ -271,9 +329,37 @@ class Collector:
         return self.reach.is_tensor(value) and self.reach.can_leave(value)
 
 
+class _LossHeard:
+    """Stands before a model's `compute_loss` while anybody listens: replicas of a step each have a thread.
+
+    Attributes:
+        before: What the script had put into the object itself; None: nothing.
+        collectors: Who is told, by thread.
+    """
+
+    def __init__(self, compute: Any, before: Any) -> None:
+        self._compute = compute
+        self.before = before
+        self.collectors: dict[int, Collector] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        loss = self._compute(*args, **kwargs)
+        collector = self.collectors.get(threading.get_ident())
+        if collector is not None:
+            collector.loss_computed(loss, {**dict(zip(_COMPUTED, args, strict=False)), **kwargs})
+        return loss
+
+
 def _as_tensor(value: Any) -> Any:
     is_array = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
     return keras.ops.convert_to_tensor(value) if is_array else value
+
+
+def norms_of(gradients: list[Any], scale: Any) -> Any:
+    """Return the norm of each, as one tensor of the backend; `scale`: of the loss they were computed of, or None."""
+    ops = keras.ops
+    norms = ops.stack([ops.sqrt(ops.sum(ops.square(gradient))) for gradient in gradients])
+    return norms if scale is None else norms / ops.cast(scale, "float32")
 
 
 def all_finite(gradients: list[Any]) -> Any:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from barograph.capture.keras.collector import Collector, Seen, Wanted
+from barograph.capture.keras.merging import merged
+from barograph.capture.keras.replicas import SharedSteps
 
 if TYPE_CHECKING:
     from barograph.capture.keras.backends import Backend
@@ -31,8 +33,9 @@ class Functions:
         say: Told of an error that is ours.
 
     Attributes:
-        replicas: Devices that share each step; above 1 Keras's own function is called, and none of the variants: what
-            replicas give out is averaged by Keras, and gradients, batches and outputs must not be.
+        replicas: Devices that share each step.
+        is_seen: Variants can be called: they cannot where replicas share a step that cannot each be told of, since what
+            these give out is averaged by Keras, and gradients, batches and outputs must not be.
         plain: The function as Keras made it.
         training: Whether the step is one of the training.
         called: Variants that were called, and so are compiled where anything is.
@@ -52,6 +55,8 @@ class Functions:
         self._say = say
         self._is_broken = False
         self.replicas = backend.replicas(model)
+        self._is_mirrored = backend.is_mirrored(model)
+        self.is_seen = self._is_mirrored or self.replicas == 1
         self.plain: Callable[..., Any] = getattr(model, self._function_name)
         self._made: dict[Wanted, tuple[Callable[..., Any], Callable[..., Any]]] = {}
         self.called: set[Wanted] = set()
@@ -68,7 +73,7 @@ class Functions:
         Raises:
             Exception: Whatever the script's own step raises.
         """
-        if not self._is_broken and self.replicas == 1:
+        if not self._is_broken and self.is_seen:
             try:
                 return self._call(names, wanted, args)
             except StopIteration:
@@ -91,23 +96,33 @@ class Functions:
         with self._in_place_of_step(step):
             found, given = self._backend.parts(function(*args))
         self.called.add(wanted)
-        return found["logs"], found["seen"], given
+        return found["logs"], merged(found["seen"], self.paths) if self._is_mirrored else found["seen"], given
 
     def _variant(self, names: KerasNames, wanted: Wanted) -> tuple[Callable[..., Any], Callable[..., Any]]:
         model = self._model
         original = getattr(model, self._step_name)
 
-        def step(*args: Any, **kwargs: Any) -> Any:
+        def of_replica(*args: Any, **kwargs: Any) -> Any:
+            shared, collector = steps.mine()
+            with self._collecting(collector):
+                result = self._backend.step(model, original, collector, args, training=self.training)
+            # Where one replica fails, none comes as far as this.
+            result["seen"] = shared.gathered()
+            self.paths, self.verdict = shared.whole.paths or self.paths, shared.whole.verdict
+            self.lost |= shared.whole.lost
+            return result
+
+        def alone(*args: Any, **kwargs: Any) -> Any:
             collector = Collector(names, wanted, self._backend.reach(args))
             with self._collecting(collector):
                 try:
-                    result = self._backend.step(model, original, collector, args, training=self.training)
-                    self.paths = collector.seen.pop("paths", self.paths)
-                    return result
+                    return self._backend.step(model, original, collector, args, training=self.training)
                 finally:
                     self.lost |= collector.lost
-                    self.verdict = collector.verdict
+                    self.paths, self.verdict = collector.paths or self.paths, collector.verdict
 
+        steps = SharedSteps(lambda: Collector(names, wanted, self._backend.reach(())))
+        step = of_replica if self._is_mirrored else alone
         before = getattr(model, self._function_name)
         with self._in_place_of_step(step):
             try:

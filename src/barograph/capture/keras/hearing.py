@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
 
 from barograph.capture.keras.collector import Collector
+from barograph.capture.keras.replicas import SharedStep
 
 
 class Hearing:
-    """What the wrappers tell of the inside of a step; whoever hears says beside that how a step is begun."""
+    """What the wrappers tell of the inside of a step; whoever hears says beside that how a step is begun.
+
+    Replicas of a step take turns, each in a thread of its own, so each thread has its own collector.
+    """
 
     def __init__(self) -> None:
-        self._collector: Collector | None = None
-        self._depth = 0
+        self._of_thread = threading.local()
+        self._shared: SharedStep | None = None
 
     # What whoever hears may say otherwise
 
@@ -36,7 +41,7 @@ class Hearing:
     def applied(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
         """Tell the collector of the gradients that an optimizer is about to use."""
         collector = self._collector
-        if collector is None or self._depth:
+        if collector is None or collector.applying:
             return apply(optimizer, *args, **kwargs)
         given = {**dict(zip(("grads", "trainable_variables"), args, strict=False)), **kwargs}
         gradients, variables = list(given["grads"]), given.get("trainable_variables")
@@ -46,7 +51,9 @@ class Hearing:
         fits = None
         with self.told_of("reading gradients"):
             fits = collector.applied(optimizer, gradients, variables)
-        with self._within():
+        with collector.using_gradients():
+            if collector.shared is not None and collector.wanted.gate:
+                return collector.shared.apply(lambda: apply(optimizer, gradients, variables), self)
             if fits is None:
                 return apply(optimizer, gradients, variables)
             if not collector.reach.is_known(fits):
@@ -59,7 +66,7 @@ class Hearing:
     def applied_stateless(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
         """Do likewise, where the variables are handed over."""
         collector = self._collector
-        if collector is None or self._depth:
+        if collector is None or collector.applying:
             return apply(optimizer, *args, **kwargs)
         names = ("optimizer_variables", "grads", "trainable_variables")
         given = {**dict(zip(names, args, strict=False)), **kwargs}
@@ -67,7 +74,7 @@ class Hearing:
         fits = None
         with self.told_of("reading gradients"), keras.StatelessScope(state_mapping=mapping):
             fits = collector.applied(optimizer, given["grads"], optimizer._trainable_variables)
-        with self._within():
+        with collector.using_gradients():
             if fits is None:
                 return apply(optimizer, *args, **kwargs)
             self.values_unknown()
@@ -103,20 +110,28 @@ class Hearing:
     @contextlib.contextmanager
     def collecting(self, collector: Collector) -> Iterator[None]:
         """Have a collector told, within a `with` block."""
-        before, self._collector = self._collector, collector
+        here = self._of_thread
+        before, here.collector = getattr(here, "collector", None), collector
         try:
             yield
         finally:
-            self._collector = before
+            here.collector = before
 
     @contextlib.contextmanager
-    def _within(self) -> Iterator[None]:
-        """Tell nothing of what an optimizer calls itself in turn."""
-        self._depth += 1
+    def collecting_of_replicas(self, shared: SharedStep) -> Iterator[None]:
+        """Have the collectors of replicas told that the step begins itself, within a `with` block."""
+        before, self._shared = self._shared, shared
         try:
-            yield
+            with self.collecting(shared.whole):
+                yield
         finally:
-            self._depth -= 1
+            self._shared = before
+
+    @property
+    def _collector(self) -> Collector | None:
+        """Who is told of what happens in this thread."""
+        found: Collector | None = getattr(self._of_thread, "collector", None)
+        return self._shared.mine() if found is None and self._shared is not None else found
 
 
 def _as_lists(state: Any) -> tuple[list[Any], list[Any]]:

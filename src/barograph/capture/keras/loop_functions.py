@@ -14,7 +14,9 @@ import keras
 
 from barograph.capture.keras.backends import TensorFlowBackend
 from barograph.capture.keras.collector import Collector, Seen, Wanted
+from barograph.capture.keras.merging import merged
 from barograph.capture.keras.names import LoopNames
+from barograph.capture.keras.replicas import SharedStep
 
 if TYPE_CHECKING:
     from barograph.capture.verdict import Verdict
@@ -25,7 +27,7 @@ class LoopFunctions:
 
     Args:
         function: Makes one step: a `tf.function`, or a plain one.
-        collecting: Gives the context in which all wrappers tell a collector.
+        collecting: Gives the context in which all wrappers tell the collectors of a step.
 
     Attributes:
         names: Of what the step calls; there are none before it was called.
@@ -33,9 +35,10 @@ class LoopFunctions:
         paths: Of the variables whose gradients a gate looks at, in order.
         verdict: Why the last step was held, where the step itself could not tell.
         lost: Paths of layers whose inputs and outputs cannot be had.
+        unseen: Class of a strategy whose replicas share the step and cannot be told apart; "": there is none.
     """
 
-    def __init__(self, function: Any, collecting: Callable[[Collector], Any]) -> None:
+    def __init__(self, function: Any, collecting: Callable[[SharedStep], Any]) -> None:
         self._function = function
         self._collecting = collecting
         self._backend = TensorFlowBackend()
@@ -45,6 +48,7 @@ class LoopFunctions:
         self.paths: list[str] = []
         self.verdict: Verdict | None = None
         self.lost: set[str] = set()
+        self.unseen = ""
 
     @property
     def plain(self) -> Callable[..., Any]:
@@ -56,8 +60,8 @@ class LoopFunctions:
         """Call a variant; return the function's own result, and what was picked up."""
         if wanted not in self._variants:
             self._variants[wanted] = self._variant(wanted)
-        found: tuple[Any, Seen] = self._variants[wanted](*args, **kwargs)
-        return found
+        result, left = self._variants[wanted](*args, **kwargs)
+        return result, merged(left, self.paths)
 
     def _variant(self, wanted: Wanted) -> Callable[..., Any]:
         tensorflow: Any = importlib.import_module("tensorflow")
@@ -66,16 +70,19 @@ class LoopFunctions:
         body = function if plain is None else _converted(tensorflow, plain)
 
         def step(*args: Any, **kwargs: Any) -> tuple[Any, Seen]:
-            collector = Collector(self.names, wanted, self._backend.reach(args))
-            collector.begin_loop((*args, *kwargs.values()))
-            with self._collecting(collector):
+            whole = Collector(self.names, wanted, self._backend.reach(args))
+            whole.begin_loop((*args, *kwargs.values()))
+            # Whether replicas of a strategy make it is known when they begin.
+            shared = SharedStep(whole)
+            with self._collecting(shared):
                 result = body(*args, **kwargs)
-            collector.end_loop()
-            self.optimizer = collector.optimizer
-            self.paths = collector.seen.pop("paths", self.paths)
-            self.verdict = collector.verdict
-            self.lost |= collector.lost
-            return result, collector.seen
+            for collector in (whole, *shared.collectors):
+                collector.end_loop()
+            left = shared.leave()
+            self.optimizer, self.unseen = whole.optimizer, shared.unseen
+            self.paths, self.verdict = whole.paths or self.paths, whole.verdict
+            self.lost |= whole.lost
+            return result, left
 
         if plain is None:
             return step

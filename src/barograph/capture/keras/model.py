@@ -94,18 +94,18 @@ class WatchedModel:
         return backend.returned(logs, given)
 
     def _called(self, functions: Functions, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> Any:
-        if wanted in functions.called:
+        if wanted in functions.called or self.model.run_eagerly:
             result = functions.call(names, wanted, args)
         else:
             # Something is compiled, once: the first variant in place of the script's own, each other for us.
             with self.tap.session.starting_up(ours=bool(functions.called)):
                 result = functions.call(names, wanted, args)
-        if functions.replicas > 1:
+        if not functions.is_seen:
             self._say("keras replicas", f"{functions.replicas} devices share each step: of those the weights and what "
                       "Keras logs are recorded, no gradients, layers or data")
         for path in functions.lost:
-            self._say(f"keras within {path}", f"{path} is called within a loop or a branch of its own, from which its "
-                      "inputs and outputs cannot be had")
+            self._say(f"keras within {path}", f"{path} is called within a loop, a branch or a tf.function of its own, "
+                      "from which its inputs and outputs cannot be had")
         return result
 
     def _reading_first(self, first: bool) -> AbstractContextManager[None]:

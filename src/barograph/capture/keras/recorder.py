@@ -20,6 +20,7 @@ import numpy as np
 from barograph.capture.held_steps import HeldSteps, Packed
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Seen, Wanted
+from barograph.capture.keras.merging import Joined
 from barograph.capture.keras.random import RandomStates
 from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
 from barograph.model.recorder import RecorderSettings, UpdateSeen
@@ -47,9 +48,9 @@ class KerasRecorder:
         if settings.ring or settings.capsule_on:
             session.seen.reasons["keras ring"] = "steps of findings are saved of PyTorch trainings alone"
 
-    def asked(self, seen: Seen) -> Verdict | None:
+    def asked(self, seen: Seen, paths: Sequence[str]) -> Verdict | None:
         """Return why a step is to be held though its gradients are fit; its values must be known."""
-        norms = dict(zip(seen["paths"], array_of(seen["norms"]).tolist(), strict=True))
+        norms = dict(zip(paths, array_of(seen["norms"]).tolist(), strict=True))
         losses = (float(array_of(seen["loss"])),) if "loss" in seen else ()
         whole = math.hypot(*norms.values())
         numbers = {"norm": whole, **({"loss": losses[0]} if losses else {})}
@@ -103,7 +104,12 @@ def packed_step(
         "class": type_name(optimizer),
         "config": _config(lambda: json.dumps(keras.optimizers.serialize(optimizer), default=str))}
     packed.put("optimizer_variables", {str(item.path): array_of(value(item)) for item in optimizer.variables})
-    packed.put("batch", {path: array_of(items[0]) for path, items in seen.get("batch", {}).items()})
+    batch = seen.get("batch", {})
+    packed.put("batch", {path if number == 0 else f"{path}[replica {number}]": array_of(item)
+                         for path, items in batch.items() for number, item in enumerate(items)})
+    # How many samples of it each replica had, where several have shared the step.
+    packed.content["replicas"] = {path: list(items[0].sizes) for path, items in batch.items()
+                                  if isinstance(items[0], Joined)}
     packed.put("random", {} if random is None else random.arrays())
     packed.content["wanted"] = {**asdict(wanted), "outputs": sorted(wanted.outputs), "inputs": sorted(wanted.inputs)}
     packed.content["seen"] = told_apart(seen, paths)

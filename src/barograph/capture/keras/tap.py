@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import keras
@@ -122,7 +123,7 @@ class KerasTap(Hearing):
 
     def new_loop(self, function: Any) -> TensorFlowLoop:
         """Return what calls the step of a loop of the script's own."""
-        loop = TensorFlowLoop(function, self._recording.new_array_tap(), self.collecting, self._recorder)
+        loop = TensorFlowLoop(function, self._recording.new_array_tap(), self.collecting_of_replicas, self._recorder)
         self._is_recorded_by_ours()
         return loop
 
@@ -150,12 +151,25 @@ class KerasTap(Hearing):
         """Return whether gradients whose values are known may be used: what the user asked to hold is held, too."""
         if fits and self._recorder is not None:
             with self.told_of("asking whether a step is to be held"):
-                collector.verdict = self._recorder.asked(collector.seen)
+                collector.verdict = self._recorder.asked(collector.seen, collector.paths)
         return fits and collector.verdict is None
 
     def told_of(self, doing: str) -> Any:
         """Return what guards the training against errors of ours."""
+        collector = self._collector
+        if collector is not None and collector.reach.is_tracing():
+            return self._of_compiling(doing)
         return self._entrance.guarded(doing)
+
+    @contextlib.contextmanager
+    def _of_compiling(self, doing: str) -> Iterator[None]:
+        """Do likewise where a step is traced: that is done once, as compiling it is, and no part of a step's price."""
+        with self._entrance.guarded(doing):
+            begin = time.perf_counter()
+            try:
+                yield
+            finally:
+                self._session.add_startup(time.perf_counter() - begin)
 
     def _torch_aside(self) -> contextlib.AbstractContextManager[None]:
         return self._recording.aside("torch") if self._is_torch else contextlib.nullcontext()

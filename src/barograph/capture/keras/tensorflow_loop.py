@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barograph.capture.keras.arrays import array_of
-from barograph.capture.keras.collector import Collector, Seen, Wanted
+from barograph.capture.keras.collector import Seen, Wanted
 from barograph.capture.keras.loop_functions import LoopFunctions, value_of
 from barograph.capture.keras.random import RandomStates
 from barograph.capture.keras.recorder import KerasRecorder, packed_step
+from barograph.capture.keras.replicas import SharedStep
 from barograph.capture.keras.telling import Telling
 from barograph.model.key import Key, Kind
 
@@ -25,11 +26,11 @@ class TensorFlowLoop:
     Args:
         function: It: a `tf.function`, or a plain one.
         tap: Where its steps go.
-        collecting: Gives the context in which all wrappers tell a collector.
+        collecting: Gives the context in which all wrappers tell the collectors of a step.
         recorder: Holds steps; None: none are held.
     """
 
-    def __init__(self, function: Any, tap: ArrayTap, collecting: Callable[[Collector], Any],
+    def __init__(self, function: Any, tap: ArrayTap, collecting: Callable[[SharedStep], Any],
                  recorder: KerasRecorder | None) -> None:
         self._tap = tap
         self._recorder = recorder
@@ -50,8 +51,12 @@ class TensorFlowLoop:
             tap.declare(parameters=names.trainable, modules=names.leaves)
             for path in self._functions.lost:
                 tap.session.seen.reasons[f"keras within {path}"] = (
-                    f"{path} is called within a loop or a branch of its own, from which its inputs and outputs cannot "
-                    "be had")
+                    f"{path} is called within a loop, a branch or a tf.function of its own, from which its inputs and "
+                    "outputs cannot be had")
+            if self._functions.unseen:
+                tap.session.seen.reasons["replicas of a loop"] = (
+                    f"the replicas of a {self._functions.unseen} cannot be looked into: nothing of what they "
+                    "compute is recorded")
             self._telling.tensors(seen, names, "loss", False)
             if "loss" in seen:
                 self._telling.loss(seen["loss"])
@@ -79,7 +84,8 @@ class TensorFlowLoop:
             return False
         if "withheld" not in seen:
             self._tap.session.seen.reasons["the flight recorder of a loop"] = (
-                "the flight recorder: this step uses its gradients without an optimizer of Keras, and cannot be held")
+                "the flight recorder: this step uses its gradients without an optimizer of Keras that could be seen, "
+                "and cannot be held")
             return False
         if verdict is None and not bool(array_of(seen["withheld"])):
             return False

@@ -1,0 +1,137 @@
+"""What replicas have picked up of one step, as one: what a single device would have seen of the whole batch.
+
+Parts of a batch, and what layers made of them, stand one after the other; gradients are added up, as the strategy does
+before they are used. Both are done where they are read, in host memory: of a step of which nothing is due, nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.capture.keras.arrays import array_of
+from barograph.capture.keras.collector import Seen
+
+_OF_SAMPLES = ("outputs", "inputs", "data", "batch")
+_ADDED_UP = ("gradients", "given")
+_REPLICATED = ("learning_rate", "finite", "before", "broadcast")
+
+
+class Joined:
+    """Tensors of one shape but for the first axis, along that.
+
+    Args:
+        parts: Of each replica, in order.
+
+    Attributes:
+        sizes: How long each is.
+    """
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self._parts = parts
+        self.sizes = tuple(int(part.shape[0]) for part in parts)
+        self.shape = (sum(self.sizes), *parts[0].shape[1:])
+
+    def numpy(self) -> NDArray[Any]:
+        """Return the elements."""
+        return np.concatenate([array_of(part) for part in self._parts])
+
+
+class Sum:
+    """Tensors of one shape, added up.
+
+    Args:
+        parts: Of each replica.
+    """
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self._parts = parts
+
+    def numpy(self) -> NDArray[Any]:
+        """Return the elements, in the type of the parts."""
+        found = array_of(self._parts[0])
+        for part in self._parts[1:]:
+            found = found + array_of(part)
+        return np.asarray(found)
+
+
+class Least:
+    """The least of several numbers.
+
+    Args:
+        parts: Of each replica.
+    """
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self._parts = parts
+
+    def numpy(self) -> NDArray[Any]:
+        """Return it."""
+        return np.asarray(np.min([array_of(part) for part in self._parts], axis=0))
+
+
+class Norms:
+    """The norm of each of several gradients.
+
+    Args:
+        gradients: They, in order.
+        scale: By which the loss was multiplied; None: by nothing.
+    """
+
+    def __init__(self, gradients: Sequence[Any], scale: Any) -> None:
+        self._gradients = gradients
+        self._scale = scale
+
+    def numpy(self) -> NDArray[Any]:
+        """Return them."""
+        norms = np.array([np.linalg.norm(array_of(item).astype(np.float32)) for item in self._gradients])
+        return norms if self._scale is None else norms / array_of(self._scale)
+
+
+def merged(left: Seen, paths: Sequence[str]) -> Seen:
+    """Return as one step what replicas have picked up of it.
+
+    Args:
+        left: As `SharedStep.leave` has it.
+        paths: Of the variables whose gradients a gate looks at, in order.
+    """
+    whole, parts = left["whole"], left["replicas"]
+    found: Seen = {name: parts[0][name] for name in _REPLICATED if parts and name in parts[0]}
+    for name in _ADDED_UP:
+        groups = [part[name] for part in parts if name in part]
+        if groups:
+            every = dict.fromkeys(path for group in groups for path in group)
+            found[name] = {path: Sum([group[path] for group in groups if path in group]) for path in every}
+    for name in _OF_SAMPLES:
+        groups = [part[name] for part in parts if name in part]
+        if groups:
+            found[name] = _calls(groups)
+    logarithms = [part["least_logarithm"] for part in parts if "least_logarithm" in part]
+    if logarithms:
+        found["least_logarithm"] = Least(logarithms)
+    if "given" in found and "norms" not in whole:
+        found["norms"] = Norms([found["given"][path] for path in paths], parts[0].get("scale"))
+    if "batch" in whole:
+        # What a loop's own step is called with is known before its replicas begin.
+        found["batch"] = {path: joined(items) for path, items in whole["batch"].items()}
+    return {**whole, **found}
+
+
+def joined(parts: Sequence[Any]) -> list[Any]:
+    """Return tensors of several replicas as one; those whose shapes differ beyond the first axis as they are."""
+    if len(parts) == 1 or any(not part.shape or part.shape[1:] != parts[0].shape[1:] for part in parts):
+        return list(parts)
+    return [Joined(parts)]
+
+
+def _calls(groups: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
+    """Return for each path what was picked up in each call, over all replicas."""
+    found: dict[str, list[Any]] = {}
+    for path in dict.fromkeys(path for group in groups for path in group):
+        calls = [group[path] for group in groups if path in group]
+        found[path] = [item for number in range(max(map(len, calls)))
+                       for item in joined([call[number] for call in calls if number < len(call)])]
+    return found

@@ -1,0 +1,239 @@
+"""A step that replicas make together, under `tf.distribute.MirroredStrategy`: each tells a collector of its own.
+
+Each replica sees its part of the batch, in a thread of its own; the threads take turns. The strategy adds up their
+gradients before they are used, so whether they are fit is asked between replicas, where all of them have arrived, and
+answered for all.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import keras
+
+from barograph.capture.keras.collector import Collector, Seen, norms_of
+
+_NARROW = "float16"
+"""Gradients of that type may each be finite, and their sum beyond its range."""
+
+
+_OTHER_NAMES = {"CollectiveAllReduceStrategy": "MultiWorkerMirroredStrategy"}
+"""Strategies by the names that they are made under, where their classes are called otherwise."""
+
+
+class Judge(Protocol):
+    """Says what becomes of gradients that were looked at."""
+
+    def may_pass(self, collector: Collector, fits: bool) -> bool:
+        """Return whether gradients whose values are known may be used."""
+
+    def values_unknown(self) -> None:
+        """Note that a step is compiled: nobody is asked about its gradients."""
+
+
+class SharedStep:
+    """One step, or one trace of it.
+
+    Args:
+        whole: Told of what belongs to no replica.
+
+    Attributes:
+        whole: See above.
+        unseen: Class of a strategy whose replicas cannot be told apart from here; "": none was met.
+    """
+
+    def __init__(self, whole: Collector) -> None:
+        self.whole = whole
+        self.unseen = ""
+        self._tensorflow: Any = importlib.import_module("tensorflow")
+        self._of_replica: dict[int, Collector] = {}
+        self._waiting: dict[int, Callable[[], Any]] = {}
+        self._is_applying = False
+
+    def mine(self) -> Collector | None:
+        """Return the collector of the replica whose thread this is; None: it is none's, or none that is told."""
+        context = self._tensorflow.distribute.get_replica_context()
+        if self._is_applying or context is None or not self._tensorflow.distribute.has_strategy():
+            return None
+        if not is_mirrored(context.strategy):
+            name = type(context.strategy).__name__
+            self.unseen = _OTHER_NAMES.get(name, name)
+            return None
+        number = self._number()
+        if number not in self._of_replica:
+            self._of_replica[number] = self._new_collector()
+        return self._of_replica[number]
+
+    def has_begun(self) -> bool:
+        """Return whether the replica whose thread this is has made its part before."""
+        return self._number() in self._of_replica
+
+    @property
+    def collectors(self) -> list[Collector]:
+        """Those of the replicas, in order; none: none was met."""
+        return [self._of_replica[number] for number in sorted(self._of_replica)]
+
+    def leave(self) -> Seen:
+        """Return what was picked up in a form in which it leaves a graph; `merging.merged` makes one step of it."""
+        whole, collectors = self.whole, self.collectors
+        for collector in collectors:
+            whole.paths = whole.paths or collector.paths
+            whole.lost |= collector.lost
+            whole.optimizer = whole.optimizer or collector.optimizer
+        parts = [collector.seen for collector in collectors]
+        if parts and all("loss" in part for part in parts):
+            whole.seen["loss"] = loss_of_all(parts)
+        return {"whole": whole.leaving(), "replicas": tuple(collector.leaving() for collector in collectors)}
+
+    def gathered(self) -> Seen:
+        """Return likewise what all replicas have picked up, to each of them: it is called in every one.
+
+        The same tensors are returned in all, which the strategy hands on as they are.
+        """
+        found: Seen = self._between(lambda strategy: self.leave())
+        return found
+
+    # The gate
+
+    def apply(self, use: Callable[[], Any], judge: Judge) -> Any:
+        """Use the gradients of this replica, if those of all are fit to be used; it is called in every replica.
+
+        Args:
+            use: Has the optimizer use those of this one.
+            judge: Asked where values are known.
+        """
+        self._waiting[self._number()] = use
+        return use() if self._between(lambda strategy: self._decided(strategy, judge)) else None
+
+    def _decided(self, strategy: Any, judge: Judge) -> bool:
+        """Return whether each replica is to go on and use its gradients; else that was seen to here."""
+        fits = self._fits()
+        if fits is None:
+            return True
+        self.whole.seen["withheld"] = keras.ops.logical_not(fits)
+        if self.whole.reach.is_known(fits):
+            return judge.may_pass(self.whole, bool(fits))
+        judge.values_unknown()
+        # Within a replica nothing that replicas do together may stand in a branch.
+        keras.ops.cond(fits, lambda: self._use_in_all(strategy), lambda: None)
+        return False
+
+    def _fits(self) -> Any:
+        """Return whether the sums of gradients are fit to be used, as a tensor; None: an error of ours has been told.
+
+        Sums of what is finite are finite, so one number of each replica will do, unless their norm is asked for too.
+        """
+        collectors, ops, wanted = self.collectors, keras.ops, self.whole.wanted
+        if any(collector.finite is None for collector in collectors):
+            return None
+        first = collectors[0].seen
+        fits = ops.all(ops.stack([collector.finite for collector in collectors]))
+        narrow = any(keras.backend.standardize_dtype(item.dtype) == _NARROW for item in first["given"].values())
+        if narrow or wanted.norm_above is not None or self.whole.reach.is_known(fits):
+            norms = self._norms()
+            fits = ops.logical_and(fits, ops.all(ops.isfinite(norms)))
+            if wanted.norm_above is not None:
+                fits = ops.logical_and(fits, ops.sqrt(ops.sum(ops.square(norms))) <= wanted.norm_above)
+            self.whole.seen["norms"], self.whole.paths = norms, collectors[0].paths
+        losses = [collector.seen["loss"] for collector in collectors if "loss" in collector.seen]
+        if losses:
+            fits = ops.logical_and(fits, ops.all(ops.isfinite(ops.stack(losses))))
+        if len(losses) == len(collectors):
+            self.whole.seen["loss"] = loss_of_all([collector.seen for collector in collectors])
+        # The scaler of Keras asks the first replica alone.
+        skipped = collectors[0].skipped
+        return fits if skipped is None else ops.logical_or(fits, skipped)
+
+    def _norms(self) -> Any:
+        groups = [collector.seen["given"] for collector in self.collectors]
+        sums = [keras.ops.cast(self._tensorflow.add_n([group[path] for group in groups if path in group]), "float32")
+                for path in groups[0]]
+        return norms_of(sums, self.collectors[0].seen.get("scale"))
+
+    def _use_in_all(self, strategy: Any) -> None:
+        self._is_applying = True
+        try:
+            strategy.extended.call_for_each_replica(self._as_it_is(lambda: self._waiting[self._number()]()))
+        finally:
+            self._is_applying = False
+
+    # Within
+
+    def _new_collector(self) -> Collector:
+        whole = self.whole
+        return Collector(whole.names, whole.wanted, whole.reach, self)
+
+    def _between(self, function: Callable[[Any], Any]) -> Any:
+        """Call a function once, where all replicas have arrived; return in each what it returns."""
+        return self._tensorflow.distribute.get_replica_context().merge_call(self._as_it_is(function))
+
+    def _as_it_is(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        unconverted: Callable[..., Any] = self._tensorflow.autograph.experimental.do_not_convert(function)
+        return unconverted
+
+    def _number(self) -> int:
+        # Not in the graph: an operation more would change the seeds that TensorFlow gives to those after it.
+        with self._tensorflow.init_scope():
+            return int(self._tensorflow.distribute.get_replica_context().replica_id_in_sync_group)
+
+
+class ToldToOne(SharedStep):
+    """A step that is only looked at: one collector is told of what happens in any replica."""
+
+    def _new_collector(self) -> Collector:
+        return self.whole
+
+
+class SharedSteps:
+    """The steps of one function that replicas call, one after the other.
+
+    Args:
+        whole: Makes the collector of a step.
+    """
+
+    def __init__(self, whole: Callable[[], Collector]) -> None:
+        self._whole = whole
+        self._last: SharedStep | None = None
+
+    def mine(self) -> tuple[SharedStep, Collector]:
+        """Return the step that this replica begins, and its collector."""
+        if self._last is None or self._last.has_begun():
+            self._last = SharedStep(self._whole())
+        collector = self._last.mine()
+        if collector is None:
+            raise AssertionError("This is called within a replica of a MirroredStrategy.")
+        return self._last, collector
+
+
+def is_mirrored(strategy: Any) -> bool:
+    """Return whether the replicas of a strategy are all in this process, each with its thread."""
+    tensorflow: Any = importlib.import_module("tensorflow")
+    return isinstance(strategy, tensorflow.distribute.MirroredStrategy)
+
+
+def values_of(value: Any) -> tuple[Any, ...]:
+    """Return what each replica has in the place of a value; none: it is no value of several replicas."""
+    if keras.backend.backend() != "tensorflow":
+        return ()
+    tensorflow: Any = importlib.import_module("tensorflow")
+    return tuple(value.values) if isinstance(value, tensorflow.distribute.DistributedValues) else ()
+
+
+def loss_of_all(parts: list[Seen]) -> Any:
+    """Return the loss of a step of those of its replicas: what the sum of their gradients makes smaller.
+
+    Of numbers their sum: under a strategy each replica divides by what there is of all. Of losses that were one number
+    for each sample, the mean over all samples.
+
+    Args:
+        parts: What each replica has picked up; each has a loss.
+    """
+    ops = keras.ops
+    losses = ops.stack([part["loss"] for part in parts])
+    if not all("samples" in part for part in parts):
+        return ops.sum(losses)
+    samples = ops.stack([ops.cast(part["samples"], losses.dtype) for part in parts])
+    # A replica may have none.
+    return ops.sum(ops.where(samples > 0, losses * samples, 0)) / ops.sum(samples)
