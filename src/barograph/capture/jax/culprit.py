@@ -51,7 +51,11 @@ def _run(jaxpr: Any, known: dict[Any, Any], origins: dict[Any, str]) -> list[Any
     def value(atom: Any) -> Any:
         return atom.val if isinstance(atom, core.Literal) else known[atom]
 
-    for eqn in jaxpr.eqns:
+    # All values of a large step together would not fit on its device.
+    used_last = {atom: number for number, eqn in enumerate(jaxpr.eqns) for atom in _variables(eqn.invars)}
+    for atom in _variables(jaxpr.outvars):
+        used_last[atom] = len(jaxpr.eqns)
+    for number, eqn in enumerate(jaxpr.eqns):
         given = [value(atom) for atom in eqn.invars]
         bad = [origins[atom] for atom in eqn.invars if not isinstance(atom, core.Literal) and atom in origins]
         found, within = _evaluate(eqn, given, bad)
@@ -59,7 +63,14 @@ def _run(jaxpr: Any, known: dict[Any, Any], origins: dict[Any, str]) -> list[Any
             known[var] = result
             if not _is_finite(result):
                 origins[var] = origin if origin is not None else _name(eqn)
+        for atom in {*_variables(eqn.invars), *eqn.outvars}:
+            if used_last.get(atom, number) <= number:
+                del known[atom]
     return [value(atom) for atom in jaxpr.outvars]
+
+
+def _variables(atoms: Sequence[Any]) -> set[Any]:
+    return {atom for atom in atoms if not isinstance(atom, core.Literal)}
 
 
 def _evaluate(eqn: Any, given: list[Any], bad: list[str]) -> tuple[Sequence[Any], list[str | None]]:
