@@ -299,3 +299,67 @@ def test_looking_for_facts_keeps_no_graph_and_no_parameter_alive(record):
     gc.collect()
     assert Gone.alive == 0
     assert len(tape.steps()) == 2
+
+
+class Listed(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.one, self.layers, self.two = nn.Linear(4, 8), layers, nn.Linear(8, 3)
+
+    def forward(self, x, cut=False):
+        x = self.one(x).relu()
+        for layer in self.layers:
+            x = layer(x).relu()
+        return self.two(x)
+
+
+def test_layers_in_a_plain_list_are_of_no_model_and_in_no_optimizer(record):
+    tape = facts(record)
+    model = Listed([nn.Linear(8, 8), nn.Linear(8, 8)])
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        step(model, optimizer)
+    # Whether anybody changes them is known from the second step on.
+    assert told(tape, Fact.UNREGISTERED, 0) == (0.0, set())
+    for at in (1, 2):
+        assert told(tape, Fact.UNREGISTERED, at) == (4.0, {"8x8", "8"})
+    assert tape.steps()[-1].scalars[fact(Fact.UNREGISTERED, "8x8")] == 2.0
+    assert told(tape, Fact.OUTSIDE_OPTIMIZER) == (0.0, set())
+
+
+def test_layers_in_a_module_list_and_those_that_another_optimizer_moves_are_not_unregistered(record):
+    tape = facts(record)
+    hidden = [nn.Linear(8, 8)]
+    for model, more in ((Listed(nn.ModuleList([nn.Linear(8, 8)])), []), (Listed(hidden), list(hidden[0].parameters()))):
+        optimizer = torch.optim.SGD([*model.parameters(), *more], 0.1)
+        for _ in range(3):
+            step(model, optimizer)
+        assert told(tape, Fact.UNREGISTERED) == (0.0, set())
+
+
+def test_a_parameter_that_the_script_changes_by_itself_is_not_unregistered(record):
+    tape = facts(record)
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    noise = nn.Parameter(torch.zeros(16, 4))
+    for _ in range(4):
+        optimizer.zero_grad()
+        F.cross_entropy(model(torch.randn(16, 4) + noise), torch.randint(0, 3, (16,))).backward()
+        with torch.no_grad():
+            noise += 0.1 * noise.grad.sign()
+        optimizer.step()
+        assert told(tape, Fact.UNREGISTERED) == (0.0, set())
+
+
+def test_an_unregistered_parameter_is_told_of_where_the_graph_is_walked_no_more(record, monkeypatch):
+    monkeypatch.setattr(torch_parameter_facts, "_LATER_NODES", 0)
+    tape = facts(record)
+    model = Listed([nn.Linear(8, 8)])
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(8):
+        step(model, optimizer)
+    assert told(tape, Fact.UNREGISTERED) == (2.0, {"8x8", "8"})
+    model.layers.clear()
+    gc.collect()
+    step(model, optimizer)
+    assert told(tape, Fact.UNREGISTERED) == (0.0, set())

@@ -135,3 +135,16 @@ def test_a_momentum_that_is_told_by_itself_is_remembered() -> None:
              *(step({Fact.OPTIMIZERS_MADE: float(20 + number)}) for number in range(12))]
     assert symptoms(ParametersAndOptimizer(), views) == []
     assert symptoms(ParametersAndOptimizer(), views[1:])
+
+
+@pytest.mark.parametrize(("count", "severity"), [(2.0, Severity.COSTLY), (6.0, Severity.DOUBTFUL)])
+def test_layers_that_no_model_knows_are_told_by_their_shapes(count: float, severity: Severity) -> None:
+    (symptom,) = symptoms(ParametersAndOptimizer(), [
+        step({Fact.UNREGISTERED: count, (Fact.UNREGISTERED, "64x32"): count}),
+    ])
+
+    assert symptom.message.startswith(f"{count:.0f} parameters get a gradient, and are in no optimizer and among those "
+                                      f'of no model, of shape "64x32 ({count:.0f})"')
+    assert "nn.ModuleList" in symptom.remedy
+    assert (symptom.subject, symptom.severity) == ("unregistered", severity)
+    assert causes(symptom) == ["parameter-not-in-optimizer"]

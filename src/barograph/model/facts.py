@@ -35,6 +35,9 @@ class Fact(StrEnum):
     """Those that do not ask for a gradient. Some are named."""
     OUTSIDE_OPTIMIZER = "outside_optimizer"
     """Those that ask for a gradient, get one, and are in no optimizer. Some are named: `outside_optimizer[PATH]`."""
+    UNREGISTERED = "unregistered"
+    """Those that the loss reaches, and that are in no model that was called and in no optimizer, as those of layers in
+    a plain list. Counted by their shapes, too: `unregistered[64x32]`."""
     WITHOUT_GRADIENT = "without_gradient"
     """Those in this optimizer that ask for a gradient and have none at its step. Some are named."""
     UNREACHED = "unreached"

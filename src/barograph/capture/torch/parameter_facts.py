@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from barograph.capture.torch.graph import Walk, operation
 from barograph.capture.torch.names import ModelNames, Root
 from barograph.capture.torch.optimizers import Entry, OptimizerBook, Slot
 from barograph.capture.torch.read import local
+from barograph.capture.torch.unregistered import Unregistered
 from barograph.model.facts import Fact
 
 MOST_NAMED = 10
@@ -26,7 +28,8 @@ Put = Callable[[Fact, str | int, float], bool]
 """Records a number of a fact about something; "": as a whole."""
 
 BOOK = frozenset({
-    Fact.PARAMETERS, Fact.FROZEN, Fact.OUTSIDE_OPTIMIZER, Fact.WITHOUT_GRADIENT, Fact.UNREACHED, Fact.FOREIGN,
+    Fact.PARAMETERS, Fact.FROZEN, Fact.OUTSIDE_OPTIMIZER, Fact.UNREGISTERED, Fact.WITHOUT_GRADIENT, Fact.UNREACHED,
+    Fact.FOREIGN,
 })
 GROUPS = frozenset({Fact.WEIGHT_DECAY, Fact.MOMENTUM, Fact.DECOUPLED})
 
@@ -38,6 +41,7 @@ class ParameterFacts:
         self._session = session
         self._names = names
         self._optimizers = optimizers
+        self._unregistered = Unregistered(names, optimizers)
         self._called: set[int] = set()
         self._reached: set[int] | None = None
         self._stepped = True
@@ -62,7 +66,9 @@ class ParameterFacts:
         begin = time.perf_counter()
         walk = Walk(roots, most_nodes=_MOST_NODES, most_secs=_OPENING_SECS if opening else _LATER_SECS)
         nodes = list(walk)
-        found = {id(node.variable) for node in nodes if operation(node) == "AccumulateGrad"}
+        leaves = {id(leaf): leaf for node in nodes if operation(node) == "AccumulateGrad" for leaf in [node.variable]}
+        found = set(leaves)
+        self._unregistered.reached(leaves.values())
         if self._stepped:
             self._stepped, self._reached = False, set()
         # A part that was not seen to its end says nothing of who is not reached.
@@ -89,8 +95,10 @@ class ParameterFacts:
         foreign = self._foreign(slots) if self._called else {}
         without = [slot for slot in slots if slot.parameter.grad is None and slot.parameter.requires_grad]
         _count(Fact.WITHOUT_GRADIENT, [slot.path for slot in without], put)
-        reached = self._reached
-        if reached is not None and not any(_is_distributed(slot.parameter) for slot in slots):
+        reached, distributed = self._reached, any(_is_distributed(slot.parameter) for slot in slots)
+        if Fact.UNREGISTERED in asked and not distributed:
+            self._of_nobody(put)
+        if reached is not None and not distributed:
             missed = [slot for slot in slots if id(slot.parameter) not in reached and _has_nothing(slot.parameter)]
             _count(Fact.UNREACHED, [slot.path for slot in missed if slot.parameter.requires_grad], put)
         if self._called:
@@ -115,6 +123,12 @@ class ParameterFacts:
                 and (reached is None or id(parameter) in reached)
             ]
             _count(Fact.OUTSIDE_OPTIMIZER, outside, put)
+
+    def _of_nobody(self, put: Put) -> None:
+        shapes = Counter("x".join(map(str, parameter.shape)) for parameter in self._unregistered.found())
+        put(Fact.UNREGISTERED, "", sum(shapes.values()))
+        for shape, count in shapes.most_common(MOST_NAMED):
+            put(Fact.UNREGISTERED, shape, count)
 
     def _of_trained(self) -> Iterator[tuple[torch.Tensor, str]]:
         for parameter, name in self._names.parameters():

@@ -1,0 +1,51 @@
+"""Finds parameters that the loss reaches and that no model and no optimizer knows: those of layers in a list, say."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+
+import torch
+
+from barograph.capture.torch.names import ModelNames
+from barograph.capture.torch.optimizers import OptimizerBook
+
+
+class Unregistered:
+    """Keeps in mind which they are, and whether anybody changes them.
+
+    Args:
+        names: Of all models.
+        optimizers: All there are.
+    """
+
+    def __init__(self, names: ModelNames, optimizers: OptimizerBook) -> None:
+        self._names = names
+        self._optimizers = optimizers
+        self._reached: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._suspects: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
+
+    def reached(self, leaves: Iterable[torch.Tensor]) -> None:
+        """Note leaves of a loss. Tensors that are no parameters are passed over: who makes one means it."""
+        for leaf in leaves:
+            # FSDP makes one parameter of many, which stands in no optimizer.
+            if type(leaf) is torch.nn.Parameter and not hasattr(leaf, "_is_flat_param"):
+                self._reached[id(leaf)] = weakref.ref(leaf)
+
+    def found(self) -> list[torch.Tensor]:
+        """Return those that were so when this was asked before, too, and have not changed since then.
+
+        What a script changes by itself, as an adversarial example, is none; a list of layers is.
+        """
+        held, known = self._optimizers.parameters(), {id(parameter) for parameter, _ in self._names.parameters()}
+        before = self._suspects
+        references = {**{number: reference for number, (reference, _) in before.items()}, **self._reached}
+        self._suspects, self._reached, found = {}, {}, []
+        for number, reference in references.items():
+            parameter = reference()
+            if parameter is None or parameter.grad is None or number in held or number in known:
+                continue
+            self._suspects[number] = reference, parameter._version
+            if number in before and before[number][1] == parameter._version:
+                found.append(parameter)
+        return found
