@@ -337,7 +337,8 @@ def test_layers_in_a_module_list_and_those_that_another_optimizer_moves_are_not_
         assert told(tape, Fact.UNREGISTERED) == (0.0, set())
 
 
-def test_a_parameter_that_the_script_changes_by_itself_is_not_unregistered(record):
+@pytest.mark.parametrize("by_data", [False, True])
+def test_a_parameter_that_the_script_changes_by_itself_is_not_unregistered(record, by_data):
     tape = facts(record)
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -346,7 +347,7 @@ def test_a_parameter_that_the_script_changes_by_itself_is_not_unregistered(recor
         optimizer.zero_grad()
         F.cross_entropy(model(torch.randn(16, 4) + noise), torch.randint(0, 3, (16,))).backward()
         with torch.no_grad():
-            noise += 0.1 * noise.grad.sign()
+            (noise.data if by_data else noise).add_(0.1 * noise.grad.sign())
         optimizer.step()
         assert told(tape, Fact.UNREGISTERED) == (0.0, set())
 

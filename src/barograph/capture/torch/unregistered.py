@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 
 from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.optimizers import OptimizerBook
+
+_ELEMENTS = 16
 
 
 class Unregistered:
@@ -23,7 +26,7 @@ class Unregistered:
         self._names = names
         self._optimizers = optimizers
         self._reached: dict[int, weakref.ref[torch.Tensor]] = {}
-        self._suspects: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
+        self._suspects: dict[int, tuple[weakref.ref[torch.Tensor], list[Any]]] = {}
 
     def reached(self, leaves: Iterable[torch.Tensor]) -> None:
         """Note leaves of a loss. Tensors that are no parameters are passed over: who makes one means it."""
@@ -45,7 +48,13 @@ class Unregistered:
             parameter = reference()
             if parameter is None or parameter.grad is None or number in held or number in known:
                 continue
-            self._suspects[number] = reference, parameter._version
-            if number in before and before[number][1] == parameter._version:
+            self._suspects[number] = reference, _likeness(parameter)
+            if number in before and before[number][1] == self._suspects[number][1]:
                 found.append(parameter)
         return found
+
+
+def _likeness(parameter: torch.Tensor) -> list[Any]:
+    """Return what changes where somebody changes a parameter, by whatever way."""
+    # What goes through `.data` is not counted, so a few elements are looked at as well.
+    return [parameter._version, *parameter.detach().flatten()[:_ELEMENTS].tolist()]
