@@ -30,9 +30,10 @@ class Unregistered:
 
     def reached(self, leaves: Iterable[torch.Tensor]) -> None:
         """Note leaves of a loss. Tensors that are no parameters are passed over: who makes one means it."""
+        held = self._optimizers.parameters()
         for leaf in leaves:
             # FSDP makes one parameter of many, which stands in no optimizer.
-            if type(leaf) is torch.nn.Parameter and not hasattr(leaf, "_is_flat_param"):
+            if id(leaf) not in held and type(leaf) is torch.nn.Parameter and not hasattr(leaf, "_is_flat_param"):
                 self._reached[id(leaf)] = weakref.ref(leaf)
 
     def found(self) -> list[torch.Tensor]:
@@ -40,10 +41,12 @@ class Unregistered:
 
         What a script changes by itself, as an adversarial example, is none; a list of layers is.
         """
-        held, known = self._optimizers.parameters(), {id(parameter) for parameter, _ in self._names.parameters()}
         before = self._suspects
         references = {**{number: reference for number, (reference, _) in before.items()}, **self._reached}
         self._suspects, self._reached, found = {}, {}, []
+        if not references:
+            return []  # as of nearly every training: nobody's names are walked through for it
+        held, known = self._optimizers.parameters(), {id(parameter) for parameter, _ in self._names.parameters()}
         for number, reference in references.items():
             parameter = reference()
             if parameter is None or parameter.grad is None or number in held or number in known:
