@@ -148,3 +148,19 @@ def test_layers_that_no_model_knows_are_told_by_their_shapes(count: float, sever
     assert "nn.ModuleList" in symptom.remedy
     assert (symptom.subject, symptom.severity) == ("unregistered", severity)
     assert causes(symptom) == ["parameter-not-in-optimizer"]
+
+
+def test_frozen_layers_that_nobody_has_trained_are_told() -> None:
+    views = [step({Fact.PARAMETERS: 4.0, Fact.FROZEN: 2.0, Fact.UNTOUCHED: 1.0, (Fact.UNTOUCHED, "body.weight"): 1.0})]
+    (symptom,) = symptoms(ParametersAndOptimizer(), views)
+
+    assert symptom.message.startswith("1 frozen parameters lie as an initialisation draws them, evenly up to its bound "
+                                      '("body.weight")')
+    assert "missing_keys" in symptom.remedy
+    assert (symptom.subject, symptom.severity) == ("untouched", Severity.DOUBTFUL)
+    assert causes(symptom) == ["frozen-parameter"]
+
+
+def test_frozen_layers_that_were_trained_are_let_pass() -> None:
+    views = [step({Fact.PARAMETERS: 4.0, Fact.FROZEN: 2.0, Fact.UNTOUCHED: 0.0})]
+    assert symptoms(ParametersAndOptimizer(), views) == []

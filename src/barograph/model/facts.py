@@ -33,6 +33,8 @@ class Fact(StrEnum):
     """Parameters of the models that are trained, tensors and not elements."""
     FROZEN = "frozen"
     """Those that do not ask for a gradient. Some are named."""
+    UNTOUCHED = "untouched"
+    """Those frozen that lie as an initialisation draws them, evenly up to its bound, and stay so. Some are named."""
     OUTSIDE_OPTIMIZER = "outside_optimizer"
     """Those that ask for a gradient, get one, and are in no optimizer. Some are named: `outside_optimizer[PATH]`."""
     UNREGISTERED = "unregistered"
