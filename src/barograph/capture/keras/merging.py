@@ -17,7 +17,7 @@ from barograph.capture.keras.collector import Seen
 
 _OF_SAMPLES = ("outputs", "inputs", "data", "batch")
 _ADDED_UP = ("gradients", "given")
-_REPLICATED = ("learning_rate", "finite", "before", "broadcast")
+_REPLICATED = ("learning_rate", "finite", "before", "broadcast", "penalty")
 
 
 class Joined:

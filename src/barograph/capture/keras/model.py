@@ -77,6 +77,7 @@ class WatchedModel:
         with tap.guarded("recording a step of Keras"), self._reading_first(first):
             self._is_evaluating = False
             self._tell(seen, logs, names)
+            self._telling.parameters(names, functions.modes)
             if ends:
                 self._telling.after(names, model.optimizer, value)
             # The optimizer counts no step that was withheld: all that it has counted came before.
@@ -154,6 +155,7 @@ class WatchedModel:
         telling.tensors(seen, names, *_loss_of(self.model))
         if "loss" in seen:
             telling.loss(seen["loss"], self._alone())
+            telling.penalty(seen)
             telling.blame(seen)
         elif isinstance(logs, Mapping) and "loss" in logs:
             self._say("keras loss", "the step of this model computes its loss by itself: what is recorded as the loss "
@@ -218,6 +220,7 @@ class WatchedModel:
                 self._light, gradients=training and self.tap.asks_ever(Kind.GRADIENT),
                 outputs=self._asked(Kind.OUTPUT, names), inputs=self._asked(Kind.INPUT, names),
                 data=self.tap.asks_ever(Kind.BATCH, Kind.TARGET, Kind.LABEL, Kind.CONFUSION, Kind.FACT),
+                modes=training and self.tap.asks_ever(Kind.FACT),
             )
         return self._wanted[which]
 

@@ -11,13 +11,18 @@ import numpy as np
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Seen
 from barograph.capture.keras.likeness import tell_likeness
+from barograph.capture.keras.modes import Modes
 from barograph.capture.keras.names import Names, optimizer_states
-from barograph.model.facts import Fact
+from barograph.model.facts import Fact, fact
 from barograph.model.key import Kind
 
 if TYPE_CHECKING:
     from barograph.capture.array_tap import ArrayTap
     from barograph.capture.keras.backends import ValueOf
+
+
+PENALTY = "regularization"
+"""Path of what Keras adds to a loss: penalties on weights, and whatever `add_loss` was given."""
 
 
 class Telling:
@@ -86,10 +91,28 @@ class Telling:
             value: It.
             alone: What the loss function is called, where nothing is added to what that returns; "": something may be.
         """
-        given = _number(value) if self._waits else float(array_of(value))
+        given = self._given(value)
         self._tap.loss(given)
         if alone:
             self._tap.loss(given, alone)
+
+    def penalty(self, seen: Seen) -> None:
+        """Tell how much of the loss is a penalty on weights or outputs, of steps that looked."""
+        if "penalty" in seen:
+            self._tap.loss(self._given(seen["penalty"]), PENALTY)
+
+    def parameters(self, names: Names, modes: Modes | None) -> None:
+        """Tell what is known of the parameters, and of the modes in which layers were called, where that is due."""
+        if not self._tap.due(Kind.FACT):
+            return
+        told = {fact(Fact.PARAMETERS): len(names.trainable) + len(names.frozen), fact(Fact.FROZEN): len(names.frozen)}
+        if modes is not None:
+            told[fact(Fact.LAYERS_IN_EVAL)] = modes.in_eval / modes.layers if modes.layers else 0.0
+            told[fact(Fact.MODEL_IN_EVAL)] = modes.whole_in_eval
+        self._tap.numbers({key: float(value) for key, value in told.items()})
+
+    def _given(self, value: Any) -> float | Callable[[], float]:
+        return _number(value) if self._waits else float(array_of(value))
 
     def blame(self, seen: Seen) -> None:
         """Tell that a logarithm made the loss not finite, where it did: once, since weights are spoilt from then on."""
