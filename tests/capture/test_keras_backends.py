@@ -23,7 +23,7 @@ def test_the_same_holds_on_another_backend(backend: str, which: str) -> None:
     if os.environ.get("KERAS_BACKEND") == backend:
         pytest.skip(f"this process tests {backend} already")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", which, str(TESTS)],
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", which, str(TESTS), str(TESTS.with_name("test_keras_modes.py"))],
         cwd=TESTS.parents[2], env={**os.environ, "KERAS_BACKEND": backend}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-6000:]
     assert " passed" in done.stdout

@@ -180,10 +180,10 @@ class Collector:
     def layer_begins(self, layer: Any, kwargs: Mapping[str, Any]) -> None:
         """Note that a layer is called; it may be a model."""
         self._depth += 1
+        if self.wanted.modes:
+            self._modes_heard.called(layer, kwargs, within=self._depth > 1)
         if self._depth == 1:
             self.names.called(layer)
-            if self.wanted.modes:
-                self._modes_heard.root_called(layer, kwargs)
             if self.wanted.gate and "before" not in self.seen:
                 before = {path: keras.ops.copy(variable.value) for path, variable in self.names.untrained.items()}
                 self.seen["before"] = {path: value for path, value in before.items() if self._leaves(value)}
@@ -235,7 +235,7 @@ class Collector:
         if self.wanted.modes:
             self._moved += [variable for variable, gradient in zip(variables, gradients, strict=False)
                             if gradient is not None]
-            self.modes = self._modes_heard.of_trained(self._moved)
+            self.modes = self._modes_heard.of_trained(self._moved, self.names.layers)
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         rate = keras.ops.cast(keras.ops.convert_to_tensor(inner.learning_rate), "float32")
         if not self._leaves(rate):
@@ -295,8 +295,6 @@ class Collector:
 
     def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
         """Take what a layer was called with and what it returned."""
-        if self.wanted.modes:
-            self._modes_heard.called(layer, kwargs, within=self._depth > 0)
         path = self.names.layers.get(id(layer))
         if path is None:
             return

@@ -7,7 +7,7 @@ default of its own signature, and where nobody says anything it is an evaluation
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ class Modes(NamedTuple):
     whole_in_eval: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Root:
     """A layer that no other one called, a model mostly, in one step.
 
@@ -54,43 +54,47 @@ class StepModes:
     def __init__(self) -> None:
         self._roots: dict[int, _Root] = {}
         self._now: _Root | None = None
-
-    def root_called(self, layer: Any, kwargs: Mapping[str, Any]) -> None:
-        """Note that a layer is called that no other one calls."""
-        in_eval = _is_false(_said_or_default(layer, kwargs))
-        root = self._roots.setdefault(id(layer), _Root(layer, True, {}))
-        root.in_eval &= in_eval
-        self._now = root
+        self._training: Any = None
 
     def called(self, layer: Any, kwargs: Mapping[str, Any], *, within: bool) -> None:
-        """Note that the call of a layer is over.
+        """Note that a layer is called.
 
         Args:
             layer: It.
-            kwargs: That it was called with.
-            within: Another layer has called it.
+            kwargs: What it is called with.
+            within: Another layer calls it.
         """
-        if self._now is None or not _minds(layer):
-            return
-        # What a layer was called with is what it left for those after it: Keras hands that on.
-        training = getattr(layer._get_call_context(), "training", None) if within else _said_or_default(layer, kwargs)
-        self._now.layers[id(layer)] = self._now.layers.get(id(layer), True) and _is_false(training)
+        if not within:
+            self._training = None
+        # As Keras goes about it: what one layer was told holds for those that are called after it, too.
+        training = self._training = _told(layer, kwargs, self._training)
+        in_eval = _is_false(training)
+        if not within:
+            self._now = self._roots.setdefault(id(layer), _Root(layer, True, {}))
+            self._now.in_eval &= in_eval
+        if self._now is not None and _minds(layer):
+            self._now.layers[id(layer)] = self._now.layers.get(id(layer), True) and in_eval
 
-    def of_trained(self, variables: Iterable[Any]) -> Modes | None:
+    def of_trained(self, variables: Iterable[Any], parts: Container[int]) -> Modes | None:
         """Return how the models were called that own any of the variables which are trained; None: none does.
 
         A model that only serves, as a teacher or a target, may well be called in evaluation.
+
+        Args:
+            variables: They.
+            parts: Layers of the model that trains, by identity. On JAX Keras calls these and not the model.
         """
         trained = {id(variable) for variable in variables}
-        roots = [root for root in self._roots.values()
-                 if any(id(variable) in trained for variable in root.layer.trainable_variables)]
-        if not roots:
+        models = [root for root in self._roots.values()
+                  if any(id(variable) in trained for variable in root.layer.trainable_variables)]
+        if not models:
             return None
         layers: dict[int, bool] = {}
-        for root in roots:
-            for layer, in_eval in root.layers.items():
-                layers[layer] = layers.get(layer, True) and in_eval
-        return Modes(len(layers), sum(layers.values()), all(root.in_eval for root in roots))
+        for root in self._roots.values():
+            if root in models or (id(root.layer) in parts and id(root.layer) in root.layers):
+                for layer, in_eval in root.layers.items():
+                    layers[layer] = layers.get(layer, True) and in_eval
+        return Modes(len(layers), sum(layers.values()), all(root.in_eval for root in models))
 
 
 def _minds(layer: Any) -> bool:
@@ -104,9 +108,10 @@ def _minds(layer: Any) -> bool:
     return False
 
 
-def _said_or_default(layer: Any, kwargs: Mapping[str, Any]) -> Any:
-    if kwargs.get("training") is not None:
-        return kwargs["training"]
+def _told(layer: Any, kwargs: Mapping[str, Any], around: Any) -> Any:
+    """Return what a layer is told of training: by its caller, by the calls around it, or by its own default."""
+    if "training" in kwargs or around is not None:
+        return kwargs.get("training", around)
     parameter = inspect.signature(layer.call).parameters.get("training")
     return None if parameter is None or parameter.default is inspect.Parameter.empty else parameter.default
 
