@@ -1,4 +1,4 @@
-"""In which mode a step calls its models, what of them is frozen, and what Keras adds to a loss."""
+"""In which mode a step calls its models, what of them is frozen, what Keras adds to a loss, and what broke one."""
 
 from __future__ import annotations
 
@@ -171,3 +171,21 @@ def test_what_keras_adds_to_a_loss_is_recorded_apart(eager: bool) -> None:
 
 def test_where_nothing_is_added_no_penalty_is_recorded() -> None:
     assert told(body(), "loss:regularization") == [None]
+
+
+@pytest.mark.skipif(BACKEND == "jax", reason="there the loss comes later")
+@pytest.mark.parametrize(("reach", "expected"), [(1e4, [9]), (1.0, [])], ids=["out of range", "as all"])
+def test_the_batch_of_a_step_whose_loss_leaps_is_recorded_whatever_is_due(reach: float, expected: list[int]) -> None:
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([layers.Input((4,)), layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(1e-9), "mse")
+    x = np.random.default_rng(0).normal(size=(12 * 8, 4)).astype(np.float32)
+    x[9 * 8 + 2, 1] *= reach
+    place = f"memory://keras-modes/{next(_RUNS)}"
+    first = barograph.Selection(kinds=frozenset({barograph.Kind.BATCH}),
+                                schedule=barograph.Schedule(every=0, steps=frozenset({0})))
+    with barograph.attach(to=place, watch=False, strict=True, budget=None, preset="free",
+                          collections=[first]):
+        model.fit(x, x[:, :1], batch_size=8, shuffle=False, verbose=0)
+    run = barograph.open(place)
+    assert run.series("batch:model", "max_abs").steps.tolist() == [0, *expected]

@@ -64,6 +64,7 @@ class Wanted:
         inputs: Likewise.
         data: What the loss was computed of.
         modes: In which mode models are called.
+        fed: What the step is fed, as it is: should the loss be out of range, it is looked at.
         gate: The update is withheld where the gradients are not fit for it, and what is needed to say so is given out.
         norm_above: Norm of all gradients beyond which it is withheld, too.
     """
@@ -73,6 +74,7 @@ class Wanted:
     inputs: frozenset[str] = frozenset()
     data: bool = False
     modes: bool = False
+    fed: bool = False
     gate: bool = False
     norm_above: float | None = None
 
@@ -88,7 +90,7 @@ class Collector:
     Attributes:
         reach: See above.
         seen: By name: "loss", "penalty" (what Keras adds to it of weights and layers), "learning_rate", "finite", "broadcast", "least_logarithm", and the groups "gradients",
-            "outputs", "inputs", "data"; with a gate also "withheld", "norms", "scale" (of the loss, where it is
+            "outputs", "inputs", "data", "fed"; with a gate also "withheld", "norms", "scale" (of the loss, where it is
             scaled), and the groups "given" (gradients as they are), "batch" and "before" (variables that are not
             trained). Of a loss that was one number for each sample, "samples" is how many.
         lost: Paths of layers whose tensors cannot leave; `OPTIMIZER`, where gradients cannot.
@@ -199,6 +201,8 @@ class Collector:
             data: As Keras hands it to the step.
             before: Variables that a forward pass changes, with their values of now.
         """
+        if self.wanted.fed:
+            self._take("fed", "x", keras.utils.unpack_x_y_sample_weight(data)[0], "")
         if self.wanted.gate:
             for name, part in zip(("x", "y", "sample_weight"), keras.utils.unpack_x_y_sample_weight(data), strict=True):
                 self._take("batch", name, part, "")

@@ -63,10 +63,19 @@ class Telling:
         data = {name: items[-1] for name, items in seen.get("data", {}).items()}
         if data:
             self._data(data, loss, from_logits)
+            if not _fed(data):
+                # A step of the script's own may compute its loss of labels and answers alone.
+                self.fed(seen)
+
+    def fed(self, seen: Seen) -> None:
+        """Tell what a step was fed, where that is due: as it is when a loss is out of range, whatever the schedule."""
+        if self._tap.due(Kind.BATCH):
+            fed = _fed({name: items[-1] for name, items in seen.get("fed", {}).items()})
+            self._tap.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
 
     def _data(self, data: Mapping[str, Any], loss: str, from_logits: bool) -> None:
         tap = self._tap
-        fed = {name[1:]: item for name, item in data.items() if name == "x" or name.startswith("x[")}
+        fed = _fed(data)
         tap.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
         if fed:
             tap.fact(Fact.BATCH_SIZE, float(next(iter(fed.values())).shape[0]))
@@ -147,6 +156,11 @@ class Telling:
             if self._states_of != (names, optimizer):
                 self._states, self._states_of = optimizer_states(optimizer, names), (names, optimizer)
             tap.take(Kind.OPTIMIZER_STATE, _arrays(self._states, value), layers=names.owners)
+
+
+def _fed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what models were fed among the data of a step, by the item of the argument that it was."""
+    return {name[1:]: item for name, item in data.items() if name == "x" or name.startswith("x[")}
 
 
 def _lazily(value: Any) -> Callable[[], Any]:
