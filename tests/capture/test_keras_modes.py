@@ -19,7 +19,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     keras = pytest.importorskip("keras", reason="keras is not installed")
 
-from keras import layers  # noqa: E402
+from keras import layers
 
 BACKEND = keras.backend.backend()
 EAGER = BACKEND != "jax"
@@ -89,6 +89,24 @@ def test_what_is_frozen_is_counted_and_its_normalisation_is_nobodys_fault() -> N
     model.get_layer("hidden").trainable = model.get_layer("norm").trainable = False
 
     assert told(model, "fact:parameters", "fact:frozen", *MODES) == [6.0, 4.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("bias", "expected"), [(None, 1.0), (0.5, 0.0)], ids=["as initialised", "trained before"])
+def test_frozen_layers_are_told_to_have_learnt_nothing_by_their_biases(bias: float | None, expected: float) -> None:
+    model = body()
+    hidden = model.get_layer("hidden")
+    if bias is not None:
+        hidden.set_weights([hidden.get_weights()[0], np.full(6, bias, np.float32)])
+    hidden.trainable = False
+
+    assert told(model, "fact:untrained") == [expected]
+
+
+def test_of_what_is_frozen_without_a_matrix_of_weights_nothing_is_said() -> None:
+    model = body()
+    model.get_layer("norm").trainable = False
+
+    assert told(model, "fact:frozen", "fact:untrained") == [2.0, 0.0]
 
 
 class Stepping(keras.Model):

@@ -75,8 +75,8 @@ def test_weights_that_shrink_under_a_penalty_on_them_are_named() -> None:
     found = last(WeightDecay(), *penalised(10.0, 7.0, 4.0))
 
     assert found.message == ("Weights have shrunk to 40 % of their first norm, and the gradient of the penalty on them "
-                             "was up to 1 times the whole gradient; without it the loss is 2.3, not a tenth below where "
-                             "it began.")
+                             "was up to 1 times the whole gradient; without it the loss is 2.3, not a tenth below "
+                             "where it began.")
     assert causes(found) == {Cause.WEIGHT_DECAY_TOO_LARGE: 0.9}
 
 

@@ -110,7 +110,7 @@ def test_units_that_gave_the_same_before_the_first_update_began_equal_though_the
                  *(step_of(number, units={"0": DIFFERENT, "1": DIFFERENT, "2": DIFFERENT}) for number in (3, 6)))
 
     assert [[type(item).__name__ for item in items] for items in found] == [["Unjudged"], ["Symptom"], ["Symptom"]]
-    assert getattr(found[1][0], "message", "").startswith('All units of "0" and "1" gave the same in step 0, to each sample')
+    assert getattr(found[1][0], "message", "").startswith('All units of "0" and "1" gave the same in step 0, to each')
     assert getattr(found[1][0], "since", None) == 0
 
 
@@ -119,7 +119,7 @@ def test_units_that_gave_the_same_before_the_first_update_began_equal_though_the
     {"0": UnitSummaries(64, np.zeros((8, 7))), "1": DIFFERENT, "2": DIFFERENT},  # zero on purpose
 ], ids=["last", "zero"])
 def test_what_may_begin_equal_is_let_pass(units: dict[str, UnitSummaries]) -> None:
-    later = {path: DIFFERENT for path in units}
+    later = dict.fromkeys(units, DIFFERENT)
 
     assert subjects(step_of(0, units=units), step_of(3, units=later), step_of(6, units=later)) == [[], [], []]
 

@@ -41,7 +41,7 @@ class LossLevel:
         return high
 
     def leaps(self, loss: float) -> bool:
-        """Return whether a loss is a hundred times any before it, of which there are a few, or is no number; not taken in.
+        """Return whether a loss is a hundred times any before it, of which there are a few, or no number; take in none.
 
         Example:
             >>> level = LossLevel()

@@ -33,6 +33,8 @@ class Fact(StrEnum):
     """Parameters of the models that are trained, tensors and not elements."""
     FROZEN = "frozen"
     """Those that do not ask for a gradient. Some are named."""
+    UNTRAINED = "untrained"
+    """Frozen layers that are as their initializer made them, as far as that can be told. Some are named."""
     OUTSIDE_OPTIMIZER = "outside_optimizer"
     """Those that ask for a gradient, get one, and are in no optimizer. Some are named: `outside_optimizer[PATH]`."""
     UNREGISTERED = "unregistered"

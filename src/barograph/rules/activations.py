@@ -227,7 +227,7 @@ def _note_largest_step(view: StepView, memory: Memory) -> None:
 def _why_dead(
     view: StepView, subject: Subject, share: float, memory: Memory, momentum: float
 ) -> tuple[Suspicion, ...]:
-    """Return why units are dead: by how the layer before stands now, whether they ever were alive, and what came between."""
+    """Return why units are dead: by how the layer before stands now, whether they were alive, and what came between."""
     rate, alive = learning_rate(view), memory.get("was_alive", {}).get(subject.key.path)
     ratio, large = memory.get("largest_step", [0.0, -1])
     threw = alive is not None and ratio > _THROWING

@@ -36,18 +36,17 @@ def note_answers(view: StepView, memory: dict[str, Any]) -> None:
 def are_unrelated(memory: Mapping[str, Any], loss: str) -> bool:
     """Return whether the last answers to a few hundred labels, or more, were as if the labels were drawn by lot.
 
-    So they are where χ² of the counts is what it is by chance, or where all answers are one and no class has most of the
-    labels. False also where too few were seen.
+    So they are where χ² of the counts is what it is by chance, or where all answers are one and no class has most of
+    the labels. False also where too few were seen.
 
     Args:
         memory: Of a rule that calls `note_answers` with each step.
         loss: Whose labels.
 
     Example:
-        >>> are_unrelated({"answers": {"cross_entropy": [{"0,0": 90, "0,1": 60, "1,0": 91, "1,1": 59}, {}]}}, "cross_entropy")
-        True
-        >>> are_unrelated({"answers": {"cross_entropy": [{"0,0": 100, "0,1": 50, "1,0": 60, "1,1": 90}, {}]}}, "cross_entropy")
-        False
+        >>> by_lot, learnt = {"0,0": 90, "0,1": 60, "1,0": 91, "1,1": 59}, {"0,0": 90, "0,1": 60, "1,0": 60, "1,1": 90}
+        >>> [are_unrelated({"answers": {"nll_loss": [counts, {}]}}, "nll_loss") for counts in (by_lot, learnt)]
+        [True, False]
 
     Source: Pearson, "On the criterion that a given system of deviations …", 1900.
     """

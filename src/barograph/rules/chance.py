@@ -240,8 +240,8 @@ class Underfit(Rule):
       baseline: the entropy of the labels for losses over classes, the variance of the targets for the mean squared
       error, gathered over the steps that recorded them. The model underfits where the last third of the losses stands
       between `near_baseline` and `above_baseline` of the baseline, over at least `least_steps` steps since the learning
-      rate last rose, and does not fall by a hundredth of the baseline. Where single losses are too noisy for that, or the
-      first third still came down to the baseline, the mean of the last two thirds will do, if the last answers to
+      rate last rose, and does not fall by a hundredth of the baseline. Where single losses are too noisy for that, or
+      the first third still came down to the baseline, the mean of the last two thirds will do, if the last answers to
       200 labels and more have nothing to do with them (χ² of the counts). Likewise where the losses of four
       evaluations and more that are as far apart stand there.
     Why it matters: the model has learnt how often each answer is right, and nothing of its inputs.
@@ -320,9 +320,9 @@ class Underfit(Rule):
     def _unrelated(view: StepView, memory: Memory, level: _Level) -> Symptom:
         now, baseline = fmean(point.value for point in level.late), level.baseline
         return Symptom(
-            message=f"The loss stands at {now:.4g} on average since step {level.late[0].first}, {baseline:.4g} is what one "
-                    "answer for all inputs would lose, and the answers have nothing to do with the labels: the model has "
-                    "learnt nothing of its inputs.",
+            message=f"The loss stands at {now:.4g} on average since step {level.late[0].first}, {baseline:.4g} is what "
+                    "one answer for all inputs would lose, and the answers have nothing to do with the labels: the "
+                    "model has learnt nothing of its inputs.",
             remedy=_ON_ONE_BATCH,
             evidence=(Evidence(level.key, view.step.number, "mean_loss", now, baseline,
                                f"{percent(now / baseline)} of the baseline"),),
@@ -364,9 +364,9 @@ class Underfit(Rule):
         )
 
 
-_ON_ONE_BATCH = ("Train on one batch alone. If the loss does not fall to zero there, look at the learning rate, at what "
-                 "cuts the graph, and at what the loss is handed; if it does, look at whether labels belong to their "
-                 "inputs.")
+_ON_ONE_BATCH = (
+    "Train on one batch alone. If the loss does not fall to zero there, look at the learning rate, at what cuts the "
+    "graph, and at what the loss is handed; if it does, look at whether labels belong to their inputs.")
 _STILL_FALLS = 0.01
 _MOST_EVALUATIONS, _LEAST_EVALUATIONS = 12, 4
 _MOSTLY_FROZEN = 0.5

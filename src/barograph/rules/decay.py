@@ -88,7 +88,8 @@ class WeightDecay(Rule):
             yield Unjudged("the weight decay of the optimizer is not known")
             return
         beyond = facts.get(Fact.DECOUPLED.value, 0.0) > 0 and decay * memory.get("rate", 0.0) >= _BEYOND
-        if norm > self.shrunk * first or not decay or not (beyond or (norm < last and _is_lost(memory.get("first_losses"), memory.get("losses")))):
+        lost = norm < last and _is_lost(memory.get("first_losses"), memory.get("losses"))
+        if norm > self.shrunk * first or not decay or not (beyond or lost):
             return
         share = self._share(view, decay, norm, facts, memory)
         if share is not None and share >= self.pull:
@@ -112,8 +113,8 @@ class WeightDecay(Rule):
 
     @staticmethod
     def _symptom_of_penalty(view: StepView, norm: float, first: float, bare: float, pulled: float) -> Symptom:
-        why = (f"weights have shrunk to {percent(norm / first)} of their first norm, and the gradient of the penalty on them "
-               f"was up to {number(pulled)} times the whole gradient")
+        why = (f"weights have shrunk to {percent(norm / first)} of their first norm, and the gradient of the penalty "
+               f"on them was up to {number(pulled)} times the whole gradient")
         remedy = "Make the penalty (kernel_regularizer, λ) a hundred times smaller, and start again."
         return Symptom(
             message=f"{sentence(why)}; without it the loss is {number(bare)}, not a tenth below where it began.",

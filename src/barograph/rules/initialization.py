@@ -280,8 +280,8 @@ def _began_equal(memory: Memory) -> Symptom | None:
         return None
     which = names([path for path, _ in same])
     return Symptom(
-        message=f"All units of {which} gave the same in step 0, to each sample: they began equal, and only what follows "
-                "draws them apart.",
+        message=f"All units of {which} gave the same in step 0, to each sample: they began equal, and only what "
+                "follows draws them apart.",
         remedy=_AT_RANDOM,
         evidence=tuple(Evidence(Key(Kind.OUTPUT, path), 0, "equal_units", float(count), float(count),
                                 f"all {count} units had equal statistics") for path, count in same[:3]),
@@ -291,5 +291,5 @@ def _began_equal(memory: Memory) -> Symptom | None:
     )
 
 
-_AT_RANDOM = ("Initialise the weights at random (kaiming_normal_ for ReLU, xavier_uniform_ for tanh and sigmoid), each unit "
-              "by itself: never with a constant, or with one random key for all; only biases may begin at zero.")
+_AT_RANDOM = ("Initialise the weights at random (kaiming_normal_ for ReLU, xavier_uniform_ for tanh and sigmoid), each "
+              "unit by itself: never with a constant, or with one random key for all; only biases may begin at zero.")

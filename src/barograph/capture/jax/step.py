@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -110,7 +109,7 @@ class ObservedStep:
         try:
             self._record(found)
         finally:
-            self._given = None  # nobody else may hold on to what the step was given, but `Blame` until the loss is known
+            self._given = None  # nobody but `Blame` may hold on to what the step was given, until its loss is known
         if self._held:
             # The update is withheld, so nothing is lost where this raises.
             self._tap.session.steering.raise_if_stopped()

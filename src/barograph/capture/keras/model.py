@@ -79,7 +79,7 @@ class WatchedModel:
         with tap.guarded("recording a step of Keras"), self._reading_first(first):
             self._is_evaluating = False
             self._tell(seen, logs, names)
-            self._telling.parameters(names, functions.modes)
+            self._telling.parameters(names, functions.modes, value)
             if ends:
                 self._telling.after(names, model.optimizer, value)
             # The optimizer counts no step that was withheld: all that it has counted came before.

@@ -102,7 +102,7 @@ def _minds(layer: Any) -> bool:
     if isinstance(layer, keras.layers.BatchNormalization):
         return bool(layer.trainable)
     if isinstance(layer, _WITH_DROPOUT):
-        return max(layer.dropout, layer.recurrent_dropout) > 0
+        return max(float(layer.dropout), float(layer.recurrent_dropout)) > 0
     if isinstance(layer, _DRAWING):
         return float(layer.stddev if isinstance(layer, keras.layers.GaussianNoise) else layer.rate) > 0
     return False

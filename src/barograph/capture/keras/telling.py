@@ -13,14 +13,16 @@ from barograph.capture.keras.collector import Seen
 from barograph.capture.keras.likeness import tell_likeness
 from barograph.capture.keras.modes import Modes
 from barograph.capture.keras.names import Names, optimizer_states
+from barograph.capture.keras.untrained import untrained_in
 from barograph.model.facts import Fact, fact
-from barograph.model.key import Kind
+from barograph.model.key import Key, Kind
 
 if TYPE_CHECKING:
     from barograph.capture.array_tap import ArrayTap
     from barograph.capture.keras.backends import ValueOf
 
 
+_MOST_NAMED = 20
 PENALTY = "regularization"
 """Path of what Keras adds to a loss: penalties on weights, and whatever `add_loss` was given."""
 
@@ -37,6 +39,7 @@ class Telling:
         self._tap = tap
         self._waits = waits
         self._has_blamed = False
+        self._trained_before: Names | None = None
         self._states: Mapping[str, Any] = {}
         self._states_of: tuple[Names, Any] | None = None
 
@@ -110,15 +113,28 @@ class Telling:
         if "penalty" in seen:
             self._tap.loss(self._given(seen["penalty"]), PENALTY)
 
-    def parameters(self, names: Names, modes: Modes | None) -> None:
+    def parameters(self, names: Names, modes: Modes | None, value: ValueOf) -> None:
         """Tell what is known of the parameters, and of the modes in which layers were called, where that is due."""
         if not self._tap.due(Kind.FACT):
             return
-        told = {fact(Fact.PARAMETERS): len(names.trainable) + len(names.frozen), fact(Fact.FROZEN): len(names.frozen)}
+        told: dict[Key, float] = {
+            fact(Fact.PARAMETERS): len(names.trainable) + len(names.frozen), fact(Fact.FROZEN): len(names.frozen)}
+        if names.frozen:
+            told.update(self._untrained(names, value))
         if modes is not None:
             told[fact(Fact.LAYERS_IN_EVAL)] = modes.in_eval / modes.layers if modes.layers else 0.0
             told[fact(Fact.MODEL_IN_EVAL)] = modes.whole_in_eval
         self._tap.numbers({key: float(value) for key, value in told.items()})
+
+    def _untrained(self, names: Names, value: ValueOf) -> dict[Key, float]:
+        """Return what is told of frozen layers that learnt nothing; once one has moved, that is settled."""
+        if self._trained_before is not names:
+            layers = untrained_in(names, value)
+            if layers:
+                return {fact(Fact.UNTRAINED): len(layers), **{fact(Fact.UNTRAINED, path): 1.0
+                                                              for path in layers[:_MOST_NAMED]}}
+            self._trained_before = names
+        return {fact(Fact.UNTRAINED): 0.0}
 
     def _given(self, value: Any) -> float | Callable[[], float]:
         return _number(value) if self._waits else float(array_of(value))

@@ -61,7 +61,7 @@ class TensorFlowLoop:
             if "loss" in seen:
                 self._telling.loss(seen["loss"])
             self._telling.learning_rate(seen)
-            self._telling.parameters(names, self._functions.modes)
+            self._telling.parameters(names, self._functions.modes, value_of)
             self._telling.after(names, self._functions.optimizer, value_of)
         held = self._was_held(seen, wanted, random)
         finite = seen.get("finite")
