@@ -92,7 +92,8 @@ class Collector:
         seen: By name: "loss", "penalty" (what Keras adds to it of weights and layers), "learning_rate", "finite",
             "broadcast", "least_logarithm", and the groups "gradients", "outputs", "inputs", "data", "fed"; with a gate
             also "withheld", "norms", "scale" (of the loss, where it is scaled), and the groups "given" (gradients as
-            they are), "batch" and "before" (variables that are not trained). Of a loss that was one number for each sample, "samples" is how many.
+            they are), "batch" and "before" (variables that are not trained).
+            Of a loss that was one number for each sample, "samples" is how many.
         lost: Paths of layers whose tensors cannot leave; `OPTIMIZER`, where gradients cannot.
         optimizer: The first that has used gradients.
         loss_is_of_tape: The loss is what a tape was asked for, and may be scaled.
