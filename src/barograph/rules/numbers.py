@@ -29,7 +29,8 @@ class NonFinite(Rule):
 
     What it sees: the counts of NaN, +inf and −inf in every loss, layer output, gradient and weight. It says
       which of these was hit first in the step (a step computes outputs, then losses, gradients and weights). Where
-      it is a module in the midst of others, N102 says which, and this rule says what else is hit.
+      it is a module in the midst of others, N102 says which, and this rule says what else is hit. A batch that reached
+      ten times beyond all before it, at most 20 steps ago, is held to be behind it.
     Why it matters: NaN spreads. After one update every weight is NaN, and all training from there on is lost.
     What to do: the finding says what was hit first, and what by the history of this run is behind it. Usual cures:
       a lower learning rate, warm-up, clipping; bfloat16 or float32 in place of float16; a loss that takes logits;

@@ -42,7 +42,8 @@ class WeightUpdateRatio(Rule):
       lower. Steps below `small_threshold`, `small_steps` judged ones in a row, are too small, as long as the
       gradient has not fallen to a tenth of what it was at first (then training has converged) and the learning
       rate not to a hundredth of its peak (then it is meant). Where the loss has not fallen by 1 % meanwhile, and the
-      rate is not on its way up, steps below `slow_threshold` are doubtful. A step too large after which the loss is
+      rate is not on its way up, steps below `slow_threshold` are doubtful. Behind a step too large whose batch reached
+      ten times beyond all before it is a bad sample. A step too large after which the loss is
       higher by less than a quarter is doubtful, too, unless it is twice as large as the weights.
     Why it matters: a step as large as the weights throws away what they were, initialisation included, and often
       kills units for good. Steps that are too small pay for a training that does not happen.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from barograph.capture.keras.backends import ValueOf
 
 
-_MOST_NAMED = 20
+_MOST_NAMED = 10
 PENALTY = "regularization"
 """Path of what Keras adds to a loss: penalties on weights, and whatever `add_loss` was given."""
 
