@@ -50,8 +50,8 @@ class DeadRelu(Rule):
       is dead where the share is below `threshold_inactivity`; the layer is sick where more than `threshold_layer`
       of its units are; once the loss has come down to half of what it was, where more than nine in ten are, since
       the others evidently do. Up to nine in ten the finding is doubtful, beyond that costly. Behind units that answered
-      in the first steps, before a step that changed the weights by more than a tenth, is the learning rate. A ReLU that is called as
-      a function is seen where its output enters the next module.
+      in the first steps, before a step that changed the weights by more than a tenth, is the learning rate. A
+      ReLU that is called as a function is seen where its output enters the next module.
     Why it matters: a dead unit gets no gradient, so it never comes back. The layer works with what is left.
     What to do: lower the learning rate, since one large step kills most; He initialisation; biases not below
       zero; LeakyReLU, GELU or SiLU in place of ReLU; a normalisation layer before it.

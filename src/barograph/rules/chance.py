@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact
 from barograph.model.finding import Evidence, Severity, Symptom
-from barograph.model.key import Key, Kind
+from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.answers import are_unrelated, note_answers
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.baseline import SOFTMAX_LOSSES, baseline_of, note_truth, plain_loss
-from barograph.rules.clues import batch_reach, by_weight, fact_value, goes_at_a_usual_pace, note_pace, pace_suspicions
-from barograph.rules.columns import learning_rate
-from barograph.rules.course import Fall, Point, course_of, course_since, extend, fall_of, noise_of, point_of
+from barograph.rules.baseline import SOFTMAX_LOSSES, baseline_of, plain_loss
+from barograph.rules.clues import batch_reach, by_weight, fact_value, goes_at_a_usual_pace, pace_suspicions
+from barograph.rules.course import course_of, fall_of
+from barograph.rules.standing import NOISY, Level, follow
 from barograph.rules.words import number, percent
 from barograph.runs.view import StepView
 
@@ -29,81 +29,6 @@ _TRUTH = Selection(
     kinds=frozenset({Kind.LABEL, Kind.TARGET, Kind.CONFUSION}),
     schedule=Schedule(every=20, steps=frozenset(range(0, 10, 2)), modes=_IN_TRAINING),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """Where a loss stands beside its baseline.
-
-    Attributes:
-        key: Of the loss.
-        baseline: What one answer for all inputs would lose.
-        fall: From the first third of the course to the last.
-        first: The first level of all.
-        begun: First step of the course.
-        late: Its last two thirds: by then a loss has come down from where it began.
-        noise: Standard error of one of its points.
-    """
-
-    key: Key
-    baseline: float
-    fall: Fall
-    first: float
-    begun: int
-    late: tuple[Point, ...]
-    noise: float
-
-    @property
-    def is_noisy(self) -> bool:
-        """Whether noise hides where the loss stands."""
-        return self.fall.noise > _TOO_NOISY * self.baseline
-
-
-def _follow(view: StepView, memory: Memory, window: int, least_steps: int) -> _Level | Unjudged:
-    """Take the loss of a step in; return where it stands, once so many losses complete another median."""
-    if view.step.mode is not Mode.TRAIN:
-        return Unjudged("only evaluations were recorded")
-    if view.step.has_rivals:
-        return Unjudged("with several optimizers chance is where adversaries meet")
-    note_truth(view, memory)
-    note_pace(view, memory)
-    rate = learning_rate(view)
-    if rate is not None and rate > memory.get("peak_rate", 0.0):
-        memory["peak_rate"], memory["peak_step"] = rate, view.step.number
-    found = plain_loss(view)
-    if found is None:
-        return Unjudged("no loss was recorded that a known loss function makes alone")
-    key, loss = found
-    if memory.get("loss") != key.path:
-        memory["loss"] = key.path
-        for name in ("course", "waiting", "stride", "since", "losses", "first"):
-            memory.pop(name, None)
-    memory.setdefault("since", view.step.number)
-    losses: list[float] = memory.setdefault("losses", [])
-    losses.append(loss)
-    if len(losses) < window:
-        return Unjudged(f"{len(losses)} losses so far; it takes the median of {window}")
-    point = point_of(memory.pop("since"), view.step.number, losses)
-    memory["losses"] = []
-    extend(memory, point)
-    memory.setdefault("first", [point.value, point.first])
-    baseline = baseline_of(key.path, memory)
-    if baseline is None:
-        return Unjudged("too few labels or targets were recorded to know what one answer for all would lose")
-    whole = course_of(memory)
-    since = course_since(whole, memory.get("peak_step", 0))
-    if len(since) < _LEAST_POINTS or view.step.number - max(memory["first"][1], since[0].first) < least_steps:
-        return Unjudged(f"losses of {least_steps} steps since the learning rate last rose are not there yet")
-    noise = noise_of(whole)
-    fall = fall_of(since, noise=noise)
-    if fall is None:
-        return _NOISY
-    return _Level(key, baseline, fall, memory["first"][0], since[0].first, tuple(since[len(since) // 3:]), noise)
-
-
-_NOISY = Unjudged("where the loss stands cannot be told from its noise yet")
-_LEAST_POINTS = 6
-_TOO_NOISY = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,9 +63,9 @@ class Plateau(Rule):
         return (_LOSSES, _TRUTH)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        level = _follow(view, memory, self.window, self.least_steps)
+        level = follow(view, memory, self.window, self.least_steps)
         if isinstance(level, Unjudged) or level.is_noisy:
-            yield level if isinstance(level, Unjudged) else _NOISY
+            yield level if isinstance(level, Unjudged) else NOISY
             return
         now, baseline = level.fall.now, level.baseline
         course = course_of(memory)
@@ -276,7 +201,7 @@ class Underfit(Rule):
             yield from self._evaluated(view, memory)
             return
         note_answers(view, memory)
-        level = _follow(view, memory, self.window, self.least_steps)
+        level = follow(view, memory, self.window, self.least_steps)
         if isinstance(level, Unjudged):
             yield level
             return
@@ -285,7 +210,7 @@ class Underfit(Rule):
             yield self._unrelated(view, memory, level)
             return
         if level.is_noisy:
-            yield _NOISY
+            yield NOISY
             return
         fall, baseline = level.fall, level.baseline
         memory["at_chance"] = self.near_baseline * baseline <= fall.now <= self.above_baseline * baseline
@@ -304,7 +229,7 @@ class Underfit(Rule):
         )
 
 
-    def _mean_is_at_chance(self, level: _Level) -> bool:
+    def _mean_is_at_chance(self, level: Level) -> bool:
         """Return whether the mean of the last two thirds of the losses is at the baseline, and rests: means of many
         losses are known better than medians of ten."""
         values, baseline = [point.value for point in level.late], level.baseline
@@ -317,7 +242,7 @@ class Underfit(Rule):
                 and fall < max(_STILL_FALLS * baseline, 2 * error))
 
     @staticmethod
-    def _unrelated(view: StepView, memory: Memory, level: _Level) -> Symptom:
+    def _unrelated(view: StepView, memory: Memory, level: Level) -> Symptom:
         now, baseline = fmean(point.value for point in level.late), level.baseline
         return Symptom(
             message=f"The loss stands at {now:.4g} on average since step {level.late[0].first}, {baseline:.4g} is what "
