@@ -21,6 +21,9 @@ from barograph.model.key import Key, Kind
 _MOST_KEPT_BYTES = 256 * 2**20
 """Of all calls together whose loss is not known yet. Their weights would be free memory else."""
 
+_MOST_CALLS = 32
+"""Of those: a host does not run farther ahead of its device than about that."""
+
 _MOST_LOOKS = 3
 """What was spoilt once stays so: each further loss says the same, of what the step was given."""
 
@@ -62,16 +65,17 @@ class Blame:
             if not math.isfinite(loss):
                 with self._tap.session.starting_up():
                     self._tap.numbers(self._look(_Call(program, given)))
-        elif self._tap.asks_ever(Kind.FACT) and self._may_keep(program):
+        elif self._may_keep(program) and self._tap.asks_ever(Kind.FACT):
             call = _Call(program, given)
             self._kept.add(call)
             self._tap.defer(lambda buffer: self._look_late(loss, call, buffer))
 
     def _may_keep(self, program: Program) -> bool:
         """Return whether what a call was given may stay until its loss is known; what it gives away is gone by then."""
+        if program.gives_away or len(self._kept) >= _MOST_CALLS or self._tap.passes_over:
+            return False
         kept_bytes = sum(call.program.given_bytes for call in list(self._kept))
-        return not (program.gives_away or self._tap.passes_over) and (
-            kept_bytes + program.given_bytes <= _MOST_KEPT_BYTES)
+        return kept_bytes + program.given_bytes <= _MOST_KEPT_BYTES
 
     def _look_late(self, loss: Callable[[], float], call: _Call, buffer: StepBuffer) -> None:
         if math.isfinite(loss()) or self._looks >= _MOST_LOOKS:
