@@ -238,10 +238,11 @@ class WatchedModel:
     def _may_keep_fed(self) -> bool:
         """Return whether a step at which nothing is due can give out what it was fed, and that costs nothing.
 
-        Not where the loss comes later, nor out of XLA, which would copy it.
+        Not where the loss comes later, nor out of XLA, which would copy it, nor out of a loop of steps.
         """
         xla = getattr(self.model, "jit_compile", False) and not self.model.run_eagerly
-        return not (self._backend.waits or xla or self._backend.is_mirrored(self.model)) and (
+        several = getattr(self.model, "steps_per_execution", 1) > 1
+        return not (self._backend.waits or xla or several or self._backend.is_mirrored(self.model)) and (
             self.tap.asks_ever(Kind.BATCH))
 
     def _asked(self, kind: Kind, names: KerasNames) -> frozenset[str]:
