@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from barograph.capture.torch import parameter_facts as torch_parameter_facts
-from barograph.capture.torch import untouched as torch_untouched
+from barograph.capture.torch import untrained as torch_untrained
 from barograph.model.facts import Fact, fact
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
@@ -376,21 +376,21 @@ class Bodied(nn.Module):
         return self.two(self.body(x).relu())
 
 
-def test_a_frozen_layer_that_was_never_trained_is_untouched(record):
+def test_a_frozen_layer_that_was_never_trained_is_untrained(record):
     tape = facts(record)
     model = Bodied(nn.Linear(4, 512))
     optimizer = torch.optim.SGD(model.two.parameters(), 0.1)
     for _ in range(3):
         step(model, optimizer)
     # Whether anybody changes it is known from the second step on.
-    assert told(tape, Fact.UNTOUCHED, 0) == (0.0, set())
+    assert told(tape, Fact.UNTRAINED, 0) == (0.0, set())
     for at in (1, 2):
         assert told(tape, Fact.FROZEN, at)[0] == 2.0
-        assert told(tape, Fact.UNTOUCHED, at) == (1.0, {"body.weight"})
+        assert told(tape, Fact.UNTRAINED, at) == (1.0, {"body.weight"})
 
 
 @pytest.mark.parametrize("by_data", [False, True])
-def test_a_frozen_layer_that_follows_another_is_not_untouched(record, by_data):
+def test_a_frozen_layer_that_follows_another_is_not_untrained(record, by_data):
     tape = facts(record)
     model, fast = Bodied(nn.Linear(4, 512)), nn.Linear(4, 512)
     optimizer = torch.optim.SGD(model.two.parameters(), 0.1)
@@ -398,10 +398,10 @@ def test_a_frozen_layer_that_follows_another_is_not_untouched(record, by_data):
         step(model, optimizer)
         with torch.no_grad():
             (model.body.weight.data if by_data else model.body.weight).lerp_(fast.weight, 0.01)
-        assert told(tape, Fact.UNTOUCHED) == (0.0, set())
+        assert told(tape, Fact.UNTRAINED) == (0.0, set())
 
 
-def test_a_body_that_was_trained_before_it_was_frozen_is_not_untouched(record):
+def test_a_body_that_was_trained_before_it_was_frozen_is_not_untrained(record):
     body = nn.Linear(4, 512)
     model = nn.Sequential(body, nn.ReLU(), nn.Linear(512, 3))
     trained = torch.optim.SGD(model.parameters(), 0.5)
@@ -417,19 +417,19 @@ def test_a_body_that_was_trained_before_it_was_frozen_is_not_untouched(record):
     for _ in range(3):
         step(frozen, optimizer)
     assert told(tape, Fact.FROZEN)[0] == 2.0
-    assert told(tape, Fact.UNTOUCHED) == (0.0, set())
+    assert told(tape, Fact.UNTRAINED) == (0.0, set())
 
 
 def test_of_a_large_frozen_model_a_part_is_looked_at(record, monkeypatch):
     looked_at = []
-    monkeypatch.setattr(torch_untouched, "is_as_drawn", lambda values, *rest, **more: looked_at.append(values.size))
+    monkeypatch.setattr(torch_untrained, "is_as_drawn", lambda values, *rest, **more: looked_at.append(values.size))
     tape = facts(record)
     model = Bodied(nn.Sequential(nn.Linear(4, 512), *(nn.Linear(512, 512) for _ in range(80)), nn.Linear(512, 512)))
     model.body[0].weight.data = model.body[0].weight.data.t().contiguous().t()
     optimizer = torch.optim.SGD(model.two.parameters(), 0.1)
     for _ in range(3):
         step(model, optimizer)
-    assert told(tape, Fact.UNTOUCHED) == (0.0, set())
+    assert told(tape, Fact.UNTRAINED) == (0.0, set())
     assert looked_at == [2048] + [4096] * 63
 
 
@@ -450,4 +450,4 @@ def test_a_frozen_layer_that_was_put_in_after_a_training_is_known_with_the_next_
     train()
     assert told(tape, Fact.PARAMETERS) == (6.0, set())
     assert told(tape, Fact.FROZEN) == (4.0, {"2.weight", "2.bias", "4.weight", "4.bias"})
-    assert told(tape, Fact.UNTOUCHED) == (2.0, {"2.weight", "4.weight"})
+    assert told(tape, Fact.UNTRAINED) == (2.0, {"2.weight", "4.weight"})

@@ -33,8 +33,10 @@ class Fact(StrEnum):
     """Parameters of the models that are trained, tensors and not elements."""
     FROZEN = "frozen"
     """Those that do not ask for a gradient. Some are named."""
-    UNTOUCHED = "untouched"
-    """Those frozen that lie as an initialisation draws them, evenly up to its bound, and stay so. Some are named."""
+    UNTRAINED = "untrained"
+    """Those frozen that are as an initialisation makes them, as far as that can be told. Some are named.
+
+    Of PyTorch parameters are counted, of Keras layers."""
     OUTSIDE_OPTIMIZER = "outside_optimizer"
     """Those that ask for a gradient, get one, and are in no optimizer. Some are named: `outside_optimizer[PATH]`."""
     UNREGISTERED = "unregistered"

@@ -154,6 +154,16 @@ def note_pace(view: StepView, memory: dict[str, Any]) -> None:
         del ratios[:-_MOST_RATIOS]
 
 
+def step_ratio(view: StepView) -> float:
+    """Return the norm of the optimizer's step beside that of the weights that it changed; NaN where none was recorded.
+
+    Example:
+        >>> step_ratio(StepView.of(0, {}))
+        nan
+    """
+    return _pace_of(view).ratio
+
+
 class _Pace(NamedTuple):
     """How far the optimizer goes in a step.
 

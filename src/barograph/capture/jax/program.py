@@ -62,6 +62,8 @@ class Program:
         kinds: Of what is marked: of tensors, for which another version is worth calling.
         stillness: Which parameters cannot move, by the trace alone.
         many_devices: The arguments lie on several devices.
+        given_bytes: Memory of all arrays among the arguments.
+        gives_away: The memory of some of them is given away.
     """
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -80,6 +82,8 @@ class Program:
                        {name: kwargs[name] for name in self._static[1] if name in kwargs}, len(args))
         self._structure = jax.tree.structure(self._dynamic(args, kwargs))
         self.many_devices = any(len(leaf.sharding.device_set) > 1 for leaf in leaves if isinstance(leaf, jax.Array))
+        self.given_bytes = sum(int(getattr(leaf, "nbytes", 0)) for leaf in leaves)
+        self.gives_away = any(self.donated)
         self._carried: Mapping[int, int] | None = None
 
     @property

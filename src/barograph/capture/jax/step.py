@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +14,7 @@ import jax
 
 from barograph.capture.array_tap import ArrayTap
 from barograph.capture.buffer import StepBuffer
-from barograph.capture.jax.culprit import bad_operation
+from barograph.capture.jax.blame import Blame
 from barograph.capture.jax.guard import JaxGuard
 from barograph.capture.jax.layers import LayerWrappers, linen_interception
 from barograph.capture.jax.marks import Mark, observed_call
@@ -78,7 +77,8 @@ class ObservedStep:
         self._program: Program | None = None
         self._alone: tuple[Program, str] | None = None
         self._given: tuple[tuple[Any, ...], Mapping[str, Any]] | None = None
-        self._is_compiled = self._has_read = self._blamed = False
+        self._blame = Blame(tap)
+        self._is_compiled = self._has_read = False
         self._due = False
         self._held: tuple[int, ...] = ()
         self._failed: Exception | None = None
@@ -109,7 +109,7 @@ class ObservedStep:
         try:
             self._record(found)
         finally:
-            self._given = None  # nobody else may hold on to what the step was given
+            self._given = None  # nobody but `Blame` may hold on to what the step was given, until its loss is known
         if self._held:
             # The update is withheld, so nothing is lost where this raises.
             self._tap.session.steering.raise_if_stopped()
@@ -277,8 +277,8 @@ class ObservedStep:
                 if losses is not None:
                     value = _number(losses, step, steps)
                     self._tap.loss(value)
-                    if not callable(value) and not math.isfinite(value) and not self._options.evaluation:
-                        self._blame(steps)
+                    if steps == 1 and not self._options.evaluation:
+                        self._blame.take(value, self._program, self._given)
                     if alone:
                         self._tap.loss(value, alone)
                 for name, values in metrics.items():
@@ -298,17 +298,6 @@ class ObservedStep:
         if self._alone is None or self._alone[0] is not program:
             self._alone = program, program.loss_alone(found, loss)
         return self._alone[1]
-
-    def _blame(self, steps: int) -> None:
-        """Tell which operation made the first loss that is not finite: once, of a call that makes one step."""
-        if self._blamed or self._given is None or self._program is None or steps > 1 or self._program.many_devices:
-            return
-        self._blamed = True
-        with self._tap.session.starting_up():
-            name = bad_operation(self._program.closed, self._program.leaves(*self._given))
-        if name:
-            self._tap.fact(Fact.BAD_OPERATION, 1.0)
-            self._tap.fact(Fact.BAD_OPERATION, 1.0, name)
 
     def _tell_stillness(self) -> None:
         """Tell what of the parameters cannot move."""

@@ -10,7 +10,7 @@ import torch
 
 from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.optimizers import OptimizerBook
-from barograph.capture.torch.untouched import likeness_of
+from barograph.capture.torch.untrained import likeness_of
 
 
 class Unregistered:

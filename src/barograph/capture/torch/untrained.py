@@ -20,7 +20,7 @@ _MOST_LOOKED_AT = 64
 _ELEMENTS = 16
 
 
-class Untouched:
+class Untrained:
     """Keeps in mind which frozen parameters lay as they were drawn when they were looked at first."""
 
     def __init__(self) -> None:
@@ -35,9 +35,9 @@ class Untouched:
         Args:
             frozen: Parameters that ask for no gradient, with their paths.
         """
-        return [path for parameter, path in frozen if self._is_untouched(parameter)]
+        return [path for parameter, path in frozen if self._is_untrained(parameter)]
 
-    def _is_untouched(self, parameter: torch.Tensor) -> bool:
+    def _is_untrained(self, parameter: torch.Tensor) -> bool:
         reference, likeness = self._known.get(id(parameter), (None, None))
         if reference is not None and reference() is parameter:
             if likeness is not None and likeness != likeness_of(parameter):
