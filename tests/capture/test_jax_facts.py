@@ -241,7 +241,8 @@ def test_what_a_step_was_given_is_kept_until_its_loss_is_there_where_that_may_be
 
     compiled = jax.jit(step, donate_argnums=(0,) if change == "memory given away" else ())
     with barograph.attach(to=f"memory://jax-facts/{next(_RUNS)}", watch=False, strict=True, budget=None):
-        observed = barograph.jax.observe(compiled, steps=1)
+        # Steps that are made twice, to be compared, are waited for.
+        observed = barograph.jax.observe(compiled, steps=1, together=False)
         for _ in range(3):
             params, _loss = observed(params, X, Y)
     assert bool(kept) is expected
