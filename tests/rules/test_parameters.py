@@ -51,8 +51,9 @@ def test_frozen_layers_that_learnt_nothing_are_named() -> None:
         step({Fact.FROZEN: 4.0, Fact.UNTRAINED: 2.0, (Fact.UNTRAINED, "body.one"): 1.0}),
     ])
 
-    assert symptom.message == ('2 layers are frozen and as they were initialised ("body.one"): all their biases are '
-                               "exactly zero. They hand on random features, and learn nothing.")
+    assert symptom.message == ('What is frozen is, in 2 places ("body.one"), as an initialisation makes it: it was '
+                               "never trained, hands on random features, and learns nothing.")
+    assert "missing_keys" in symptom.remedy
     assert (symptom.severity, causes(symptom)) == (Severity.DOUBTFUL, ["frozen-parameter"])
 
 
