@@ -19,7 +19,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS, Summary
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import step_ratio
+from barograph.rules.clues import large_step_in, note_largest_step
 from barograph.rules.columns import learning_rate, stated_loss, table_of
 from barograph.rules.once import once
 from barograph.rules.sheets import Numbers
@@ -81,7 +81,7 @@ class DeadRelu(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         judged = waiting = early = 0
         works = _has_halved(view, memory)
-        _note_largest_step(view, memory)
+        note_largest_step(view, memory)
         facts = remember_facts(view, memory, Fact.MOMENTUM)
         last: dict[str, int] = memory.setdefault("judged", {})
         for subject, units in _after(view, ("ReLU", "ReLU6"), "relu"):
@@ -218,20 +218,13 @@ def _has_halved(view: StepView, memory: Memory) -> bool:
 _HALF, _NEARLY_ALL = 0.5, 0.9
 
 
-def _note_largest_step(view: StepView, memory: Memory) -> None:
-    """Remember the step of the optimizer that went farthest beside the weights that it changed."""
-    ratio = step_ratio(view)
-    if ratio > memory.get("largest_step", [0.0])[0]:
-        memory["largest_step"] = [ratio, view.step.number]
-
-
 def _why_dead(
     view: StepView, subject: Subject, share: float, memory: Memory, momentum: float
 ) -> tuple[Suspicion, ...]:
     """Return why units are dead: by how the layer before stands now, whether they were alive, and what came between."""
     rate, alive = learning_rate(view), memory.get("was_alive", {}).get(subject.key.path)
-    ratio, large = memory.get("largest_step", [0.0, -1])
-    threw = alive is not None and ratio > _THROWING
+    large = large_step_in(memory)
+    threw = alive is not None and large is not None
     bias = _bias_before(view, subject)
     mean, mean_square = (float("nan"), float("nan")) if bias is None else bias
     # Where large steps came first, they made the biases low: how these began is not to blame.
@@ -244,8 +237,8 @@ def _why_dead(
         Suspicion(Cause.MOMENTUM_WRONG, 0.6, f"{died}, which were alive in step {alive}; the momentum is "
                   f"{number(momentum)}", "Lower the momentum to 0.9.")
         if alive is not None and momentum >= _HIGH_MOMENTUM else None,
-        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.75 if threw else 0.4, f"{died}, which were alive in step {alive}" + (
-                  f"; step {large} changed the weights by {number(ratio)} of their norm" if threw else ""),
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.75 if threw else 0.4, f"{died}, which were alive in step {alive}"
+                  + (f"; {large}" if threw else ""),
                   f"{sentence(lower_rate(rate, 10))}.") if alive is not None else
         Suspicion(Cause.INITIALIZATION_SCALE, 0.2, f"{died} since they were first looked at"),
     )
@@ -273,8 +266,6 @@ def _why_saturated(view: StepView, subject: Subject, share: float, was_open: int
 
 
 _LOW_BIAS = 0.5
-_THROWING = 0.1
-"""An optimizer step beyond this share of the weights is larger than those that training begins with."""
 _MOST = 0.5
 _HIGH_MOMENTUM = 0.98
 _LARGE_INPUT = 10.0
