@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
+from barograph.capture.jax.calls import called
 from barograph.capture.jax.marks import MARK
 from barograph.model.key import Kind
 
 _AS_IT_IS = frozenset({"convert_element_type", "copy", "copy_p", "reshape", "squeeze", "transpose",
                        "optimization_barrier", "stop_gradient", "reduce_precision", "expand_dims"})
-_CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_jvp_call",
-                    "custom_vjp_call"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +66,13 @@ def _walk(jaxpr: Any, given: Sequence[_Part | None]) -> list[_Part | None]:
 
 
 def _results(eqn: Any, parts: list[_Part | None]) -> list[_Part | None]:
-    name, inner = eqn.primitive.name, eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
+    name, inner = eqn.primitive.name, called(eqn)
     if eqn.primitive is MARK and eqn.params["mark"].kind is Kind.LOSS:
         return [_Part(eqn.params["mark"].path, math.prod(eqn.outvars[0].aval.shape))]
-    if name in _CALLS and inner is not None:
-        return _walk(getattr(inner, "jaxpr", inner), parts)
+    if inner is not None:
+        return _walk(inner[0], parts)
     if name == "scan":
-        body = inner.jaxpr
+        body = eqn.params["jaxpr"].jaxpr
         found = _walk(body, [None] * len(body.invars))
         turns = [replace(part, turn=True) if part is not None and _is_whole(part, atom.aval) else None
                  for part, atom in zip(found, body.outvars, strict=True)]

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core
 
+from barograph.capture.jax.calls import called
 from barograph.capture.jax.marks import MARK
 
 _MOST_OPERATIONS = 4096
@@ -16,9 +17,6 @@ _MOST_OPERATIONS = 4096
 _NAMES: Mapping[str, str] = {"log": "log", "log1p": "log", "log2": "log", "div": "div", "exp": "exp", "exp2": "exp",
                              "expm1": "exp", "sqrt": "sqrt", "rsqrt": "sqrt"}
 """Operations by the names that rules know them by; any other has its own."""
-
-_CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_jvp_call",
-                    "custom_vjp_call"})
 
 _GIVEN = ""
 """Of what the step was given: no operation is to blame."""
@@ -77,10 +75,9 @@ def _evaluate(eqn: Any, given: list[Any], bad: list[str]) -> tuple[Sequence[Any]
     """Return the results of an operation, and of each where it stopped being finite; None: in this operation."""
     if eqn.primitive is MARK:
         return given, [bad[0] if bad else None]
-    inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
-    if eqn.primitive.name in _CALLS and inner is not None:
-        body = getattr(inner, "jaxpr", inner)
-        consts = getattr(inner, "consts", ())
+    inner = called(eqn)
+    if inner is not None:
+        body, consts = inner
         known = dict(zip((*body.constvars, *body.invars), (*consts, *given), strict=True))
         origins = {var: _GIVEN for var, constant in zip(body.constvars, consts, strict=True)
                    if not _is_finite(constant)}

@@ -16,6 +16,7 @@ from jax import lax
 from jax.extend import core
 from jax.sharding import PartitionSpec
 
+from barograph.capture.jax.calls import called
 from barograph.capture.jax.marks import MARK, Mark
 from barograph.capture.jax.reduce import identity_like, reduce
 from barograph.capture.plan import Taking
@@ -190,24 +191,20 @@ def _evaluate(eqn: Any, given: list[Any], basket: Basket) -> Sequence[Any]:
     if eqn.primitive is MARK:
         basket.take(given[0], eqn.params["mark"])
         return given
-    if any(map(marks_in, core.jaxprs_in_params(eqn.params))):
-        # What a checkpointed function computes a second time, for its gradient, was met before.
-        looks_into = _INTO.get(eqn.primitive.name)
-        if looks_into is not None and not eqn.params.get("differentiated"):
+    # What a checkpointed function computes a second time, for its gradient, was met before.
+    if not eqn.params.get("differentiated") and any(map(marks_in, core.jaxprs_in_params(eqn.params))):
+        function, looks_into = called(eqn), _INTO.get(eqn.primitive.name)
+        if function is not None:
+            return harvest(*function, given, basket)
+        if looks_into is not None:
             return looks_into(eqn, given, basket)
-        if not eqn.params.get("differentiated"):
-            basket.passed_over.add(eqn.primitive.name)
+        basket.passed_over.add(eqn.primitive.name)
     with eqn.ctx.manager:
         found = eqn.primitive.bind(*given, **eqn.primitive.get_bind_params(eqn.params))
     product = basket.products.get(id(eqn))
     if product is not None:
         basket.take(jnp.moveaxis(found, product.axis, -1), product.mark)
     return found if eqn.primitive.multiple_results else [found]
-
-
-def _into_call(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
-    inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
-    return harvest(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), given, basket)
 
 
 def _into_scan(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
@@ -279,14 +276,6 @@ def _into_shards(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
 
 
 _INTO: dict[str, Callable[[Any, list[Any], Basket], list[Any]]] = {
-    "jit": _into_call,
-    "pjit": _into_call,
-    "closed_call": _into_call,
-    "core_call": _into_call,
-    "remat2": _into_call,
-    "checkpoint": _into_call,
-    "custom_jvp_call": _into_call,
-    "custom_vjp_call": _into_call,
     "scan": _into_scan,
     "cond": _into_branches,
     "shard_map": _into_shards,

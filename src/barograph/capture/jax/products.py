@@ -13,14 +13,13 @@ from typing import Any
 
 from jax.extend import core
 
+from barograph.capture.jax.calls import CALLS
 from barograph.capture.jax.harvest import marks_in
 from barograph.capture.jax.marks import MARK, Mark
 from barograph.model.key import Kind
 
 _AS_IT_IS = frozenset({"convert_element_type", "copy", "copy_p", "transpose", "optimization_barrier", "squeeze",
                        "reduce_precision"})
-_CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_jvp_call",
-                    "custom_vjp_call"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ def _walk(jaxpr: Any, given: Sequence[str], found: dict[str, tuple[Any, int, str
         if eqn.primitive is MARK or name in _AS_IT_IS:
             if paths[0]:
                 known[eqn.outvars[0]] = paths[0]
-        elif (name in _CALLS or name == "scan") and inner is not None and marks_in(getattr(inner, "jaxpr", inner)):
+        elif (name in CALLS or name == "scan") and inner is not None and marks_in(getattr(inner, "jaxpr", inner)):
             _walk(getattr(inner, "jaxpr", inner), paths, found)
         elif name in ("dot_general", "conv_general_dilated") and bool(paths[0]) != bool(paths[1]):
             axis = _unit_axis(eqn, of_first=bool(paths[0]))

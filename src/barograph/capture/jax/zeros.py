@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
+from barograph.capture.jax.calls import called
 from barograph.capture.jax.marks import MARK, Mark
 from barograph.model.key import Kind
 
@@ -26,9 +27,6 @@ _ALL_ZERO = frozenset({"add", "add_any", "sub", "max", "min", "concatenate"})
 
 _ANY_ZERO = frozenset({"mul", "dot_general"})
 """Those that give zero where one operand is: of a step that is finite."""
-
-_CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_jvp_call",
-                    "custom_vjp_call"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +79,10 @@ def _walk(jaxpr: Any, consts: Sequence[bool], given: Sequence[bool], zero: dict[
 
 def _results(eqn: Any, operands: list[bool], zero: dict[Mark, bool]) -> list[bool]:
     name = eqn.primitive.name
-    inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
-    if name in _CALLS and inner is not None:
-        closed = getattr(inner, "jaxpr", inner)
-        return _walk(closed, [_is_zero(const) for const in getattr(inner, "consts", ())], operands, zero)
+    inner = called(eqn)
+    if inner is not None:
+        body, consts = inner
+        return _walk(body, [_is_zero(const) for const in consts], operands, zero)
     for within in core.jaxprs_in_params(eqn.params):
         # Nothing is known of what a loop or a branch is given.
         _walk(within, [False] * len(within.constvars), [False] * len(within.invars), zero)
