@@ -21,7 +21,7 @@ from barograph.capture.torch.names import ModelNames, unwrapped
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.random import random_states
-from barograph.capture.torch.shards import has_flat_parts
+from barograph.capture.torch.flat import has_flat_parts
 from barograph.capture.torch.standing import (
     named_parameters,
     packed_model,

@@ -49,7 +49,7 @@ class Gate:
             SettingsError: The user's own function is not where the settings say.
             Exception: Whatever that function raises.
         """
-        known = [(slot, gradient) for slot in slots if (gradient := slot.parameter.grad) is not None]
+        known = [(slot, gradient) for slot in slots if (gradient := slot.gradient) is not None]
         norms = norms_of([gradient for _, gradient in known])
         whole = math.hypot(*norms) if norms else 0.0
         numbers = {"norm": whole, **({"loss": losses[-1]} if losses else {})}

@@ -195,7 +195,7 @@ class TorchRecorder:
 
     def _sharing(self, entry: Entry) -> Share | None:
         modules = [root.module() for root in self.kept.models.values()]
-        return sharing(modules, [slot.parameter for slot in entry.slots])
+        return sharing(modules, entry.slots)
 
     def _losses_from(self, first: int) -> list[float]:
         return [loss_value(root) for root in self.kept.roots[first:] if root.device.type == "cpu"]
