@@ -15,37 +15,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from barograph.capture.script import sources
-from barograph.capture.torch.unpacking import Unpacker
 from barograph.errors import TrainingStopped
 from barograph.model.capsule import Held
-from barograph.model.recorder import RecorderSettings
 from barograph.runs.control import Request
-from barograph.runs.tensors import array_from_raw
-
-
-class Saved(list):
-    """Capsules as they were handed over."""
-
-    def write(self, head, content, tensors, pickled):
-        self.append((head, content, {name: array_from_raw(item) for name, item in tensors.items()}, pickled))
-        return "there"
-
-    def value(self, *path, at=-1):
-        _, content, tensors, _ = self[at]
-        for part in path:
-            content = content[part]
-        return Unpacker(tensors, "capsule").unpack(content)
-
-
-@pytest.fixture
-def hold(record):
-    def start(strict=True, **settings):
-        tape = record(recorder=RecorderSettings(**settings), preset="moments", strict=strict)
-        tape.saved = Saved()
-        tape.session.write_capsule = tape.saved.write
-        return tape
-
-    return start
 
 
 def net():
@@ -401,16 +373,6 @@ def test_a_step_with_a_closure_that_is_well_returns_what_it_returned(hold):
     assert losses == again
     assert all(map(torch.equal, weights, weights_again))
     assert tape.saved == []
-
-
-def test_a_norm_is_looked_at_before_it_is_clipped(hold):
-    tape, model = hold(norm_above=1.0), nn.Linear(4, 3)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    (1000 * F.cross_entropy(model(torch.randn(4, 4)), torch.tensor([0, 1, 2, 0]))).backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-    with pytest.raises(TrainingStopped, match="beyond the bound of 1"):
-        optimizer.step()
-    assert tape.saved[0][0].numbers["norm"] > 1
 
 
 @pytest.mark.parametrize("fused", [False, True])

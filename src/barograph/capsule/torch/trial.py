@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from barograph.capsule.remedies import DTYPES, Remedy, Trial
-from barograph.capture.torch.gate import norms_of
+from barograph.capture.torch.norms import norms_of
 from barograph.capture.torch.optimizers import parameters_of
 
 

@@ -241,10 +241,18 @@ class TorchTap:
         """Remember what a scaled loss was before."""
         self._losses.scaled(outputs, scaled)
 
-    def before_clip(self, parameters: Any) -> None:
-        """Record gradients as they are before the script clips them."""
+    def before_clip(self, parameters: Any, *, by_value: bool) -> None:
+        """Record gradients as they are before the script clips them, and let the recorder look at them."""
+        if self._recorder is not None:
+            self._look_before_clip(parameters, by_value)
         if self._parameters.asks_for_gradients(self._allowance.whole_mask()):
             self._read_before_clip(parameters)
+
+    @entry_point("looking at gradients before they are clipped")
+    def _look_before_clip(self, parameters: Any, by_value: bool) -> None:
+        self._forwards.settle_names()
+        if self._recorder is not None:
+            self._recorder.before_clip(parameters, by_value=by_value)
 
     @entry_point("reading gradients before clipping")
     def _read_before_clip(self, parameters: Any) -> None:
@@ -254,8 +262,6 @@ class TorchTap:
     @entry_point("reading the clipped norm")
     def after_clip(self, total_norm: Any) -> None:
         """Record the norm that clipping measured, where that makes nobody wait for a device."""
-        if self._recorder is not None and isinstance(total_norm, torch.Tensor):
-            self._recorder.clipped(total_norm)
         if not self._allowance.dormant and isinstance(total_norm, torch.Tensor) and total_norm.device.type == "cpu":
             self._phase.train.scalars[Key(Kind.SCALAR, "gradient_norm_before_clip")] = float(total_norm)
 
