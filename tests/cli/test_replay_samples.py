@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from barograph.capsule.guilty import Guilty
-from barograph.capsule.order import Grade, ReplayOrder, ReplayResult
-from barograph.cli.replay_page import _guilty, _verdict
+from barograph.capsule.order import Grade, GradientSeen, ReplayOrder, ReplayResult
+from barograph.cli.replay_page import _guilty, _verdict, came_from_another
 from barograph.errors import ReplayFailed
 
 WHOLE = ReplayResult(Grade.BITWISE, "", losses=((math.nan, math.nan),), batches=(8,))
@@ -44,3 +44,11 @@ def test_where_no_part_of_the_batch_can_be_made_nothing_is_said_of_the_samples()
 @pytest.mark.parametrize("bad", [{1, 6}])
 def test_where_some_parts_can_be_made_these_tell(bad: set[int]) -> None:
     assert not found(bad, 2).failure
+
+
+def test_what_came_with_the_gradients_of_another_worker_is_told_from_what_is_its_own() -> None:
+    lost = (GradientSeen("w", True, math.nan, math.nan),)
+    averaged = ReplayResult(Grade.BITWISE, "", losses=((1.0, 1.0),), gradients=lost, batches=(8,))
+    assert came_from_another(averaged, 2)
+    assert not came_from_another(averaged, 1)
+    assert not came_from_another(WHOLE, 2)

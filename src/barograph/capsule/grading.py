@@ -36,8 +36,7 @@ def graded(
     different = [item for item in (*gradients, *results) if not item.equal]
     if then["losses"] == now["losses"] and not different and (gradients or results or losses):
         return ReplayResult(Grade.BITWISE, _the_same(then), losses, gradients, notes, results=results)
-    norms = [_norm(seen) for seen in now.get("gradients", {}).values()]
-    again = _happened(held, bound, norms, losses, results)
+    again = _happened(held, bound, then, now, losses, results)
     grade = Grade.SAME_EVENT if again else Grade.NOT_REPRODUCED
     off = max((_relative(item) for item in different), default=0.0)
     of = "results" if results else "gradients"
@@ -79,13 +78,23 @@ def _relative(item: GradientSeen) -> float:
 
 
 def _happened(
-    held: str, bound: float | None, norms: Sequence[float], losses: tuple[tuple[float, float], ...],
-    results: Sequence[GradientSeen],
+    held: str, bound: float | None, then: Mapping[str, Any], now: Mapping[str, Any],
+    losses: tuple[tuple[float, float], ...], results: Sequence[GradientSeen],
 ) -> bool:
-    if held in ("not finite", "scale"):
+    norms_then, norms = ([_norm(seen) for seen in side.get("gradients", {}).values()] for side in (then, now))
+    # What was clipped, or is one worker's part of the gradients, does not show what the step was held for: not then,
+    # and not now. There the loss tells.
+    if held in ("not finite", "scale") and not _shows_nothing(norms_then, losses, results):
         # A result may be infinite in a sound step, too: the best loss so far, before there is one.
         of_results = [item.norm_now for item in results if not math.isfinite(item.norm_then)]
         return not all(map(math.isfinite, (*norms, *of_results, *(now for _, now in losses))))
-    if bound is not None and held == "norm":
+    if bound is not None and held == "norm" and not math.hypot(*norms_then) <= bound:
         return not math.hypot(*norms) <= bound
     return bool(losses) and all(abs(now - then) <= _CLOSE * max(abs(then), 1e-30) for then, now in losses)
+
+
+def _shows_nothing(
+    norms_then: Sequence[float], losses: tuple[tuple[float, float], ...], results: Sequence[GradientSeen]
+) -> bool:
+    """Return whether nothing of what was seen then is not finite."""
+    return all(map(math.isfinite, (*norms_then, *(item.norm_then for item in results), *(then for then, _ in losses))))

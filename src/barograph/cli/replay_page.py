@@ -63,6 +63,7 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
     held = read_capsule(store)
     framework = str(held.content.get("framework", "torch"))
     check_framework(framework, tries, afterwards)
+    afterwards = afterwards.named(held)
     afterwards.check(held, as_json=as_json)
     remedies = [remedy_from(text) for text in tries]
     _check(held)
@@ -84,6 +85,13 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
         if not as_json:
             _print(printer, held.head, result, changed)
         batch = failing_batch(result)
+        elsewhere = came_from_another(result, int(held.content["machine"]["world_size"]))
+        if elsewhere:
+            batch = None
+            if not as_json:
+                printer.entries([("elsewhere", "All that this worker computed is finite: what is not came with the "
+                                               "gradients of another. Replay that one's capsule, which stands beside "
+                                               "this one.")])
         guilty = result.guilty
         leaves_out = any(remedy.name == "without-sample" and not remedy.value for remedy in remedies)
         wanted = framework == "torch" and (samples or leaves_out)
@@ -101,7 +109,7 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
             "batch": batch, **asdict(guilty),
             "samples": [asdict(item) for item in named_samples(held.content, batch or 0, guilty.rows)]}
         printer.json({"capsule": held.where, **json.loads(result.to_text()), "finite": result.finite,
-                      "changed": changed, "guilty": said, "written": written,
+                      "changed": changed, "guilty": said, "written": written, "elsewhere": elsewhere,
                       "trials": [{"remedy": str(remedy), **(asdict(trial) if isinstance(trial, Trial) else
                                                             {"failure": trial})} for remedy, trial in trials]})
     for file in written if not as_json else ():
@@ -153,6 +161,17 @@ def failing_batch(result: ReplayResult) -> int | None:
         return None
     bad = next((number for number, (_, now) in enumerate(result.losses) if not math.isfinite(now)), 0)
     return bad * len(result.batches) // max(1, len(result.losses))
+
+
+def came_from_another(result: ReplayResult, workers: int) -> bool:
+    """Return whether what is not finite came to this worker with the gradients of another.
+
+    Args:
+        result: Of a replay.
+        workers: That trained together.
+    """
+    own = all(math.isfinite(now) for _, now in result.losses)
+    return workers > 1 and own and not result.finite and result.bad_operation is None
 
 
 def _guilty(made_again: _MadeAgain, order: ReplayOrder, result: ReplayResult, batch: int) -> Guilty:
