@@ -82,19 +82,17 @@ def _happened(
     losses: tuple[tuple[float, float], ...], results: Sequence[GradientSeen],
 ) -> bool:
     norms_then, norms = ([_norm(seen) for seen in side.get("gradients", {}).values()] for side in (then, now))
-    # What was clipped, or is one worker's part of the gradients, does not show what the step was held for: not then,
-    # and not now. There the loss tells.
-    if held in ("not finite", "scale") and not _shows_nothing(norms_then, losses, results):
+    if held in ("not finite", "scale"):
         # A result may be infinite in a sound step, too: the best loss so far, before there is one.
         of_results = [item.norm_now for item in results if not math.isfinite(item.norm_then)]
-        return not all(map(math.isfinite, (*norms, *of_results, *(now for _, now in losses))))
-    if bound is not None and held == "norm" and not math.hypot(*norms_then) <= bound:
-        return not math.hypot(*norms) <= bound
-    return bool(losses) and all(abs(now - then) <= _CLOSE * max(abs(then), 1e-30) for then, now in losses)
-
-
-def _shows_nothing(
-    norms_then: Sequence[float], losses: tuple[tuple[float, float], ...], results: Sequence[GradientSeen]
-) -> bool:
-    """Return whether nothing of what was seen then is not finite."""
-    return all(map(math.isfinite, (*norms_then, *(item.norm_then for item in results), *(then for then, _ in losses))))
+        if not all(map(math.isfinite, (*norms, *of_results, *(now for _, now in losses)))):
+            return True
+        was_seen = not all(map(math.isfinite, (*norms_then, *(item.norm_then for item in results),
+                                               *(then for then, _ in losses))))
+    else:
+        was_seen = bound is not None and held == "norm" and not math.hypot(*norms_then) <= bound
+        if was_seen and bound is not None:
+            return not math.hypot(*norms) <= bound
+    # What was clipped, or is one worker's part of the gradients, showed nothing of it then either: the loss tells.
+    return not was_seen and len(norms) == len(norms_then) and bool(losses) and all(
+        abs(now - then) <= _CLOSE * max(abs(then), 1e-30) for then, now in losses)

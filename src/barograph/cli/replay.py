@@ -50,7 +50,8 @@ def command(
     ] = None,
     notebook: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write a notebook that opens the capsule and calls that "
-                                                      "operation. FILE may be left out after the capsule: step-N.ipynb.")
+                                                      "operation. FILE may be left out after the capsule: "
+                                                      "step-N.ipynb.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:

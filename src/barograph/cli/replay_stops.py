@@ -29,7 +29,8 @@ class Afterwards:
     def named(self, held: Capsule) -> Afterwards:
         """Return the same with files by their names, also those that nobody has named."""
         step = held.head.step
-        return replace(self, script=file_name(self.script, step, ".py"), notebook=file_name(self.notebook, step, ".ipynb"))
+        return replace(self, script=file_name(self.script, step, ".py"),
+                       notebook=file_name(self.notebook, step, ".ipynb"))
 
     def check(self, held: Capsule, *, as_json: bool) -> None:
         """Look whether it can be done with this capsule.
