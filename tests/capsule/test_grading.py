@@ -28,6 +28,9 @@ NAN = float("nan")
     (seen(2.0, 0.5), seen(2.0001, 0.5, "b"), "not finite", "same event"),
     (seen(2.0, 0.5), seen(1.0, 0.5, "b"), "not finite", "not reproduced"),
     (seen(2.0, 0.5), seen(2.0001, 0.5, "b"), "loss", "same event"),
+    # A step that was compiled, of whose loss nobody heard.
+    ({**seen(2.0, None), "losses": []}, seen(2.0, None), "not finite", "bitwise"),
+    ({**seen(2.0, None), "losses": []}, seen(2.0, None, "b"), "not finite", "same event"),
 ])
 def test_what_the_step_was_held_for_happened_again_or_not(
     then: dict[str, Any], now: dict[str, Any], held: str, grade: str

@@ -167,6 +167,41 @@ def test_with_skip_the_training_goes_on_until_too_many_were_held(hold, recwarn):
     assert all("was withheld" in str(item.message) for item in recwarn)
 
 
+def test_a_script_that_catches_the_stop_trains_on_and_is_stopped_again(hold):
+    def train(bad_at):
+        torch.manual_seed(0)
+        model = net()
+        optimizer = torch.optim.Adam(model.parameters(), 0.01)
+        for number in range(4):
+            step(model, optimizer, *batch(bad=number == bad_at))
+        return [parameter.detach().clone() for parameter in model.parameters()]
+
+    expected = train(-1)
+    tape = hold()
+    for times in (1, 2):
+        with pytest.raises(TrainingStopped, match=r"The gradient of .* was withheld"):
+            train(2)
+        assert len(tape.saved) == times
+        assert all(map(torch.equal, train(-1), expected))
+    assert len(tape.saved) == 2
+
+
+def test_the_first_step_of_a_second_training_is_saved_whole(hold):
+    tape = hold()
+    for bad in (False, True):
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        if bad:
+            with pytest.raises(TrainingStopped):
+                step(model, optimizer, *batch(bad=True))
+        else:
+            step(model, optimizer, *batch())
+    _, content, _, _ = tape.saved[0]
+    assert len(content["calls"]) == len(content["seen"]["losses"]) == 1
+    (saved,) = content["models"]
+    assert torch.equal(tape.saved.value("models", saved, "state")["0.weight"], model[0].weight)
+
+
 def test_a_norm_beyond_the_bound_is_held(hold):
     tape, model = hold(norm_above=1e-6), nn.Linear(4, 3)
     with pytest.raises(TrainingStopped, match="beyond the bound of 1e-06"):

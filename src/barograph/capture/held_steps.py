@@ -70,7 +70,8 @@ class HeldSteps:
         done = f"could not be withheld ({could_not})" if could_not else "was withheld"
         text = f"{verdict.text} The update of step {step} {done}{place}"
         if self.settings.then == STOP or self._held > self.settings.at_most:
-            self._session.steering.request_stop(text)
+            # A step that is withheld in silence would be one that nobody knows of.
+            self._session.steering.request_stop(text, again=True)
         else:
             self._session.guard.report(text.removesuffix("."))
 

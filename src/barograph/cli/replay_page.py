@@ -143,7 +143,7 @@ def _made_again(
     with ExitStack() as beside:
         for number, worker in enumerate(workers[1:], 1):
             other = ReplayOrder(worker.place, "", f"{order.result}.{number}", order.opens_pickle)
-            variables = {**_REPLAYED, REPLAY_VARIABLE: other.to_text(), **worker.variables}
+            variables = {**_REPLAYED, **backend, REPLAY_VARIABLE: other.to_text(), **worker.variables}
             beside.callback(beside.enter_context(Child(words, variables, quiet=True)).end)
         own = workers[0].variables if workers else {}
         variables = {**_REPLAYED, **backend, REPLAY_VARIABLE: order.to_text(), **own}

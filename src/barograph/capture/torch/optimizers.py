@@ -166,6 +166,11 @@ class OptimizerBook:
             self._name_parameters(optimizer)
         return [parameter for optimizer in live for parameter in parameters_of(optimizer)]
 
+    def look_again(self) -> None:
+        """Note the optimizers that the script has made since the survey. Slow, as that is."""
+        self._surveyed = [weakref.ref(optimizer) for optimizer in _optimizers()]
+        self._held = None
+
     def steps_loaded(self) -> int:
         """Return the most steps that an optimizer of this script had made before it was loaded from a checkpoint."""
         live = (optimizer for reference in self._surveyed if (optimizer := reference()) is not None)

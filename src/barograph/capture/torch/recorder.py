@@ -272,6 +272,11 @@ class TorchRecorder:
         label = self._optimizers.entry(optimizer, refresh=False).label
         self._keeper.step_ended(label, alone=self._optimizers.alone() is not None)
 
+    def forget(self) -> None:
+        """Let go of everything that was kept: the training has been stopped."""
+        self._clips.forget()
+        self._keeper = Keeper(self._names)
+
     @staticmethod
     def _scaler_skips(optimizer: Any) -> bool:
         """Return whether a gradient scaler has left it to a fused optimizer to skip this step: that is no failure."""
