@@ -129,7 +129,19 @@ def test_a_function_is_found_where_the_settings_say(tmp_path, monkeypatch):
     ("no_such_module:check", "cannot be found: No module named 'no_such_module'"),
     ("math:no_such_check", "cannot be found: module 'math' has no attribute 'no_such_check'"),
     ("math:pi", "is no function"),
+    ("own_broken:check", "and its module fails: ZeroDivisionError: division by zero"),
 ])
-def test_a_function_that_is_not_there_is_named(place, message):
+def test_a_function_that_is_not_there_is_named(place, message, tmp_path, monkeypatch):
+    (tmp_path / "own_broken.py").write_text("1 / 0", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(SettingsError, match=message):
         looks(torch.ones(2), when=place)
+
+
+def test_a_norm_beyond_the_bound_is_held_also_where_the_users_function_fails():
+    def broken(update):
+        raise RuntimeError("mine")
+
+    assert looks(torch.full((4,), 3.0), norm_above=1.0, when=broken).held is Held.NORM
+    with pytest.raises(RuntimeError, match="mine"):
+        looks(torch.full((4,), 3.0), norm_above=100.0, when=broken)

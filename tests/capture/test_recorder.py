@@ -186,6 +186,14 @@ def test_a_script_that_catches_the_stop_trains_on_and_is_stopped_again(hold):
     assert len(tape.saved) == 2
 
 
+def test_where_the_users_function_is_not_to_be_found_the_training_ends_at_once(hold):
+    hold(when="no_such_module:check")
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.raises(TrainingStopped, match=r'recorder.when is "no_such_module:check", and that cannot be found'):
+        step(model, optimizer, *batch())
+
+
 def test_the_first_step_of_a_second_training_is_saved_whole(hold):
     tape = hold()
     for bad in (False, True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,11 +28,12 @@ class Gate:
 
     Args:
         settings: What it holds beyond what is not finite.
+        end: As of `AskedFor`.
     """
 
-    def __init__(self, settings: RecorderSettings) -> None:
+    def __init__(self, settings: RecorderSettings, end: Callable[[str], None] | None = None) -> None:
         self._settings = settings
-        self._asked_for = AskedFor(settings)
+        self._asked_for = AskedFor(settings, end)
 
     def looks(
         self, slots: Sequence[Slot], losses: Sequence[torch.Tensor], *, step: int = 0, optimizer: str = "",
@@ -72,14 +73,14 @@ class Gate:
                 return Verdict(Held.NOT_FINITE, "Another worker's gradients, or its loss, are not finite.", numbers)
             if elsewhere and asked is None:
                 asked = Verdict(Held.OWN, "Another worker holds this step.", dict(numbers))
-        if error is not None:
-            raise error
         if verdict is not None:
             return verdict
         numbers["norm"] = whole
         bound = self._settings.norm_above
         if bound is not None and whole > bound:
             return of_norm(whole, bound, numbers)
+        if error is not None:
+            raise error
         return asked
 
     @staticmethod

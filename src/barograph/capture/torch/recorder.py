@@ -63,7 +63,7 @@ class TorchRecorder:
         self._names = names
         self._optimizers = optimizers
         self._settings = settings
-        self._gate = Gate(settings)
+        self._gate = Gate(settings, self._session.steering.request_stop)
         self._held = HeldSteps(self._session, settings)
         self._keeper = Keeper(names)
         self._ring = Ring(settings.ring)
