@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from barograph.capsule.guilty import Guilty, filled, guilty_among
+from barograph.capsule.guilty import Guilty
 from barograph.capsule.names import named_samples
 from barograph.capsule.order import (
     DEBUGGER,
@@ -30,6 +29,14 @@ from barograph.cli.child import Child, check_command
 from barograph.cli.opening import store_at
 from barograph.cli.printing import Column, Printer
 from barograph.cli.replay_frameworks import BEGINS, check_framework, variables_for
+from barograph.cli.replay_samples import (
+    MadeAgain,
+    came_from_another,
+    failing_batch,
+    failing_by,
+    guilty_of,
+    said_of,
+)
 from barograph.cli.replay_stops import Afterwards, do
 from barograph.cli.replay_workers import Worker, are_alone, is_of_children, workers_of
 from barograph.errors import DamagedChunk, ReplayFailed, SettingsError
@@ -39,7 +46,6 @@ from barograph.runs.capsules import Capsule, read_capsule
 from barograph.watch.figures import count, figure
 from barograph.watch.wording import shown
 
-_MadeAgain = Callable[..., ReplayResult]
 _MOST_GRADIENTS = 12
 _REPLAYED = {LAUNCH_VARIABLE: ""}
 """A step that is made again is no training: under `barograph run` it is not recorded, and its bits stay the same."""
@@ -84,7 +90,8 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
         changed = _changed(held.content)
         if not as_json:
             _print(printer, held.head, result, changed)
-        batch = failing_batch(result)
+        fails_by = failing_by(held.head, result)
+        batch = failing_batch(result, fails_by)
         elsewhere = came_from_another(result, int(held.content["machine"]["world_size"]))
         if elsewhere:
             batch = None
@@ -98,7 +105,7 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
         if wanted and batch is not None:
             if not as_json:
                 printer.line("Looking for the samples that alone make it fail …")
-            guilty = _guilty(made_again, order, result, batch)
+            guilty = guilty_of(made_again, order, result, batch, fails_by)
         trials = [(remedy, _tried(made_again, order, remedy, steps, result, batch or 0, guilty)) for remedy in remedies]
         if not as_json:
             _print_more(printer, held, result, batch, guilty, trials)
@@ -122,7 +129,7 @@ def _print_more(
     trials: Sequence[tuple[Remedy, Trial | str]],
 ) -> None:
     if guilty is not None and batch is not None:
-        printer.entries([("guilty", _verdict(guilty, batch, result.batches)), *(
+        printer.entries([("guilty", said_of(guilty, batch, result.batches, finite=result.finite)), *(
             ("", f"sample {item.row} is {shown(str(item))}") for item in
             named_samples(held.content, batch, guilty.rows))])
     if trials:
@@ -155,46 +162,8 @@ def _made_again(
     return result_from_text(file.read_text(encoding="utf-8"))
 
 
-def failing_batch(result: ReplayResult) -> int | None:
-    """Return which batch of the step makes it fail; None where nothing is not finite, or no batch is known."""
-    if result.finite or not any(result.batches):
-        return None
-    bad = next((number for number, (_, now) in enumerate(result.losses) if not math.isfinite(now)), 0)
-    return bad * len(result.batches) // max(1, len(result.losses))
-
-
-def came_from_another(result: ReplayResult, workers: int) -> bool:
-    """Return whether what is not finite came to this worker with the gradients of another.
-
-    Args:
-        result: Of a replay.
-        workers: That trained together.
-    """
-    own = all(math.isfinite(now) for _, now in result.losses)
-    return workers > 1 and own and not result.finite and result.bad_operation is None
-
-
-def _guilty(made_again: _MadeAgain, order: ReplayOrder, result: ReplayResult, batch: int) -> Guilty:
-    failures: list[str] = []
-
-    def fails(rows: tuple[int, ...]) -> bool:
-        try:
-            again = made_again(replace(order, batch=batch, rows=filled(rows, samples)), quiet=True)
-        except ReplayFailed as error:
-            failures.append(str(error))
-            return False  # with these samples alone the script itself fails, which is another matter
-        if again.failure:
-            failures.append(again.failure)
-        return not again.failure and not again.finite
-
-    samples = result.batches[batch]
-    suspects = result.bad_operation.rows if result.bad_operation else ()
-    found = guilty_among(samples, fails, suspects=suspects)
-    return replace(found, failure=failures[-1]) if len(failures) == found.tries else found
-
-
 def _tried(
-    made_again: _MadeAgain, order: ReplayOrder, remedy: Remedy, steps: int, result: ReplayResult, batch: int,
+    made_again: MadeAgain, order: ReplayOrder, remedy: Remedy, steps: int, result: ReplayResult, batch: int,
     guilty: Guilty | None,
 ) -> Trial | str:
     """Return what came of a remedy, or why it could not be tried."""
@@ -203,6 +172,11 @@ def _tried(
         out = {int(part) for part in remedy.value.split(",")} if remedy.value else set(guilty.rows if guilty else ())
         if not out:
             return "no sample alone is guilty"
+        if batch >= len(result.batches):
+            return "the step was fed by no loader, so that nobody knows its samples"
+        beyond = [row for row in out if row >= result.batches[batch]]
+        if beyond:
+            return f"there is no sample {min(beyond)}: the batch holds {result.batches[batch]}, counted from 0"
         rows = tuple(row for row in range(result.batches[batch]) if row not in out)
         if not rows:
             return "no sample would be left"
@@ -220,19 +194,6 @@ def _trial_row(remedy: Remedy, trial: Trial | str) -> list[str]:
         f"finite, and not {count(trial.good_steps, 'step')} later" if trial.good_steps else "not finite")
     return [str(remedy), then, figure(trial.norm), figure(trial.ratio),
             ", ".join(figure(loss) for loss in trial.losses)]
-
-
-def _verdict(guilty: Guilty, batch: int, sizes: Sequence[int]) -> str:
-    of = f" of batch {batch}" if len(sizes) > 1 else ""
-    if guilty.failure:
-        return f"not known: the step could be made with no part of the batch{of}. {guilty.failure}"
-    if not guilty.rows:
-        return f"no sample{of} alone: they fail together"
-    which = f"sample {', '.join(map(str, guilty.rows))}{of}, of {sizes[batch]}: alone it fails" if len(
-        guilty.rows) == 1 else f"samples {', '.join(map(str, guilty.rows))}{of}, of {sizes[batch]}: each fails alone"
-    rest = {True: ", and without it the step is finite" if len(guilty.rows) == 1 else
-            ", and without them the step is finite", False: "; so do others", None: ""}[guilty.without_them]
-    return which + rest
 
 
 def _blamed(bad: BadOperation) -> Iterable[str]:
