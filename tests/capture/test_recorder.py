@@ -273,8 +273,9 @@ def test_recording_a_step_draws_no_random_numbers_and_changes_no_weight(hold):
     assert all(map(torch.equal, bare, train()))
 
 
-def asked(step, finding="f1", optimizer=""):
-    return Request("capsule", finding, "L101 loss-spike: It leapt.", 0, 0.0, "p0", optimizer, {"step": float(step)})
+def asked(step, finding="f1", optimizer="", **more):
+    return Request("capsule", finding, "L101 loss-spike: It leapt.", 0, 0.0, "p0", optimizer,
+                   {"step": float(step), **more})
 
 
 def answers(tape):
@@ -301,6 +302,17 @@ def test_the_step_of_a_finding_is_saved_from_the_ring_as_it_was(hold):
     assert tape.saved.value("optimizers", "", "state")["state"][0]["step"] == 3
     assert len(tape.steps()) == 6
     assert not any(records.step.skipped for records in tape.steps())
+
+
+@pytest.mark.parametrize(("since", "saved"), [(2.0, 2), (0.0, 4)])
+def test_the_first_step_of_a_finding_is_saved_where_the_ring_still_holds_it(hold, since, saved):
+    tape, model = hold(ring=4), net()
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    for number in range(6):
+        if number == 5:
+            tape.session.steering.orders.hear(asked(4, since=since))
+        step(model, optimizer, *batch())
+    assert [head.step for head, *_ in tape.saved] == [saved]
 
 
 @pytest.mark.parametrize("ring", [0, 2])

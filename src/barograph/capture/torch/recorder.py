@@ -206,12 +206,14 @@ class TorchRecorder:
         """
         if len(self._saved) >= self._settings.at_most:
             raise NotDone(f"{self._settings.at_most} steps were saved because of findings already (recorder.at_most)")
-        step = int(request.options["step"])
-        taken = self._ring.find(step, request.optimizer)
+        # Where the fault began, if that is still at hand; else where it was seen to be one.
+        steps = [int(request.options[name]) for name in ("since", "step") if name in request.options]
+        taken = next((found for step in steps if (found := self._ring.find(step, request.optimizer))), None)
         if taken is None:
             self._wanted.append(request)
             return None
-        return f"saved step {step}{self._write_once(replace(taken, head=replace(taken.head, text=request.reason)))}"
+        taken = replace(taken, head=replace(taken.head, text=request.reason))
+        return f"saved step {taken.head.step}{self._write_once(taken)}"
 
     def _hold(self, verdict: Verdict, label: str, take: _Take) -> None:
         """Save a step and withhold its update. An error of ours never lets that pass."""
