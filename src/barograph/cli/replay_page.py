@@ -87,6 +87,7 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
         result = made_again(order)
         if result.failure:
             raise ReplayFailed(result.failure)
+        order = replace(order, as_made=result.as_made)
         changed = _changed(held.content)
         if not as_json:
             _print(printer, held.head, result, changed)
