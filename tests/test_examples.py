@@ -60,8 +60,8 @@ def test_the_operation_and_the_document_that_overflow_are_named(tmp_path: Path) 
                   exit_code=79)
     assert "The update of step 8 was withheld." in held
     # Named: a capsule by itself has only scripts of this folder run.
-    told = python("-m", "barograph", "replay", "run", "--try", "dtype=bf16", "--try", "without-sample", "--steps", "1", script,
-                  folder=tmp_path)
+    told = python("-m", "barograph", "replay", "run", "--try", "dtype=bf16", "--try", "without-sample", "--steps", "1",
+                  script, folder=tmp_path)
     assert "bitwise" in told
     assert "bmm, forward in blocks.0.attention" in told
     assert "half_precision_gpt.py:56" in told

@@ -55,7 +55,7 @@ def command_class(bare: Mapping[str, str] | None = None) -> type[typer.core.Type
         """Puts them in front before it reads them."""
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            takes_value = {word: not param.is_flag for param in self.get_params(ctx)
+            takes_value = {word: not getattr(param, "is_flag", False) for param in self.get_params(ctx)
                            for word in (*param.opts, *param.secondary_opts) if word.startswith("-")}
             return super().parse_args(ctx, options_first(args, takes_value, bare or {}))
 

@@ -14,8 +14,8 @@ from barograph.capsule.torch.wrapping import wrap
 class Casting:
     """Casts operations of forward passes.
 
-    Where the script casts by itself, its blocks cast to this type instead; elsewhere all operations are, but for those of
-    backward passes and updates, which follow from the types of the forward pass.
+    Where the script casts by itself, its blocks cast to this type instead; elsewhere all operations are, but for
+    those of backward passes and updates, which follow from the types of the forward pass.
 
     Args:
         dtype: To which; float32: no operation is cast.

@@ -28,12 +28,12 @@ def hear(hook: Callable[..., Any], *args: Any) -> Any:
     return _paused(hook, *args) if _may_pause() else None
 
 
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _paused(hook: Callable[..., Any], *args: Any) -> Any:
     return hook(*args)
 
 
-@torch.compiler.assume_constant_result
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _may_pause() -> bool:
     """Return whether the compiler may let go of what it traces; asked while it traces."""
     try:
