@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,13 +60,16 @@ def test_the_operation_and_the_document_that_overflow_are_named(tmp_path: Path) 
                   exit_code=79)
     assert "The update of step 8 was withheld." in held
     # Named: a capsule by itself has only scripts of this folder run.
-    told = python("-m", "barograph", "replay", "run", script, folder=tmp_path)
+    told = python("-m", "barograph", "replay", "run", "--try", "dtype=bf16", "--try", "without-sample", "--steps", "1",
+                  script, folder=tmp_path)
     assert "bitwise" in told
     assert "bmm, forward in blocks.0.attention" in told
     assert "half_precision_gpt.py:56" in told
     assert "float16 [32, 64, 64]" in told
     assert "guilty  sample 3, of 8: alone it fails, and without it the step is finite" in told
     assert "sample 3 is 761 of Chunks, calls" in told
+    assert re.search(r"^dtype=bf16 +stays finite", told, re.MULTILINE)
+    assert re.search(r"^without-sample +stays finite", told, re.MULTILINE)
 
 
 def test_accumulated_batches_make_one_step(tmp_path: Path) -> None:

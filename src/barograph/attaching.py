@@ -20,7 +20,7 @@ from barograph.model.selection import Selection
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
 from barograph.provenance.secrets import Secrets
-from barograph.rules.registry import codes_of, needs_of, rules_from_settings
+from barograph.rules.registry import check_capsule_on, needs_of, rules_from_settings
 from barograph.runs.claim import claim_run
 from barograph.runs.places import new_manifest, new_place
 from barograph.store.urls import store_from_url
@@ -180,7 +180,7 @@ def _launch(settings: Settings, command: Sequence[str]) -> Launch:
             )
         settings = _with(settings, to=new_place(sys.argv[0] or "interactive"))
     rules = rules_from_settings(settings)
-    codes_of(settings.recorder.capsule_on if settings.recorder else (), settings)
+    check_capsule_on(settings, rules)
     store = store_from_url(settings.to)
     # The whole place, since the script may change its directory before its first step.
     settings = _with(settings, to=store.url)

@@ -57,7 +57,7 @@ def test_a_gradient_that_is_not_there_now_differs() -> None:
 
 
 def test_orders_and_results_come_through_text() -> None:
-    order = ReplayOrder("runs/a", "", "result.json", opens_pickle=True)
+    order = ReplayOrder("runs/a", "", "result.json", opens_pickle=True, as_made=("losses",))
     assert order_from_text(order.to_text()) == order
     result = graded(seen(1.0, w=1.0), seen(2.0, w=3.0), held="norm", bound=0.5, notes=("other threads",))
     assert result_from_text(result.to_text()) == result

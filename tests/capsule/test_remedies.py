@@ -78,6 +78,24 @@ def test_where_it_is_lost_it_ends(spoil, good):
     assert (found.finite, found.good_steps, len(found.losses)) == (False, good, spoil + 1)
 
 
+def test_a_block_that_casts_by_itself_casts_to_the_type_that_is_tried(monkeypatch):
+    monkeypatch.setattr(torch.autocast, "__enter__", torch.autocast.__enter__)  # what is wrapped is put back
+    layer, x = nn.Linear(3, 2), torch.ones(4, 3)
+    seen = []
+    trial = TorchTrial(remedy_from("dtype=bf16"), 0)
+    trial.begin()
+    try:
+        for enabled in (True, False):
+            with torch.autocast("cpu", dtype=torch.float16, enabled=enabled):
+                seen.append(layer(x).dtype)
+        with trial.backward():
+            seen.append(layer(x).dtype)
+        seen.append(layer(x).dtype)
+    finally:
+        torch.set_autocast_enabled("cpu", False)
+    assert seen == [torch.bfloat16, torch.float32, torch.float32, torch.bfloat16]
+
+
 def test_another_type_is_cast_to():
     assert tried("dtype=bf16").losses != tried("dtype=fp32").losses
     assert isinstance(tried("dtype=bf16"), Trial)

@@ -30,7 +30,7 @@ def written(function, tmp_path, what=SCRIPT):
 
 def outcome(text, capsys, monkeypatch, folder):
     monkeypatch.chdir(folder)
-    exec(compile(text, "bug.py", "exec"), {})
+    exec(compile(text, "bug.py", "exec"), {"__file__": str(folder / "bug.py")})
     return capsys.readouterr().out
 
 

@@ -10,14 +10,17 @@ import torch
 
 from barograph.capture.session import Rank, Session
 from barograph.capture.torch.tap import TorchTap
+from barograph.capture.torch.unpacking import Unpacker
 from barograph.measures.summary import summary_from_row
 from barograph.model.key import Key, key_from_text
 from barograph.model.manifest import Coverage, EndState, Heartbeat
+from barograph.model.recorder import RecorderSettings
 from barograph.model.records import StepRecords, UnitSummaries
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
+from barograph.runs.tensors import array_from_raw
 from capture_writer import ListWriter
 
 
@@ -101,3 +104,28 @@ def record() -> Iterator[Callable[..., Tape]]:
     yield start
     for tape in tapes:
         tape.close()
+
+
+class Saved(list):
+    """Capsules as they were handed over."""
+
+    def write(self, head, content, tensors, pickled):
+        self.append((head, content, {name: array_from_raw(item) for name, item in tensors.items()}, pickled))
+        return "there"
+
+    def value(self, *path, at=-1):
+        _, content, tensors, _ = self[at]
+        for part in path:
+            content = content[part]
+        return Unpacker(tensors, "capsule").unpack(content)
+
+
+@pytest.fixture
+def hold(record):
+    def start(strict=True, **settings):
+        tape = record(recorder=RecorderSettings(**settings), preset="moments", strict=strict)
+        tape.saved = Saved()
+        tape.session.write_capsule = tape.saved.write
+        return tape
+
+    return start

@@ -25,6 +25,10 @@ from conftest import ListWriter, Tape
 def wrap(model: nn.Module, how: str) -> nn.Module:
     if how == "ddp":
         return nn.parallel.DistributedDataParallel(model)
+    if how in ("flat", "original"):
+        from torch.distributed.fsdp import FullyShardedDataParallel
+
+        return FullyShardedDataParallel(model, device_id=torch.device("cpu"), use_orig_params=how == "original")
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -33,6 +37,21 @@ def wrap(model: nn.Module, how: str) -> nn.Module:
     for part in (model[0], model[2], model):
         fully_shard(part, mesh=mesh)
     return model
+
+
+def whole_of(model: nn.Module, how: str) -> dict[str, list[Any]]:
+    """Return each parameter of a split model, put together."""
+    if how not in ("flat", "original"):
+        return {f"weight:{name}": parameter.full_tensor().tolist()
+                for name, parameter in model.named_parameters() if hasattr(parameter, "full_tensor")}
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    with FullyShardedDataParallel.summon_full_params(model):
+        found = {f"weight:{name.removeprefix('_fsdp_wrapped_module.')}": parameter.detach().clone()
+                 for name, parameter in model.named_parameters()}
+    flat = torch.cat([parameter.flatten() for parameter in found.values()])
+    return {"weight:_flat_param": flat.tolist()} if how == "flat" else {
+        key: parameter.tolist() for key, parameter in found.items()}
 
 
 def recorded(how: str) -> dict[str, Any]:
@@ -51,10 +70,7 @@ def recorded(how: str) -> dict[str, Any]:
         optimizer.step()
     tape = Tape(session, tap, writer)
     last = tape.steps()[-1]
-    whole = {
-        f"weight:{name}": parameter.full_tensor().tolist()
-        for name, parameter in model.named_parameters() if hasattr(parameter, "full_tensor")
-    }
+    whole = whole_of(model, how)
     tape.close()
     return {
         "summaries": {key: dataclasses.asdict(summary) for key, summary in tape.summaries(last).items()},

@@ -30,7 +30,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     }
     processes = [
         subprocess.Popen(
-            [sys.executable, str(WORKER), str(folder / f"{rank}.json"), "fsdp", "hybrid", "ddp"],
+            [sys.executable, str(WORKER), str(folder / f"{rank}.json"), "fsdp", "hybrid", "ddp", "flat", "original"],
             env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}, stderr=subprocess.PIPE, text=True,
         )
         for rank in range(2)
@@ -45,7 +45,7 @@ def summary_of(record: dict) -> Summary:
     return Summary(**{**record, "exponents": {int(field): count for field, count in record["exponents"].items()}})
 
 
-@pytest.mark.parametrize("how", ["fsdp", "hybrid"])
+@pytest.mark.parametrize("how", ["fsdp", "hybrid", "flat", "original"])
 def test_the_shards_of_a_parameter_merge_to_the_whole(how, both):
     first, second = (worker[how] for worker in both)
     assert first["shards"] == second["shards"] == {"weight": True, "gradient": True, "output": False}

@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from barograph.capture.torch.gate import Gate, norms_of
+from barograph.capture.torch.gate import Gate
+from barograph.capture.torch.norms import norms_of
 from barograph.capture.torch.optimizers import Slot
 from barograph.errors import SettingsError
 from barograph.model.capsule import Held
@@ -24,8 +25,12 @@ def slots(*gradients: torch.Tensor | None) -> list[Slot]:
     return found
 
 
+def roots(*losses: float) -> list[torch.Tensor]:
+    return [torch.tensor(loss, dtype=torch.float64) for loss in losses]
+
+
 def looks(*gradients: torch.Tensor | None, losses: tuple[float, ...] = (), **settings: float):
-    return Gate(RecorderSettings(**settings)).looks(slots(*gradients), losses)
+    return Gate(RecorderSettings(**settings)).looks(slots(*gradients), roots(*losses))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -80,20 +85,20 @@ def test_norms_stand_in_the_order_of_their_gradients():
 def test_a_loss_beyond_its_level_is_held_and_does_not_move_the_level():
     gate, ones = Gate(RecorderSettings(loss_above=5.0)), slots(torch.ones(2))
     usual = [1.0 + 0.1 * (-1) ** number for number in range(30)]
-    assert [gate.looks(ones, (loss,)) for loss in usual] == [None] * 30
+    assert [gate.looks(ones, roots(loss)) for loss in usual] == [None] * 30
     for _ in range(40):
-        verdict = gate.looks(ones, (0.8, 0.9))
+        verdict = gate.looks(ones, roots(0.8, 0.9))
         assert verdict.held is Held.LOSS
         assert verdict.numbers["loss"] == pytest.approx(1.7)
         assert 1.4 < verdict.numbers["bound"] < 1.7
     assert verdict.text.startswith("The loss is 1.7, more than 5 spreads above its level (1.")
-    assert gate.looks(ones, (1.1,)) is None
-    assert gate.looks(ones, (50.0,), optimizer="other") is None
+    assert gate.looks(ones, roots(1.1)) is None
+    assert gate.looks(ones, roots(50.0), optimizer="other") is None
 
 
 def test_the_first_twenty_losses_have_no_level():
     gate, ones = Gate(RecorderSettings(loss_above=1.0)), slots(torch.ones(2))
-    assert [gate.looks(ones, (loss,)) for loss in [*[1.0] * 19, 1e9]] == [None] * 20
+    assert [gate.looks(ones, roots(loss)) for loss in [*[1.0] * 19, 1e9]] == [None] * 20
 
 
 def test_a_function_of_the_users_holds_a_step():
@@ -124,7 +129,19 @@ def test_a_function_is_found_where_the_settings_say(tmp_path, monkeypatch):
     ("no_such_module:check", "cannot be found: No module named 'no_such_module'"),
     ("math:no_such_check", "cannot be found: module 'math' has no attribute 'no_such_check'"),
     ("math:pi", "is no function"),
+    ("own_broken:check", "and its module fails: ZeroDivisionError: division by zero"),
 ])
-def test_a_function_that_is_not_there_is_named(place, message):
+def test_a_function_that_is_not_there_is_named(place, message, tmp_path, monkeypatch):
+    (tmp_path / "own_broken.py").write_text("1 / 0", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(SettingsError, match=message):
         looks(torch.ones(2), when=place)
+
+
+def test_a_norm_beyond_the_bound_is_held_also_where_the_users_function_fails():
+    def broken(update):
+        raise RuntimeError("mine")
+
+    assert looks(torch.full((4,), 3.0), norm_above=1.0, when=broken).held is Held.NORM
+    with pytest.raises(RuntimeError, match="mine"):
+        looks(torch.full((4,), 3.0), norm_above=100.0, when=broken)

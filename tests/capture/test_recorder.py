@@ -15,37 +15,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from barograph.capture.script import sources
-from barograph.capture.torch.unpacking import Unpacker
 from barograph.errors import TrainingStopped
 from barograph.model.capsule import Held
-from barograph.model.recorder import RecorderSettings
 from barograph.runs.control import Request
-from barograph.runs.tensors import array_from_raw
-
-
-class Saved(list):
-    """Capsules as they were handed over."""
-
-    def write(self, head, content, tensors, pickled):
-        self.append((head, content, {name: array_from_raw(item) for name, item in tensors.items()}, pickled))
-        return "there"
-
-    def value(self, *path, at=-1):
-        _, content, tensors, _ = self[at]
-        for part in path:
-            content = content[part]
-        return Unpacker(tensors, "capsule").unpack(content)
-
-
-@pytest.fixture
-def hold(record):
-    def start(strict=True, **settings):
-        tape = record(recorder=RecorderSettings(**settings), preset="moments", strict=strict)
-        tape.saved = Saved()
-        tape.session.write_capsule = tape.saved.write
-        return tape
-
-    return start
 
 
 def net():
@@ -195,6 +167,49 @@ def test_with_skip_the_training_goes_on_until_too_many_were_held(hold, recwarn):
     assert all("was withheld" in str(item.message) for item in recwarn)
 
 
+def test_a_script_that_catches_the_stop_trains_on_and_is_stopped_again(hold):
+    def train(bad_at):
+        torch.manual_seed(0)
+        model = net()
+        optimizer = torch.optim.Adam(model.parameters(), 0.01)
+        for number in range(4):
+            step(model, optimizer, *batch(bad=number == bad_at))
+        return [parameter.detach().clone() for parameter in model.parameters()]
+
+    expected = train(-1)
+    tape = hold()
+    for times in (1, 2):
+        with pytest.raises(TrainingStopped, match=r"The gradient of .* was withheld"):
+            train(2)
+        assert len(tape.saved) == times
+        assert all(map(torch.equal, train(-1), expected))
+    assert len(tape.saved) == 2
+
+
+def test_where_the_users_function_is_not_to_be_found_the_training_ends_at_once(hold):
+    hold(when="no_such_module:check")
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.raises(TrainingStopped, match=r'recorder.when is "no_such_module:check", and that cannot be found'):
+        step(model, optimizer, *batch())
+
+
+def test_the_first_step_of_a_second_training_is_saved_whole(hold):
+    tape = hold()
+    for bad in (False, True):
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        if bad:
+            with pytest.raises(TrainingStopped):
+                step(model, optimizer, *batch(bad=True))
+        else:
+            step(model, optimizer, *batch())
+    _, content, _, _ = tape.saved[0]
+    assert len(content["calls"]) == len(content["seen"]["losses"]) == 1
+    (saved,) = content["models"]
+    assert torch.equal(tape.saved.value("models", saved, "state")["0.weight"], model[0].weight)
+
+
 def test_a_norm_beyond_the_bound_is_held(hold):
     tape, model = hold(norm_above=1e-6), nn.Linear(4, 3)
     with pytest.raises(TrainingStopped, match="beyond the bound of 1e-06"):
@@ -258,8 +273,9 @@ def test_recording_a_step_draws_no_random_numbers_and_changes_no_weight(hold):
     assert all(map(torch.equal, bare, train()))
 
 
-def asked(step, finding="f1", optimizer=""):
-    return Request("capsule", finding, "L101 loss-spike: It leapt.", 0, 0.0, "p0", optimizer, {"step": float(step)})
+def asked(step, finding="f1", optimizer="", **more):
+    return Request("capsule", finding, "L101 loss-spike: It leapt.", 0, 0.0, "p0", optimizer,
+                   {"step": float(step), **more})
 
 
 def answers(tape):
@@ -286,6 +302,17 @@ def test_the_step_of_a_finding_is_saved_from_the_ring_as_it_was(hold):
     assert tape.saved.value("optimizers", "", "state")["state"][0]["step"] == 3
     assert len(tape.steps()) == 6
     assert not any(records.step.skipped for records in tape.steps())
+
+
+@pytest.mark.parametrize(("since", "saved"), [(2.0, 2), (0.0, 4)])
+def test_the_first_step_of_a_finding_is_saved_where_the_ring_still_holds_it(hold, since, saved):
+    tape, model = hold(ring=4), net()
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    for number in range(6):
+        if number == 5:
+            tape.session.steering.orders.hear(asked(4, since=since))
+        step(model, optimizer, *batch())
+    assert [head.step for head, *_ in tape.saved] == [saved]
 
 
 @pytest.mark.parametrize("ring", [0, 2])
@@ -401,16 +428,6 @@ def test_a_step_with_a_closure_that_is_well_returns_what_it_returned(hold):
     assert losses == again
     assert all(map(torch.equal, weights, weights_again))
     assert tape.saved == []
-
-
-def test_a_norm_is_looked_at_before_it_is_clipped(hold):
-    tape, model = hold(norm_above=1.0), nn.Linear(4, 3)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    (1000 * F.cross_entropy(model(torch.randn(4, 4)), torch.tensor([0, 1, 2, 0]))).backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-    with pytest.raises(TrainingStopped, match="beyond the bound of 1"):
-        optimizer.step()
-    assert tape.saved[0][0].numbers["norm"] > 1
 
 
 @pytest.mark.parametrize("fused", [False, True])

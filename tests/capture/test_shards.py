@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import distributed, nn
 
+from barograph.capture.torch.flat import has_flat_parts
 from barograph.capture.torch.packing import Packer
-from barograph.capture.torch.shards import has_flat_parts, part_of, state_of
+from barograph.capture.torch.shards import part_of, state_of
 from barograph.capture.torch.unpacking import Unpacker
 from barograph.errors import NotPlain
 from barograph.runs.tensors import array_from_raw

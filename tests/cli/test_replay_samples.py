@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from barograph.capsule.guilty import Guilty
-from barograph.capsule.order import Grade, ReplayOrder, ReplayResult
-from barograph.cli.replay_page import _guilty, _verdict
+from barograph.capsule.order import Grade, GradientSeen, ReplayOrder, ReplayResult
+from barograph.cli.replay_samples import Failing, came_from_another, failing_batch, failing_by, guilty_of, said_of
 from barograph.errors import ReplayFailed
+from barograph.model.capsule import CapsuleHead, Held
 
+NOT_FINITE = Failing(Held.NOT_FINITE)
 WHOLE = ReplayResult(Grade.BITWISE, "", losses=((math.nan, math.nan),), batches=(8,))
 
 
@@ -28,15 +30,15 @@ def made_again(bad: set[int], fewest: int) -> Any:
 
 
 def found(bad: set[int], fewest: int) -> Guilty:
-    return _guilty(made_again(bad, fewest), ReplayOrder("somewhere", "", ""), WHOLE, 0)
+    return guilty_of(made_again(bad, fewest), ReplayOrder("somewhere", "", ""), WHOLE, 0, NOT_FINITE)
 
 
 def test_the_guilty_one_is_named() -> None:
-    assert _verdict(found({5}, 1), 0, (8,)) == "sample 5, of 8: alone it fails, and without it the step is finite"
+    assert said_of(found({5}, 1), 0, (8,)) == "sample 5, of 8: alone it fails, and without it the step is finite"
 
 
 def test_where_no_part_of_the_batch_can_be_made_nothing_is_said_of_the_samples() -> None:
-    assert _verdict(found({5}, 9), 0, (8,)) == (
+    assert said_of(found({5}, 9), 0, (8,)) == (
         "not known: the step could be made with no part of the batch. The script ended with exit code 1 before its "
         "training began a step.")
 
@@ -44,3 +46,38 @@ def test_where_no_part_of_the_batch_can_be_made_nothing_is_said_of_the_samples()
 @pytest.mark.parametrize("bad", [{1, 6}])
 def test_where_some_parts_can_be_made_these_tell(bad: set[int]) -> None:
     assert not found(bad, 2).failure
+
+
+def test_what_came_with_the_gradients_of_another_worker_is_told_from_what_is_its_own() -> None:
+    lost = (GradientSeen("w", True, math.nan, math.nan),)
+    averaged = ReplayResult(Grade.BITWISE, "", losses=((1.0, 1.0),), gradients=lost, batches=(8,))
+    assert came_from_another(averaged, 2)
+    assert not came_from_another(averaged, 1)
+    assert not came_from_another(WHOLE, 2)
+
+
+def held(why: Held, bound: float) -> CapsuleHead:
+    return CapsuleHead(0, "p0", 3, 3, "", why, "", 1.5e9, numbers={"bound": bound})
+
+
+def made(norm: float, *losses: float) -> ReplayResult:
+    return ReplayResult(Grade.BITWISE, "", losses=tuple((loss, loss) for loss in losses),
+                        gradients=(GradientSeen("w", True, norm, norm),), batches=(8,) * len(losses))
+
+
+def test_a_step_beyond_a_bound_fails_by_that_bound() -> None:
+    by_norm = failing_by(held(Held.NORM, 5.0), made(9.0, 1.0))
+    assert [by_norm(made(norm, 1.0)) for norm in (5.0, 5.1, math.nan)] == [False, True, True]
+    by_loss = failing_by(held(Held.LOSS, 5.0), made(1.0, 3.0, 4.0))
+    assert [by_loss(made(1.0, loss, 2.0)) for loss in (3.0, 3.1)] == [False, True]
+    assert failing_batch(made(1.0, 3.0, 4.0), by_loss) == 1
+    assert failing_batch(made(1.0, 1.0, 2.0), by_loss) is None
+
+
+def test_of_clipped_gradients_a_norm_shows_nothing() -> None:
+    assert failing_by(held(Held.NORM, 5.0), made(0.5, 1.0)) == NOT_FINITE
+
+
+def test_what_is_said_of_a_step_that_was_finite() -> None:
+    assert said_of(Guilty((5,), True, 9), 0, (8,), finite=True) == (
+        "sample 5, of 8: alone it fails, and without it the step passes")

@@ -14,7 +14,7 @@ from barograph.model.actions import ActionName
 from barograph.model.finding import Severity
 from barograph.model.key import Kind
 from barograph.model.selection import Selection, every
-from barograph.model.settings import Settings
+from barograph.model.settings import Settings, settings_from_mapping
 from barograph.rules.base import Rule, severity_set
 from barograph.rules.builtin import RULES
 from barograph.rules.numbers import NonFinite
@@ -23,6 +23,7 @@ from barograph.rules.registry import (
     Catalog,
     actions_by_rule,
     catalog_from_entry_points,
+    check_capsule_on,
     codes_of,
     installed,
     needs_of,
@@ -202,3 +203,12 @@ def test_names_stand_for_codes() -> None:
     assert codes_of(("none",), Settings()) == frozenset()
     everything = codes_of(("all",), Settings(rules=()))
     assert codes_of(("-G101",), Settings()) == everything - {"G101"}
+
+
+def test_a_rule_whose_findings_save_steps_is_to_judge() -> None:
+    recorder = {"capsule_on": ["loss-spike", "N101"]}
+    check_capsule_on(settings_from_mapping({"recorder": recorder}), ())
+    asked = settings_from_mapping({"recorder": recorder, "rules": ["N101"]})
+    with pytest.raises(SettingsError, match=r"for findings of L104 .*, and that rule is not among"):
+        check_capsule_on(asked, rules_from_settings(asked))
+    check_capsule_on(asked, rules_from_settings(settings_from_mapping({"rules": ["N101", "L104"]})))

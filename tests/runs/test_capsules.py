@@ -34,9 +34,9 @@ def store(tmp_path: Path) -> Store:
     return store_from_url(str(tmp_path / "run"))
 
 
-def write(store: Store, head: CapsuleHead = HEAD, **more: Any) -> str:
+def write(store: Store, head: CapsuleHead = HEAD, content: Any = CONTENT, **more: Any) -> str:
     tensors = {"models/net/fc.weight": RawTensor("float32", (2, 3), WEIGHT.tobytes())}
-    return write_capsule(store, head, CONTENT, tensors, **more)
+    return write_capsule(store, head, content, tensors, **more)
 
 
 def test_what_is_written_is_read(store: Store) -> None:
@@ -66,10 +66,22 @@ def test_of_several_capsules_one_is_named(store: Store) -> None:
         write(store, replace(HEAD, tick=tick, step=tick))
     assert capsule_names(store) == ["0001-00000003-r0", "0001-00000040-r0"]
     assert read_capsule(store, "0001-00000003-r0").head.step == 3
-    with pytest.raises(UnknownName, match="has 2 capsules; say which: 0001-00000003-r0, 0001-00000040-r0"):
+    with pytest.raises(UnknownName, match="has 2 capsules; say which: 0001-00000003-r0, 0001-00000040-r0, as in"):
         read_capsule(store)
     with pytest.raises(UnknownName, match=r'no capsule "0001-00000004-r0"\. Did you mean "0001-00000040-r0"'):
         read_capsule(store, "0001-00000004-r0")
+
+
+def test_of_workers_that_saved_one_step_that_is_read_whose_loss_was_lost(store: Store) -> None:
+    for worker, loss in (("r0", "0x1.0p+0"), ("r1", "nan"), ("r2", "nan")):
+        write(store, replace(HEAD, worker=worker), content={"seen": {"losses": [loss]}})
+    assert read_capsule(store).head.worker == "r1"
+
+
+def test_of_workers_that_saved_one_step_with_sound_losses_the_first_is_read(store: Store) -> None:
+    for worker in ("r0", "r1"):
+        write(store, replace(HEAD, worker=worker), content={"seen": {"losses": ["0x1.0p+0"]}})
+    assert read_capsule(store).head.worker == "r0"
 
 
 class Full:

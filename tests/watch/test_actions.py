@@ -136,10 +136,12 @@ def test_the_step_of_a_finding_is_saved_beside_whatever_else_is_done(store: Stor
 
     assert save.act(finding(code="G101"), store) == ""
     assert [save.act(finding(step, severity=Severity.NOTE), store) for step in (41, 41, 45, 60)] == [
-        "asked the training to save step 41, or the next one, as a capsule, because of L101 loss-not-decreasing", "",
-        "asked the training to save step 45, or the next one, as a capsule, because of L101 loss-not-decreasing", ""]
+        "asked the training to save step 40, or 41, or the next one, as a capsule, because of L101 "
+        "loss-not-decreasing", "",
+        "asked the training to save step 40, or 45, or the next one, as a capsule, because of L101 "
+        "loss-not-decreasing", ""]
     assert [(item.action, item.options) for item in read_requests(store, attempt=0)] == [
-        ("capsule", {"step": 41.0}), ("capsule", {"step": 45.0})]
+        ("capsule", {"step": 41.0, "since": 40.0}), ("capsule", {"step": 45.0, "since": 40.0})]
     assert stop.act(finding(), store) != ""
     assert asked_and_not_allowed(how) == []
 

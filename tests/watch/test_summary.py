@@ -149,8 +149,8 @@ def test_a_whole_run_has_nothing_unseen(store: Store, training: Training, high: 
         ({"loss_seen": False}, "No loss was seen."),
         ({"steps_seen": 0}, "The tensors of none of 1 step were recorded."),
         ({"steps": 0, "steps_seen": 0},
-         "No optimizer of torch was seen to step. One inside torch.compile is not seen: compile the model, not the "
-         "step. A script that moves weights itself says where a step ends, with run.step."),
+         "No optimizer of torch was seen to step. One that is compiled with fullgraph=True is not seen: leave "
+         "that away. A script that moves weights itself says where a step ends, with run.step."),
     ],
 )
 def test_every_gap_of_the_coverage_is_said(

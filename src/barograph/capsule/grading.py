@@ -34,10 +34,11 @@ def graded(
                    for before, after in zip(then["losses"], now["losses"], strict=False))
     gradients, results = (_all_compared(then.get(group, {}), now.get(group, {})) for group in ("gradients", "results"))
     different = [item for item in (*gradients, *results) if not item.equal]
-    if then["losses"] == now["losses"] and not different and (gradients or results or losses):
+    # In a step that is compiled nobody hears of the loss.
+    same_losses = then["losses"] == now["losses"] or (not then["losses"] and bool(gradients))
+    if same_losses and not different and (gradients or results or losses):
         return ReplayResult(Grade.BITWISE, _the_same(then), losses, gradients, notes, results=results)
-    norms = [_norm(seen) for seen in now.get("gradients", {}).values()]
-    again = _happened(held, bound, norms, losses, results)
+    again = _happened(held, bound, then, now, losses, results)
     grade = Grade.SAME_EVENT if again else Grade.NOT_REPRODUCED
     off = max((_relative(item) for item in different), default=0.0)
     of = "results" if results else "gradients"
@@ -52,6 +53,8 @@ def _the_same(then: Mapping[str, Any]) -> str:
         return "The loss and everything that the step returns are the same to the last bit."
     if not then["gradients"]:
         return "The loss is the same to the last bit; of gradients nothing is known."
+    if not then["losses"]:
+        return "Every gradient is the same to the last bit; the loss was not seen then."
     if all("digest" in seen for seen in then["gradients"].values()):
         return "The loss and every gradient are the same to the last bit."
     return "The loss and the norm of every gradient are the same to the last bit; more of them is not known."
@@ -79,13 +82,21 @@ def _relative(item: GradientSeen) -> float:
 
 
 def _happened(
-    held: str, bound: float | None, norms: Sequence[float], losses: tuple[tuple[float, float], ...],
-    results: Sequence[GradientSeen],
+    held: str, bound: float | None, then: Mapping[str, Any], now: Mapping[str, Any],
+    losses: tuple[tuple[float, float], ...], results: Sequence[GradientSeen],
 ) -> bool:
+    norms_then, norms = ([_norm(seen) for seen in side.get("gradients", {}).values()] for side in (then, now))
     if held in ("not finite", "scale"):
         # A result may be infinite in a sound step, too: the best loss so far, before there is one.
         of_results = [item.norm_now for item in results if not math.isfinite(item.norm_then)]
-        return not all(map(math.isfinite, (*norms, *of_results, *(now for _, now in losses))))
-    if bound is not None and held == "norm":
-        return not math.hypot(*norms) <= bound
-    return bool(losses) and all(abs(now - then) <= _CLOSE * max(abs(then), 1e-30) for then, now in losses)
+        if not all(map(math.isfinite, (*norms, *of_results, *(now for _, now in losses)))):
+            return True
+        was_seen = not all(map(math.isfinite, (*norms_then, *(item.norm_then for item in results),
+                                               *(then for then, _ in losses))))
+    else:
+        was_seen = bound is not None and held == "norm" and not math.hypot(*norms_then) <= bound
+        if was_seen and bound is not None:
+            return not math.hypot(*norms) <= bound
+    # What was clipped, or is one worker's part of the gradients, showed nothing of it then either: the loss tells.
+    return not was_seen and len(norms) == len(norms_then) and bool(losses) and all(
+        abs(now - then) <= _CLOSE * max(abs(then), 1e-30) for then, now in losses)

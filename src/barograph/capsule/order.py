@@ -59,6 +59,7 @@ class ReplayOrder:
         children: The script trains in processes that it starts by itself: each takes the order over.
         workers: Of several such, their ranks and the places of their capsules, first the one that was asked for.
         samples: Of another than torch: the samples that alone make the step fail are looked for, in the same process.
+        as_made: `ReplayResult.as_made` of the whole step: of a part of its batch the script makes these itself, too.
     """
 
     place: str
@@ -75,6 +76,7 @@ class ReplayOrder:
     samples: bool = False
     children: bool = False
     workers: tuple[tuple[int, str], ...] = ()
+    as_made: tuple[str, ...] = ()
 
     def to_text(self) -> str:
         """Return it as one line of JSON."""
@@ -87,6 +89,7 @@ def order_from_text(text: str) -> ReplayOrder:
     stop = data["stop"]
     workers = tuple((rank, place) for rank, place in data["workers"])
     return ReplayOrder(**{**data, "rows": tuple(data["rows"]), "workers": workers,
+                          "as_made": tuple(data["as_made"]),
                           "stop": StopAt(**{**stop, "where": tuple(stop["where"])}) if stop else None})
 
 
@@ -182,6 +185,8 @@ class ReplayResult:
         trial: What came of a remedy, where one was tried.
         results: What the step returned, where it is judged by that.
         guilty: The samples that alone make it fail, where they were looked for in the same process.
+        as_made: What the script made as it had been, of the batch that it was fed: "calls" of its models, "losses",
+            "variables".
     """
 
     grade: Grade
@@ -195,6 +200,7 @@ class ReplayResult:
     trial: Trial | None = None
     results: tuple[GradientSeen, ...] = ()
     guilty: Guilty | None = None
+    as_made: tuple[str, ...] = ()
 
     @property
     def finite(self) -> bool:
@@ -217,6 +223,7 @@ def result_from_text(text: str) -> ReplayResult:
         tuple(data["batches"]), _trial(data["trial"]) if data["trial"] else None,
         tuple(GradientSeen(**item) for item in data["results"]),
         Guilty(**{**data["guilty"], "rows": tuple(data["guilty"]["rows"])}) if data["guilty"] else None,
+        tuple(data["as_made"]),
     )
 
 

@@ -10,6 +10,18 @@ from typing import Any
 LEAST_LITERAL = 32
 """Elements of a tensor up to which it is written out in the script; more are in a file beside it."""
 
+_READING = '''
+start = 8 + int.from_bytes(data[:8], "little")
+header = json.loads(data[8:start])
+
+
+def tensor(name, dtype):
+    first, end = header[name]["data_offsets"]
+    return torch.frombuffer(bytearray(data[start + first:start + end]), dtype=dtype)
+
+'''.splitlines()
+"""How a file of safetensors is read by torch alone, in the script's own lines."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorText:
@@ -27,15 +39,16 @@ class TensorText:
     shape: tuple[int, ...]
     elements: tuple[str, ...] | None = None
 
-    def line(self, tensors_file: str) -> str:
-        """Return the line of the script that makes it.
+    @property
+    def line(self) -> str:
+        """The line of the script that makes it.
 
         Example:
-            >>> TensorText("x0", "float32", (2, 1), ("0.0", "1.5")).line("")
+            >>> TensorText("x0", "float32", (2, 1), ("0.0", "1.5")).line
             'x0 = torch.tensor([0.0, 1.5], dtype=torch.float32).reshape(2, 1)'
         """
         if self.elements is None:
-            return f'{self.name} = tensors["{self.name}"]'
+            return f'{self.name} = tensor("{self.name}", torch.{self.dtype}).reshape({self.shape})'
         shape = ", ".join(map(str, self.shape))
         reshaped = f".reshape({shape})" if len(self.shape) != 1 else ""
         if not self.shape:
@@ -73,7 +86,8 @@ def script_of(operation: OperationText, tensors_file: str) -> str:
         tensors_file: Name of the file beside it, where there is one.
     """
     return "\n".join([
-        f'"""{_doc(operation)}"""', "", *_imports(operation), "", *_body(operation, tensors_file), "",
+        f'"""{_doc(operation)}"""', "", *_imports(operation), "",
+        *_body(operation, f"Path(__file__).with_name({tensors_file!r})"), "",
         *(f'print("{tensor.name}:", {tensor.name})' for tensor in operation.tensors),
         'print("result:", result)',
         "values = [result] if isinstance(result, torch.Tensor) else result",
@@ -103,7 +117,8 @@ def notebook_of(operation: OperationText, tensors_file: str, capsule: str, tenso
         _cell("markdown", "held", ["What the step was made of: weights, optimizer, batches, random states."]),
         _cell("code", "capsule", opened),
         _cell("markdown", "called", ["The operation, by itself."]),
-        _cell("code", "operation", [*_imports(operation), "", *_body(operation, tensors_file), "result"]),
+        _cell("code", "operation", [*_imports(operation), "",
+                                          *_body(operation, f"Path({tensors_file!r})"), "result"]),
     ]
     return json.dumps({
         "cells": cells, "nbformat": 4, "nbformat_minor": 5,
@@ -119,12 +134,12 @@ def _doc(operation: OperationText) -> str:
 
 
 def _imports(operation: OperationText) -> list[str]:
-    return ["import torch", *(["from safetensors.torch import load_file"] if operation.beside else [])]
+    return [*(["import json", "from pathlib import Path", ""] if operation.beside else []), "import torch"]
 
 
 def _body(operation: OperationText, tensors_file: str) -> list[str]:
-    loaded = [f"tensors = load_file({tensors_file!r})"] if operation.beside else []
-    return [*loaded, *(tensor.line(tensors_file) for tensor in operation.tensors), f"result = {operation.call}"]
+    reading = [f"data = {tensors_file}.read_bytes()", *_READING] if operation.beside else []
+    return [*reading, *(tensor.line for tensor in operation.tensors), f"result = {operation.call}"]
 
 
 def _cell(kind: str, name: str, lines: Sequence[str]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 from barograph.capture.array_read import raw_array
 from barograph.capture.doors import versions
 from barograph.capture.script import script_now
+from barograph.capture.termination import finished_first
 from barograph.capture.verdict import Verdict
 from barograph.model.capsule import CapsuleHead
 from barograph.model.recorder import STOP, RecorderSettings
@@ -62,7 +63,9 @@ class HeldSteps:
             could_not: Why its update could not be withheld; "": it was.
         """
         try:
-            place = write()
+            # Other workers may have stopped already, and their launcher ends this one with them.
+            with finished_first():
+                place = write()
         except Exception as error:  # noqa: BLE001 - a batch may be anything; what cannot be saved is withheld all the same
             self._session.guard.caught(error, "saving a capsule")
             place = f"; no capsule could be saved: {type(error).__name__}: {error}"
@@ -70,7 +73,8 @@ class HeldSteps:
         done = f"could not be withheld ({could_not})" if could_not else "was withheld"
         text = f"{verdict.text} The update of step {step} {done}{place}"
         if self.settings.then == STOP or self._held > self.settings.at_most:
-            self._session.steering.request_stop(text)
+            # A step that is withheld in silence would be one that nobody knows of.
+            self._session.steering.request_stop(text, again=True)
         else:
             self._session.guard.report(text.removesuffix("."))
 

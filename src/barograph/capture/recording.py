@@ -18,6 +18,7 @@ from barograph.capture.doors import DOORS, Door, open_door, versions
 from barograph.capture.imports import after_import, forget
 from barograph.capture.process_end import ProcessEnd
 from barograph.capture.session import Rank, Session
+from barograph.capture.termination import finished_first
 from barograph.errors import AlreadyAttached, SettingsError, TrainingStopped, UnsupportedCapture
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
@@ -224,7 +225,8 @@ class Recording:
         worker = claim_worker(store, attempt=self.launch.attempt, rank=rank.index, world_size=rank.world_size,
                               clock=SystemClock(), versions=_versions(), claim=self._claim)
         mine = replace(head, attempt=worker.attempt, worker=worker.name, run_id=worker.run_id)
-        folder = write_capsule(store, mine, content, tensors, pickled)
+        with finished_first():
+            folder = write_capsule(store, mine, content, tensors, pickled)
         return f"{self.url.rstrip('/')}/{folder}"
 
     @property

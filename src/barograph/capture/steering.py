@@ -47,7 +47,7 @@ class Steering:
         self._checkpoint_wanted = False
 
     def request_stop(
-        self, reason: str, after_steps: int = 0, *, finding_id: str = "", checkpoint: bool = False
+        self, reason: str, after_steps: int = 0, *, finding_id: str = "", checkpoint: bool = False, again: bool = False
     ) -> None:
         """Ask for training to be stopped; safe from any thread, and heard once.
 
@@ -56,8 +56,9 @@ class Steering:
             after_steps: Steps to be made before; 0: stop after the one under way.
             finding_id: The finding that asks.
             checkpoint: Save a checkpoint first, with `save_checkpoint`.
+            again: Heard also where the training was stopped before, and the script has caught that and gone on.
         """
-        if not self.stopped_by:
+        if again or not self.stopped_by:
             self._stop_after = after_steps
             self._stop_finding, self._checkpoint_wanted = finding_id, checkpoint
             self._stop_reason = reason

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 
@@ -38,3 +39,24 @@ class Termination:
         if heard or not self._asked():
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+
+
+@contextmanager
+def finished_first() -> Iterator[None]:
+    """Have what is done within finished before SIGTERM ends the process; a second one ends it at once.
+
+    A machine that is taken away, or a launcher whose other worker has stopped, gives some seconds for that.
+    """
+    came: list[bool] = []
+
+    def is_enough() -> bool:
+        came.append(True)
+        return True
+
+    termination = Termination(is_enough)
+    try:
+        yield
+    finally:
+        termination.close()
+        if came:
+            os.kill(os.getpid(), signal.SIGTERM)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,10 +58,13 @@ class AskedFor:
 
     Args:
         settings: How far a loss may leap; the function.
+        end: Ends the training, with a sentence, where the function is not to be found: what it was to hold would pass
+            unseen. None: that is raised.
     """
 
-    def __init__(self, settings: RecorderSettings) -> None:
+    def __init__(self, settings: RecorderSettings, end: Callable[[str], None] | None = None) -> None:
         self._settings = settings
+        self._end = end
         self._levels: dict[str, LossLevel] = {}
         self._function: HoldsWhen | None = None
 
@@ -80,13 +83,22 @@ class AskedFor:
         if verdict is not None or self._settings.when is None:
             return verdict
         if self._function is None:
-            self._function = _function_at(self._settings.when)
+            self._function = self._found(self._settings.when)
         said = self._function(seen)
         if not said:
             return None
         name = function_name(self._settings.when)
         text = said.strip().rstrip(".") if isinstance(said, str) else f"The function {name} holds it"
         return Verdict(Held.OWN, f"{text}.", dict(numbers))
+
+    def _found(self, place: HoldsWhen | str) -> HoldsWhen:
+        try:
+            return _function_at(place)
+        except SettingsError as error:
+            if self._end is None:
+                raise
+            self._end(f"{error} It is looked for from the folder of the script.")
+            return lambda _: None
 
     def _leaps(self, seen: UpdateSeen, numbers: Mapping[str, float]) -> Verdict | None:
         """Return the verdict on a loss far above its level; one that is held does not move the level."""
@@ -117,6 +129,9 @@ def _function_at(place: HoldsWhen | str) -> HoldsWhen:
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
         raise SettingsError(f'recorder.when is "{place}", and that cannot be found: {error}.') from error
+    except Exception as error:  # a module of the user's may raise anything
+        kind = type(error).__name__
+        raise SettingsError(f'recorder.when is "{place}", and its module fails: {kind}: {error}.') from error
     if not callable(found):
         raise SettingsError(f'recorder.when is "{place}", and that is no function.')
     function: HoldsWhen = found

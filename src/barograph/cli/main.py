@@ -18,8 +18,8 @@ EXIT_ERROR = 2
 COMMANDS = ("run", "watch", "runs", "show", "report", "keys", "rules", "doctor", "export", "import", "capsules",
             "replay", "resume", "trace", "checkout", "rerun", "search", "experiments", "compare", "curves", "mark",
             "reindex", "gc")
-"""Each is a module beside this one, with a function `command` and, where needed, `CONTEXT` settings; or with
-`GROUP`, where it has subcommands. That of `import`, which Python keeps for itself, is `importing`."""
+"""Each is a module beside this one, with a function `command` and, where needed, `CONTEXT` settings and a `CLASS`; or
+with `GROUP`, where it has subcommands. That of `import`, which Python keeps for itself, is `importing`."""
 
 _MODULES = {"import": "importing"}
 
@@ -37,7 +37,8 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
         if hasattr(module, "GROUP"):
             app.add_typer(module.GROUP, name=name)
             continue
-        app.command(name, context_settings={**_HELP, **getattr(module, "CONTEXT", {})})(module.command)
+        app.command(name, cls=getattr(module, "CLASS", None),
+                    context_settings={**_HELP, **getattr(module, "CONTEXT", {})})(module.command)
     return app
 
 

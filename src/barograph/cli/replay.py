@@ -6,7 +6,11 @@ from typing import Annotated
 
 import typer
 
+from barograph.cli.after_place import command_class
+from barograph.cli.replay_files import NAMED_BY_STEP
+
 CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+CLASS = command_class({"--to-script": NAMED_BY_STEP, "--notebook": NAMED_BY_STEP})
 
 
 def command(
@@ -41,11 +45,13 @@ def command(
     ] = False,
     to_script: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write that operation as a small script of its own, for a bug "
-                                                      "report: it needs torch and nothing else.")
+                                                      "report: it needs torch and nothing else. FILE may be left "
+                                                      "out after the capsule: step-N.py.")
     ] = None,
     notebook: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write a notebook that opens the capsule and calls that "
-                                                      "operation.")
+                                                      "operation. FILE may be left out after the capsule: "
+                                                      "step-N.ipynb.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -61,14 +67,14 @@ def command(
 
       barograph replay runs/first
 
-      barograph replay --try lr=1e-4 --try clip=1.0 --try without-sample runs/first
+      barograph replay runs/first --try lr=1e-4 --try clip=1.0 --try without-sample
 
-      barograph replay --pdb runs/first
+      barograph replay runs/first --pdb
+
+      barograph replay runs/first --to-script
 
       barograph replay runs/first/capsules/0000-00000412-p0 train.py --lr 0.1
     """
-    if command and command[0].startswith("-"):
-        raise typer.BadParameter(f"{command[0]}: options stand before the capsule; what follows it is the script's.")
     # Loaded here, because --help needs none of it.
     from barograph.cli.replay_page import replay
     from barograph.cli.replay_stops import Afterwards

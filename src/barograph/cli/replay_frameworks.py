@@ -49,15 +49,18 @@ def check_framework(framework: str, tries: Sequence[str], afterwards: Afterwards
 
 
 def variables_for(content: Mapping[str, Any]) -> dict[str, str]:
-    """Return what has a script run as it did: Keras on the backend that the step was made with.
+    """Return what has a script run so that its step can be made again: Keras on the backend of then, torch eagerly.
 
     Args:
         content: Of the capsule.
 
     Example:
         >>> variables_for({"framework": "keras", "backend": "jax"}), variables_for({"backend": "a module of theirs"})
-        ({'KERAS_BACKEND': 'jax'}, {})
+        ({'KERAS_BACKEND': 'jax'}, {'TORCHDYNAMO_DISABLE': '1'})
     """
+    if content.get("framework", "torch") == "torch":
+        # Whole steps may be compiled, and nobody could look into them.
+        return {"TORCHDYNAMO_DISABLE": "1"}
     backend = content.get("backend")
     # A capsule may come from anybody: nothing else of it gets into the environment.
     return {"KERAS_BACKEND": str(backend)} if backend in ("tensorflow", "torch", "jax") else {}

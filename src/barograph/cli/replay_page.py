@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from barograph.capsule.guilty import Guilty, filled, guilty_among
+from barograph.capsule.guilty import Guilty
 from barograph.capsule.names import named_samples
 from barograph.capsule.order import (
     DEBUGGER,
@@ -30,6 +29,14 @@ from barograph.cli.child import Child, check_command
 from barograph.cli.opening import store_at
 from barograph.cli.printing import Column, Printer
 from barograph.cli.replay_frameworks import BEGINS, check_framework, variables_for
+from barograph.cli.replay_samples import (
+    MadeAgain,
+    came_from_another,
+    failing_batch,
+    failing_by,
+    guilty_of,
+    said_of,
+)
 from barograph.cli.replay_stops import Afterwards, do
 from barograph.cli.replay_workers import Worker, are_alone, is_of_children, workers_of
 from barograph.errors import DamagedChunk, ReplayFailed, SettingsError
@@ -39,7 +46,6 @@ from barograph.runs.capsules import Capsule, read_capsule
 from barograph.watch.figures import count, figure
 from barograph.watch.wording import shown
 
-_MadeAgain = Callable[..., ReplayResult]
 _MOST_GRADIENTS = 12
 _REPLAYED = {LAUNCH_VARIABLE: ""}
 """A step that is made again is no training: under `barograph run` it is not recorded, and its bits stay the same."""
@@ -63,6 +69,7 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
     held = read_capsule(store)
     framework = str(held.content.get("framework", "torch"))
     check_framework(framework, tries, afterwards)
+    afterwards = afterwards.named(held)
     afterwards.check(held, as_json=as_json)
     remedies = [remedy_from(text) for text in tries]
     _check(held)
@@ -80,17 +87,26 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
         result = made_again(order)
         if result.failure:
             raise ReplayFailed(result.failure)
+        order = replace(order, as_made=result.as_made)
         changed = _changed(held.content)
         if not as_json:
             _print(printer, held.head, result, changed)
-        batch = failing_batch(result)
+        fails_by = failing_by(held.head, result)
+        batch = failing_batch(result, fails_by)
+        elsewhere = came_from_another(result, int(held.content["machine"]["world_size"]))
+        if elsewhere:
+            batch = None
+            if not as_json:
+                printer.entries([("elsewhere", "All that this worker computed is finite: what is not came with the "
+                                               "gradients of another. Replay that one's capsule, which stands beside "
+                                               "this one.")])
         guilty = result.guilty
         leaves_out = any(remedy.name == "without-sample" and not remedy.value for remedy in remedies)
         wanted = framework == "torch" and (samples or leaves_out)
         if wanted and batch is not None:
             if not as_json:
                 printer.line("Looking for the samples that alone make it fail …")
-            guilty = _guilty(made_again, order, result, batch)
+            guilty = guilty_of(made_again, order, result, batch, fails_by)
         trials = [(remedy, _tried(made_again, order, remedy, steps, result, batch or 0, guilty)) for remedy in remedies]
         if not as_json:
             _print_more(printer, held, result, batch, guilty, trials)
@@ -101,7 +117,7 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
             "batch": batch, **asdict(guilty),
             "samples": [asdict(item) for item in named_samples(held.content, batch or 0, guilty.rows)]}
         printer.json({"capsule": held.where, **json.loads(result.to_text()), "finite": result.finite,
-                      "changed": changed, "guilty": said, "written": written,
+                      "changed": changed, "guilty": said, "written": written, "elsewhere": elsewhere,
                       "trials": [{"remedy": str(remedy), **(asdict(trial) if isinstance(trial, Trial) else
                                                             {"failure": trial})} for remedy, trial in trials]})
     for file in written if not as_json else ():
@@ -114,7 +130,7 @@ def _print_more(
     trials: Sequence[tuple[Remedy, Trial | str]],
 ) -> None:
     if guilty is not None and batch is not None:
-        printer.entries([("guilty", _verdict(guilty, batch, result.batches)), *(
+        printer.entries([("guilty", said_of(guilty, batch, result.batches, finite=result.finite)), *(
             ("", f"sample {item.row} is {shown(str(item))}") for item in
             named_samples(held.content, batch, guilty.rows))])
     if trials:
@@ -135,7 +151,7 @@ def _made_again(
     with ExitStack() as beside:
         for number, worker in enumerate(workers[1:], 1):
             other = ReplayOrder(worker.place, "", f"{order.result}.{number}", order.opens_pickle)
-            variables = {**_REPLAYED, REPLAY_VARIABLE: other.to_text(), **worker.variables}
+            variables = {**_REPLAYED, **backend, REPLAY_VARIABLE: other.to_text(), **worker.variables}
             beside.callback(beside.enter_context(Child(words, variables, quiet=True)).end)
         own = workers[0].variables if workers else {}
         variables = {**_REPLAYED, **backend, REPLAY_VARIABLE: order.to_text(), **own}
@@ -147,35 +163,8 @@ def _made_again(
     return result_from_text(file.read_text(encoding="utf-8"))
 
 
-def failing_batch(result: ReplayResult) -> int | None:
-    """Return which batch of the step makes it fail; None where nothing is not finite, or no batch is known."""
-    if result.finite or not any(result.batches):
-        return None
-    bad = next((number for number, (_, now) in enumerate(result.losses) if not math.isfinite(now)), 0)
-    return bad * len(result.batches) // max(1, len(result.losses))
-
-
-def _guilty(made_again: _MadeAgain, order: ReplayOrder, result: ReplayResult, batch: int) -> Guilty:
-    failures: list[str] = []
-
-    def fails(rows: tuple[int, ...]) -> bool:
-        try:
-            again = made_again(replace(order, batch=batch, rows=filled(rows, samples)), quiet=True)
-        except ReplayFailed as error:
-            failures.append(str(error))
-            return False  # with these samples alone the script itself fails, which is another matter
-        if again.failure:
-            failures.append(again.failure)
-        return not again.failure and not again.finite
-
-    samples = result.batches[batch]
-    suspects = result.bad_operation.rows if result.bad_operation else ()
-    found = guilty_among(samples, fails, suspects=suspects)
-    return replace(found, failure=failures[-1]) if len(failures) == found.tries else found
-
-
 def _tried(
-    made_again: _MadeAgain, order: ReplayOrder, remedy: Remedy, steps: int, result: ReplayResult, batch: int,
+    made_again: MadeAgain, order: ReplayOrder, remedy: Remedy, steps: int, result: ReplayResult, batch: int,
     guilty: Guilty | None,
 ) -> Trial | str:
     """Return what came of a remedy, or why it could not be tried."""
@@ -184,6 +173,11 @@ def _tried(
         out = {int(part) for part in remedy.value.split(",")} if remedy.value else set(guilty.rows if guilty else ())
         if not out:
             return "no sample alone is guilty"
+        if batch >= len(result.batches):
+            return "the step was fed by no loader, so that nobody knows its samples"
+        beyond = [row for row in out if row >= result.batches[batch]]
+        if beyond:
+            return f"there is no sample {min(beyond)}: the batch holds {result.batches[batch]}, counted from 0"
         rows = tuple(row for row in range(result.batches[batch]) if row not in out)
         if not rows:
             return "no sample would be left"
@@ -201,19 +195,6 @@ def _trial_row(remedy: Remedy, trial: Trial | str) -> list[str]:
         f"finite, and not {count(trial.good_steps, 'step')} later" if trial.good_steps else "not finite")
     return [str(remedy), then, figure(trial.norm), figure(trial.ratio),
             ", ".join(figure(loss) for loss in trial.losses)]
-
-
-def _verdict(guilty: Guilty, batch: int, sizes: Sequence[int]) -> str:
-    of = f" of batch {batch}" if len(sizes) > 1 else ""
-    if guilty.failure:
-        return f"not known: the step could be made with no part of the batch{of}. {guilty.failure}"
-    if not guilty.rows:
-        return f"no sample{of} alone: they fail together"
-    which = f"sample {', '.join(map(str, guilty.rows))}{of}, of {sizes[batch]}: alone it fails" if len(
-        guilty.rows) == 1 else f"samples {', '.join(map(str, guilty.rows))}{of}, of {sizes[batch]}: each fails alone"
-    rest = {True: ", and without it the step is finite" if len(guilty.rows) == 1 else
-            ", and without them the step is finite", False: "; so do others", None: ""}[guilty.without_them]
-    return which + rest
 
 
 def _blamed(bad: BadOperation) -> Iterable[str]:

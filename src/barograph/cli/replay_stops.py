@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from barograph.capsule.order import DEBUGGER, NOTEBOOK, SCRIPT, BadOperation, ReplayResult, StopAt
+from barograph.cli.replay_files import file_name
 from barograph.errors import ReplayFailed, SettingsError
 from barograph.runs.capsules import Capsule
 
@@ -24,6 +25,12 @@ class Afterwards:
     debugger: bool = False
     script: str | None = None
     notebook: str | None = None
+
+    def named(self, held: Capsule) -> Afterwards:
+        """Return the same with files by their names, also those that nobody has named."""
+        step = held.head.step
+        return replace(self, script=file_name(self.script, step, ".py"),
+                       notebook=file_name(self.notebook, step, ".ipynb"))
 
     def check(self, held: Capsule, *, as_json: bool) -> None:
         """Look whether it can be done with this capsule.

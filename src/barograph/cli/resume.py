@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
+from barograph.cli.after_place import command_class
 from barograph.cli.options import Live, SummaryAsJson
 
 CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+CLASS = command_class()
 
 
 def command(

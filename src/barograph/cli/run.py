@@ -30,7 +30,7 @@ from barograph.model.launch import Launch
 from barograph.model.recorder import RecorderSettings, names_from
 from barograph.model.settings import Settings
 from barograph.provenance.secrets import Secrets
-from barograph.rules.registry import actions_by_rule, codes_of, needs_of, rules_from_settings
+from barograph.rules.registry import actions_by_rule, check_capsule_on, needs_of, rules_from_settings
 from barograph.runs.claim import claim_run
 from barograph.runs.places import new_manifest, new_place
 from barograph.store.urls import store_from_url
@@ -164,7 +164,7 @@ def command(
     settings = replaced(settings, to=store.url, findings_to=whole_path(settings.findings_to))
     chosen = rules_from_settings(settings)
     actions_by_rule(settings)
-    codes_of(settings.recorder.capsule_on if settings.recorder else (), settings)
+    check_capsule_on(settings, chosen)
     recipients = recipients_for(settings)
     shown = Secrets(os.environ).hide_words(command)
     claim = claim_run(store, new_manifest(settings, command=shown, clock=SystemClock()), clock=SystemClock())

@@ -21,8 +21,8 @@ class UpdateSeen:
     Attributes:
         step: As the user counts.
         optimizer: Whose update it is; "" where the script has one.
-        losses: What backward passes of this step started from, each as a number; of a device other than the CPU none.
-        norm: L2 norm of all gradients of the optimizer together.
+        losses: What backward passes of this step started from, each as a number.
+        norm: L2 norm of all gradients of the optimizer together, before they were clipped.
         norms: That of each, by the path of its parameter.
     """
 

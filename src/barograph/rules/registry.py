@@ -144,6 +144,25 @@ def actions_by_rule(settings: Settings, *, catalog: Catalog | None = None) -> di
     return {code: table["actions"] for code, table in tables.items() if "actions" in table}
 
 
+def check_capsule_on(settings: Settings, rules: Iterable[Rule]) -> None:
+    """Check that the rules whose findings have a step saved are among those that judge.
+
+    Args:
+        settings: Of the run.
+        rules: That judge it; none: somebody else's may, later.
+
+    Raises:
+        UnknownName: One of them does not exist.
+        SettingsError: One of them does not judge.
+    """
+    wanted = codes_of(settings.recorder.capsule_on if settings.recorder else (), settings)
+    judging = {rule.code for rule in rules}
+    idle = sorted(wanted - judging)
+    if judging and idle:
+        raise SettingsError(f"Steps are to be saved for findings of {', '.join(idle)} (recorder.capsule_on), and that "
+                            "rule is not among those that judge (rules). Add it there, or leave it away here.")
+
+
 def codes_of(names: Iterable[str], settings: Settings, *, catalog: Catalog | None = None) -> frozenset[str]:
     """Return the codes of the rules that names stand for, among those that the settings may watch with.
 

@@ -6,8 +6,9 @@ A capsule is a folder, `capsules/ATTEMPT-TICK-WORKER/` of its run, and whole by 
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -101,7 +102,8 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
 
     Args:
         store: The run's, or that of the capsule's own folder, wherever it was copied to.
-        name: Of the capsule; "": the store is its own folder's, or its run has one only.
+        name: Of the capsule; "": the store is its own folder's, or its run holds one step only; of several workers'
+            capsules of it that of the first whose loss was not finite is returned, else the first.
 
     Raises:
         UnknownName: The run has no such capsule, or several and none was named.
@@ -129,15 +131,40 @@ def _folder(store: Store, name: str) -> str:
     if not name and any(item.name == PAPER for item in store.list()):
         return ""
     known = capsule_names(store)
-    if not name and len(known) == 1:
-        name = known[0]
+    if not name and known:
+        name = _only_step(store, known)
     if name not in known:
         if not known:
             raise UnknownName(f"Here is no capsule ({store.url}).")
         if not name:
-            raise UnknownName(f"The run has {len(known)} capsules; say which: {', '.join(known)} ({store.url}).")
+            raise UnknownName(f"The run has {len(known)} capsules; say which: {', '.join(known)}, as in "
+                              f"{store.url.rstrip('/')}/{CAPSULES}/{known[0]}.")
         raise UnknownName(f'The run has no capsule "{name}". {nearest(name, known)} ({store.url})')
     return f"{CAPSULES}/{name}/"
+
+
+def _only_step(store: Store, names: Sequence[str]) -> str:
+    """Return the capsule where a run has one only; of workers that saved one step together, that of the first whose
+    loss was not finite, else of the first; "": there are several steps."""
+    if len(names) == 1:
+        return names[0]
+    try:
+        papers = {name: _paper(store, f"{CAPSULES}/{name}/{PAPER}") for name in names}
+        heads = [_head(paper, f"{CAPSULES}/{name}") for name, paper in papers.items()]
+    except (DamagedChunk, NewerFormat):
+        return ""  # whoever names one of the others can have it
+    if len({head.worker for head in heads}) < len(heads) or len(
+            {(head.attempt, head.step, head.optimizer) for head in heads}) > 1:
+        return ""
+    return next((name for name, paper in papers.items() if _lost(paper)), names[0])
+
+
+def _lost(paper: Mapping[str, Any]) -> bool:
+    """Return whether a loss of the step was not finite."""
+    try:
+        return not all(math.isfinite(float.fromhex(loss)) for loss in paper["content"]["seen"]["losses"])
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _paper(store: Store, name: str) -> dict[str, Any]:

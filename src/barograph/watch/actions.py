@@ -174,7 +174,7 @@ class SkipSteps:
 
 @dataclass(frozen=True)
 class SaveStep:
-    """Asks the training to save the step that a finding opened at, or the next one, as a capsule.
+    """Asks the training to save the first step of a finding, or that it opened at, or the next one, as a capsule.
 
     Attributes:
         when: Which findings it is for.
@@ -191,7 +191,8 @@ class SaveStep:
         """See `Action.act`."""
         if not self.when.applies(finding) or len(_asked(store, ActionName.CAPSULE, finding)) >= self.at_most:
             return ""
-        if not _request(store, ActionName.CAPSULE, finding, {"step": float(finding.opened_step)}, self.clock):
+        if not _request(store, ActionName.CAPSULE, finding, {"step": float(finding.opened_step),
+                                                              "since": float(finding.since_step)}, self.clock):
             return ""
         return f"asked the training to save {self._what(finding)}, because of {_named(finding)}"
 
@@ -204,7 +205,8 @@ class SaveStep:
 
     @staticmethod
     def _what(finding: Finding) -> str:
-        return f"step {finding.opened_step}, or the next one, as a capsule"
+        steps = dict.fromkeys((finding.since_step, finding.opened_step))
+        return f"step {', or '.join(map(str, steps))}, or the next one, as a capsule"
 
 
 @dataclass(frozen=True)

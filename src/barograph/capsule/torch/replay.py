@@ -11,10 +11,11 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules import module as module_hooks
@@ -48,6 +49,7 @@ from barograph.capture.torch.putting_back import PuttingBack, put_settings
 from barograph.capture.torch.step_variables import put_variables
 from barograph.capture.torch.unpacking import Unpacker
 from barograph.capture.torch.wrappers import LOSS_FUNCTIONS
+from barograph.errors import ReplayFailed
 from barograph.runs.capsules import Capsule, read_capsule
 from barograph.store.urls import store_from_url
 
@@ -82,6 +84,7 @@ class Replayer:
         self._trial = TorchTrial(remedy_from(order.remedy), order.steps) if order.remedy else None
         self._result: ReplayResult | None = None
         self._roots: list[torch.Tensor] = []
+        self._put_in: set[str] = set()
 
     def _samples_now(self) -> int:
         calls = (self._phases.now or self._content)["calls"]
@@ -132,8 +135,9 @@ class Replayer:
         with aside(), self._failing():
             wanted, named = (self._parts.unpacked(call[part], batch) for part in ("args", "kwargs"))
             is_same = same(args[1:], wanted) and same(kwargs, named)
-        if is_same:
+        if is_same or self._trusts("calls"):
             return original(*args, **kwargs)
+        self._put_in.add("calls")
         self._note("What the model was called with had to be put in: the script's own preparation gave something else.")
         for handed in (wanted, named):
             self._where.fed(handed, "input of the model")
@@ -151,7 +155,7 @@ class Replayer:
             phase.random_is_back = True
             self._put_random_back(phase.now)
             with aside(), self._failing():
-                put_variables(self._parts.variables_of(phase.now), differs)
+                put_variables(self._parts.variables_of(phase.now), self._is_to_be_put)
 
     def _forward_ends(self, module: nn.Module, args: Any, output: Any) -> None:
         if self._begun:
@@ -174,8 +178,9 @@ class Replayer:
     def _target(self, now: Any, then: Any) -> Any:
         """Return what a loss function gets: its own input, made by the model; the targets as they were."""
         made_here = isinstance(now, torch.Tensor) and (now.grad_fn is not None or now.requires_grad)
-        if made_here or same(now, then):
+        if made_here or same(now, then) or self._trusts("losses"):
             return now
+        self._put_in.add("losses")
         self._note("What a loss function was called with had to be put in: the script gave it something else.")
         return then.to(now.device) if isinstance(now, torch.Tensor) and isinstance(then, torch.Tensor) else then
 
@@ -186,7 +191,8 @@ class Replayer:
             self._roots += roots
             with aside():
                 self._blame.loss(roots)
-        return original(*args, **kwargs)
+        with nullcontext() if self._trial is None else self._trial.backward():
+            return original(*args, **kwargs)
 
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         self._names.freeze(() if self._names.frozen else self._book.survey())
@@ -195,6 +201,9 @@ class Replayer:
             self._before_update(optimizer)
             return None
         if self._phases.is_last and self._book.entry(optimizer).label == self._capsule.head.optimizer:
+            if self._trial is not None:
+                self._end(failed(ReplayFailed("nothing is tried on a step whose gradients are computed within it, by a "
+                                              "closure")))
             # Before the optimizer takes its state in hand.
             self._begin()
 
@@ -227,7 +236,8 @@ class Replayer:
                 result = graded(self._content["seen"], now, held=head.held.value, bound=head.numbers.get("bound"),
                                 notes=(*self._notes, *self._putting.notes))
                 result = replace(result, bad_operation=None if result.finite else self._blame.verdict(),
-                                 batches=tuple(self._parts.sizes))
+                                 batches=tuple(self._parts.sizes),
+                                 as_made=tuple(sorted({"calls", "losses", "variables"} - self._put_in)))
             self._result = self._result or result
             if self._trial is None or not updates:
                 self._end(result)
@@ -283,6 +293,20 @@ class Replayer:
             return None
         self._phases.called += 1
         return calls[number]
+
+    def _is_to_be_put(self, now: Any, then: Any) -> bool:
+        """Return whether a variable of the script is to hold again what it held."""
+        if not differs(now, then):
+            return False
+        if isinstance(then, torch.Tensor | np.ndarray):
+            if self._trusts("variables"):
+                return False
+            self._put_in.add("variables")
+        return True
+
+    def _trusts(self, what: str) -> bool:
+        """Return whether a part of the batch is fed, of which the script makes this as it made it of the whole."""
+        return bool(self._order.rows) and what in self._order.as_made
 
     def _note(self, text: str) -> None:
         if text not in self._notes:

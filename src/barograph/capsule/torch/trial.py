@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import torch
 
 from barograph.capsule.remedies import DTYPES, Remedy, Trial
-from barograph.capture.torch.gate import norms_of
+from barograph.capsule.torch.casting import Casting
+from barograph.capture.torch.norms import norms_of
 from barograph.capture.torch.optimizers import parameters_of
 
 
@@ -23,6 +25,9 @@ class TorchTrial:
     def __init__(self, remedy: Remedy, steps: int) -> None:
         self._remedy = remedy
         self._left = steps
+        dtype = getattr(torch, DTYPES[remedy.value]) if remedy.name == "dtype" else None
+        self._casting = None if dtype is None else Casting(dtype)
+        self._update = ExitStack()
         self._before: list[torch.Tensor] = []
         self._norm = self._ratio = math.nan
         self._finite = True
@@ -31,16 +36,17 @@ class TorchTrial:
 
     def begin(self) -> None:
         """Do what has to be done before the step's forward pass."""
-        if self._remedy.name == "dtype":
-            wanted = getattr(torch, DTYPES[self._remedy.value])
-            for kind in ("cpu", *(["cuda"] if torch.cuda.is_available() else [])):
-                torch.set_autocast_enabled(kind, wanted is not torch.float32)
-                if wanted is not torch.float32:
-                    torch.set_autocast_dtype(kind, wanted)
+        if self._casting is not None:
+            self._casting.begin()
+
+    def backward(self) -> AbstractContextManager[None]:
+        """Return what stands around a backward pass: nothing of a remedy for the forward pass reaches into it."""
+        return nullcontext() if self._casting is None else self._casting.paused()
 
     def before_update(self, optimizer: Any, loss: float) -> None:
         """Do what has to be done to the gradients, or to the optimizer, of the held step."""
         parameters = list(parameters_of(optimizer))
+        self._update.enter_context(self.backward())
         if self._remedy.name == "clip":
             torch.nn.utils.clip_grad_norm_(parameters, float(self._remedy.value))
         elif self._remedy.name == "lr":
@@ -56,6 +62,7 @@ class TorchTrial:
     def after_update(self, optimizer: Any) -> Trial | None:
         """Look at the weights; return what came of it all once the last step was made, or something is lost."""
         parameters = list(parameters_of(optimizer))
+        self._update.close()
         moved = math.hypot(*norms_of([item.detach() - before for item, before in zip(parameters, self._before,
                                                                                     strict=True)]))
         weights = math.hypot(*norms_of(self._before))

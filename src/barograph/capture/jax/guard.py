@@ -38,7 +38,7 @@ class JaxGuard:
                  loss: Callable[[Any], Any] | None) -> None:
         self._tap, self._settings = tap, settings
         self._compiled, self._loss = compiled, loss
-        self._asked_for = AskedFor(settings)
+        self._asked_for = AskedFor(settings, tap.session.steering.request_stop)
         self._held = HeldSteps(tap.session, settings)
 
     @property

@@ -42,7 +42,7 @@ class KerasRecorder:
 
     def __init__(self, session: Session, settings: RecorderSettings) -> None:
         self.settings = settings
-        self._asked_for = AskedFor(settings)
+        self._asked_for = AskedFor(settings, session.steering.request_stop)
         self._held = HeldSteps(session, settings)
         self._session = session
         if settings.ring or settings.capsule_on:

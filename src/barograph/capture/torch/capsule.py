@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from barograph.capture.torch.gate import norms_of
 from barograph.capture.torch.joining import is_child
 from barograph.capture.torch.kept import Call, Kept, loss_value
 from barograph.capture.torch.names import ModelNames, unwrapped
+from barograph.capture.torch.norms import norms_of
 from barograph.capture.torch.optimizers import Entry, OptimizerBook
 from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.read import raw_tensor
@@ -47,7 +47,7 @@ def content_of(
     """
     before = _used(kept, others)
     return {
-        "models": _models([kept, *(step for _, step in reversed(before))], names, packer),
+        "models": _models([kept, *(step for _, step in reversed(before))], entry, names, packer),
         "optimizers": packed_optimizers(optimizers, packer),
         "others": len(others) if before else 0,
         "before": [_before(label, step, names, packer, f"before/{number}")
@@ -136,15 +136,20 @@ def digest(tensor: torch.Tensor) -> str:
     return checksum_of(raw_tensor(tensor, copy=False).data)
 
 
-def _models(steps: Sequence[Kept], names: ModelNames, packer: Packer) -> dict[str, Any]:
+def _models(steps: Sequence[Kept], entry: Entry, names: ModelNames, packer: Packer) -> dict[str, Any]:
     """Return each model that was called: weights, which have not moved or were copied, and buffers as they were.
 
     Args:
         steps: The held one first, and those of others before it: what only they called has not moved since.
+        entry: Of the optimizer: what it trains was called where nobody heard of it, as in a step that is compiled.
+        names: Of the models.
+        packer: Packs.
     """
     found = {}
     kept = steps[0]
     roots = {identity: root for step in reversed(steps) for identity, root in step.models.items()}
+    if not roots:
+        roots = {id(root.module()): root for root in entry.roots}
     for identity, root in roots.items():
         module = root.module()
         if module is None:

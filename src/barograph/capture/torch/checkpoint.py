@@ -16,12 +16,12 @@ from torch import nn
 
 from barograph.capture.orders import NotDone
 from barograph.capture.torch.capsule import machine_of, numeric_settings
-from barograph.capture.torch.gate import norms_of
+from barograph.capture.torch.flat import has_flat_parts
 from barograph.capture.torch.names import ModelNames, unwrapped
+from barograph.capture.torch.norms import norms_of
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.random import random_states
-from barograph.capture.torch.shards import has_flat_parts
 from barograph.capture.torch.standing import (
     named_parameters,
     packed_model,

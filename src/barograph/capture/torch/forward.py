@@ -62,6 +62,7 @@ class ForwardTap:
         self._data = data
         self._feeding = feeding
         self._recorder = recorder
+        self._looked_for: list[Root] = []
         self._handles: list[Any] = []
         self._is_aside = False
 
@@ -205,9 +206,19 @@ class ForwardTap:
         """Return whether a model is trained here: a frozen teacher or a target network is not."""
         if root.trained:
             return True
-        trained = self._optimizers.parameters()
         module = root.module()
-        return not trained or module is None or any(id(item) in trained for item in module.parameters())
+        if module is None or self._is_held(module):
+            return True
+        if self._recorder is None or any(known is root for known in self._looked_for):
+            return False
+        # Another training may begin with it, whose first step is to be held as well as any.
+        self._looked_for.append(root)
+        self._optimizers.look_again()
+        return self._is_held(module)
+
+    def _is_held(self, module: nn.Module) -> bool:
+        trained = self._optimizers.parameters()
+        return not trained or any(id(item) in trained for item in module.parameters())
 
     def _forward_ended(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         if torch.compiler.is_compiling():

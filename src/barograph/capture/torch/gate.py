@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 
+from barograph.capture.torch.clipping import BeforeClip
+from barograph.capture.torch.norms import fetched, is_finite, stacked_norms, wide
 from barograph.capture.torch.optimizers import Slot
-from barograph.capture.torch.read import local
+from barograph.capture.torch.shards import part_of
 from barograph.capture.torch.sharing import Share
 from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
 from barograph.model.capsule import Held
@@ -25,104 +28,111 @@ class Gate:
 
     Args:
         settings: What it holds beyond what is not finite.
+        end: As of `AskedFor`.
     """
 
-    def __init__(self, settings: RecorderSettings) -> None:
+    def __init__(self, settings: RecorderSettings, end: Callable[[str], None] | None = None) -> None:
         self._settings = settings
-        self._asked_for = AskedFor(settings)
+        self._asked_for = AskedFor(settings, end)
 
     def looks(
-        self, slots: Sequence[Slot], losses: Sequence[float], *, step: int = 0, optimizer: str = "",
-        clipped: float = 0.0, share: Share | None = None,
+        self, slots: Sequence[Slot], losses: Sequence[torch.Tensor], *, step: int = 0, optimizer: str = "",
+        scale: torch.Tensor | None = None, clips: BeforeClip | None = None, share: Share | None = None,
     ) -> Verdict | None:
         """Return why a step is to be held; None where it may pass.
 
         Args:
             slots: The parameters of the optimizer that is about to step.
-            losses: What backward passes of this step started from, as far as it lies in memory.
+            losses: What backward passes of this step started from.
             step: As the user counts.
             optimizer: Its label.
-            clipped: Norm that clipping has measured before; 0: nothing was clipped.
+            scale: That the gradients still carry, as a fused optimizer takes it out of them itself; None: none.
+            clips: What they were before they were clipped; None: as they are.
             share: Tells the other workers of a training, which hold the step together; None: there are none.
 
         Raises:
             SettingsError: The user's own function is not where the settings say.
             Exception: Whatever that function raises.
         """
-        known = [(slot, gradient) for slot in slots if (gradient := slot.parameter.grad) is not None]
-        norms = norms_of([gradient for _, gradient in known])
-        whole = math.hypot(*norms) if norms else 0.0
-        numbers = {"norm": whole, **({"loss": losses[-1]} if losses else {})}
-        verdict = self._not_finite(known, norms, losses, numbers)
+        known = [(slot, gradient) for slot in slots if (gradient := slot.gradient) is not None]
+        seen = _seen(known, losses, scale, clips)
+        whole = math.hypot(*seen.before_clip) if known else 0.0
+        numbers = {"norm": whole, **({"loss": seen.losses[-1]} if losses else {})}
+        verdict = self._not_finite(known, seen, clips, numbers)
         asked, error = None, None
         if verdict is None:
-            by_path = {slot.path: norm for (slot, _), norm in zip(known, norms, strict=True)}
+            by_path = {slot.path: norm for (slot, _), norm in zip(known, seen.before_clip, strict=True)}
             try:
-                asked = self._asked_for.verdict(UpdateSeen(step, optimizer, tuple(losses), whole, by_path), numbers)
+                asked = self._asked_for.verdict(UpdateSeen(step, optimizer, tuple(seen.losses), whole, by_path),
+                                                numbers)
             except Exception as raised:  # noqa: BLE001 - raised below: the other workers wait for what this one says
                 error = raised
-        whole = max(whole, clipped)
         if share is not None:
             elsewhere, whole = share(_GRAVE if verdict is not None else float(asked is not None), whole)
             if elsewhere >= _GRAVE and verdict is None:
                 return Verdict(Held.NOT_FINITE, "Another worker's gradients, or its loss, are not finite.", numbers)
             if elsewhere and asked is None:
                 asked = Verdict(Held.OWN, "Another worker holds this step.", dict(numbers))
-        if error is not None:
-            raise error
         if verdict is not None:
             return verdict
         numbers["norm"] = whole
         bound = self._settings.norm_above
         if bound is not None and whole > bound:
             return of_norm(whole, bound, numbers)
+        if error is not None:
+            raise error
         return asked
 
     @staticmethod
     def _not_finite(
-        known: Sequence[tuple[Slot, torch.Tensor]], norms: Sequence[float], losses: Sequence[float],
-        numbers: dict[str, float],
+        known: Sequence[tuple[Slot, torch.Tensor]], seen: _Seen, clips: BeforeClip | None, numbers: dict[str, float]
     ) -> Verdict | None:
         # Squares of finite numbers may go beyond the range: a norm like that is beyond every bound, and no NaN.
-        bad = [slot.path for (slot, gradient), norm in zip(known, norms, strict=True)
-               if not math.isfinite(norm) and not _is_finite(gradient)]
+        bad = [slot.path for (slot, gradient), norm in zip(known, seen.norms, strict=True)
+               if not math.isfinite(norm) and not is_finite(gradient)]
         if bad:
             return of_gradients(bad, numbers)
-        bad_losses = [loss for loss in losses if not math.isfinite(loss)]
+        lost = clips.lost([slot for slot, _ in known]) if clips is not None else []
+        if lost:
+            return of_gradients(lost, numbers)
+        bad_losses = [loss for loss in seen.losses if not math.isfinite(loss)]
         if bad_losses:
             return of_loss(bad_losses[0], numbers)
         return None
 
 
-def norms_of(gradients: Sequence[torch.Tensor]) -> list[float]:
-    """Return the L2 norm of each gradient, NaN or infinite where an element is; one wait for each device."""
-    values = [_values(gradient) for gradient in gradients]
-    by_device: dict[torch.device, list[int]] = {}
-    for number, item in enumerate(values):
-        by_device.setdefault(item.device, []).append(number)
-    found = [0.0] * len(values)
-    for numbers in by_device.values():
-        norms = torch.stack([norm.double() if norm.device.type != "mps" else norm.float()
-                             for norm in torch._foreach_norm([values[number] for number in numbers])])
-        for number, norm in zip(numbers, norms.tolist(), strict=True):
-            found[number] = norm
-    return found
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was read of a step, at once.
+
+    Attributes:
+        norms: Of each gradient.
+        before_clip: Likewise, as they were before they were clipped.
+        losses: What backward passes started from.
+    """
+
+    norms: list[float]
+    before_clip: list[float]
+    losses: list[float]
 
 
-def _values(gradient: torch.Tensor) -> torch.Tensor:
-    """Return the elements that a gradient holds: of a sparse one those that are stored, of a split one this part's."""
-    item = local(gradient).detach()
-    if item.layout is torch.sparse_coo:
-        item = item._values()
-    elif item.layout is not torch.strided:
-        item = item.to_dense()
-    # Squares of what float16 holds go beyond it: summed as float32 they do not.
-    return item.float() if item.dtype is torch.float16 else item
-
-
-def _is_finite(gradient: torch.Tensor) -> bool:
-    values = _values(gradient)
-    if not values.numel():
-        return True
-    low, high = torch.aminmax(torch.view_as_real(values) if values.is_complex() else values)
-    return math.isfinite(float(low)) and math.isfinite(float(high))
+def _seen(
+    known: Sequence[tuple[Slot, torch.Tensor]], losses: Sequence[torch.Tensor], scale: torch.Tensor | None,
+    clips: BeforeClip | None,
+) -> _Seen:
+    stacked = stacked_norms([gradient for _, gradient in known])
+    clipped = clips.norms if clips is not None else []
+    rows = fetched([*(norms for _, norms in stacked), *(norms for _, norms in clipped),
+                    *(wide(part_of(root)).mean().reshape(1) for root in losses),
+                    *([] if scale is None else [wide(scale.detach()).reshape(1)])])
+    of_stacked, of_clipped = rows[: len(stacked)], rows[len(stacked): len(stacked) + len(clipped)]
+    of_losses = [row[0] for row in rows[len(stacked) + len(clipped):][: len(losses)]]
+    carried = 1.0 if scale is None else rows[-1][0]
+    norms = [0.0] * len(known)
+    for (places, _), found in zip(stacked, of_stacked, strict=True):
+        for at, norm in zip(places, found, strict=True):
+            norms[at] = norm / carried
+    before = {identity: norm / carried for (identities, _), found in zip(clipped, of_clipped, strict=True)
+              for identity, norm in zip(identities, found, strict=True)}
+    return _Seen(norms, [before.get(id(slot.parameter), norm) for (slot, _), norm in zip(known, norms, strict=True)],
+                 of_losses)

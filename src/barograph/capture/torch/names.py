@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from barograph.capture.live_objects import free_label, instances_of
+from barograph.capture.torch.flat import FlatPiece, flat_pieces
 from barograph.capture.torch.shards import meshes_of
 from barograph.model.key import canonical_path
 
@@ -74,11 +75,13 @@ class ParameterName:
         root: The model it is in; None where no module holds it.
         path: Canonical, inside the root.
         layer: Class of the module that holds it.
+        piece: How it is a plain piece of a larger one (FSDP1); None: it is whole, or knows of that itself.
     """
 
     root: Root | None
     path: str
     layer: str
+    piece: FlatPiece | None = None
 
 
 class ModelNames:
@@ -113,13 +116,15 @@ class ModelNames:
         module = root.module()
         if module is None:
             return
+        pieces = {id(parameter): piece for parameter, piece in flat_pieces(module)}
         for path, part in module.named_modules():
             self._modules[id(part)] = ModuleName(
                 weakref.ref(part), root, canonical_path(path), type(part).__name__, next(part.children(), None) is None
             )
             for name, parameter in part.named_parameters(recurse=False):
                 full = canonical_path(f"{path}.{name}" if path else name)
-                self._name_parameter(parameter, ParameterName(root, full, type(part).__name__))
+                self._name_parameter(parameter, ParameterName(root, full, type(part).__name__,
+                                                              pieces.get(id(parameter))))
 
     def _name_parameter(self, parameter: torch.Tensor, name: ParameterName) -> None:
         known = self._parameters.get(id(parameter))

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from barograph.capture.live_objects import free_label, instances_of
+from barograph.capture.torch.flat import FlatPiece
 from barograph.capture.torch.names import ModelNames, ParameterName, Root, unwrapped
 from barograph.model.step import ANOTHER_TRAINING
 
@@ -29,11 +30,40 @@ class Slot:
         parameter: The tensor.
         path: As in a Key.
         layer: Class of the module that holds it.
+        piece: How it is a plain piece of a larger parameter (FSDP1); None: it is none.
     """
 
     parameter: torch.Tensor
     path: str
     layer: str
+    piece: FlatPiece | None = None
+
+    @property
+    def gradient(self) -> torch.Tensor | None:
+        """What this worker answers for of its gradient; None where it has none."""
+        gradient = self.parameter.grad
+        return gradient if gradient is None or self.piece is None else self.own(gradient)
+
+    def own(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return what this worker answers for of a tensor with an element for each of the parameter."""
+        is_like_it = self.piece is not None and tensor.numel() == self.parameter.numel()
+        return self.piece.own(tensor) if self.piece is not None and is_like_it else tensor
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether all of it lies with other workers."""
+        return self.piece is not None and not self.piece.here
+
+
+def slot_of(parameter: torch.Tensor, name: ParameterName, names: ModelNames) -> Slot:
+    """Return a parameter as one of an optimizer, or as one that could be.
+
+    Args:
+        parameter: It.
+        name: Where it stands.
+        names: The models.
+    """
+    return Slot(parameter, names.path(name.root, name.path), name.layer, name.piece)
 
 
 @dataclass(slots=True)
@@ -135,6 +165,11 @@ class OptimizerBook:
         for optimizer in live:
             self._name_parameters(optimizer)
         return [parameter for optimizer in live for parameter in parameters_of(optimizer)]
+
+    def look_again(self) -> None:
+        """Note the optimizers that the script has made since the survey. Slow, as that is."""
+        self._surveyed = [weakref.ref(optimizer) for optimizer in _optimizers()]
+        self._held = None
 
     def steps_loaded(self) -> int:
         """Return the most steps that an optimizer of this script had made before it was loaded from a checkpoint."""
@@ -264,7 +299,7 @@ class OptimizerBook:
             if name.root is not None:
                 name.root.trained = True
                 roots[id(name.root)] = name.root
-            slots.append(Slot(parameter, self._names.path(name.root, name.path), name.layer))
+            slots.append(slot_of(parameter, name, self._names))
         for root in roots.values():
             # A new head comes with a new optimizer, which may hold none of it.
             self._names.rescan(root)

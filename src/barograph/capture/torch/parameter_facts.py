@@ -95,9 +95,10 @@ class ParameterFacts:
         # One slot a parameter: a script may hand one over twice.
         slots = list({id(slot.parameter): slot for slot in entry.slots}.values())
         foreign = self._foreign(slots) if self._called else {}
-        without = [slot for slot in slots if slot.parameter.grad is None and slot.parameter.requires_grad]
+        without = [slot for slot in slots if slot.parameter.grad is None and slot.parameter.requires_grad
+                   and not slot.is_elsewhere]
         _count(Fact.WITHOUT_GRADIENT, [slot.path for slot in without], put)
-        reached, distributed = self._reached, any(_is_distributed(slot.parameter) for slot in slots)
+        reached, distributed = self._reached, any(_is_distributed(slot) for slot in slots)
         if Fact.UNREGISTERED in asked and not distributed:
             self._of_nobody(put)
         if reached is not None and not distributed:
@@ -141,7 +142,7 @@ class ParameterFacts:
 
     def _foreign(self, slots: list[Slot]) -> dict[int, Slot]:
         """Return by identity the parameters of no model that was called, or of none any more, which nothing uses."""
-        idle = [slot for slot in slots if _has_nothing(slot.parameter)]
+        idle = [slot for slot in slots if not slot.is_elsewhere and _has_nothing(slot.parameter)]
         if not idle:
             return {}
         # A layer that was replaced has left its name to another.
@@ -179,9 +180,9 @@ def _has_nothing(parameter: torch.Tensor) -> bool:
     return int(torch.count_nonzero(local(gradient).detach())) == 0
 
 
-def _is_distributed(parameter: torch.Tensor) -> bool:
+def _is_distributed(slot: Slot) -> bool:
     # The loss is made from what was gathered of it, and reaches that.
-    return hasattr(parameter, "to_local")
+    return slot.piece is not None or hasattr(slot.parameter, "to_local")
 
 
 def _momentum(group: dict[str, Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from barograph.capture.plan import Taking
 from barograph.capture.session import Session
 from barograph.capture.torch.device import fetch_number_later
 from barograph.capture.torch.names import COMPILED_REASON, ModelNames, ParameterName, is_compiled
-from barograph.capture.torch.optimizers import Entry, OptimizerBook, Slot
+from barograph.capture.torch.optimizers import Entry, OptimizerBook, Slot, slot_of
 from barograph.capture.torch.read import PreparedRead, Reader, local, raw_tensor, subject_of
 from barograph.errors import UnsupportedCapture
 from barograph.model.key import Key, Kind
@@ -88,7 +88,7 @@ class ParameterTap:
         if not slots:
             # The first step: no optimizer was met yet, so the parameters are named from the models.
             slots = [
-                Slot(parameter, self._names.path(name.root, name.path), name.layer)
+                slot_of(parameter, name, self._names)
                 for parameter, name in self._names.trainable()
                 if id(parameter) in parameters
             ]
@@ -100,7 +100,7 @@ class ParameterTap:
         scale = getattr(optimizer, "grad_scale", None)
 
         def gradient(slot: Slot) -> torch.Tensor | None:
-            value = slot.parameter.grad
+            value = slot.gradient
             # A fused optimizer unscales inside its step: the gradient still carries the loss scale.
             return value if value is None or scale is None else value / scale.to(value.device)
 
@@ -142,7 +142,7 @@ class ParameterTap:
     def models(self, mask: int, buffer: StepBuffer) -> None:
         """Record weights and gradients of every model, where the script ends steps itself."""
         slots = [
-            Slot(parameter, self._names.path(name.root, name.path), name.layer)
+            slot_of(parameter, name, self._names)
             for parameter, name in self._names.trainable()
         ]
         self._read(Kind.GRADIENT, slots, _gradient, mask, buffer)
@@ -185,16 +185,16 @@ class ParameterTap:
             taking = self._session.plan.taking(mask, Key(Kind.UPDATE, slot.path), slot.layer)
             if taking is None or id(slot.parameter) not in self._kept:
                 continue
-            row = self._row(Kind.UPDATE, slot, slot.parameter)
-            self._reader.read_difference(slot.parameter, self._before[id(slot.parameter)], row, taking, buffer)
+            now, before = slot.own(slot.parameter), slot.own(self._before[id(slot.parameter)])
+            self._reader.read_difference(now, before, self._row(Kind.UPDATE, slot, now), taking, buffer)
 
     def _state(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
         for slot in entry.slots:
             state = optimizer.state.get(slot.parameter, {})
             for name, value in state.items():
                 if isinstance(value, torch.Tensor) and value.numel() > 1:
-                    part = Slot(slot.parameter, f"{slot.path}[{name}]", slot.layer)
-                    self._read(Kind.OPTIMIZER_STATE, [part], _always(value), mask, buffer)
+                    part = replace(slot, path=f"{slot.path}[{name}]")
+                    self._read(Kind.OPTIMIZER_STATE, [part], _always(slot.own(value)), mask, buffer)
 
     def _read_orphans(self, entry: Entry, mask: int, buffer: StepBuffer) -> None:
         """Record trainable parameters that no optimizer holds, with the first optimizer's steps.
@@ -205,7 +205,7 @@ class ParameterTap:
             return
         held = self._optimizers.parameters()
         slots = [
-            Slot(parameter, self._names.path(name.root, name.path), name.layer)
+            slot_of(parameter, name, self._names)
             for parameter, name in self._trainable()
             if id(parameter) not in held
         ]
@@ -249,7 +249,8 @@ class ParameterTap:
             tensors.append(tensor)
             rows.append(self._row(kind, slot, tensor))
             takings.append(taking)
-            self._note_seen(kind, slot.path)
+            if not slot.is_elsewhere:
+                self._note_seen(kind, slot.path)
             if taking.raw:
                 buffer.tensors[Key(kind, slot.path)] = raw_tensor(tensor)
         if not tensors:
@@ -290,7 +291,10 @@ class ParameterTap:
                 yield slot, tensor, taking
 
     def _row(self, kind: Kind, slot: Slot, tensor: torch.Tensor) -> int:
-        return self._session.table.row(subject_of(Key(kind, slot.path), slot.layer, tensor))
+        subject = subject_of(Key(kind, slot.path), slot.layer, tensor)
+        if slot.piece is not None and tensor.numel() == slot.piece.here:
+            subject = replace(subject, shard=True, whole=slot.piece.whole)
+        return self._session.table.row(subject)
 
     def _note_seen(self, kind: Kind, path: str) -> None:
         if kind is Kind.WEIGHT:
@@ -321,6 +325,9 @@ class ParameterTap:
         trainable = {self._names.path(name.root, name.path): name.layer for _, name in self._trainable()}
         for entry in self._optimizers:
             trainable.update((slot.path, slot.layer) for slot in entry.slots if slot.parameter.requires_grad)
+        # Those of which no element lies here are the other workers' to see.
+        for slot in (slot for entry in self._optimizers for slot in entry.slots if slot.is_elsewhere):
+            trainable.pop(slot.path, None)
         seen.parameters = len(trainable.keys() | seen.weights)
         self._name_those_without_gradient(trainable)
         roots = self._trained_roots()
@@ -367,11 +374,11 @@ def _is_on_device(rate: Any) -> bool:
 
 
 def _parameter(slot: Slot) -> torch.Tensor:
-    return slot.parameter
+    return slot.own(slot.parameter)
 
 
 def _gradient(slot: Slot) -> torch.Tensor | None:
-    return slot.parameter.grad
+    return slot.gradient
 
 
 def _always(tensor: torch.Tensor) -> Callable[[Slot], torch.Tensor]:

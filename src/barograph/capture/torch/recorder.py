@@ -15,12 +15,13 @@ from torch import nn
 from barograph.capture.held_steps import HeldSteps, saved
 from barograph.capture.orders import NotDone
 from barograph.capture.torch.capsule import content_of
+from barograph.capture.torch.clipping import BeforeClip
 from barograph.capture.torch.closure import ClosureStep, closure_of, with_closure
 from barograph.capture.torch.door import Door, entry_point, in_backward, in_transform
 from barograph.capture.torch.gate import Gate
 from barograph.capture.torch.kept import Keeper, Kept, loss_value
-from barograph.capture.torch.names import ModelNames, Root
-from barograph.capture.torch.optimizers import Entry, OptimizerBook
+from barograph.capture.torch.names import ModelNames, ParameterName, Root
+from barograph.capture.torch.optimizers import Entry, OptimizerBook, slot_of
 from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.ring import Ring, Taken
 from barograph.capture.torch.sharing import Share, sharing
@@ -62,7 +63,7 @@ class TorchRecorder:
         self._names = names
         self._optimizers = optimizers
         self._settings = settings
-        self._gate = Gate(settings)
+        self._gate = Gate(settings, self._session.steering.request_stop)
         self._held = HeldSteps(self._session, settings)
         self._keeper = Keeper(names)
         self._ring = Ring(settings.ring)
@@ -70,7 +71,7 @@ class TorchRecorder:
         self._saved: dict[int, str] = {}
         self._session.steering.lend_hand(ActionName.CAPSULE, self.asked, always=True)
         self._closure: ClosureStep | None = None
-        self._clipped: list[torch.Tensor] = []
+        self._clips = BeforeClip(keeps_norms=settings.norm_above is not None or settings.when is not None)
 
     @property
     def kept(self) -> Kept:
@@ -175,10 +176,10 @@ class TorchRecorder:
         step.undo()
         return True
 
-    def clipped(self, total_norm: torch.Tensor) -> None:
-        """Keep the norm that clipping has measured: what is clipped has none beyond its bound."""
-        if self._settings.norm_above is not None:
-            self._clipped.append(total_norm.detach())
+    def before_clip(self, parameters: Iterable[torch.Tensor], *, by_value: bool) -> None:
+        """Look at gradients that are about to be clipped: what is clipped has no norm beyond its bound."""
+        named = ((item, self._names.parameter(item) or ParameterName(None, "", "")) for item in parameters)
+        self._clips.look([slot_of(item, name, self._names) for item, name in named], by_value=by_value)
 
     def scaler_skipped(self, entry: Entry, scaler: Any, schedulers: Iterable[Any]) -> None:
         """Save a step that a gradient scaler has skipped, where its scale can be no reason any more."""
@@ -190,18 +191,12 @@ class TorchRecorder:
 
     def _looks(self, entry: Entry, first_root: int) -> Verdict | None:
         return self._gate.looks(
-            entry.slots, self._losses_from(first_root), step=self._session.made(entry.label), optimizer=entry.label,
-            clipped=self._norm_before_clip(), share=self._sharing(entry))
+            entry.slots, self.kept.roots[first_root:], step=self._session.made(entry.label), optimizer=entry.label,
+            scale=getattr(entry.optimizer(), "grad_scale", None), clips=self._clips, share=self._sharing(entry))
 
     def _sharing(self, entry: Entry) -> Share | None:
         modules = [root.module() for root in self.kept.models.values()]
-        return sharing(modules, [slot.parameter for slot in entry.slots])
-
-    def _losses_from(self, first: int) -> list[float]:
-        return [loss_value(root) for root in self.kept.roots[first:] if root.device.type == "cpu"]
-
-    def _norm_before_clip(self) -> float:
-        return max(map(float, self._clipped), default=0.0)
+        return sharing(modules, entry.slots)
 
     def asked(self, request: Request) -> str | None:
         """Save the step of a finding from the ring, or the next one of its optimizer, where that is said later.
@@ -211,12 +206,14 @@ class TorchRecorder:
         """
         if len(self._saved) >= self._settings.at_most:
             raise NotDone(f"{self._settings.at_most} steps were saved because of findings already (recorder.at_most)")
-        step = int(request.options["step"])
-        taken = self._ring.find(step, request.optimizer)
+        # Where the fault began, if that is still at hand; else where it was seen to be one.
+        steps = [int(request.options[name]) for name in ("since", "step") if name in request.options]
+        taken = next((found for step in steps if (found := self._ring.find(step, request.optimizer))), None)
         if taken is None:
             self._wanted.append(request)
             return None
-        return f"saved step {step}{self._write_once(replace(taken, head=replace(taken.head, text=request.reason)))}"
+        taken = replace(taken, head=replace(taken.head, text=request.reason))
+        return f"saved step {taken.head.step}{self._write_once(taken)}"
 
     def _hold(self, verdict: Verdict, label: str, take: _Take) -> None:
         """Save a step and withhold its update. An error of ours never lets that pass."""
@@ -227,8 +224,9 @@ class TorchRecorder:
         """Keep a step that passes, and save it where a finding asked for the next one."""
         due = self._due(label)
         text = due[0].reason if due else ""
-        losses = self._losses_from(0)
-        taken = take(Held.FINDING, text, {"loss": losses[-1]} if losses else {})
+        last = self.kept.roots[-1] if self.kept.roots else None
+        in_memory = last is not None and last.device.type == "cpu"  # else a device would be waited for
+        taken = take(Held.FINDING, text, {"loss": loss_value(last)} if last is not None and in_memory else {})
         if self._ring:
             self._ring.keep(taken)
         for request in due:
@@ -272,9 +270,14 @@ class TorchRecorder:
     @entry_point("letting go of a step")
     def step_ended(self, optimizer: Any) -> None:
         """Let go of the step of an optimizer."""
-        self._clipped.clear()
+        self._clips.forget()
         label = self._optimizers.entry(optimizer, refresh=False).label
         self._keeper.step_ended(label, alone=self._optimizers.alone() is not None)
+
+    def forget(self) -> None:
+        """Let go of everything that was kept: the training has been stopped."""
+        self._clips.forget()
+        self._keeper = Keeper(self._names)
 
     @staticmethod
     def _scaler_skips(optimizer: Any) -> bool:

@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from barograph.capture.torch.flat import has_flat_parts
 from barograph.errors import NotPlain
-
-_FLAT = "FullyShardedDataParallel"
 
 
 def is_distributed(tensor: torch.Tensor) -> bool:
@@ -29,11 +28,6 @@ def part_of(tensor: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         part: torch.Tensor = tensor.to_local()  # type: ignore[attr-defined]
         return part
-
-
-def has_flat_parts(module: nn.Module) -> bool:
-    """Return whether parameters of a model are plain pieces of flat ones."""
-    return any(type(part).__name__ == _FLAT for part in module.modules())
 
 
 def state_of(module: nn.Module) -> dict[str, Any]:

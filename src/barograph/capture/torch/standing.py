@@ -12,11 +12,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from barograph.capture.torch.flat import has_flat_parts
 from barograph.capture.torch.names import ModelNames, unwrapped
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.packing import Packer, class_name
 from barograph.capture.torch.random import RandomStates
-from barograph.capture.torch.shards import has_flat_parts, state_of
+from barograph.capture.torch.shards import state_of
 
 
 def packed_model(

@@ -19,6 +19,7 @@ from barograph.capture.allowance import Allowance
 from barograph.capture.orders import NotDone
 from barograph.capture.session import Session
 from barograph.capture.steps import Steps
+from barograph.capture.torch.compiling import hear
 from barograph.capture.torch.data import DataTap
 from barograph.capture.torch.door import HOOKS_WARNING, Door, entry_point, in_backward, in_transform
 from barograph.capture.torch.facts import FactTap
@@ -35,6 +36,7 @@ from barograph.capture.torch.read import Reader
 from barograph.capture.torch.stepping import Stepping
 from barograph.capture.torch.withholding import Withholding
 from barograph.capture.torch.wrappers import Wrappers
+from barograph.errors import TrainingStopped
 from barograph.measures import native
 from barograph.model.actions import ActionName
 from barograph.model.key import Key, Kind
@@ -241,10 +243,18 @@ class TorchTap:
         """Remember what a scaled loss was before."""
         self._losses.scaled(outputs, scaled)
 
-    def before_clip(self, parameters: Any) -> None:
-        """Record gradients as they are before the script clips them."""
+    def before_clip(self, parameters: Any, *, by_value: bool) -> None:
+        """Record gradients as they are before the script clips them, and let the recorder look at them."""
+        if self._recorder is not None:
+            self._look_before_clip(parameters, by_value)
         if self._parameters.asks_for_gradients(self._allowance.whole_mask()):
             self._read_before_clip(parameters)
+
+    @entry_point("looking at gradients before they are clipped")
+    def _look_before_clip(self, parameters: Any, by_value: bool) -> None:
+        self._forwards.settle_names()
+        if self._recorder is not None:
+            self._recorder.before_clip(parameters, by_value=by_value)
 
     @entry_point("reading gradients before clipping")
     def _read_before_clip(self, parameters: Any) -> None:
@@ -254,8 +264,6 @@ class TorchTap:
     @entry_point("reading the clipped norm")
     def after_clip(self, total_norm: Any) -> None:
         """Record the norm that clipping measured, where that makes nobody wait for a device."""
-        if self._recorder is not None and isinstance(total_norm, torch.Tensor):
-            self._recorder.clipped(total_norm)
         if not self._allowance.dormant and isinstance(total_norm, torch.Tensor) and total_norm.device.type == "cpu":
             self._phase.train.scalars[Key(Kind.SCALAR, "gradient_norm_before_clip")] = float(total_norm)
 
@@ -296,7 +304,11 @@ class TorchTap:
     # The step
 
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        if torch.compiler.is_compiling() or not self._stepping.begins(optimizer):
+        changed: tuple[tuple[Any, ...], dict[str, Any]] | None = hear(self._begins, optimizer, args, kwargs)
+        return changed
+
+    def _begins(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        if not self._stepping.begins(optimizer):
             return None
         if self._hands.withholds:
             self._allowance.wake()
@@ -367,7 +379,10 @@ class TorchTap:
             self.session.look_closely(entry.label)
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if torch.compiler.is_compiling() or not self._stepping.ended(optimizer):
+        hear(self._ended, optimizer, args, kwargs)
+
+    def _ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self._stepping.ended(optimizer):
             return
         self._withheld = False
         if self._withholding.hides:
@@ -376,6 +391,21 @@ class TorchTap:
             self._undo_closure()
         if self.explicit_steps:
             return
+        try:
+            self._count(optimizer, args, kwargs)
+            if self._recorder is not None:
+                self._recorder.step_ended(optimizer)
+            if self.feeding.checkpointer is not None:
+                self.feeding.checkpointer.step_ended()
+            self.session.steering.raise_if_stopped()
+        except TrainingStopped:
+            # A script may catch it and train on: what was kept of this step is none of the next one's.
+            if self._recorder is not None:
+                self._recorder.forget()
+            raise
+
+    def _count(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Count a step, and record what is asked for of it."""
         # Who listened to an evaluation has to stop listening, before steps are passed over again.
         busy = self._forwards.hears_evaluation or self._phase.evaluates
         if not busy and self._allowance.sleeps_on(optimizer):
@@ -385,11 +415,6 @@ class TorchTap:
         else:
             self._times.optimizer.ended()
             self._after_step(optimizer, args, kwargs)
-        if self._recorder is not None:
-            self._recorder.step_ended(optimizer)
-        if self.feeding.checkpointer is not None:
-            self.feeding.checkpointer.step_ended()
-        self.session.steering.raise_if_stopped()
 
     @entry_point("putting weights back")
     def _undo_closure(self) -> None:

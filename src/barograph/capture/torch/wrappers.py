@@ -6,6 +6,7 @@ Everything else rests on torch's official global hooks. There is no hook for the
 - `torch.nn.utils.clip_grad._clip_grads_with_norm_`: gradients as they are before clipping. It is the one place
   that `clip_grad_norm_` ends in, under whatever name a script imported that.
 - `torch.nn.utils.clip_grad_value_`, and the same in `clip_grad`: likewise, for clipping by value.
+- `FullyShardedDataParallel.clip_grad_norm_`, once the script has loaded it: likewise, of FSDP1.
 - `torch.amp.GradScaler.scale`: the loss before it was scaled.
 - `torch.amp.GradScaler.step`: a step that the scaler skips fires no optimizer hook.
 - `torch.optim.lr_scheduler.LRScheduler.step`, and those of the schedulers of torch that have a `step` of their own:
@@ -27,6 +28,7 @@ back, unless someone has wrapped ours in the meantime: then ours stays, as a pla
 from __future__ import annotations
 
 import functools
+import sys
 import time
 from collections.abc import Callable, Iterator
 from types import FunctionType
@@ -37,6 +39,10 @@ from torch.nn.utils import clip_grad
 from torch.optim import lr_scheduler
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from barograph.capture.imports import after_import, forget
+
+_FLAT = "torch.distributed.fsdp.fully_sharded_data_parallel"
 
 LOSS_FUNCTIONS = (
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
@@ -61,7 +67,7 @@ class Listener(Protocol):
 
     def backward_begins(self, tensors: Any) -> None: ...
     def backward_ended(self) -> None: ...
-    def before_clip(self, parameters: Any) -> None: ...
+    def before_clip(self, parameters: Any, *, by_value: bool) -> None: ...
     def after_clip(self, total_norm: Any) -> None: ...
     def loss_scaled(self, outputs: Any, scaled: Any) -> None: ...
     def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None: ...
@@ -108,6 +114,8 @@ class Wrappers:
         self._wrap(clip_grad, "_clip_grads_with_norm_", self._clip_with_norm)
         self._wrap(clip_grad, "clip_grad_value_", self._clip_value)
         self._wrap(torch.nn.utils, "clip_grad_value_", self._clip_value)
+        # Not loaded for it: most scripts have no use for it.
+        after_import(_FLAT, self._wrap_flat)
         self._wrap(torch.amp.GradScaler, "scale", self._scale)
         self._wrap(torch.amp.GradScaler, "step", self._scaler_step)
         self._wrap(lr_scheduler.LRScheduler, "step", self._scheduler_step)
@@ -132,6 +140,7 @@ class Wrappers:
     def undo(self) -> None:
         """Put the originals back; what was built on top of ours keeps working."""
         self._listener = None
+        forget(self._wrap_flat)
         while self._undo:
             self._undo.pop()()
 
@@ -247,16 +256,27 @@ class Wrappers:
         # The caller may hand over a generator, and both of us must walk it.
         parameters = args[0] if args else kwargs.pop("parameters")
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-        listener.before_clip(parameters)
+        listener.before_clip(parameters, by_value=False)
         result = original(parameters, *args[1:], **kwargs)
         listener.after_clip(args[2] if len(args) > 2 else kwargs.get("total_norm"))
         return result
+
+    def _wrap_flat(self) -> None:
+        if self._listener is not None:
+            self._wrap(sys.modules[_FLAT].FullyShardedDataParallel, "clip_grad_norm_", self._clip_flat)
+
+    @staticmethod
+    def _clip_flat(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        listener.before_clip(list(args[0].parameters()), by_value=False)
+        total_norm = original(*args, **kwargs)
+        listener.after_clip(total_norm)
+        return total_norm
 
     @staticmethod
     def _clip_value(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
         parameters = args[0] if args else kwargs.pop("parameters")
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-        listener.before_clip(parameters)
+        listener.before_clip(parameters, by_value=True)
         return original(parameters, *args[1:], **kwargs)
 
     @staticmethod

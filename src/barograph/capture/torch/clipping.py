@@ -1,0 +1,63 @@
+"""What clipping hides from the gate: how large gradients were before it, and that some of them were infinite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from barograph.capture.torch.norms import fetched, is_finite, stacked_norms
+from barograph.capture.torch.optimizers import Slot
+
+
+class BeforeClip:
+    """Looks at gradients that are about to be clipped, each the first time in a step.
+
+    Args:
+        keeps_norms: Somebody asks how large they are.
+    """
+
+    def __init__(self, *, keeps_norms: bool) -> None:
+        self._keeps_norms = keeps_norms
+        self._norms: list[tuple[list[int], torch.Tensor]] = []
+        self._looked_at: set[int] = set()
+        self._lost: dict[int, str] = {}
+
+    def look(self, slots: Sequence[Slot], *, by_value: bool) -> None:
+        """Look at the gradients of some parameters.
+
+        Clipping by their norm spares no NaN and makes one of an infinity; clipping by value makes a number of it, so
+        there they are looked at one by one, and a device is waited for.
+
+        Args:
+            slots: The parameters.
+            by_value: Each element is clipped by itself.
+        """
+        new = [(slot, gradient) for slot in slots
+               if id(slot.parameter) not in self._looked_at and (gradient := slot.gradient) is not None]
+        if not new or not (by_value or self._keeps_norms):
+            return
+        self._looked_at.update(id(slot.parameter) for slot, _ in new)
+        norms = stacked_norms([gradient for _, gradient in new])
+        self._norms += [([id(new[at][0].parameter) for at in places], found) for places, found in norms]
+        if by_value:
+            for (places, _), found in zip(norms, fetched([found for _, found in norms]), strict=True):
+                for at, norm in zip(places, found, strict=True):
+                    if not math.isfinite(norm) and not is_finite(new[at][1]):
+                        self._lost[id(new[at][0].parameter)] = new[at][0].path
+
+    @property
+    def norms(self) -> list[tuple[list[int], torch.Tensor]]:
+        """Identities of parameters that were clipped, and the norms of their gradients before, where those lie."""
+        return list(self._norms)
+
+    def lost(self, slots: Sequence[Slot]) -> list[str]:
+        """Return the paths of those parameters whose gradient was not finite before it was clipped by value."""
+        return [self._lost[id(slot.parameter)] for slot in slots if id(slot.parameter) in self._lost]
+
+    def forget(self) -> None:
+        """Let go of everything: the step has ended."""
+        self._norms.clear()
+        self._looked_at.clear()
+        self._lost.clear()

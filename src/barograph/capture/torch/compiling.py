@@ -1,0 +1,44 @@
+"""Hooks of an optimizer's step that is compiled: they run where the compiler lets go of the step.
+
+A compiler that traces `optimizer.step` traces the hooks around it as well, and what they do would be done once, while
+it is compiled. Torch's own optimizers let go of their step by themselves, between these hooks and the arithmetic, so
+that one more pause costs no graph. Where a script wants one graph of all, a pause would be an error, and none is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def hear(hook: Callable[..., Any], *args: Any) -> Any:
+    """Call a hook; while a compiler traces, have it called whenever what is compiled runs.
+
+    Args:
+        hook: Of ours.
+        args: What it is called with.
+
+    Returns:
+        What it returns; None where it cannot be called.
+    """
+    if not torch.compiler.is_compiling():
+        return hook(*args)
+    return _paused(hook, *args) if _may_pause() else None
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _paused(hook: Callable[..., Any], *args: Any) -> Any:
+    return hook(*args)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _may_pause() -> bool:
+    """Return whether the compiler may let go of what it traces; asked while it traces."""
+    try:
+        from torch._dynamo.symbolic_convert import InstructionTranslator
+
+        return not InstructionTranslator.current_tx().one_graph
+    except (ImportError, AttributeError):
+        return False  # of a torch to come, or none of its compiler: nothing is risked

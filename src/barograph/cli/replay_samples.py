@@ -1,0 +1,118 @@
+"""Which samples of a held step alone make it fail: asked of it by making it again with parts of its batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from barograph.capsule.guilty import Guilty, filled, guilty_among
+from barograph.capsule.order import ReplayOrder, ReplayResult
+from barograph.errors import ReplayFailed
+from barograph.model.capsule import CapsuleHead, Held
+
+MadeAgain = Callable[..., ReplayResult]
+"""Makes a step again as an order says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """What a step fails by, so that a part of it can be asked whether it does as well.
+
+    Attributes:
+        held: Why the step was held.
+        bound: That its norm or its loss was beyond; None: it failed by what is not finite.
+    """
+
+    held: Held
+    bound: float | None = None
+
+    def __call__(self, result: ReplayResult) -> bool:
+        """Return whether a step that was made again fails."""
+        if self.bound is not None and self.held is Held.NORM:
+            return not math.hypot(*(item.norm_now for item in result.gradients)) <= self.bound
+        if self.bound is not None and self.held is Held.LOSS:
+            return not sum(now for _, now in result.losses) <= self.bound
+        return not result.finite
+
+
+def failing_by(head: CapsuleHead, result: ReplayResult) -> Failing:
+    """Return what a held step fails by, as far as its replay shows it: of clipped gradients a norm shows nothing."""
+    wanted = Failing(head.held, head.numbers.get("bound"))
+    return wanted if wanted(result) else Failing(Held.NOT_FINITE)
+
+
+def failing_batch(result: ReplayResult, fails: Failing) -> int | None:
+    """Return which batch of the step makes it fail; None where it does not fail so, or no batch is known.
+
+    That whose loss is not finite; else that of the greatest loss.
+    """
+    if not fails(result) or not any(result.batches):
+        return None
+    losses = [now for _, now in result.losses]
+    greatest = max(range(len(losses)), key=lambda number: losses[number], default=0)
+    bad = next((number for number, now in enumerate(losses) if not math.isfinite(now)), greatest)
+    return bad * len(result.batches) // max(1, len(result.losses))
+
+
+def came_from_another(result: ReplayResult, workers: int) -> bool:
+    """Return whether what is not finite came to this worker with the gradients of another.
+
+    Args:
+        result: Of a replay.
+        workers: That trained together.
+    """
+    own = all(math.isfinite(now) for _, now in result.losses)
+    return workers > 1 and own and not result.finite and result.bad_operation is None
+
+
+def guilty_of(
+    made_again: MadeAgain, order: ReplayOrder, result: ReplayResult, batch: int, fails_by: Failing
+) -> Guilty:
+    """Return the samples of a batch that alone make a step fail, by making it again with parts of the batch.
+
+    Args:
+        made_again: Makes it.
+        order: As it was made first.
+        result: What came of that.
+        batch: Which of its batches.
+        fails_by: Whether a part of it fails.
+    """
+    failures: list[str] = []
+
+    def fails(rows: tuple[int, ...]) -> bool:
+        try:
+            again = made_again(replace(order, batch=batch, rows=filled(rows, samples)), quiet=True)
+        except ReplayFailed as error:
+            failures.append(str(error))
+            return False  # with these samples alone the script itself fails, which is another matter
+        if again.failure:
+            failures.append(again.failure)
+        return not again.failure and fails_by(again)
+
+    samples = result.batches[batch]
+    suspects = result.bad_operation.rows if result.bad_operation else ()
+    found = guilty_among(samples, fails, suspects=suspects)
+    return replace(found, failure=failures[-1]) if len(failures) == found.tries else found
+
+
+def said_of(guilty: Guilty, batch: int, sizes: Sequence[int], *, finite: bool = False) -> str:
+    """Return in a sentence which samples are guilty.
+
+    Args:
+        guilty: What was found.
+        batch: Which of the step's.
+        sizes: Of all its batches.
+        finite: The step was finite, and failed otherwise.
+    """
+    passes = "passes" if finite else "is finite"
+    of = f" of batch {batch}" if len(sizes) > 1 else ""
+    if guilty.failure:
+        return f"not known: the step could be made with no part of the batch{of}. {guilty.failure}"
+    if not guilty.rows:
+        return f"no sample{of} alone: they fail together"
+    which = f"sample {', '.join(map(str, guilty.rows))}{of}, of {sizes[batch]}: alone it fails" if len(
+        guilty.rows) == 1 else f"samples {', '.join(map(str, guilty.rows))}{of}, of {sizes[batch]}: each fails alone"
+    rest = {True: f", and without it the step {passes}" if len(guilty.rows) == 1 else
+            f", and without them the step {passes}", False: "; so do others", None: ""}[guilty.without_them]
+    return which + rest
