@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,7 +17,6 @@ Root = Annotated[
                                                             "BAROGRAPH_ROOT says, else barograph-runs.")
 ]
 
-_CATALOG = ".catalog"
 _MANY = 50
 _DAMAGE_SHOWN = 3
 
@@ -54,34 +52,9 @@ def catalog_with(names: Sequence[str], root: str | None) -> Catalog:
     Raises:
         SettingsError: Places are named that are in several roots.
     """
-    from barograph.errors import SettingsError
+    from barograph.experiments.roots import root_of_places
 
-    if root is not None:
-        return open_catalog(root)
-    roots = {found: name for name in reversed(names) if (found := _root_of(name)) is not None}
-    if len(roots) > 1:
-        (first, name), (second, other) = list(roots.items())[::-1][:2]
-        raise SettingsError(
-            f"{name} is one of the runs in {first}, and {other} of those in {second}. Give the folder that both are "
-            "in by --root, or bring one to the other by barograph export archive and barograph import archive.")
-    return open_catalog(next(iter(roots), None))
-
-
-def _root_of(name: str) -> str | None:
-    """Return the root of runs of what is a place; None where it is a name."""
-    from barograph.experiments.roots import ROOT_VARIABLE
-    from barograph.runs.layout import MANIFEST
-    from barograph.runs.places import DEFAULT_ROOT
-
-    usual = os.environ.get(ROOT_VARIABLE) or DEFAULT_ROOT
-    if "://" in name:
-        return usual if name.startswith(f"{usual.rstrip('/')}/") else name.rstrip("/").rpartition("/")[0]
-    place = Path(name).absolute()
-    if not (place / MANIFEST).is_file():
-        return None
-    if "://" not in usual and place.is_relative_to(Path(usual).absolute()):
-        return usual
-    return str(next((folder for folder in place.parents if (folder / _CATALOG).is_dir()), place.parent))
+    return open_catalog(root if root is not None else root_of_places(names))
 
 
 def progress_on_terminal(done: int, total: int) -> None:
