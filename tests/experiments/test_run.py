@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import barograph
-from barograph.errors import DamagedChunk, SessionClosed, SettingsError, UnknownItem
+from barograph.errors import DamagedChunk, NameTaken, SessionClosed, SettingsError, UnknownItem
 from barograph.experiments.artifacts import ARTIFACTS, bytes_of
 from barograph.experiments.component import Component
-from barograph.experiments.experiment import Experiment
+from barograph.experiments.experiment import Experiment, Trial
 from barograph.experiments.run import Run, Tracker, list_runs, load_run
 from barograph.store.urls import store_from_url
 
@@ -223,3 +223,39 @@ def test_an_unknown_run_says_the_nearest(root: str) -> None:
     Run("first", root=root).close()
     with pytest.raises(UnknownItem, match='Did you mean "first"'):
         load_run("frist", root=root)
+
+
+def test_a_trial_is_created_by_the_name_of_its_experiment(root: str) -> None:
+    trial = Trial.create("wide", experiment="digits", variables={"width": 64}, tags={"a": "b"}, root=root)
+    assert [found.name for found in Experiment.load("digits", root=root).trials()] == ["wide"]
+    again = Trial.create("wide", experiment=Experiment.load("digits", root=root), or_load=True)
+    assert (again.uid, dict(again.variables), again.tags) == (trial.uid, {"width": 64}, {"a": "b"})
+    with pytest.raises(NameTaken):
+        Trial.create("wide", experiment="digits", root=root)
+
+
+def _join_by_name(root: str, number: int) -> None:
+    with Run.load_or_create("shared", experiment="digits", root=root) as run:
+        run.log_metric(f"loss {number}", 1.0)
+
+
+def test_processes_that_ask_at_once_for_a_run_of_a_new_name_get_one(root: str) -> None:
+    processes = multiprocessing.get_context("spawn")
+    started = [processes.Process(target=_join_by_name, args=(root, number)) for number in range(3)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(60)
+        assert process.exitcode == 0
+    _join_by_name(root, 3)
+    [run] = list_runs(root=root)
+    assert (sorted(run.metrics), [trial.experiment for trial in run.trials]) == (
+        [f"loss {number}" for number in range(4)], ["digits"])
+
+
+def test_a_run_that_has_the_name_is_loaded_wherever_it_is(root: str) -> None:
+    with Run("mine", to=f"{root}/deep/place", root=root) as first:
+        pass
+    with Run.load_or_create("mine", root=root) as run:
+        run.note("more")
+    assert (run.uid, len(list_runs(root=root))) == (first.uid, 1)

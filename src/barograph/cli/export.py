@@ -12,7 +12,7 @@ from barograph.cli.catalog_options import Root
 
 GROUP = typer.Typer(cls=ArchiveGroup, rich_markup_mode=None, no_args_is_help=True)
 
-_Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")]
+_Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")]
 
 
 @GROUP.callback()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
+from barograph.errors import SettingsError
 from barograph.experiments.artifacts import root_of
 from barograph.experiments.exhibiting import Exhibiting
 from barograph.experiments.handle import Handle, catalog_at
@@ -102,6 +103,34 @@ class Component(Handle, Exhibiting["Component"]):
         summary = MetricSummary(number, number, number, number, 0.0)
         return self._tell(Verb.METRICS, {name: {
             field: getattr(summary, field) for field in MetricSummary.__slots__}})
+
+    def log_state(
+        self, state: str, message: str = "", *, started_unix: float | None = None, ended_unix: float | None = None
+    ) -> Self:
+        """Say how it stands, since when, and until when; what is not said stays as it was.
+
+        Raises:
+            SettingsError: It is a run, which says that itself; or a time is none.
+        """
+        return self._set({"state": checked_name("the state", state), "message": message or None,
+                          "started_unix": started_unix, "ended_unix": ended_unix})
+
+    def log_source(
+        self, *, job: str = "", command: str = "", repository: str = "", branch: str = "", commit: str = "",
+        host: str = "",
+    ) -> Self:
+        """Say what made it, and of which code; what is not said stays as it was.
+
+        Raises:
+            SettingsError: It is a run, which says that itself.
+        """
+        return self._set({"job": job, "command": command, "repository": repository, "branch": branch,
+                          "commit": commit, "host": host})
+
+    def _set(self, said: Mapping[str, Any]) -> Self:
+        if self.item.kind == ItemKind.RUN:
+            raise SettingsError(f'"{self.name}" is a run, which says itself how it stands and what made it.')
+        return self._tell(Verb.SET, {name: value for name, value in said.items() if value not in (None, "")})
 
     @property
     def _root(self) -> Store:

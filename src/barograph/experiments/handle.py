@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 from barograph.errors import UnknownItem
@@ -11,9 +11,9 @@ from barograph.experiments.catalog import Catalog
 from barograph.experiments.folding import Note
 from barograph.experiments.item import Item
 from barograph.experiments.lineage import Lineage, lineage_of
-from barograph.experiments.roots import root_place
 from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_tags
 from barograph.report.markup import Markup
+from barograph.runs.places import root_place
 
 _open: dict[str, Catalog] = {}
 
@@ -134,9 +134,13 @@ class Handle:
         """Say that it came of another: "derived_from", "contributed_to", "associated_with", "produced", "same_as"."""
         return self._tell(Verb.RELATE, {"relation": str(Relation(relation)), "target": other.uid})
 
-    def lineage(self, direction: str = "both", *, depth: int | None = None) -> Lineage:
-        """Return what it came of ("up"), what came of it ("down"), or both; see `lineage_of`."""
-        return Lineage(self.catalog, lineage_of(self.catalog, self.uid, direction, depth=depth))
+    def lineage(
+        self, direction: str = "both", *, depth: int | None = None, kinds: Iterable[ItemKind | str] = (),
+        since_unix: float | None = None,
+    ) -> Lineage:
+        """Return what it came of ("up"), what came of it ("down"), or both; arguments and errors as of `lineage_of`."""
+        return Lineage(self.catalog, lineage_of(self.catalog, self.uid, direction, depth=depth, kinds=kinds,
+                                                since_unix=since_unix))
 
     def delete(self, *, cascade: bool = False) -> None:
         """Have it forgotten, after days in which `restore` brings it back.

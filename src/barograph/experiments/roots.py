@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from barograph.errors import SettingsError
 from barograph.runs.layout import MANIFEST
-from barograph.runs.places import DEFAULT_ROOT
-
-ROOT_VARIABLE = "BAROGRAPH_ROOT"
-"""Environment variable that says where runs are, for those who do not say it themselves."""
+from barograph.runs.places import root_place
 
 _CATALOG = ".catalog"
-
-
-def root_place(root: str | os.PathLike[str] | None = None) -> str:
-    """Return the directory or URL of a root of runs; None: what `BAROGRAPH_ROOT` says, else `barograph-runs/`."""
-    return os.fspath(root) if root is not None else os.environ.get(ROOT_VARIABLE) or DEFAULT_ROOT
 
 
 def root_of_places(names: Sequence[str]) -> str | None:
