@@ -33,10 +33,11 @@ def command(
     catalog, printer = catalog_at(root), Printer()
     fed = catalog.rebuild(progress=progress_on_terminal)
     if as_json:
-        printer.json({"root": catalog.store.url, "catalog": catalog.shown, "runs": fed.runs, "batches": fed.batches,
-                      "damage": fed.damage})
+        printer.json({"root": catalog.store.url, "catalog": catalog.shown, "why": catalog.why_elsewhere,
+                      "runs": fed.runs, "batches": fed.batches, "damage": fed.damage})
     else:
-        printer.entries([("root", catalog.store.url), ("catalog", catalog.shown), ("runs", f"{fed.runs}"),
+        why = f"  ({catalog.why_elsewhere})" if catalog.why_elsewhere else ""
+        printer.entries([("root", catalog.store.url), ("catalog", f"{catalog.shown}{why}"), ("runs", f"{fed.runs}"),
                          ("batches of the journal", f"{fed.batches}")])
         for problem in fed.damage:
             printer.line(problem)

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, or_, select
 
 from barograph.errors import CatalogUnavailable, NameTaken, ObjectExists, StillNeeded, UnknownItem, nearest
 from barograph.experiments.checking import refuse_senseless
-from barograph.experiments.database import Database, catalog_url
+from barograph.experiments.database import CATALOG_VARIABLE, Database, catalog_url, why_elsewhere
 from barograph.experiments.feeding import Fed, Feeder
 from barograph.experiments.item import Item, items_by_id
 from barograph.experiments.schema import ITEMS, LINKS, MEMBERS, RELATIONS
@@ -69,6 +69,11 @@ class Catalog:
         self._feeder = Feeder(self._database, self.store, self._clock)
         self._journal = Journal(self.store, JOURNAL_OF_ROOT)
         self._by = _user()
+
+    @property
+    def why_elsewhere(self) -> str:
+        """Why its tables do not lie beside the runs; "": they do, or `BAROGRAPH_CATALOG` says where they are."""
+        return "" if os.environ.get(CATALOG_VARIABLE, "").strip() else why_elsewhere(self.store)
 
     @property
     def shown(self) -> str:

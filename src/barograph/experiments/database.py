@@ -41,19 +41,42 @@ def catalog_url(store: Store) -> URL:
     a bucket, or on a network file system, on which two who write would damage it, the file is in the user's own cache.
 
     Raises:
-        SettingsError: The variable holds no URL of a database.
+        SettingsError: The variable holds no URL of a database, or one of a file on a network file system.
     """
     said = os.environ.get(CATALOG_VARIABLE, "").strip()
     if said:
         try:
-            return make_url(said)
+            return _usable(make_url(said))
         except ArgumentError:
             raise SettingsError(f"{CATALOG_VARIABLE} must be a URL such as postgresql+psycopg://user@host/name; it is "
                                 "none.") from None
-    if isinstance(store, FileStore) and not network_filesystem(store.root):
+    if isinstance(store, FileStore) and not why_elsewhere(store):
         return URL.create("sqlite", database=str(store.root / ".catalog" / _FILE))
     name = hashlib.sha256(store.url.encode()).hexdigest()[:24]
     return URL.create("sqlite", database=str(_own_cache() / f"{name}.sqlite"))
+
+
+def why_elsewhere(store: Store) -> str:
+    """Return why the catalog of a root of runs does not lie beside them, where nothing says where it is; "" : it does.
+
+    Example:
+        >>> from barograph.store.urls import store_from_url
+        >>> why_elsewhere(store_from_url("memory://runs"))
+        'the runs are in no directory'
+    """
+    if not isinstance(store, FileStore):
+        return "the runs are in no directory"
+    kind = network_filesystem(store.root)
+    return f"the runs are on a network file system ({kind}), on which SQLite would be damaged" if kind else ""
+
+
+def _usable(url: URL) -> URL:
+    kind = network_filesystem(Path(url.database)) if url.get_backend_name() == "sqlite" and url.database else ""
+    if kind:
+        raise SettingsError(f"{CATALOG_VARIABLE} puts a file of SQLite on a network file system ({kind}), where two "
+                            "machines that write would damage it. Give a place on a disk of this machine, or a "
+                            f"PostgreSQL server for all of them ({url.database}).")
+    return url
 
 
 class Database:
