@@ -160,8 +160,9 @@ class Catalog:
         """
         entry = created(kind, checked_name(f"the {kind}", name), parent=parent, fields=fields)
         entry = replace(entry, time_unix=self._clock.unix(), by=self._by)
-        known = self.item_by_uid(entry.uid)
-        if known is None or known.facts["deleted_unix"] is None:
+        with self.reading() as connection:
+            known = connection.execute(select(ITEMS.c.deleted_unix).where(ITEMS.c.uid == entry.uid)).first()
+        if known is None or known.deleted_unix is None:
             try:
                 batch = self._journal.create(entry)
             except ObjectExists:

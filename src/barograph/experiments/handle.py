@@ -32,13 +32,24 @@ def catalog_at(root: str | os.PathLike[str] | None = None) -> Catalog:
 
 
 class Handle:
-    """Something in a catalog. Its attributes are as they were when it was loaded, or last refreshed."""
+    """Something in a catalog. Its attributes are as they were when it was loaded, last refreshed, or first asked for
+    after something was said of it by this object."""
 
     kinds: ClassVar[tuple[ItemKind, ...]] = ()
 
     def __init__(self, catalog: Catalog, item: Item) -> None:
         self.catalog = catalog
-        self.item = item
+        self._item = item
+        self._is_told = False
+
+    @property
+    def item(self) -> Item:
+        """What the catalog knows of it."""
+        if self._is_told:
+            # Who says a hundred things of it asks once, and not a hundred times.
+            self._item = self.catalog.item_by_uid(self._item.uid) or self._item
+            self._is_told = False
+        return self._item
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -89,7 +100,7 @@ class Handle:
     @property
     def uid(self) -> str:
         """Its identity."""
-        return self.item.uid
+        return self._item.uid
 
     @property
     def tags(self) -> Mapping[str, str]:
@@ -107,7 +118,7 @@ class Handle:
         found = self.catalog.item_by_uid(self.uid)
         if found is None:
             raise UnknownItem(f'There is no "{self.name}" any more in {self.catalog.store.url}.')
-        self.item = found
+        self._item, self._is_told = found, False
         return self
 
     def tag(self, **tags: str | None) -> Self:
@@ -157,9 +168,7 @@ class Handle:
 
     def _tell(self, verb: Verb, data: Mapping[str, Any]) -> Self:
         self.catalog.tell([Entry(self.uid, verb, data)])
-        found = self.catalog.item_by_uid(self.uid)
-        if found is not None:
-            self.item = found
+        self._is_told = True
         return self
 
 
