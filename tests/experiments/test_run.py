@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import barograph
-from barograph.errors import DamagedChunk, NameTaken, SessionClosed, SettingsError, UnknownItem
+from barograph.errors import DamagedChunk, NameTaken, SessionClosed, SettingsError, UnknownItem, UnknownName
 from barograph.experiments.artifacts import ARTIFACTS, bytes_of
 from barograph.experiments.component import Component
 from barograph.experiments.experiment import Experiment, Trial
@@ -82,6 +82,23 @@ def test_a_process_writes_several_runs_at_once(root: str) -> None:
         outer.log_metric("loss", 1.0)
         inner.log_metric("loss", 2.0)
     assert {run.name: run.metrics["loss"].last for run in list_runs(root=root)} == {"outer": 1.0, "inner": 2.0}
+
+
+def test_a_nested_run_is_part_of_the_outer_one(root: str) -> None:
+    data = Component.create("data", root=root)
+    with Run("outer", root=root) as outer:
+        for fold in range(2):
+            with Run(f"fold {fold}", part_of=outer, root=root) as run:
+                run.log_metric("loss", 1.0)
+        outer.relate("derived_from", data)
+        with pytest.raises(UnknownName, match='Did you mean "derived_from"'):
+            outer.relate("derived_form", data)
+    [found] = list_runs("name = 'outer'", root=root)
+    assert sorted(found.lineage("down").names().values()) == ["run fold 0", "run fold 1", "run outer"]
+    assert {edge.relation for edge in found.lineage("down")} == {"contributed_to"}
+    assert [edge.relation for edge in found.lineage("up")] == ["derived_from"]
+    with pytest.raises(UnknownName, match='is no relation'):
+        data.relate("child", found)
 
 
 def test_a_component_is_shared_by_trials(root: str) -> None:

@@ -11,7 +11,7 @@ from barograph.experiments.catalog import Catalog
 from barograph.experiments.folding import Note
 from barograph.experiments.item import Item
 from barograph.experiments.lineage import Lineage, lineage_of
-from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_tags
+from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_tags, relation_from
 from barograph.report.markup import Markup
 from barograph.runs.places import root_place
 
@@ -142,8 +142,12 @@ class Handle:
         return self._tell(Verb.SET, {"archived": bool(archived)})
 
     def relate(self, relation: Relation | str, other: Handle) -> Self:
-        """Say that it came of another: "derived_from", "contributed_to", "associated_with", "produced", "same_as"."""
-        return self._tell(Verb.RELATE, {"relation": str(Relation(relation)), "target": other.uid})
+        """Say that it came of another: "derived_from", "contributed_to", "associated_with", "produced", "same_as".
+
+        Raises:
+            UnknownName: There is no such relation.
+        """
+        return self._tell(Verb.RELATE, {"relation": str(relation_from(relation)), "target": other.uid})
 
     def lineage(
         self, direction: str = "both", *, depth: int | None = None, kinds: Iterable[ItemKind | str] = (),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from barograph.errors import RunFinished, RunInUse, SettingsError, UnknownItem
 from barograph.experiments.tracked_run import TrackedRun, attempt_to_join
 from barograph.model.clock import SystemClock
-from barograph.model.items import ItemKind, checked_name
+from barograph.model.items import ItemKind, Relation, checked_name
 from barograph.model.launch import launch_from_environment
 from barograph.model.settings import Settings
 from barograph.runs.claim import claim_run
@@ -30,6 +30,7 @@ class Run(TrackedRun):
         experiment, trial: That it belongs to, by name; they are created where they are new.
         tags: Name to text.
         to: Directory or URL of the run; "": a new place below the root.
+        part_of: A run that this one is nested in: it contributed to it, which `lineage` tells from either end.
         root: As of `Experiment.create`.
 
     Raises:
@@ -50,7 +51,8 @@ class Run(TrackedRun):
 
     def __init__(
         self, name: str = "", *, experiment: str = "", trial: str = "", tags: Mapping[str, str] | None = None,
-        to: str | os.PathLike[str] = "", root: str | os.PathLike[str] | None = None,
+        to: str | os.PathLike[str] = "", part_of: TrackedRun | None = None,
+        root: str | os.PathLike[str] | None = None,
     ) -> None:
         for what, said in (("the run", name), ("the experiment", experiment), ("the trial", trial)):
             if said:
@@ -61,6 +63,8 @@ class Run(TrackedRun):
         settings = Settings(to=store.url, experiment=experiment, trial=trial, tags=dict(tags or {}))
         manifest = new_manifest(settings, command=tuple(sys.orig_argv), clock=clock, name=name)
         super().__init__(store, claim_run(store, manifest, clock=clock).attempt, clock=clock)
+        if part_of is not None:
+            self.relate(Relation.CONTRIBUTED_TO, part_of)
 
 
     @classmethod
