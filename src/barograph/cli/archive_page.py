@@ -59,7 +59,7 @@ def import_and_tell(file: str, root: str | None, *, as_json: bool) -> None:
         with progress("checking") as on_progress:
             found = checked(archive, on_progress=on_progress)
         with progress("importing") as on_progress:
-            imported = bring_in(found, open_catalog(root), on_progress=on_progress)
+            imported = bring_in(found, open_catalog(root, make=True), on_progress=on_progress)
     printer = Printer()
     if as_json:
         printer.json(imported.to_json())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,16 +22,23 @@ _MANY = 50
 _DAMAGE_SHOWN = 3
 
 
-def open_catalog(root: str | None) -> Catalog:
+def open_catalog(root: str | None, *, make: bool = False) -> Catalog:
     """Return the catalog of a root of runs, with what was told and recorded since it was last looked at.
 
     What of it cannot be read is said on standard error, and the rest is there.
 
+    Args:
+        root: Directory or URL; None: the usual one.
+        make: Something is to be put there: a directory that is not there is made.
+
     Raises:
+        NotARun: There is no such directory.
         CatalogUnavailable, NewerCatalog, MissingExtra, SettingsError, StoreError: It cannot be used.
     """
     from barograph.experiments.handle import catalog_at
 
+    if not make:
+        refuse_missing(root)
     catalog = catalog_at(root)
     fed = catalog.feed(progress=progress_on_terminal)
     for problem in fed.damage[:_DAMAGE_SHOWN]:
@@ -39,6 +47,19 @@ def open_catalog(root: str | None) -> Catalog:
         print(f"barograph: {len(fed.damage) - _DAMAGE_SHOWN} more things could not be read: barograph reindex names "
               "them", file=sys.stderr)
     return catalog
+
+
+def refuse_missing(root: str | None) -> None:
+    """Raise where a root was named that is not there: to look somewhere by mistake must not make a folder there.
+
+    Raises:
+        NotARun: There is no such directory.
+    """
+    from barograph.cli.opening import nearest_folder
+    from barograph.errors import NotARun
+
+    if root is not None and "://" not in root and not os.path.lexists(root):
+        raise NotARun(f"There are no runs at {root}: no such directory. {nearest_folder(Path(root))}".rstrip())
 
 
 def catalog_with(names: Sequence[str], root: str | None) -> Catalog:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, or_, select, union
 
 from barograph.errors import CatalogUnavailable, NameTaken, ObjectExists, StillNeeded, UnknownItem, nearest
 from barograph.experiments.checking import refuse_senseless
@@ -261,9 +261,11 @@ class Catalog:
         self.tell(Entry(one.uid, Verb.DELETE) for one in gone)
         return gone
 
-    def restore(self, uid: str) -> None:
-        """Bring back what was deleted."""
-        self.tell([Entry(uid, Verb.RESTORE)])
+    def restore(self, uid: str) -> list[Item]:
+        """Bring back what was deleted, with what was deleted together with it; return it, the item first."""
+        back = self._gone_with(uid)
+        self.tell(Entry(one, Verb.RESTORE) for one in back)
+        return [item for one in back if (item := self.item_by_uid(one)) is not None]
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -315,6 +317,24 @@ class Catalog:
             found.update({other.uid: other for other in new if other.uid != item.uid})
             due += [other for other in new if other.uid != item.uid]
         return list(found.values())
+
+    def _gone_with(self, uid: str) -> list[str]:
+        """Return an item, and of what came of it, or belonged to it, what was deleted at the same moment."""
+        with self.reading() as connection:
+            moment = connection.execute(select(ITEMS.c.deleted_unix).where(ITEMS.c.uid == uid)).scalar()
+            found, due = [uid], [uid] if moment is not None else []
+            while due:
+                one = due.pop(0)
+                after = union(
+                    select(RELATIONS.c.source).where(RELATIONS.c.target == one),
+                    select(MEMBERS.c.component).where(MEMBERS.c.trial == one),
+                    select(ITEMS.c.uid).where(ITEMS.c.parent == one),
+                    select(ITEMS.c.uid).join(LINKS, LINKS.c.item_id == ITEMS.c.id).where(LINKS.c.artifact == one))
+                gone = connection.execute(select(ITEMS.c.uid).where(
+                    ITEMS.c.deleted_unix == moment, ITEMS.c.uid.in_(after)).order_by(ITEMS.c.id)).scalars()
+                new = [other for other in gone if other not in found]
+                found, due = found + new, due + new
+        return found
 
     def _directly_after(self, item: Item) -> set[str]:
         with self.reading() as connection:

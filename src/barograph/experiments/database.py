@@ -79,6 +79,31 @@ def _usable(url: URL) -> URL:
     return url
 
 
+def set_aside_if_damaged(url: URL) -> str:
+    """Put a file of SQLite that is damaged aside, and return where it is then; "" where it is whole, or there is none.
+
+    Raises:
+        OSError: It cannot be renamed.
+    """
+    path = Path(url.database or "")
+    if url.get_backend_name() != "sqlite" or not path.is_file():
+        return ""
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            # Not quick_check, which SQLite 3.40 has complain of whole tables without row numbers.
+            if connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",):
+                return ""
+    except sqlite3.OperationalError:
+        return ""  # it is locked, or may not be read: who opens it says so
+    except sqlite3.DatabaseError:
+        pass
+    aside = path.with_name(f"{path.name}.damaged")
+    path.replace(aside)
+    for beside in ("-wal", "-shm"):
+        path.with_name(f"{path.name}{beside}").unlink(missing_ok=True)
+    return str(aside)
+
+
 class Database:
     """A catalog's tables, of the newest schema.
 
@@ -225,8 +250,8 @@ class Database:
             return CatalogUnavailable(f"The catalog is being written by another process, which did not end within "
                                       f"{_BUSY_SECS:g} s; try again ({self.shown}).")
         if "malformed" in said or "not a database" in said:
-            return CatalogUnavailable(f"The catalog is damaged: {said}. It can be made again of the runs: delete it, "
-                                      f"and run barograph reindex ({self.shown}).")
+            return CatalogUnavailable(f"The catalog is damaged: {said}. It is only an index, which barograph "
+                                      f"reindex makes again of the runs; nothing is lost ({self.shown}).")
         return CatalogUnavailable(f"The catalog cannot be used: {said} ({self.shown}).")
 
 

@@ -166,7 +166,7 @@ class Handle:
         self.catalog.delete(self.item, cascade=cascade)
 
     def restore(self) -> Self:
-        """Bring it back."""
+        """Bring it back, with what was deleted together with it."""
         self.catalog.restore(self.uid)
         return self.refresh()
 
