@@ -81,3 +81,20 @@ def test_a_damaged_catalog_is_made_again_by_one_command(call: Call, root: Path, 
 def test_what_is_to_be_typed_next_can_be_typed_so(call: Call, root: Path) -> None:
     Experiment.create("a 'new' one", root=root)
     assert """--experiment 'a '"'"'new'"'"' one' train.py""" in call("experiments", "a 'new' one", "--root", root).out
+
+
+def test_a_search_for_what_nothing_has_says_what_was_meant(call: Call, root: Path) -> None:
+    with Run("second", root=root, tags={"team": "vision"}) as run:
+        run.log_parameters({"learning_rate": 0.1, "model.depth": 3})
+        run.log_metric("val/loss", 1.0)
+    for search, expected in (
+        ("params.learning_rat < 1", 'a parameter "learning_rat". Did you mean "learning_rate"?'),
+        ('metrics."val/los".min < 1 and not params.lr = 1', 'a metric "val/los". Did you mean "val/loss"?'),
+        ("tags.taem = 'x' or params.model.depht = 1", 'a tag "taem". Did you mean "team"?'),
+    ):
+        said = call("search", search, "--root", root)
+        assert said.code == 0
+        assert f"barograph: Nothing here has {expected}" in said.err
+    for search in ("params.learning_rate > 5", "name = 'third'", "finding('overfit')"):
+        assert call("search", search, "--root", root).err == ""
+    assert call("search", "not params.lr = 1", "--root", root).err == ""
