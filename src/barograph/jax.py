@@ -33,7 +33,7 @@ def observe(
     loss: Callable[[Any], Any] | None = None,
     steps: int | None = None,
     evaluation: bool = False,
-    together: bool = False,
+    together: bool | None = None,
 ) -> Any:
     """Return a compiled training step that is recorded, wherever a recording goes on; without one it is as before.
 
@@ -47,9 +47,10 @@ def observe(
         loss: Returns the loss of what the step returns, where it is not found.
         steps: Optimizer steps that one call makes, where no loop around Optax tells.
         evaluation: A call is no step, but a part of an evaluation.
-        together: Statistics are computed in one program with the step, for a small part of its time; the compiler may
-            then round its results otherwise. Without, the user's own compiled function makes every step, to the last
-            bit, and a second program computes the statistics, which takes about as long as the step once more.
+        together: Whether statistics are computed in one program with the step, for a small part of its time; the
+            compiler may then round its results otherwise. False: never; the user's own compiled function makes every
+            step, and a second program computes the statistics, which takes about as long as the step once more. None:
+            on a CPU, where that program has made some steps with the same bits as the user's own; else never.
 
     Raises:
         UnsupportedCapture: `step` is not compiled.

@@ -202,9 +202,50 @@ def test_a_loss_that_a_logarithm_made_not_finite_says_so() -> None:
         chance = jax.nn.sigmoid(1000 * scores(params, x)[:, 0])
         return -jnp.mean(y * jnp.log(chance) + (1 - y) * jnp.log(1 - chance))
 
-    # Asked for as a number the loss is waited for; else it may come too late to look at what the step was given.
     run = recorded(likelihood, linear(1), optax.sgd(0.1), steps=2, loss=lambda found: float(found[2]))
     assert values(run, "fact:bad_operation[log]") == [1.0]
+
+
+def slowly(loss: Any) -> Any:
+    """Return a loss that is long in coming, by what adds nothing to it."""
+    long = jnp.full((500, 500), 1e-3)
+    for _ in range(10):
+        long = jnp.tanh(long @ long)
+    return loss + 0 * jax.lax.stop_gradient(long.sum())
+
+
+def bad_likelihood(params: Any, x: Any, y: Any) -> Any:
+    chance = jax.nn.sigmoid(1000 * scores(params, x)[:, 0])
+    return slowly(-jnp.mean(y * jnp.log(chance) + (1 - y) * jnp.log(1 - chance)))
+
+
+def test_the_operation_is_named_where_the_loss_comes_after_the_call_returns() -> None:
+    run = recorded(bad_likelihood, linear(1), optax.sgd(0.1), steps=3)
+
+    assert run.series("fact:bad_operation[log]").steps.tolist() == [0]
+
+
+@pytest.mark.parametrize(("change", "expected"), [("nothing", True), ("memory given away", False),
+                                                    ("too large", False)])
+def test_what_a_step_was_given_is_kept_until_its_loss_is_there_where_that_may_be(
+    change: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if change == "too large":
+        monkeypatch.setattr("barograph.capture.jax.blame._MOST_KEPT_BYTES", 10)
+    kept: list[int] = []
+    monkeypatch.setattr("barograph.capture.jax.blame.Blame._look_late", lambda *args: kept.append(1))
+    params = linear(1)
+
+    def step(params: Any, x: Any, y: Any) -> Any:
+        return params, bad_likelihood(params, x, y)
+
+    compiled = jax.jit(step, donate_argnums=(0,) if change == "memory given away" else ())
+    with barograph.attach(to=f"memory://jax-facts/{next(_RUNS)}", watch=False, strict=True, budget=None):
+        # Steps that are made twice, to be compared, are waited for.
+        observed = barograph.jax.observe(compiled, steps=1, together=False)
+        for _ in range(3):
+            params, _loss = observed(params, X, Y)
+    assert bool(kept) is expected
 
 
 def test_after_a_run_the_losses_of_optax_are_its_own_again() -> None:

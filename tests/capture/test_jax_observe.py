@@ -19,6 +19,7 @@ optax = pytest.importorskip("optax", reason="Optax is not installed")
 import barograph  # noqa: E402
 import barograph.jax  # noqa: E402
 import jax_training as trainings  # noqa: E402
+from barograph.capture.jax import proof as jax_proof  # noqa: E402
 from barograph.errors import TrainingStopped, UnsupportedCapture  # noqa: E402
 from barograph.testing.frameworks import FrameworkConformance, Task  # noqa: E402
 from jax_training import X, Y  # noqa: E402
@@ -203,6 +204,121 @@ def test_together_only_what_is_not_due_runs_the_users_own_function() -> None:
     assert called == [1, 2, 4, 5]
     assert run.series("gradient:out.kernel", "l2").steps.tolist() == [0, 3]
     assert run.series("loss:total").steps.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("differs", [False, True])
+def test_one_program_makes_the_step_once_it_has_been_seen_to_make_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, differs: bool
+) -> None:
+    monkeypatch.setattr(jax_proof, "NUMBERS", 0)
+    if differs:
+        compared: list[int] = []
+        alike = jax_proof._are_alike
+        monkeypatch.setattr(jax_proof, "_are_alike", lambda one, other: not compared.append(0) and (
+            len(compared) < 9 and alike(one, other)))
+    called: list[int] = []
+
+    def train(wrap: Any) -> tuple[Any, list[float]]:
+        tx = optax.adam(0.1)
+        compiled = jax.jit(trainings.step_with(tx), donate_argnums=(0, 1))
+        observed = wrap(compiled)
+
+        class Counts:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(compiled, name)
+
+            def __call__(self, *args: Any) -> Any:
+                called.append(number)
+                return compiled(*args)
+
+        params = trainings.weights()
+        state, losses = tx.init(params), []
+        observed._compiled.function = Counts()
+        observed._compiled.step = observed._compiled.function
+        for number in range(8):  # noqa: B007 - `Counts` reads it
+            params, state, loss = observed(params, state, X, Y)
+            losses.append(float(loss))
+        return params, losses
+
+    weights, losses, run = recorded(train)
+    assert called == (list(range(8)) if differs else [0, 1, 2])
+    assert run.series("gradient:out.kernel", "l2").steps.tolist() == list(range(8))
+    tx = optax.adam(0.1)
+    params, state = trainings.weights(), tx.init(trainings.weights())
+    plain = jax.jit(trainings.step_with(tx))
+    for loss in losses:
+        params, state, expected = plain(params, state, X, Y)
+        assert loss == float(expected)
+    assert same_bits(weights, params)
+
+
+def test_what_is_told_never_to_be_one_program_is_not_tried() -> None:
+    seen: list[bool] = []
+
+    def train(wrap: Any) -> tuple[Any, list[float]]:
+        step = wrap(jax.jit(trainings.step_with(optax.sgd(0.1))), together=False)
+        params, state = trainings.weights(), optax.sgd(0.1).init(trainings.weights())
+        for _ in range(5):
+            params, state, _ = step(params, state, X, Y)
+            seen.append(step._step._is_together)
+        return params, []
+
+    recorded(train)
+    assert seen == [False] * 5
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    ([1.0], [1.0, 2.0]), ([np.float32(1)], [np.float32(1 + 2**-23)]), ([np.float32(0)], [np.float32(-0.0)]),
+    ([np.float32(1)], [np.int32(1065353216)]), ([np.zeros((2, 3))], [np.zeros((3, 2))]),
+])
+def test_other_bits_forms_and_numbers_of_results_refute(
+    one: Any, other: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jax_proof, "NUMBERS", 3)
+    proof = jax_proof.Proof()
+    for results in ([one, one],) * 3:
+        assert not proof.holds
+        proof.compare(*([jax.numpy.asarray(item) for item in side] for side in results))
+    assert proof.holds
+    proof.compare(*([jax.numpy.asarray(item) for item in side] for side in (one, other)))
+    assert proof.refuted
+    assert not proof.holds
+
+
+def test_of_a_few_hundred_numbers_a_step_nothing_is_believed() -> None:
+    proof, results = jax_proof.Proof(), [jax.numpy.ones(300)]
+    for _ in range(jax_proof.MOST_STEPS - 1):
+        proof.compare(results, results)
+        assert not proof.refuted
+    proof.compare(results, results)
+    assert proof.refuted
+    assert not proof.holds
+
+
+def test_steps_say_nothing_of_a_branch_that_they_did_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax_proof, "NUMBERS", 0)
+    for tx, together in ((optax.sgd(0.1), True), (optax.apply_if_finite(optax.sgd(0.1), 3), False)):
+        seen: list[bool] = []
+
+        def train(wrap: Any, tx: Any = tx, seen: list[bool] = seen) -> tuple[Any, list[float]]:
+            step = wrap(jax.jit(trainings.step_with(tx)))
+            params, state = trainings.weights(), tx.init(trainings.weights())
+            for _ in range(5):
+                params, state, _ = step(params, state, X, Y)
+                seen.append(step._step._is_together)
+            return params, []
+
+        recorded(train)
+        assert seen == [False, False, False, together, together]
+
+
+def test_what_is_no_number_and_keys_of_random_numbers_are_compared_by_their_bits() -> None:
+    results = [jax.numpy.asarray([np.nan, np.inf]), jax.random.key(3), jax.numpy.asarray(1, jax.numpy.bfloat16)]
+    proof = jax_proof.Proof()
+    proof.compare(results, results)
+    assert not proof.refuted
+    proof.compare(results, [results[0], jax.random.key(4), results[2]])
+    assert proof.refuted
 
 
 def test_a_step_that_was_traced_before_is_traced_anew() -> None:

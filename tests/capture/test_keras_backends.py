@@ -12,7 +12,8 @@ import pytest
 
 pytest.importorskip("keras", reason="keras is not installed")
 
-TESTS = Path(__file__).with_name("test_keras.py")
+HERE = Path(__file__).parent
+TESTS = (HERE / "test_keras.py", HERE / "test_keras_modes.py")
 
 
 @pytest.mark.parametrize(("backend", "which"), [("torch", ""), ("jax", "not TestKeras")])
@@ -23,7 +24,7 @@ def test_the_same_holds_on_another_backend(backend: str, which: str) -> None:
     if os.environ.get("KERAS_BACKEND") == backend:
         pytest.skip(f"this process tests {backend} already")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", which, str(TESTS)],
-        cwd=TESTS.parents[2], env={**os.environ, "KERAS_BACKEND": backend}, capture_output=True, text=True, timeout=300)
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", which, *map(str, TESTS)],
+        cwd=HERE.parents[1], env={**os.environ, "KERAS_BACKEND": backend}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-6000:]
     assert " passed" in done.stdout

@@ -12,6 +12,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from barograph.capture.torch import parameter_facts as torch_parameter_facts
+from barograph.capture.torch import untrained as torch_untrained
 from barograph.model.facts import Fact, fact
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
@@ -364,3 +365,89 @@ def test_an_unregistered_parameter_is_told_of_where_the_graph_is_walked_no_more(
     gc.collect()
     step(model, optimizer)
     assert told(tape, Fact.UNREGISTERED) == (0.0, set())
+
+
+class Bodied(nn.Module):
+    def __init__(self, body):
+        super().__init__()
+        self.body, self.two = body.requires_grad_(False), nn.Linear(512, 3)
+
+    def forward(self, x, cut=False):
+        return self.two(self.body(x).relu())
+
+
+def test_a_frozen_layer_that_was_never_trained_is_untrained(record):
+    tape = facts(record)
+    model = Bodied(nn.Linear(4, 512))
+    optimizer = torch.optim.SGD(model.two.parameters(), 0.1)
+    for _ in range(3):
+        step(model, optimizer)
+    # Whether anybody changes it is known from the second step on.
+    assert told(tape, Fact.UNTRAINED, 0) == (0.0, set())
+    for at in (1, 2):
+        assert told(tape, Fact.FROZEN, at)[0] == 2.0
+        assert told(tape, Fact.UNTRAINED, at) == (1.0, {"body.weight"})
+
+
+@pytest.mark.parametrize("by_data", [False, True])
+def test_a_frozen_layer_that_follows_another_is_not_untrained(record, by_data):
+    tape = facts(record)
+    model, fast = Bodied(nn.Linear(4, 512)), nn.Linear(4, 512)
+    optimizer = torch.optim.SGD(model.two.parameters(), 0.1)
+    for _ in range(4):
+        step(model, optimizer)
+        with torch.no_grad():
+            (model.body.weight.data if by_data else model.body.weight).lerp_(fast.weight, 0.01)
+        assert told(tape, Fact.UNTRAINED) == (0.0, set())
+
+
+def test_a_body_that_was_trained_before_it_was_frozen_is_not_untrained(record):
+    body = nn.Linear(4, 512)
+    model = nn.Sequential(body, nn.ReLU(), nn.Linear(512, 3))
+    trained = torch.optim.SGD(model.parameters(), 0.5)
+    for _ in range(20):
+        trained.zero_grad()
+        F.cross_entropy(model(torch.randn(16, 4)), torch.randint(0, 3, (16,))).backward()
+        trained.step()
+    del model, trained
+    gc.collect()
+    tape = facts(record)
+    frozen = Bodied(body)
+    optimizer = torch.optim.SGD(frozen.two.parameters(), 0.1)
+    for _ in range(3):
+        step(frozen, optimizer)
+    assert told(tape, Fact.FROZEN)[0] == 2.0
+    assert told(tape, Fact.UNTRAINED) == (0.0, set())
+
+
+def test_of_a_large_frozen_model_a_part_is_looked_at(record, monkeypatch):
+    looked_at = []
+    monkeypatch.setattr(torch_untrained, "is_as_drawn", lambda values, *rest, **more: looked_at.append(values.size))
+    tape = facts(record)
+    model = Bodied(nn.Sequential(nn.Linear(4, 512), *(nn.Linear(512, 512) for _ in range(80)), nn.Linear(512, 512)))
+    model.body[0].weight.data = model.body[0].weight.data.t().contiguous().t()
+    optimizer = torch.optim.SGD(model.two.parameters(), 0.1)
+    for _ in range(3):
+        step(model, optimizer)
+    assert told(tape, Fact.UNTRAINED) == (0.0, set())
+    assert looked_at == [2048] + [4096] * 63
+
+
+def test_a_frozen_layer_that_was_put_in_after_a_training_is_known_with_the_next_optimizer(record):
+    tape = facts(record)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 512), nn.ReLU(), nn.Linear(512, 3))
+
+    def train():
+        optimizer = torch.optim.SGD([item for item in model.parameters() if item.requires_grad], 0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            F.cross_entropy(model(torch.randn(16, 4)), torch.randint(0, 3, (16,))).backward()
+            optimizer.step()
+
+    train()
+    assert told(tape, Fact.FROZEN) == (0.0, set())
+    model[2], model[4] = nn.Linear(8, 512).requires_grad_(False), nn.Linear(512, 3).requires_grad_(False)
+    train()
+    assert told(tape, Fact.PARAMETERS) == (6.0, set())
+    assert told(tape, Fact.FROZEN) == (4.0, {"2.weight", "2.bias", "4.weight", "4.bias"})
+    assert told(tape, Fact.UNTRAINED) == (2.0, {"2.weight", "4.weight"})

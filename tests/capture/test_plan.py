@@ -30,6 +30,45 @@ def test_what_nobody_asks_for_is_not_taken():
     assert plan.taking(0b0, Key(Kind.WEIGHT, "conv.weight")) is None
 
 
+def test_masks_that_take_the_same_of_a_kind_are_one():
+    weight, gradient, both = (frozenset(kinds) for kinds in (
+        {Kind.WEIGHT}, {Kind.GRADIENT}, {Kind.WEIGHT, Kind.GRADIENT}))
+    plan = Plan([
+        Selection(kinds=both, histogram=Histogram.SAMPLED, schedule=every(7)),
+        Selection("named", kinds=both, histogram=Histogram.SAMPLED, schedule=every(5)),
+        Selection(kinds=weight, schedule=every(3)),
+        Selection(kinds=weight, include=("fc*",), units=True),
+        Selection(kinds=gradient, layers=frozenset({"Linear"})),
+        Selection(kinds=weight, histogram=Histogram.SAMPLED),
+    ])
+    assert plan.of_kind(0b000001, Kind.WEIGHT) == plan.of_kind(0b000011, Kind.WEIGHT) == 0b1
+    assert plan.of_kind(0b000010, Kind.WEIGHT) == plan.of_kind(0b010110, Kind.WEIGHT) == 0b1
+    assert plan.of_kind(0b000100, Kind.WEIGHT) == 0b100
+    assert plan.of_kind(0b001101, Kind.WEIGHT) == 0b1001  # what takes units adds to what takes none
+    assert plan.of_kind(0b010000, Kind.GRADIENT) == 0b10000
+    assert plan.of_kind(0b010010, Kind.GRADIENT) == 0b1
+    assert plan.of_kind(0b100001, Kind.WEIGHT) == 0b1  # of two that take the same of all one stays
+    assert plan.of_kind(0b111111, Kind.OUTPUT) == 0
+
+
+def test_what_is_taken_does_not_hang_on_which_mask_stands_for_it():
+    """Every mask of a plan of all kinds of Selections, against the union of what it asks for, one by one."""
+    weights, outputs = frozenset({Kind.WEIGHT}), frozenset({Kind.WEIGHT, Kind.OUTPUT})
+    plan = Plan([
+        Selection(kinds=kinds, include=include, layers=layers, histogram=histogram, units=units)
+        for kinds, histogram in ((weights, Histogram.NONE), (outputs, Histogram.EXACT))
+        for include, layers in (((), frozenset()), (("fc*",), frozenset()), ((), frozenset({"Linear"})))
+        for units in (False, True)
+    ])
+    keys = [(Key(kind, path), layer) for kind in outputs for path in ("fc.a", "conv.a") for layer in ("Linear", "Relu")]
+    for mask in range(1 << len(plan.selections)):
+        asked = [item for number, item in enumerate(plan.selections) if mask >> number & 1]
+        for key, layer in keys:
+            union = [item for item in asked if item.matches(key, layer)]
+            assert plan.taking(mask, key, layer) == (Taking(
+                max(item.histogram for item in union), any(item.units for item in union)) if union else None)
+
+
 def test_a_schedule_holds_in_its_own_modes():
     plan = Plan([
         Selection(kinds=frozenset({Kind.OUTPUT}), schedule=Schedule(every=2, modes=frozenset({Mode.TRAIN}))),

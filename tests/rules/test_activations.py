@@ -164,6 +164,42 @@ def test_a_gate_of_one_unit_may_be_off() -> None:
     assert said(DeadRelu(), relu(20, 1, 0)) == [[Unjudged(gate)]]
 
 
+def stepping(number: int, dead: int, *, update: float, bias: float) -> StepView:
+    """Return a step of a layer of ten units, with its activation within as Keras has it, and weights of norm 1."""
+    plain = step_of(number, {Key(Kind.OUTPUT, "act"): ("ReLU", relu_units(dead, 10 - dead))})
+    records: dict[Key, Summary | float] = {
+        Key(Kind.OUTPUT, "act"): SOME, Key(Kind.LEARNING_RATE, "group0"): 0.1,
+        Key(Kind.WEIGHT, "act.kernel"): Summary(count=9, min=-0.5, max=0.5, sum_sq=1.0),
+        Key(Kind.WEIGHT, "act.bias"): Summary(count=10, min=bias, max=bias, sum=10 * bias, sum_sq=10 * bias * bias),
+        Key(Kind.UPDATE, "act.kernel"): Summary(count=9, min=-update, max=update, sum_sq=update * update),
+    }
+    units = {Key(Kind.OUTPUT, "act"): found} if (found := plain.units(Key(Kind.OUTPUT, "act"))) else {}
+    return StepView.of(number, records, layers={Key(Kind.OUTPUT, "act"): "ReLU"}, units=units)
+
+
+def causes_of_death(*views: StepView) -> list[str]:
+    found = [item for items in said(DeadRelu(), *views) for item in items if isinstance(item, Symptom)]
+    return [str(item.cause) for item in found[-1].causes]
+
+
+def test_units_that_were_alive_until_a_large_step_speak_for_the_learning_rate() -> None:
+    views = [stepping(0, 0, update=0.6, bias=0.0), stepping(20, 10, update=1e-3, bias=-0.6)]
+
+    assert causes_of_death(*views)[0] == "learning-rate-too-high"
+
+
+def test_units_that_were_alive_and_died_of_small_steps_speak_for_themselves() -> None:
+    views = [stepping(0, 0, update=1e-3, bias=0.0), stepping(20, 10, update=1e-3, bias=0.0)]
+
+    assert causes_of_death(*views)[0] == "dead-relu"
+
+
+def test_units_that_were_never_alive_speak_for_their_biases_whatever_the_steps() -> None:
+    views = [stepping(0, 10, update=0.6, bias=-3.0), stepping(20, 10, update=1e-3, bias=-3.0)]
+
+    assert causes_of_death(*views) == ["dead-relu", "initialization-scale"]
+
+
 def squashed(number: int, layer: str, outputs: Sequence[Sequence[float]], *, kind: Kind = Kind.OUTPUT) -> StepView:
     key = Key(kind, "act")
     order = {"fc1": "Linear", "act": layer if kind is Kind.OUTPUT else "Linear", "fc2": "Linear"}

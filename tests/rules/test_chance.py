@@ -15,7 +15,20 @@ from barograph.model.summary import Summary
 from barograph.rules.base import Unjudged
 from barograph.rules.chance import Plateau, Underfit, WrongChance
 from barograph.runs.view import StepView
-from judging import CROSS_ENTROPY, RATE, SQUARES, TOTAL, causes, evaluated, facts, labels, said, steps_of, symptoms
+from judging import (
+    CROSS_ENTROPY,
+    RATE,
+    SQUARES,
+    TOTAL,
+    causes,
+    confusion,
+    evaluated,
+    facts,
+    labels,
+    said,
+    steps_of,
+    symptoms,
+)
 
 EVENLY = dict.fromkeys(range(10), 6.4)
 CHANCE = math.log(10)
@@ -85,6 +98,49 @@ def test_half_the_squared_error_stands_at_half_the_variance() -> None:
 
     assert steps_of(Underfit(), trained(lambda _: 2.0, key=halved, more=targets))
     assert steps_of(Underfit(), trained(lambda _: 1.0, key=halved, more=targets)) == []
+
+
+def noisily(level: Callable[[int], float], right: float, *, steps: int = 600, always: bool = False,
+            ones: float = 0.6) -> list[StepView]:
+    """Return a training of two classes with batches of 16: the loss of each is off by a tenth, and so many answers are
+    right that were not the majority's by themselves."""
+    draw = random.Random(0)
+    views = []
+    for step in range(steps):
+        loss = level(step) * (1 + draw.gauss(0.0, 0.1))
+        pairs: dict[tuple[int, int], float] = {}
+        for _ in range(16 if step % 8 == 0 else 0):
+            truth = int(draw.random() < ones)
+            answer = 1 if always else truth if draw.random() < right else int(draw.random() < 0.8)
+            pairs[truth, answer] = pairs.get((truth, answer), 0.0) + 1.0
+        counts = {truth: sum(count for (label, _), count in pairs.items() if label == truth) for truth, _ in pairs}
+        views.append(StepView.of(step, {TOTAL: loss, CROSS_ENTROPY: loss, RATE: 0.1, **labels(counts),
+                                        **confusion(pairs)}))
+    return views
+
+
+ENTROPY = -(0.6 * math.log(0.6) + 0.4 * math.log(0.4))
+
+
+@pytest.mark.parametrize("always", [False, True], ids=["by lot", "always one"])
+def test_where_losses_are_noisy_answers_that_have_nothing_to_do_with_labels_decide(always: bool) -> None:
+    views = noisily(lambda step: ENTROPY * (1.0 + 0.1 * math.exp(-step / 60)), right=0.0, always=always)
+
+    first, *_ = symptoms(Underfit(), views)
+
+    assert "the answers have nothing to do with the labels" in first.message
+    assert causes(first)[0] == "labels-unrelated"
+
+
+@pytest.mark.parametrize(("level", "right", "ones"), [
+    (lambda step: ENTROPY, 0.25, 0.6),  # a hard task, of which something is learnt
+    (lambda step: ENTROPY * (1.0 - step / 3000), 0.25, 0.6),  # learning
+    (lambda step: 0.9 * ENTROPY, 0.0, 0.6),  # farther down than that
+], ids=["hard", "learning", "lower"])
+def test_where_losses_are_noisy_a_model_that_learns_is_let_pass(
+    level: Callable[[int], float], right: float, ones: float
+) -> None:
+    assert steps_of(Underfit(), noisily(level, right, ones=ones)) == []
 
 
 @pytest.mark.parametrize("name", ["softmax_cross_entropy_with_integer_labels", "sigmoid_binary_cross_entropy"])

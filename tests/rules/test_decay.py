@@ -6,7 +6,7 @@ import pytest
 
 from barograph.model.cause import Cause
 from barograph.model.facts import Fact, fact
-from barograph.model.key import Kind
+from barograph.model.key import Key, Kind
 from barograph.rules.base import Unjudged
 from barograph.rules.decay import WeightDecay
 from barograph.runs.view import StepView
@@ -58,3 +58,37 @@ def test_a_decay_that_takes_a_hundredth_in_each_step_is_named_whatever_the_loss(
 def test_without_knowing_the_decay_nothing_is_judged() -> None:
     assert said(WeightDecay(), *shrinking(10.0, 4.0, decay=None))[-1] == [
         Unjudged("the weight decay of the optimizer is not known")]
+
+
+def penalised(
+    *norms: float, strength: float = 0.1, losses: tuple[float, ...] = (), gradient: float | None = None,
+) -> list[StepView]:
+    """Return steps of a loss of 2.3 that a penalty λ‖w‖² is added to, whose gradient is all there is."""
+    return [step(10 * number, tensors(Kind.WEIGHT, a=norm),
+                 tensors(Kind.GRADIENT, a=2 * strength * norm if gradient is None else gradient),
+                 {LOSS: (losses[number] if losses else 2.3) + strength * norm**2,
+                  Key(Kind.LOSS, "regularization"): strength * norm**2, RATE: 0.1})
+            for number, norm in enumerate(norms)]
+
+
+def test_weights_that_shrink_under_a_penalty_on_them_are_named() -> None:
+    found = last(WeightDecay(), *penalised(10.0, 7.0, 4.0))
+
+    assert found.message == ("Weights have shrunk to 40 % of their first norm, and the gradient of the penalty on them "
+                             "was up to 1 times the whole gradient; without it the loss is 2.3, not a tenth below "
+                             "where it began.")
+    assert causes(found) == {Cause.WEIGHT_DECAY_TOO_LARGE: 0.9}
+
+
+def test_weights_that_a_penalty_keeps_at_nothing_stay_named() -> None:
+    assert subjects(WeightDecay(), *penalised(10.0, 4.0, 0.1, 0.11, 0.1))[-1] == [""]
+
+
+@pytest.mark.parametrize("views", [
+    penalised(10.0, 7.0, 6.0),  # not far
+    penalised(10.0, 7.0, 4.0, gradient=100.0),  # a penalty that is nothing beside the gradient
+    penalised(10.0, 7.0, 4.0, losses=(2.3, 1.5, 0.5)),  # learning, once the penalty is taken off
+    penalised(1.0, 1.5, 2.0, strength=1e-4, gradient=1.0),  # as it is meant
+])
+def test_weights_under_a_penalty_that_does_no_harm_are_let_pass(views: list[StepView]) -> None:
+    assert subjects(WeightDecay(), *views)[-1] == []

@@ -105,6 +105,25 @@ def test_a_layer_that_begins_at_zero_on_purpose_has_two_steps_to_move(number: in
     assert subjects(step_of(3, units={"2": zero})) == [["equal units"]]
 
 
+def test_units_that_gave_the_same_before_the_first_update_began_equal_though_they_part() -> None:
+    found = said(step_of(0, units={"0": EQUAL, "1": EQUAL, "2": DIFFERENT}),
+                 *(step_of(number, units={"0": DIFFERENT, "1": DIFFERENT, "2": DIFFERENT}) for number in (3, 6)))
+
+    assert [[type(item).__name__ for item in items] for items in found] == [["Unjudged"], ["Symptom"], ["Symptom"]]
+    assert getattr(found[1][0], "message", "").startswith('All units of "0" and "1" gave the same in step 0, to each')
+    assert getattr(found[1][0], "since", None) == 0
+
+
+@pytest.mark.parametrize("units", [
+    {"0": DIFFERENT, "1": DIFFERENT, "2": EQUAL},  # the last layer, which the labels draw apart
+    {"0": UnitSummaries(64, np.zeros((8, 7))), "1": DIFFERENT, "2": DIFFERENT},  # zero on purpose
+], ids=["last", "zero"])
+def test_what_may_begin_equal_is_let_pass(units: dict[str, UnitSummaries]) -> None:
+    later = dict.fromkeys(units, DIFFERENT)
+
+    assert subjects(step_of(0, units=units), step_of(3, units=later), step_of(6, units=later)) == [[], [], []]
+
+
 def with_its_own_weights(units: UnitSummaries, *, layer: str = "ReLU") -> StepView:
     """A layer of Keras with its activation within."""
     key = Key(Kind.OUTPUT, "hidden")

@@ -46,6 +46,21 @@ def test_parameters_in_no_optimizer_are_named() -> None:
     assert (symptom.severity, causes(symptom)) == (Severity.COSTLY, ["parameter-not-in-optimizer"])
 
 
+def test_frozen_layers_that_learnt_nothing_are_named() -> None:
+    (symptom,) = symptoms(ParametersAndOptimizer(), [
+        step({Fact.FROZEN: 4.0, Fact.UNTRAINED: 2.0, (Fact.UNTRAINED, "body.one"): 1.0}),
+    ])
+
+    assert symptom.message == ('What is frozen is, in 2 places ("body.one"), as an initialisation makes it: it was '
+                               "never trained, hands on random features, and learns nothing.")
+    assert "missing_keys" in symptom.remedy
+    assert (symptom.severity, causes(symptom)) == (Severity.DOUBTFUL, ["frozen-parameter"])
+
+
+def test_frozen_layers_that_were_trained_before_are_let_pass() -> None:
+    assert said(ParametersAndOptimizer(), [step({Fact.FROZEN: 4.0, Fact.UNTRAINED: 0.0}, ran=LAYERS)]) == [[]]
+
+
 def test_a_body_that_was_not_frozen_beside_a_head_that_learns_is_doubtful() -> None:
     (symptom,) = symptoms(ParametersAndOptimizer(), [step({Fact.OUTSIDE_OPTIMIZER: 4.0})])
 

@@ -209,6 +209,30 @@ def test_a_push_before_the_last_change_does_not_count() -> None:
     assert symptoms(FrozenParameter(), *moving, *idle)[-1] == ["gradient zero"]
 
 
+def silenced(*, update: float, moving: int) -> list[str]:
+    """Return the causes where a layer moved in so many steps and then answers nothing to any sample."""
+    views = []
+    for number in range(moving + 12):
+        dead = number >= moving
+        view = {Key(Kind.WEIGHT, "a.weight"): summary(1.0, total=1.0 if dead else 1.0 + number / 100),
+                Key(Kind.GRADIENT, "a.weight"): summary(0.0 if dead else 1.0),
+                Key(Kind.UPDATE, "a.weight"): summary(0.0 if dead else update),
+                Key(Kind.OUTPUT, "a"): Summary(count=4, zeros=4) if dead else summary(1.0),
+                Key(Kind.OUTPUT, "b"): summary(1.0), Key(Kind.LEARNING_RATE, "group0"): 0.1}
+        views.append(StepView.of(number, view))
+    (found,) = [item for item in said(FrozenParameter(), *views)[-1] if isinstance(item, Symptom)]
+    return [str(item.cause) for item in found.causes]
+
+
+def test_what_moved_until_a_step_that_was_too_large_speaks_for_the_learning_rate() -> None:
+    assert silenced(update=0.5, moving=3) == ["learning-rate-too-high", "dead-relu"]
+    assert silenced(update=1e-3, moving=3) == ["dead-relu", "learning-rate-too-high"]
+
+
+def test_what_never_moved_began_so() -> None:
+    assert silenced(update=0.5, moving=0)[:2] == ["dead-relu", "detached-graph"]
+
+
 def test_what_is_not_finite_is_left_to_the_rule_for_it() -> None:
     views = [step_of(number, weights={"a": NAN}, gradients={"a": NAN}) for number in range(12)]
 

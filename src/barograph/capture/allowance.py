@@ -20,7 +20,7 @@ class Allowance:
 
     Attributes:
         mask: What is taken; None: not chosen yet.
-        alarmed: The loss is not finite, and everything there is is taken.
+        alarmed: The loss is not finite, or far from all before it, and everything there is is taken.
         dormant: The budget has no room even for the loss.
         label: The optimizer whose step this is held to be.
     """
@@ -38,7 +38,7 @@ class Allowance:
         self._asleep_for: weakref.ref[Any] | None = None
 
     def alarm(self) -> None:
-        """Have everything taken of the step under way, whose loss is not finite, as long as that can be afforded."""
+        """Have everything taken of the step under way, whose loss is out of range, as long as that can be afforded."""
         if not self.alarmed:
             self._alarms += 1
             self.alarmed = self._alarms <= _FREE_ALARMS or self._session.has_room_for(self._session.plan.everything())

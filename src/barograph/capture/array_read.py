@@ -148,6 +148,7 @@ class ArrayReader:
 
     def _asked(self, kind: Kind, arrays: Mapping[str, Any], about: About, mask: int) -> Iterator[_Asked]:
         """Yield each array that is taken, with its elements side by side, and how it is read."""
+        mask = self._session.plan.of_kind(mask, kind)
         recipes = self._recipes.setdefault((kind, mask), {})
         for path, given in arrays.items():
             if given is None:

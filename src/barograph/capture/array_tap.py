@@ -8,7 +8,6 @@ the same belongs to an evaluation.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +91,8 @@ class ArrayTap:
     def due(self, *kinds: Kind) -> bool:
         """Return whether anything of these kinds is taken of the step, or the evaluation, under way.
 
-        Once a loss was handed over that is not finite, everything there is, as long as that can be afforded.
+        Once a loss was handed over that is not finite, or leaps out of all before it, everything there is, as long as
+        that can be afforded.
 
         Args:
             kinds: Any of them; none: anything at all.
@@ -212,15 +212,16 @@ class ArrayTap:
             buffer.defer(lambda late: self._note_loss(name, float(value()), late, training=training))
 
     def _note_loss(self, name: str, number: float, buffer: StepBuffer, *, training: bool) -> None:
+        leaps = training and self.session.level.leaps(number)
         if training and self._allowance.dormant:
-            if not self.session.level.jumps(number):
+            if not (self.session.level.jumps(number) or leaps):
                 return
             self._allowance.wake()
         total, count = buffer.losses.get(name, (0.0, 0))
         buffer.losses[name] = (total + number, count + 1)
         if name == TOTAL or not self.session.seen.loss:
             self.session.saw_loss(number)
-        if training and not math.isfinite(number):
+        if leaps:
             self._allowance.alarm()
 
     @entry_point("recording numbers")

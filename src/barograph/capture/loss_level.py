@@ -7,6 +7,9 @@ import math
 _LEAST_LOSSES = 20
 _SMOOTHING = 0.1
 _TIMES = 4.0
+_FEW_LOSSES = 5
+_LEAP = 100.0
+"""A loss that is this many times any before it, of which there are a few, is worth a look at what the step was fed."""
 
 
 class LossLevel:
@@ -15,10 +18,11 @@ class LossLevel:
     A jump is no finding: rules judge by robust windows. It only says that the next steps are worth a closer look.
     """
 
-    __slots__ = ("_count", "_level", "_scatter")
+    __slots__ = ("_count", "_greatest", "_level", "_scatter")
 
     def __init__(self) -> None:
         self._count = 0
+        self._greatest = 0.0
         self._level = 0.0
         self._scatter = 0.0
 
@@ -35,6 +39,20 @@ class LossLevel:
         high = loss > self.bound(_TIMES) and loss - self._level > (_TIMES - 1.0) * abs(self._level)
         self.take_in(loss)
         return high
+
+    def leaps(self, loss: float) -> bool:
+        """Return whether a loss is a hundred times any before it, of which there are a few, or no number; take in none.
+
+        Example:
+            >>> level = LossLevel()
+            >>> for number in [2.0, 1.0, 3.0, 1.0, 1.0]:
+            ...     level.take_in(number)
+            >>> level.leaps(200.0), level.leaps(400.0)
+            (False, True)
+        """
+        if not math.isfinite(loss):
+            return True
+        return self._count >= _FEW_LOSSES and loss > _LEAP * self._greatest
 
     def bound(self, spreads: float) -> float:
         """Return the loss that lies so many spreads above the level; infinite while there are too few losses.
@@ -54,6 +72,7 @@ class LossLevel:
         """Let a finite loss move the level."""
         away = loss - self._level
         self._count += 1
+        self._greatest = max(self._greatest, abs(loss))
         share = max(_SMOOTHING, 1.0 / self._count)
         self._level += share * away
         self._scatter += share * (abs(away) - self._scatter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Histogram, Schedule, Selection
@@ -52,6 +52,7 @@ class Plan:
             for kind in selection.kinds:
                 self._by_kind.setdefault(kind, []).append((1 << index, selection))
         self._kinds: dict[int, frozenset[Kind]] = {}
+        self._alike: dict[tuple[int, Kind], int] = {}
         self._everything = {mode: self._all_of(mode) for mode in Mode}
 
     def scheduled(self, step: int, mode: Mode = Mode.TRAIN, *, since: int | None = None) -> int:
@@ -74,6 +75,7 @@ class Plan:
 
     def taking(self, mask: int, key: Key, layer: str = "") -> Taking | None:
         """Return what the masked Selections take of a key; None: nothing."""
+        mask = self.of_kind(mask, key.kind)
         question = (mask, key, layer)
         if question not in self._takings:
             asked = [item for bit, item in self._matches(key, layer) if mask & bit]
@@ -87,6 +89,30 @@ class Plan:
                 else None
             )
         return self._takings[question]
+
+    def of_kind(self, mask: int, kind: Kind) -> int:
+        """Return a mask that takes the same of one kind: of the many masks that do, mostly one.
+
+        Each rule asks on a schedule of its own, so nearly every step has another mask, by which nothing of how things
+        are read could be remembered.
+        """
+        found = self._alike.get((mask, kind))
+        if found is None:
+            found = self._alike[mask, kind] = self._mask_alike(mask, kind)
+        return found
+
+    def _mask_alike(self, mask: int, kind: Kind) -> int:
+        first: dict[Selection, int] = {}
+        asked: dict[int, Selection] = {}
+        for bit, item in self._by_kind.get(kind, ()):
+            # The first of those that differ in nothing else stands for all.
+            whatever = replace(item, name="", schedule=_ANY)
+            first.setdefault(whatever, bit)
+            if mask & bit:
+                asked[first[whatever]] = whatever
+        return sum(bit for bit, item in asked.items() if not any(
+            _takes_all(other, item) and (earlier < bit or not _takes_all(item, other))
+            for earlier, other in asked.items() if earlier != bit))
 
     def _matches(self, key: Key, layer: str) -> list[tuple[int, Selection]]:
         known = self._matching.get((key, layer))
@@ -135,3 +161,12 @@ class Agenda:
         """Note that the masked Selections were taken."""
         series = (optimizer, mode)
         self._owed[series] = self._owed.get(series, 0) & ~mask
+
+
+_ANY = Schedule()
+
+
+def _takes_all(one: Selection, other: Selection) -> bool:
+    """Return whether a selection takes of everything of a kind at least what another takes."""
+    is_wide = not (one.include or one.exclude or one.layers)
+    return is_wide and one.histogram >= other.histogram and one.units >= other.units and one.raw >= other.raw

@@ -33,6 +33,10 @@ class Fact(StrEnum):
     """Parameters of the models that are trained, tensors and not elements."""
     FROZEN = "frozen"
     """Those that do not ask for a gradient. Some are named."""
+    UNTRAINED = "untrained"
+    """Those frozen that are as an initialisation makes them, as far as that can be told. Some are named.
+
+    Of PyTorch parameters are counted, of Keras layers."""
     OUTSIDE_OPTIMIZER = "outside_optimizer"
     """Those that ask for a gradient, get one, and are in no optimizer. Some are named: `outside_optimizer[PATH]`."""
     UNREGISTERED = "unregistered"

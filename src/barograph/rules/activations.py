@@ -17,8 +17,9 @@ from barograph.model.key import Key, Kind
 from barograph.model.records import Subject, UnitSummaries
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
-from barograph.model.summary import UNIT_FIELDS
+from barograph.model.summary import UNIT_FIELDS, Summary
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.clues import large_step_in, note_largest_step
 from barograph.rules.columns import learning_rate, stated_loss, table_of
 from barograph.rules.once import once
 from barograph.rules.sheets import Numbers
@@ -48,8 +49,9 @@ class DeadRelu(Rule):
       are not zero, over at least a hundred outputs, gathered over as many recorded steps as that takes. A unit
       is dead where the share is below `threshold_inactivity`; the layer is sick where more than `threshold_layer`
       of its units are; once the loss has come down to half of what it was, where more than nine in ten are, since
-      the others evidently do. Up to nine in ten the finding is doubtful, beyond that costly. A ReLU that is called as
-      a function is seen where its output enters the next module.
+      the others evidently do. Up to nine in ten the finding is doubtful, beyond that costly. Behind units that answered
+      in the first steps, before a step that changed the weights by more than a tenth, is the learning rate. A
+      ReLU that is called as a function is seen where its output enters the next module.
     Why it matters: a dead unit gets no gradient, so it never comes back. The layer works with what is left.
     What to do: lower the learning rate, since one large step kills most; He initialisation; biases not below
       zero; LeakyReLU, GELU or SiLU in place of ReLU; a normalisation layer before it.
@@ -79,11 +81,15 @@ class DeadRelu(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         judged = waiting = early = 0
         works = _has_halved(view, memory)
+        note_largest_step(view, memory)
         facts = remember_facts(view, memory, Fact.MOMENTUM)
         last: dict[str, int] = memory.setdefault("judged", {})
         for subject, units in _after(view, ("ReLU", "ReLU6"), "relu"):
             if view.step.number < last.get(subject.key.path, _FIRST_STEP - _APART_STEPS) + _APART_STEPS:
                 early += 1
+                if view.step.number < _FIRST_STEP and (units.columns[:, _AT["zeros"]] < units.count).mean() > _MOST:
+                    # Any answer proves a unit alive; it takes many to call one dead.
+                    memory.setdefault("was_alive", {})[subject.key.path] = view.step.number
                 continue
             gathered = _gathered(memory, view.step.number, subject.key, units, _AT["zeros"],
                                  least=round(1 / self.threshold_inactivity))
@@ -123,7 +129,7 @@ class DeadRelu(Rule):
             subject=subject.key.path, since=since,
             # Many a model trains well with half of its units; with a tenth of them none does.
             severity=Severity.DOUBTFUL if share <= _NEARLY_ALL else None,
-            causes=_why_dead(view, subject, share, memory.get("was_alive", {}).get(subject.key.path), momentum),
+            causes=_why_dead(view, subject, share, memory, momentum),
         )
 
 
@@ -213,13 +219,16 @@ _HALF, _NEARLY_ALL = 0.5, 0.9
 
 
 def _why_dead(
-    view: StepView, subject: Subject, share: float, alive: int | None, momentum: float
+    view: StepView, subject: Subject, share: float, memory: Memory, momentum: float
 ) -> tuple[Suspicion, ...]:
-    """Return why units are dead: by how the layer before stands now, and whether they ever were alive."""
-    rate = learning_rate(view)
-    bias = _parameter_before(view, subject, "bias")
+    """Return why units are dead: by how the layer before stands now, whether they were alive, and what came between."""
+    rate, alive = learning_rate(view), memory.get("was_alive", {}).get(subject.key.path)
+    large = large_step_in(memory)
+    threw = alive is not None and large is not None
+    bias = _bias_before(view, subject)
     mean, mean_square = (float("nan"), float("nan")) if bias is None else bias
-    low = mean < -_LOW_BIAS and mean_square < 2 * mean * mean
+    # Where large steps came first, they made the biases low: how these began is not to blame.
+    low = not threw and mean < -_LOW_BIAS and mean_square < 2 * mean * mean
     died = f"{percent(share)} of the units are dead"
     return ranked(
         Suspicion(Cause.DEAD_RELU, 0.9 if low else 0.6,
@@ -228,7 +237,8 @@ def _why_dead(
         Suspicion(Cause.MOMENTUM_WRONG, 0.6, f"{died}, which were alive in step {alive}; the momentum is "
                   f"{number(momentum)}", "Lower the momentum to 0.9.")
         if alive is not None and momentum >= _HIGH_MOMENTUM else None,
-        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"{died}, which were alive in step {alive}",
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.75 if threw else 0.4, f"{died}, which were alive in step {alive}"
+                  + (f"; {large}" if threw else ""),
                   f"{sentence(lower_rate(rate, 10))}.") if alive is not None else
         Suspicion(Cause.INITIALIZATION_SCALE, 0.2, f"{died} since they were first looked at"),
     )
@@ -256,6 +266,7 @@ def _why_saturated(view: StepView, subject: Subject, share: float, was_open: int
 
 
 _LOW_BIAS = 0.5
+_MOST = 0.5
 _HIGH_MOMENTUM = 0.98
 _LARGE_INPUT = 10.0
 _LARGE_GAIN = 4.0
@@ -270,17 +281,26 @@ def _module_before(view: StepView, subject: Subject) -> str:
     return order.paths[row] if row >= 0 else ""
 
 
-def _parameter_before(view: StepView, subject: Subject, name: str) -> tuple[float, float] | None:
-    """Return mean and mean square of a parameter of the module before an activation; None where it is not known."""
-    weight = view.summary(Key(Kind.WEIGHT, f"{_module_before(view, subject)}.{name}"))
-    if weight is None or not weight.finite:
-        return None
-    return weight.mean, weight.sum_sq / weight.finite
+def _summary_before(view: StepView, subject: Subject, *names: str) -> Summary | None:
+    """Return a parameter of what feeds an activation: of its own layer, where that has the activation within as those
+    of Keras, else of the module before it; None where it is not known."""
+    for layer in (subject.key.path, _module_before(view, subject)):
+        for name in names:
+            found = view.summary(Key(Kind.WEIGHT, f"{layer}.{name}"))
+            if found is not None and found.finite:
+                return found
+    return None
+
+
+def _bias_before(view: StepView, subject: Subject) -> tuple[float, float] | None:
+    """Return mean and mean square of the biases before an activation; None where they are not known."""
+    bias = _summary_before(view, subject, "bias")
+    return None if bias is None else (bias.mean, bias.sum_sq / bias.finite)
 
 
 def _gain_before(view: StepView, subject: Subject) -> float:
     """Return the squares of the weights that feed one unit before an activation, added up; 0 where not known."""
-    units, weight = view.units(subject.key), view.summary(Key(Kind.WEIGHT, f"{_module_before(view, subject)}.weight"))
+    units, weight = view.units(subject.key), _summary_before(view, subject, "weight", "kernel")
     return weight.sum_sq / len(units.columns) if units is not None and weight is not None else 0.0
 
 

@@ -5,92 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, ClassVar
 
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact
 from barograph.model.finding import Evidence, Severity, Symptom
-from barograph.model.key import Key, Kind
+from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
+from barograph.rules.answers import are_unrelated, note_answers
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.baseline import SOFTMAX_LOSSES, baseline_of, note_truth, plain_loss
-from barograph.rules.clues import batch_reach, by_weight, fact_value, goes_at_a_usual_pace, note_pace, pace_suspicions
-from barograph.rules.columns import learning_rate
-from barograph.rules.course import Fall, course_of, course_since, extend, fall_of, noise_of, point_of
+from barograph.rules.baseline import SOFTMAX_LOSSES, baseline_of, plain_loss
+from barograph.rules.clues import batch_reach, by_weight, fact_value, goes_at_a_usual_pace, pace_suspicions
+from barograph.rules.course import course_of, fall_of
+from barograph.rules.standing import NOISY, Level, follow
 from barograph.rules.words import number, percent
 from barograph.runs.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _LOSSES = Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=_IN_TRAINING))
 _TRUTH = Selection(
-    kinds=frozenset({Kind.LABEL, Kind.TARGET}),
+    kinds=frozenset({Kind.LABEL, Kind.TARGET, Kind.CONFUSION}),
     schedule=Schedule(every=20, steps=frozenset(range(0, 10, 2)), modes=_IN_TRAINING),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """Where a loss stands beside its baseline.
-
-    Attributes:
-        key: Of the loss.
-        baseline: What one answer for all inputs would lose.
-        fall: From the first third of the course to the last.
-        first: The first level of all.
-        begun: First step of the course.
-    """
-
-    key: Key
-    baseline: float
-    fall: Fall
-    first: float
-    begun: int
-
-
-def _follow(view: StepView, memory: Memory, window: int, least_steps: int) -> _Level | Unjudged:
-    """Take the loss of a step in; return where it stands, once so many losses complete another median."""
-    if view.step.mode is not Mode.TRAIN:
-        return Unjudged("only evaluations were recorded")
-    if view.step.has_rivals:
-        return Unjudged("with several optimizers chance is where adversaries meet")
-    note_truth(view, memory)
-    note_pace(view, memory)
-    rate = learning_rate(view)
-    if rate is not None and rate > memory.get("peak_rate", 0.0):
-        memory["peak_rate"], memory["peak_step"] = rate, view.step.number
-    found = plain_loss(view)
-    if found is None:
-        return Unjudged("no loss was recorded that a known loss function makes alone")
-    key, loss = found
-    if memory.get("loss") != key.path:
-        memory["loss"] = key.path
-        for name in ("course", "waiting", "stride", "since", "losses", "first"):
-            memory.pop(name, None)
-    memory.setdefault("since", view.step.number)
-    losses: list[float] = memory.setdefault("losses", [])
-    losses.append(loss)
-    if len(losses) < window:
-        return Unjudged(f"{len(losses)} losses so far; it takes the median of {window}")
-    point = point_of(memory.pop("since"), view.step.number, losses)
-    memory["losses"] = []
-    extend(memory, point)
-    memory.setdefault("first", [point.value, point.first])
-    baseline = baseline_of(key.path, memory)
-    if baseline is None:
-        return Unjudged("too few labels or targets were recorded to know what one answer for all would lose")
-    whole = course_of(memory)
-    since = course_since(whole, memory.get("peak_step", 0))
-    if len(since) < _LEAST_POINTS or view.step.number - max(memory["first"][1], since[0].first) < least_steps:
-        return Unjudged(f"losses of {least_steps} steps since the learning rate last rose are not there yet")
-    fall = fall_of(since, noise=noise_of(whole))
-    if fall is None or fall.noise > _TOO_NOISY * baseline:
-        return Unjudged("where the loss stands cannot be told from its noise yet")
-    return _Level(key, baseline, fall, memory["first"][0], since[0].first)
-
-
-_LEAST_POINTS = 6
-_TOO_NOISY = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,9 +63,9 @@ class Plateau(Rule):
         return (_LOSSES, _TRUTH)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        level = _follow(view, memory, self.window, self.least_steps)
-        if isinstance(level, Unjudged):
-            yield level
+        level = follow(view, memory, self.window, self.least_steps)
+        if isinstance(level, Unjudged) or level.is_noisy:
+            yield level if isinstance(level, Unjudged) else NOISY
             return
         now, baseline = level.fall.now, level.baseline
         course = course_of(memory)
@@ -227,8 +165,10 @@ class Underfit(Rule):
       baseline: the entropy of the labels for losses over classes, the variance of the targets for the mean squared
       error, gathered over the steps that recorded them. The model underfits where the last third of the losses stands
       between `near_baseline` and `above_baseline` of the baseline, over at least `least_steps` steps since the learning
-      rate last rose, and does not fall by a hundredth of the baseline. Likewise where the losses of four evaluations
-      and more that are as far apart stand there.
+      rate last rose, and does not fall by a hundredth of the baseline. Where single losses are too noisy for that, or
+      the first third still came down to the baseline, the mean of the last two thirds will do, if the last answers to
+      200 labels and more have nothing to do with them (χ² of the counts). Likewise where the losses of four
+      evaluations and more that are as far apart stand there.
     Why it matters: the model has learnt how often each answer is right, and nothing of its inputs.
     What to do: train on one batch alone. If the loss does not fall to zero there, the fault is in the loss, the graph
       or the learning rate; if it does, look at labels and inputs.
@@ -260,9 +200,17 @@ class Underfit(Rule):
         if view.step.mode is Mode.EVAL and not view.step.has_rivals:
             yield from self._evaluated(view, memory)
             return
-        level = _follow(view, memory, self.window, self.least_steps)
+        note_answers(view, memory)
+        level = follow(view, memory, self.window, self.least_steps)
         if isinstance(level, Unjudged):
             yield level
+            return
+        if are_unrelated(memory, level.key.path) and self._mean_is_at_chance(level):
+            memory["at_chance"] = True
+            yield self._unrelated(view, memory, level)
+            return
+        if level.is_noisy:
+            yield NOISY
             return
         fall, baseline = level.fall, level.baseline
         memory["at_chance"] = self.near_baseline * baseline <= fall.now <= self.above_baseline * baseline
@@ -274,14 +222,37 @@ class Underfit(Rule):
         yield Symptom(
             message=f"The loss stands at {fall.now:.4g}, and {baseline:.4g} is what one answer for all inputs would "
                     f"lose: after {view.step.number - level.begun} steps the model has learnt nothing of its inputs.",
-            remedy="Train on one batch alone. If the loss does not fall to zero there, look at the learning rate, at "
-                   "what cuts the graph, and at what the loss is handed; if it does, look at whether labels belong to "
-                   "their inputs.",
+            remedy=_ON_ONE_BATCH,
             evidence=(Evidence(level.key, view.step.number, "median_loss", fall.now, self.near_baseline * baseline,
                                f"{percent(fall.now / baseline)} of the baseline"),),
             since=fall.since, causes=_behind_standing_at_chance(memory, fall.now, baseline),
         )
 
+
+    def _mean_is_at_chance(self, level: Level) -> bool:
+        """Return whether the mean of the last two thirds of the losses is at the baseline, and rests: means of many
+        losses are known better than medians of ten."""
+        values, baseline = [point.value for point in level.late], level.baseline
+        half = len(values) // 2
+        error = level.noise / math.sqrt(len(values))
+        fall = fmean(values[:half]) - fmean(values[half:]) if half else 0.0
+        # Two standard errors within what `near_baseline` leaves: the mean is not by chance where it is.
+        return (2 * error <= (1 - self.near_baseline) * baseline
+                and self.near_baseline * baseline <= fmean(values) <= self.above_baseline * baseline
+                and fall < max(_STILL_FALLS * baseline, 2 * error))
+
+    @staticmethod
+    def _unrelated(view: StepView, memory: Memory, level: Level) -> Symptom:
+        now, baseline = fmean(point.value for point in level.late), level.baseline
+        return Symptom(
+            message=f"The loss stands at {now:.4g} on average since step {level.late[0].first}, {baseline:.4g} is what "
+                    "one answer for all inputs would lose, and the answers have nothing to do with the labels: the "
+                    "model has learnt nothing of its inputs.",
+            remedy=_ON_ONE_BATCH,
+            evidence=(Evidence(level.key, view.step.number, "mean_loss", now, baseline,
+                               f"{percent(now / baseline)} of the baseline"),),
+            since=level.late[0].first, causes=_behind_standing_at_chance(memory, now, baseline),
+        )
 
     def _evaluated(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         found = plain_loss(view)
@@ -318,6 +289,9 @@ class Underfit(Rule):
         )
 
 
+_ON_ONE_BATCH = (
+    "Train on one batch alone. If the loss does not fall to zero there, look at the learning rate, at what cuts the "
+    "graph, and at what the loss is handed; if it does, look at whether labels belong to their inputs.")
 _STILL_FALLS = 0.01
 _MOST_EVALUATIONS, _LEAST_EVALUATIONS = 12, 4
 _MOSTLY_FROZEN = 0.5

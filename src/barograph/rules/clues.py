@@ -26,6 +26,7 @@ MOST_CLASSES = 200
 _MANY_LABELS = 4.0
 _MOST_RATIOS = 5
 _SMALL_RATIO, _LARGE_RATIO = 1e-4, 0.05
+_THROWING = 0.1
 _LOW_RATE, _VERY_LOW_RATE = 5e-4, 1e-5
 
 
@@ -152,6 +153,24 @@ def note_pace(view: StepView, memory: dict[str, Any]) -> None:
         ratios: list[float] = memory.setdefault("ratios", [])
         ratios.append(pace.ratio)
         del ratios[:-_MOST_RATIOS]
+
+
+def note_largest_step(view: StepView, memory: dict[str, Any]) -> None:
+    """Remember the step of the optimizer that went farthest beside the weights that it changed."""
+    ratio = _pace_of(view).ratio
+    if ratio > memory.get("largest_step", [0.0])[0]:
+        memory["largest_step"] = [ratio, view.step.number]
+
+
+def large_step_in(memory: Mapping[str, Any]) -> str | None:
+    """Return what `note_largest_step` remembered of a step that is larger than those that training begins with.
+
+    Example:
+        >>> large_step_in({"largest_step": [0.75, 0]})
+        'step 0 changed the weights by 0.75 of their norm'
+    """
+    ratio, step = memory.get("largest_step", [0.0, -1])
+    return f"step {step} changed the weights by {number(ratio)} of their norm" if ratio > _THROWING else None
 
 
 class _Pace(NamedTuple):

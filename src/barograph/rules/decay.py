@@ -1,4 +1,4 @@
-"""The rule about weight decay."""
+"""The rule about weight decay, and about penalties on weights."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import ClassVar
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact
 from barograph.model.finding import Evidence, Severity, Symptom
-from barograph.model.key import Kind
+from barograph.model.key import Key, Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import learning_rate, stated_loss, table_of
 from barograph.rules.suspects import about, remember_facts
-from barograph.rules.words import number, percent
+from barograph.rules.words import number, percent, sentence
 from barograph.runs.view import StepView
 
 
@@ -31,9 +31,12 @@ class WeightDecay(Rule):
       beside ‖g‖ where the decay is part of the gradient, as in SGD and Adam; ηλ‖w‖ beside ‖update‖ where it is applied
       to the weights, as in AdamW); and whose loss is not a tenth below where it began. Where decay applied to the
       weights takes a hundredth of them in each step (ηλ), neither the loss nor further shrinking is asked for.
+      Likewise a penalty that is added to the loss and recorded apart, as Keras's regularizers are: its pull is
+      2R/‖w‖ (the gradient of R = λ‖w‖²), the most that it was in any step; the loss is that without it; and the weights
+      need not shrink further.
     Why it matters: the model forgets as fast as it learns, and ends with weights of zero and one answer to everything.
-    What to do: lower the weight decay; 1e-4 to 5e-4 is usual for SGD, 0.01 to 0.1 for AdamW. Adam with a weight_decay
-      of AdamW's size is nearly always a mistake: take AdamW.
+    What to do: lower the weight decay, or the penalty; 1e-4 to 5e-4 is usual for SGD and for penalties, 0.01 to 0.1
+      for AdamW. Adam with a weight_decay of AdamW's size is nearly always a mistake: take AdamW.
     When it is wrong: ridge regression and the like, where a strong penalty is the task, if its weights begin larger
       than they should end.
     Source: Loshchilov & Hutter, "Decoupled weight decay regularization", 2019.
@@ -56,7 +59,7 @@ class WeightDecay(Rule):
               for kind in (Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE)),
             # With the loss: decay is said once, and where it changes.
             Selection(kinds=frozenset({Kind.LOSS, Kind.FACT}), schedule=Schedule(every=10, modes=training),
-                      include=("total", f"{Fact.WEIGHT_DECAY}*", Fact.DECOUPLED.value)),
+                      include=("total", PENALTY.path, f"{Fact.WEIGHT_DECAY}*", Fact.DECOUPLED.value)),
         )
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
@@ -76,25 +79,50 @@ class WeightDecay(Rule):
         norm = weights.norm
         first, last = memory.setdefault("first_norm", norm), memory.get("norm", norm)
         memory["norm"] = norm
+        penalty = view.scalars(Kind.LOSS).get(PENALTY)
+        if penalty is not None and loss is not None and norm > 0 and math.isfinite(penalty):
+            yield from self._penalised(view, memory, loss[1], penalty)
+            return
         decay = max(about(facts, Fact.WEIGHT_DECAY).values(), default=None)
         if decay is None:
             yield Unjudged("the weight decay of the optimizer is not known")
             return
         beyond = facts.get(Fact.DECOUPLED.value, 0.0) > 0 and decay * memory.get("rate", 0.0) >= _BEYOND
-        if norm > self.shrunk * first or not decay or not (beyond or (norm < last and self._is_lost(memory))):
+        lost = norm < last and _is_lost(memory.get("first_losses"), memory.get("losses"))
+        if norm > self.shrunk * first or not decay or not (beyond or lost):
             return
         share = self._share(view, decay, norm, facts, memory)
         if share is not None and share >= self.pull:
             yield self._symptom(view, memory, decay, norm, share)
 
+    def _penalised(
+        self, view: StepView, memory: Memory, loss: float, penalty: float
+    ) -> Iterable[Symptom]:
+        """Judge a penalty by what it pulls beside all that moves the weights, and by the loss without it."""
+        norm, first = memory["norm"], memory["first_norm"]
+        bare: list[float] = memory.setdefault("bare", [])
+        memory.setdefault("first_bare", []).extend([loss - penalty] * (len(memory.get("first_bare", [])) < _FEW))
+        bare.append(loss - penalty)
+        del bare[:-_FEW]
+        gradient = table_of(view, Kind.GRADIENT).norm
+        if gradient > 0:
+            memory["pulled"] = max(memory.get("pulled", 0.0), 2.0 * penalty / (norm * gradient))
+        pulled = memory.get("pulled", 0.0)
+        if norm <= self.shrunk * first and pulled >= self.pull and _is_lost(memory["first_bare"], bare):
+            yield self._symptom_of_penalty(view, norm, first, bare[-1], pulled)
+
     @staticmethod
-    def _is_lost(memory: Memory) -> bool:
-        """Return whether the loss is where it began, but for a tenth."""
-        first, now = memory.get("first_losses"), memory.get("losses")
-        if not first or not now:
-            return True
-        began = max(median(first), first[0])
-        return bool(median(now) > began - _GAINED * abs(began))
+    def _symptom_of_penalty(view: StepView, norm: float, first: float, bare: float, pulled: float) -> Symptom:
+        why = (f"weights have shrunk to {percent(norm / first)} of their first norm, and the gradient of the penalty "
+               f"on them was up to {number(pulled)} times the whole gradient")
+        remedy = "Make the penalty (kernel_regularizer, λ) a hundred times smaller, and start again."
+        return Symptom(
+            message=f"{sentence(why)}; without it the loss is {number(bare)}, not a tenth below where it began.",
+            remedy=remedy,
+            evidence=(Evidence(None, view.step.number, "weight_norm", norm, first,
+                               f"norm of all weights {number(norm)}, {number(first)} at first"),),
+            causes=(Suspicion(Cause.WEIGHT_DECAY_TOO_LARGE, 0.9, why, remedy),),
+        )
 
     @staticmethod
     def _share(view: StepView, decay: float, norm: float, facts: dict[str, float], memory: Memory) -> float | None:
@@ -119,5 +147,14 @@ class WeightDecay(Rule):
         )
 
 
+def _is_lost(first: list[float] | None, now: list[float] | None) -> bool:
+    """Return whether a loss is where it began, but for a tenth; also where it is not known."""
+    if not first or not now:
+        return True
+    began = max(median(first), first[0])
+    return bool(median(now) > began - _GAINED * abs(began))
+
+
+PENALTY = Key(Kind.LOSS, "regularization")
 _FEW, _GAINED = 5, 0.1
 _BEYOND = 1e-2

@@ -13,7 +13,7 @@ import numpy as np
 from barograph.measures.histogram import quantile
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Severity, Symptom
-from barograph.model.key import Kind
+from barograph.model.key import Key, Kind
 from barograph.model.records import Subject
 from barograph.model.selection import Histogram, Schedule, Selection
 from barograph.model.step import Mode
@@ -41,7 +41,8 @@ class PoorWeightInitialization(Rule):
     """W102: The weights began so that training cannot begin.
 
     What it sees: in the first `steps` steps, three things. (1) All units of a linear or convolutional layer give the
-      very same statistics: they began equal, get equal gradients, and stay one unit for ever. (2) The variance of
+      very same statistics: they began equal, get equal gradients, and stay one unit for ever; or they did in step 0,
+      before the last layer, and told samples apart: then what follows draws them apart bit by bit. (2) The variance of
       outputs grows more than `threshold` times from one linear or convolutional layer to the next, on average over
       the model without its last layer and without normalisation layers, and the weights of these layers are too
       large for their width: the squares of what feeds one unit add up to more than 4 on average (2 is what
@@ -53,7 +54,8 @@ class PoorWeightInitialization(Rule):
     What to do: initialise weights at random, for the activation that follows (kaiming_normal_ for ReLU,
       xavier_uniform_ for tanh and sigmoid), biases at zero; put normalisation layers in.
     When it is wrong: layers that are meant to begin at zero break their symmetry with the first update, so they are
-      judged from the third step on; a frozen layer of zeros does not. Models without activations between their
+      judged from the third step on, and not by step 0, in which they answer the same to all samples; a frozen layer of
+      zeros does not. Models without activations between their
       layers may grow on purpose. What follows the first steps is not judged, so a finding stays; but one of narrow
       gradients alone (3) closes when the loss has fallen by 5 %.
     Tried on: silent on all 145 healthy trainings: at PyTorch's default initialisation the variance grows at most
@@ -80,10 +82,11 @@ class PoorWeightInitialization(Rule):
     @property
     def needs(self) -> tuple[Selection, ...]:
         # Symmetry by the third step, and every third from there: what begins at zero on purpose has moved by then.
-        schedule = Schedule(every=0, steps=frozenset(range(3, max(self.steps, 7), 3)), modes=_IN_TRAINING)
+        steps = frozenset(range(3, max(self.steps, 7), 3))
+        schedule = Schedule(every=0, steps=steps, modes=_IN_TRAINING)
         return (
-            Selection(kinds=frozenset({Kind.OUTPUT}), layers=frozenset((*_LINEAR, *_ACTIVATED)), schedule=schedule,
-                      units=True),
+            Selection(kinds=frozenset({Kind.OUTPUT}), layers=frozenset((*_LINEAR, *_ACTIVATED)),
+                      schedule=Schedule(every=0, steps=steps | {0}, modes=_IN_TRAINING), units=True),
             Selection(kinds=frozenset({Kind.GRADIENT}), schedule=schedule, histogram=Histogram.SAMPLED),
             Selection(kinds=frozenset({Kind.WEIGHT}), schedule=schedule),
             Selection(kinds=frozenset({Kind.LOSS}),
@@ -101,12 +104,14 @@ class PoorWeightInitialization(Rule):
         rate = learning_rate(view)
         if rate is not None:
             memory["warms_up"] = memory.get("warms_up", False) or rate > memory.setdefault("first_rate", rate)
+        if step == 0 and view.step.mode is Mode.TRAIN:
+            memory["began_equal"] = [[key.path, count] for key, count in _equal_units(view, at_first=True)]
         if view.step.mode is not Mode.TRAIN or step >= _LATE * self.steps or step < _SYMMETRY_FROM:
             if not self._narrow_no_more(losses, memory):
                 yield Unjudged(f"no step between {_SYMMETRY_FROM} and {_LATE * self.steps} was recorded with its "
                                "outputs")
             return
-        found_here = [_symmetric(view)]
+        found_here = [_symmetric(view) or _began_equal(memory)]
         if step < self.steps or memory.get("judged", 0) < _LEAST_JUDGED:
             memory["judged"] = memory.get("judged", 0) + 1
             found_here += [self._growing(view, losses, memory), self._narrow(view, losses, memory)]
@@ -222,35 +227,69 @@ def _stands_still(losses: list[float]) -> bool:
 _COMPARED = [UNIT_FIELDS.index(name) for name in ("min", "max", "sum", "sum_sq")]
 
 
-def _symmetric(view: StepView) -> Symptom | None:
+def _equal_units(view: StepView, *, at_first: bool = False) -> list[tuple[Key, int]]:
+    """Return the layers whose units all give the same statistics, and how many they are.
+
+    Args:
+        view: Of a step.
+        at_first: It is the one before any update: a layer whose units give one number to all samples may be meant to,
+            and those of the last layer are told apart by the labels.
+    """
     same = []
     weights = table_of(view, Kind.WEIGHT)
     # Whatever a library calls them: `fc.weight`, `Dense_0.kernel`, `0.w`, or one parameter that is a layer of its own.
     random = {place for path, variance in zip(weights.paths, weights.variance.tolist(), strict=True)
               if variance > 0 and not path.rpartition(".")[2].startswith("b") for place in (path, layer_path(path))}
     weighted = {layer_path(path) for path in weights.paths}
-    for subject, units in view.unit_summaries(Kind.OUTPUT, (*_LINEAR, *_ACTIVATED)):
+    layers = list(view.unit_summaries(Kind.OUTPUT, (*_LINEAR, *_ACTIVATED)))
+    for subject, units in layers[:-1] if at_first else layers:
         columns = units.columns[:, _COMPARED]
         if len(columns) < _LEAST_UNITS or not np.isfinite(columns).all():
             continue
         activated = subject.layer in _ACTIVATED
         if activated and subject.key.path not in weighted:
             continue  # an activation alone is as its layer is, which is judged itself
-        if (activated or subject.key.path in random) and (columns[:, 0] == columns[:, 1]).all():
+        if (at_first or activated or subject.key.path in random) and (columns[:, 0] == columns[:, 1]).all():
             continue  # fed with nothing: what is dead before it makes it answer with its biases
         # Equal sums come out of matrix products with their last bits astray.
         if np.allclose(columns, columns[0], rtol=1e-4, atol=1e-12 * units.count):
             same.append((subject.key, len(columns)))
+    return same
+
+
+def _symmetric(view: StepView) -> Symptom | None:
+    same = _equal_units(view)
     if not same:
         return None
     return Symptom(
         message=f"All units of {names([key.path for key, _ in same])} give the same: they began equal, and learn the "
                 "same.",
-        remedy="Initialise the weights at random (kaiming_normal_ for ReLU, xavier_uniform_ for tanh and sigmoid), "
-               "never with a constant; only biases may begin at zero.",
+        remedy=_AT_RANDOM,
         evidence=tuple(Evidence(key, view.step.number, "equal_units", float(count), float(count),
                                 f"all {count} units have equal statistics") for key, count in same[:3]),
         subject="equal units",
         causes=(Suspicion(Cause.CONSTANT_INITIALIZATION, 0.9,
                           f"all {same[0][1]} units of \"{same[0][0].path}\" give the very same"),),
     )
+
+
+def _began_equal(memory: Memory) -> Symptom | None:
+    """Return what is said of units that gave the same before the first update, and do no more."""
+    same: list[tuple[str, int]] = memory.get("began_equal", [])
+    if not same:
+        return None
+    which = names([path for path, _ in same])
+    return Symptom(
+        message=f"All units of {which} gave the same in step 0, to each sample: they began equal, and only what "
+                "follows draws them apart.",
+        remedy=_AT_RANDOM,
+        evidence=tuple(Evidence(Key(Kind.OUTPUT, path), 0, "equal_units", float(count), float(count),
+                                f"all {count} units had equal statistics") for path, count in same[:3]),
+        subject="equal units", since=0,
+        causes=(Suspicion(Cause.CONSTANT_INITIALIZATION, 0.9,
+                          f"all {same[0][1]} units of \"{same[0][0]}\" gave the very same in step 0"),),
+    )
+
+
+_AT_RANDOM = ("Initialise the weights at random (kaiming_normal_ for ReLU, xavier_uniform_ for tanh and sigmoid), each "
+              "unit by itself: never with a constant, or with one random key for all; only biases may begin at zero.")

@@ -78,7 +78,8 @@ class TrainEvalMode(Rule):
     Why it matters: without dropout and with the running averages of batch normalisation the model trains as another
       than the one that was meant; those averages are never updated. Evaluated in training mode, numbers depend on who
       shares the batch, and the averages learn from the validation data.
-    What to do: model.train() at the start of each epoch, after the evaluation; model.eval() before it.
+    What to do: model.train() at the start of each epoch, after the evaluation; model.eval() before it. In Keras
+      self(x, training=True) in a train_step of your own, and a call() that takes `training`.
     When it is wrong: fine-tuning that keeps part of the model in eval mode on purpose is let pass, and so is a model
       that is mostly frozen. Dropout at evaluation on purpose (Monte Carlo dropout) is told as doubtful.
     Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
@@ -125,7 +126,8 @@ class TrainEvalMode(Rule):
         yield Symptom(
             message=f"{told[0].upper()}{told[1:]}: dropout is off, and batch normalisation uses averages that it no "
                     "longer updates.",
-            remedy="Call model.train() before the training loop, and again after each evaluation.",
+            remedy="Call model.train() before the training loop, and again after each evaluation; in Keras hand "
+                   "training=True to the model in train_step, and let its call() hand it on.",
             evidence=(Evidence(fact(Fact.LAYERS_IN_EVAL), view.step.number, "layers_in_eval", layers, 1.0,
                                f"{percent(layers)} of the layers that mind the mode"),),
             subject="eval in training", causes=(Suspicion(Cause.EVAL_MODE_IN_TRAINING, 0.9, told),),

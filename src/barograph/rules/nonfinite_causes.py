@@ -7,6 +7,7 @@ from barograph.model.facts import Fact
 from barograph.model.key import Kind
 from barograph.rules.base import Memory
 from barograph.rules.columns import learning_rate, table_of
+from barograph.rules.odd_batches import odd_batch_behind
 from barograph.rules.origin import Origin
 from barograph.rules.suspects import FAR_LOSS, ranked
 from barograph.rules.told import told_of
@@ -38,8 +39,8 @@ def causes_of(origin: Origin, view: StepView, memory: Memory) -> tuple[Suspicion
     if not fed_well and origin.place == "first output" and 0 < (share := origin.share) < _SOME_SAMPLES:
         usual.append(Suspicion(Cause.NON_FINITE_INPUT, 0.8, f"{percent(share)} of the first module's outputs are not "
                                "finite: those of some samples, and not what bad weights make"))
-    return ranked(*operation_suspicions(view), *_batch_suspicions(view), *_growth_suspicions(view, memory),
-                  narrow_suspicion(origin), *usual)
+    return ranked(*operation_suspicions(view), *_batch_suspicions(view), odd_batch_behind(memory, view.step.number),
+                  *_growth_suspicions(view, memory), narrow_suspicion(origin), *usual)
 
 
 def _usual_of(origin: Origin) -> tuple[tuple[Cause, float], ...]:

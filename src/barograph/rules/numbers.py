@@ -15,6 +15,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import Table, learning_rate, stated_loss, table_of
 from barograph.rules.nonfinite_causes import GREW, causes_of
+from barograph.rules.odd_batches import follow_batches, odd_batch_behind
 from barograph.rules.origin import MODULES, ORDER, Flags, Origin, any_bad, bad_rows, evidence_of, origin_of, plural
 from barograph.rules.sheets import layer_path
 from barograph.rules.suspects import recurrent
@@ -28,7 +29,8 @@ class NonFinite(Rule):
 
     What it sees: the counts of NaN, +inf and −inf in every loss, layer output, gradient and weight. It says
       which of these was hit first in the step (a step computes outputs, then losses, gradients and weights). Where
-      it is a module in the midst of others, N102 says which, and this rule says what else is hit.
+      it is a module in the midst of others, N102 says which, and this rule says what else is hit. A batch that reached
+      ten times beyond all before it, at most 20 steps ago, is held to be behind it.
     Why it matters: NaN spreads. After one update every weight is NaN, and all training from there on is lost.
     What to do: the finding says what was hit first, and what by the history of this run is behind it. Usual cures:
       a lower learning rate, warm-up, clipping; bfloat16 or float32 in place of float16; a loss that takes logits;
@@ -62,6 +64,8 @@ class NonFinite(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         tables = {kind: table_of(view, kind) for kind in ORDER if kind in self.kinds}
+        if view.step.mode is Mode.TRAIN:
+            follow_batches(view, memory)
         if not any_bad(view, tables, only_nan=self.only_nan):
             _remember(view, memory)
             return
@@ -116,6 +120,9 @@ def _hit_in_words(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> st
 
 def _remedy(origin: Origin, view: StepView, memory: Memory) -> str:
     slower = lower_rate(learning_rate(view), 10)
+    odd = odd_batch_behind(memory, view.step.number)
+    if odd is not None:
+        return f"{sentence(odd.why)}. {odd.remedy}"
     least, last = memory.get("least_loss"), memory.get("last_loss")
     if least is not None and last is not None and last > GREW * max(least, 0.0) > 0:
         return (f"The loss had grown from {number(least)} to {number(last)} by step {memory['last_loss_step']}: "

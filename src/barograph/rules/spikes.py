@@ -15,8 +15,9 @@ from barograph.model.key import Kind, key_from_text
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import batch_reach, by_weight
-from barograph.rules.columns import learning_rate, stated_loss, table_of
+from barograph.rules.clues import by_weight
+from barograph.rules.columns import learning_rate, stated_loss
+from barograph.rules.odd_batches import OddBatch, follow_batches
 from barograph.rules.words import lower_rate, number, sentence
 from barograph.runs.view import StepView
 
@@ -60,7 +61,7 @@ class LossSpike(Rule):
             yield Unjudged("with several optimizers a loss may jump, as in adversarial training")
             return
         key, loss = found
-        largest_before = _follow_batches(view, memory)
+        odd = follow_batches(view, memory)
         history: list[float] = memory.setdefault("losses", [])
         if "spike" in memory:
             yield from self._followed_up(view, loss, memory)
@@ -75,7 +76,7 @@ class LossSpike(Rule):
         if seen >= _LEAST_HISTORY and self._is_spike(loss, history, memory["start"]):
             memory["spike"] = {
                 "key": str(key), "step": view.step.number, "loss": loss, "level": median(history), "after": [],
-                "batch": _oddity(view, largest_before),
+                "batch": odd and list(odd),
             }
             yield Unjudged("the loss jumped; whether it comes back is not known yet")
             return
@@ -124,24 +125,23 @@ class LossSpike(Rule):
 
 _STARTING, _LEAST_HISTORY, _FOLLOWED = 5, 20, 3
 _LEAST_SPREAD = 0.05
-_ODD_BATCH = 10.0
 
 
 _ABRUPT = 1e4
 
 
 def _behind_spike(spike: dict[str, Any], *, back: bool, slower: str) -> tuple[Suspicion, ...]:
-    step, odd = spike["step"], spike["batch"]
+    step, odd = spike["step"], spike["batch"] and OddBatch(*spike["batch"])
     abrupt = spike["loss"] > _ABRUPT * spike["level"]
     look = f"Find the sample in the batch of step {step}, and take it out or bring it into range; clip gradients."
     found = []
-    if odd is not None and odd[0] == "nonfinite":
-        found += [Suspicion(Cause.NON_FINITE_INPUT, 0.9, f"the batch of step {step} holds {int(odd[1])} values that "
+    if odd is not None and odd.broken:
+        found += [Suspicion(Cause.NON_FINITE_INPUT, 0.9, f"the batch of step {step} holds {odd.broken} values that "
                             "are not finite", look),
                   Suspicion(Cause.BAD_SAMPLE, 0.5, f"the batch of step {step} is not finite", look)]
     elif odd is not None:
-        found.append(Suspicion(Cause.BAD_SAMPLE, 0.8, f"the batch of step {step} reaches {number(odd[1])}, "
-                               f"{number(odd[1] / odd[2])} times the largest value before", look))
+        found.append(Suspicion(Cause.BAD_SAMPLE, 0.8, f"the batch of step {step} reaches {number(odd.reach)}, "
+                               f"{number(odd.reach / odd.before)} times the largest value before", look))
     elif abrupt:
         times = number(spike["loss"] / spike["level"])
         found.append(Suspicion(Cause.BAD_SAMPLE, 0.7, f"the loss went to {times} times its level in one step; steps "
@@ -155,24 +155,3 @@ def _behind_spike(spike: dict[str, Any], *, back: bool, slower: str) -> tuple[Su
         Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.15, "a usual suspect"),
         Suspicion(Cause.BAD_SAMPLE, 0.15, "a usual suspect"),
     ])
-
-
-def _follow_batches(view: StepView, memory: Memory) -> float:
-    """Take in how far the values of this batch reach; return how far those before did, 0 where none was recorded."""
-    before = float(memory.get("reach", 0.0))
-    memory["reach"] = max(before, batch_reach(view))
-    return before
-
-
-def _oddity(view: StepView, largest_before: float) -> list[Any] | None:
-    """Return what is odd about the batch of this step: its kind and its numbers; None where nothing is."""
-    if Kind.BATCH not in view.kinds:
-        return None
-    table = table_of(view, Kind.BATCH)
-    broken = float((table.column("nan") + table.infinite).sum())
-    if broken:
-        return ["nonfinite", broken]
-    reach = batch_reach(view)
-    return ["far", reach, largest_before] if largest_before and reach > _ODD_BATCH * largest_before else None
-
-

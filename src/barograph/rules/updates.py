@@ -19,6 +19,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import LayerTable, Table, learning_rate, stated_loss, table_of
+from barograph.rules.odd_batches import follow_batches, odd_batch_behind
 from barograph.rules.packing import packed, unpacked
 from barograph.rules.suspects import FAR_LOSS, momentum_in, ranked, remember_facts
 from barograph.rules.words import lower_rate, number, raise_rate, sentence
@@ -41,7 +42,8 @@ class WeightUpdateRatio(Rule):
       lower. Steps below `small_threshold`, `small_steps` judged ones in a row, are too small, as long as the
       gradient has not fallen to a tenth of what it was at first (then training has converged) and the learning
       rate not to a hundredth of its peak (then it is meant). Where the loss has not fallen by 1 % meanwhile, and the
-      rate is not on its way up, steps below `slow_threshold` are doubtful. A step too large after which the loss is
+      rate is not on its way up, steps below `slow_threshold` are doubtful. Behind a step too large whose batch reached
+      ten times beyond all before it is a bad sample. A step too large after which the loss is
       higher by less than a quarter is doubtful, too, unless it is twice as large as the weights.
     Why it matters: a step as large as the weights throws away what they were, initialisation included, and often
       kills units for good. Steps that are too small pay for a training that does not happen.
@@ -86,6 +88,7 @@ class WeightUpdateRatio(Rule):
             yield Unjudged("only evaluations were recorded")
             return
         remember_facts(view, memory, Fact.MOMENTUM)
+        follow_batches(view, memory)
         _take_in_loss(view, memory)
         yield from self._settled(view, memory)
         measured = self._measured(view, memory)
@@ -151,13 +154,15 @@ class WeightUpdateRatio(Rule):
             f", and the loss went from {number(large['loss'])} to {number(found[1])}"
             + (f" by step {view.step.number}" if view.step.number > large["step"] + 1 else ""))
         factor = _round_factor(large["ratio"] / _USUAL_AT_FIRST)
+        odd = odd_batch_behind(memory, large["step"])
         yield Symptom(
             message=f"One optimizer step changed the weights by {number(large['ratio'])} times their norm{loss}; up to "
                     "0.1 is usual at first.",
-            remedy=f"{sentence(lower_rate(large['rate'], factor))}, or warm it up over the first hundred steps.",
+            remedy=odd.remedy if odd is not None else
+            f"{sentence(lower_rate(large['rate'], factor))}, or warm it up over the first hundred steps.",
             evidence=self._evidence(large["step"], large["ratio"], self.large_threshold,
                                     [(value, key_from_text(text)) for text, value in large["worst"]]),
-            subject="large", since=large["step"], causes=_too_large(large, factor, memory),
+            subject="large", since=large["step"], causes=_too_large(large, factor, memory, odd),
             severity=Severity.DOUBTFUL if _did_little_harm(large, found and found[1]) else None,
         )
 
@@ -264,14 +269,15 @@ def _squares_of(updates: LayerTable, weights: LayerTable) -> NDArray[np.float64]
     return np.array([at.get(path, 0.0) for path in updates.paths])
 
 
-def _too_large(large: dict[str, Any], factor: float, memory: Memory) -> tuple[Suspicion, ...]:
+def _too_large(large: dict[str, Any], factor: float, memory: Memory, odd: Suspicion | None) -> tuple[Suspicion, ...]:
     momentum = momentum_in(memory.get("facts", {}))
     rate = "" if large["rate"] is None else f" at a learning rate of {number(large['rate'])}"
     why = f"a step of {number(large['ratio'])} times the weights' norm{rate}"
     first = large["step"] < _FIRST_STEPS
     began = large["loss"] if first and large["loss"] is not None and large["loss"] > FAR_LOSS else None
     return ranked(
-        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6 if began is None else 0.3, why,
+        odd,
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6 if began is None and odd is None else 0.3, why,
                   f"{sentence(lower_rate(large['rate'], factor))}."),
         None if began is None else
         Suspicion(Cause.INITIALIZATION_SCALE, 0.5, f"the loss was {number(began)} before that step: what the model "

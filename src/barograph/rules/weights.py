@@ -16,6 +16,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.clues import large_step_in, note_largest_step
 from barograph.rules.columns import Table, learning_rate, silent_layer, table_of, table_of_rows
 from barograph.rules.kept import keep, recall
 from barograph.rules.sheets import Numbers, layer_path
@@ -178,6 +179,7 @@ class FrozenParameter(Rule):
         weights, gradients = table_of(view, Kind.WEIGHT), table_of(view, Kind.GRADIENT)
         rate = learning_rate(view)
         facts = remember_facts(view, memory, *_FACTS)
+        note_largest_step(view, memory)
         if view.step.skipped or view.step.mode is not Mode.TRAIN or not len(weights) or not len(gradients):
             yield Unjudged("no step was recorded with both weights and gradients")
             return
@@ -193,6 +195,7 @@ class FrozenParameter(Rule):
         runs = runs_of(pairs.weights, memory.setdefault("weights", {}), step=view.step.number)
         push = _push_since(pairs, runs, memory.setdefault("push", {}))
         memory["steps"] = memory.get("steps", 0) + 1
+        memory.setdefault("began", view.step.number)
         if memory["steps"] < self.num_steps:
             yield Unjudged(f"{memory['steps']} steps were recorded so far in which a weight could move; it compares "
                            f"{self.num_steps}")
@@ -205,10 +208,13 @@ class FrozenParameter(Rule):
                 rows = _without_idle_biases(pairs.weights, rows)
             if rows:
                 since = int(runs.since[rows].min())
-                yield self._symptom(subject, pairs, rows, facts, since=since, view=view)
+                # What moved before was neither cut off nor begun at zero: something stopped it.
+                stopped = (large_step_in(memory) or "") if since > memory["began"] else None
+                yield self._symptom(subject, pairs, rows, facts, since=since, view=view, stopped=stopped)
 
     def _symptom(
-        self, subject: str, pairs: _Pairs, rows: list[int], facts: dict[str, float], *, since: int, view: StepView
+        self, subject: str, pairs: _Pairs, rows: list[int], facts: dict[str, float], *, since: int, view: StepView,
+        stopped: str | None,
     ) -> Symptom:
         weights, gradients, step = pairs.weights, pairs.gradients, view.step.number
         if subject == "not moved":
@@ -224,7 +230,9 @@ class FrozenParameter(Rule):
             remedy=remedy, subject=subject, since=since,
             causes=_why_frozen(subject, facts, _narrow_format(pairs, rows), silent_layer(view),
                                bool((weights.l2[rows] == 0).any()),
-                               f"{names([weights.paths[row] for row in rows])} never changed"),
+                               f"{names([weights.paths[row] for row in rows])} never changed"
+                               if stopped is None or subject == "not moved" else
+                               f"{names([weights.paths[row] for row in rows])} moved until step {since}", stopped),
             evidence=tuple(
                 Evidence(weights.subjects[row].key, step, "l2", float(weights.l2[row]), math.nan,
                          f"norm {number(float(weights.l2[row]))} unchanged, gradient norm "
@@ -293,9 +301,12 @@ def _without_idle_biases(weights: Table, rows: list[int]) -> list[int]:
 
 
 def _why_frozen(
-    subject: str, facts: dict[str, float], narrow: str, silent: str, at_zero: bool, why: str
+    subject: str, facts: dict[str, float], narrow: str, silent: str, at_zero: bool, why: str, stopped: str | None
 ) -> tuple[Suspicion, ...]:
-    """Return why weights stay: by what is known of their optimizer and of the graph, else the usual."""
+    """Return why weights stay: by what is known of their optimizer and of the graph, else the usual.
+
+    `stopped`: they moved before, and what large step there was; "": none.
+    """
     outside, foreign = about(facts, Fact.OUTSIDE_OPTIMIZER).get("", 0.0), about(facts, Fact.FOREIGN).get("", 0.0)
     unreached = about(facts, Fact.UNREACHED).get("", 0.0)
     if subject == "not moved":
@@ -306,6 +317,13 @@ def _why_frozen(
             Suspicion(Cause.PARAMETER_NOT_IN_OPTIMIZER, 0.9 if outside and not foreign else 0.5,
                       f"{why}; {outside:.0f} parameters with a gradient are in no optimizer" if outside else
                       f"{why}, although a gradient reaches it"),
+        )
+    if stopped is not None and silent and not unreached:
+        died = f"{why}; since then {silent} answers nothing above zero to any sample"
+        return ranked(
+            Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.8, f"{died}, and {stopped}") if stopped else
+            Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, died),
+            Suspicion(Cause.DEAD_RELU, 0.7, died),
         )
     return ranked(
         Suspicion(Cause.DETACHED_GRAPH, 0.9 if unreached else 0.3,

@@ -9,12 +9,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend import core
 
 from barograph.capture.jax.alone import losses_alone
 from barograph.capture.jax.carried import carried_on
 from barograph.capture.jax.harvest import Basket, Found, Wants, harvest, marks_of, steps_in, withheld
 from barograph.capture.jax.names import path_of
 from barograph.capture.jax.products import products_of
+from barograph.capture.jax.proof import Proof, copies
 from barograph.capture.jax.zeros import stillness_of
 from barograph.errors import UnsupportedCapture
 from barograph.model.key import Kind
@@ -62,6 +64,9 @@ class Program:
         kinds: Of what is marked: of tensors, for which another version is worth calling.
         stillness: Which parameters cannot move, by the trace alone.
         many_devices: The arguments lie on several devices.
+        branches: What it computes hangs on what it is given: steps say nothing of a branch that they did not take.
+        given_bytes: Memory of all arrays among the arguments.
+        gives_away: The memory of some of them is given away.
     """
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -75,11 +80,14 @@ class Program:
         self.kinds = frozenset(mark.kind for mark in self.marks) - _NO_TENSORS
         self.stillness = stillness_of(self._closed.jaxpr, self._closed.consts)
         self._alone = losses_alone(self._closed.jaxpr)
+        self.branches = _has_branches(self._closed.jaxpr)
         leaves = self.leaves(args, kwargs)
         self._still = ({number: args[number] for number in self._static[0]},
                        {name: kwargs[name] for name in self._static[1] if name in kwargs}, len(args))
         self._structure = jax.tree.structure(self._dynamic(args, kwargs))
         self.many_devices = any(len(leaf.sharding.device_set) > 1 for leaf in leaves if isinstance(leaf, jax.Array))
+        self.given_bytes = sum(int(getattr(leaf, "nbytes", 0)) for leaf in leaves)
+        self.gives_away = any(self.donated)
         self._carried: Mapping[int, int] | None = None
 
     @property
@@ -194,18 +202,20 @@ class Version:
         passed_over: Marks within what cannot be looked into.
         donated: Arguments whose memory is used anew.
         calls: So far.
+        proof: Whether it makes the step as the user's own function does.
     """
 
     def __init__(self, program: Program, run: Any, found: tuple[Found, ...], passed_over: frozenset[str],
                  donated: frozenset[int]) -> None:
         self.program, self.found, self.passed_over, self.donated = program, found, passed_over, donated
-        self.calls = 0
+        self.calls, self.proof = 0, Proof()
         self._run = run
 
-    def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Harvested:
-        """Make the step."""
+    def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, keeps: bool = False) -> Harvested:
+        """Make the step; what is given away is kept where that is asked for."""
         self.calls += 1
         leaves = self.program.leaves(args, kwargs)
+        leaves = copies(leaves, self.donated) if keeps else leaves
         outs, values = self._run(*leaves)
         return Harvested(self, leaves, outs, values)
 
@@ -274,6 +284,11 @@ def _anew(function: Any) -> Any:
     return jax.jit(lambda *args, **kwargs: plain(*args, **kwargs), static_argnums=info.static_argnums,
                    static_argnames=info.static_argnames, donate_argnums=info.donate_argnums,
                    donate_argnames=info.donate_argnames)
+
+
+def _has_branches(jaxpr: Any) -> bool:
+    return any(eqn.primitive.name == "cond" or any(map(_has_branches, core.jaxprs_in_params(eqn.params)))
+               for eqn in jaxpr.eqns)
 
 
 def _static_of(function: Any, args: tuple[Any, ...]) -> tuple[frozenset[int], frozenset[str]]:

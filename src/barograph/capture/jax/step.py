@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +14,7 @@ import jax
 
 from barograph.capture.array_tap import ArrayTap
 from barograph.capture.buffer import StepBuffer
-from barograph.capture.jax.culprit import bad_operation
+from barograph.capture.jax.blame import Blame
 from barograph.capture.jax.guard import JaxGuard
 from barograph.capture.jax.layers import LayerWrappers, linen_interception
 from barograph.capture.jax.marks import Mark, observed_call
@@ -46,13 +45,14 @@ class Options:
         loss: Returns the loss of what the step returned; None: it is looked for there.
         steps: Optimizer steps of one call; None: as the loops around the optimizer tell.
         evaluation: It is no step, but a part of an evaluation.
-        together: Statistics are computed in one program with the step, which may then round otherwise.
+        together: Statistics are computed in one program with the step, which may then round otherwise. None: where it
+            has been seen not to.
     """
 
     loss: Callable[[Any], Any] | None = None
     steps: int | None = None
     evaluation: bool = False
-    together: bool = False
+    together: bool | None = None
 
 
 class ObservedStep:
@@ -78,7 +78,9 @@ class ObservedStep:
         self._program: Program | None = None
         self._alone: tuple[Program, str] | None = None
         self._given: tuple[tuple[Any, ...], Mapping[str, Any]] | None = None
-        self._is_compiled = self._has_read = self._blamed = False
+        self._blame = Blame(tap)
+        self._is_compiled = self._has_read = False
+        self._is_together = bool(options.together)
         self._due = False
         self._held: tuple[int, ...] = ()
         self._failed: Exception | None = None
@@ -98,7 +100,7 @@ class ObservedStep:
             self._tap.session.steering.raise_if_stopped()
         self._begin_call()
         self._given = (args, kwargs) if self._compiled.takes_arguments_as_they_are else None
-        if self._due and self._options.together and self._must_be_measured():
+        if self._due and self._is_together and self._must_be_measured():
             found = self._measured(args, kwargs)
         else:
             other = self._due or self._guard is not None or self._program is None
@@ -109,7 +111,7 @@ class ObservedStep:
         try:
             self._record(found)
         finally:
-            self._given = None  # nobody else may hold on to what the step was given
+            self._given = None  # nobody but `Blame` may hold on to what the step was given, until its loss is known
         if self._held:
             # The update is withheld, so nothing is lost where this raises.
             self._tap.session.steering.raise_if_stopped()
@@ -159,7 +161,12 @@ class ObservedStep:
         if self._program is None:
             with self._tap.guarded("tracing the step"), self._tap.session.starting_up():
                 self._program = self._program_for(args, kwargs)
-        apart = self._due and not self._options.together
+        if self._due and self._options.together is None:
+            version = self._candidate(args, kwargs)
+            if version is not None and not version.proof.holds:
+                return self._tried(version, args, kwargs)
+            self._is_together = version is not None
+        apart = self._due and not self._is_together
         if apart:
             self._harvested = self._run(args, kwargs, due=True, apart=True)
         held = None
@@ -174,20 +181,56 @@ class ObservedStep:
                 self._held = self._guard.looks(held, steps)
         return held.results
 
-    def _run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool) -> Harvested | None:
-        """Call another version of the step; None: there is none, or it fails, as the user's own may do then."""
+    def _candidate(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Version | None:
+        """Return the version that may make the step itself; None: it must be left to the user's own function."""
+        version = None
+        if self._guard is None and _is_on_host() and jax.process_count() == 1:
+            with self._tap.guarded("adding statistics to the compiled step"):
+                version = self._version_for(args, kwargs, due=True, apart=False)
+        if version is None or version.program.many_devices or version.program.branches or version.proof.refuted:
+            return None
+        return version
+
+    def _tried(self, version: Version, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Make the step by the user's own function, and by a version that returns statistics as well; compare them."""
+        with self._tap.session.starting_up():
+            self._harvested = self._run(args, kwargs, due=True, apart=False, tried=True)
+            jax.block_until_ready(args if self._harvested is None else self._harvested.outs)
+        begin, was_compiled = time.perf_counter(), self._is_compiled
+        found = self._plainly(*args, **kwargs)
+        if self._harvested is not None:
+            jax.block_until_ready(found)
+            if was_compiled:
+                self._plain_calls += 1
+                self._timed[False].append(time.perf_counter() - begin)
+            with self._tap.guarded("comparing two versions of the step"), self._tap.session.starting_up():
+                version.proof.compare(self._harvested.outs, jax.tree.leaves(found))
+            if version.proof.refuted:
+                self._timed = {False: [], True: []}
+        return found
+
+    def _run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool, tried: bool = False
+             ) -> Harvested | None:
+        """Call another version of the step; None: there is none, or it fails, as the user's own may do then.
+
+        Args:
+            args, kwargs: As the user's own is called.
+            due: Statistics are.
+            apart: It computes nothing else.
+            tried: The user's own is called as well, with what is given away here.
+        """
         with self._tap.guarded("adding statistics to the compiled step"):
             version = None
             version = self._version_for(args, kwargs, due=due, apart=apart)
         if version is None:
             return None
-        measured = due and version.calls > 0 and len(self._timed[True]) < _MEASURED
+        measured = due and not tried and version.calls > 0 and len(self._timed[True]) < _MEASURED
         if measured:
             jax.block_until_ready((args, kwargs))
         begin, first = time.perf_counter(), version.calls == 0
         try:
             with self._tap.session.starting_up() if first else nullcontext():
-                harvested = version(args, kwargs)
+                harvested = version(args, kwargs, keeps=tried)
         except Exception as error:  # noqa: BLE001 - whatever it is, the user's own function can still be called
             # Where it is the user's own error, their own function raises it.
             self._versions = dict.fromkeys(self._versions)
@@ -235,10 +278,9 @@ class ObservedStep:
         return program
 
     def _new_version(self, program: Program, *, due: bool, apart: bool) -> Version:
-        on_host = all(device.platform == "cpu" for device in jax.devices())
         guard = None if apart else self._guard
         version = program.compile(self._wants if due else lambda mark: None, apart=apart,
-                                  wholes=on_host and not program.many_devices,
+                                  wholes=_is_on_host() and not program.many_devices,
                                   bound=None if guard is None else guard.bound,
                                   keeps=guard is not None and guard.keeps)
         for name in version.passed_over:
@@ -277,8 +319,8 @@ class ObservedStep:
                 if losses is not None:
                     value = _number(losses, step, steps)
                     self._tap.loss(value)
-                    if not callable(value) and not math.isfinite(value) and not self._options.evaluation:
-                        self._blame(steps)
+                    if steps == 1 and not self._options.evaluation:
+                        self._blame.take(value, self._program, self._given)
                     if alone:
                         self._tap.loss(value, alone)
                 for name, values in metrics.items():
@@ -298,17 +340,6 @@ class ObservedStep:
         if self._alone is None or self._alone[0] is not program:
             self._alone = program, program.loss_alone(found, loss)
         return self._alone[1]
-
-    def _blame(self, steps: int) -> None:
-        """Tell which operation made the first loss that is not finite: once, of a call that makes one step."""
-        if self._blamed or self._given is None or self._program is None or steps > 1 or self._program.many_devices:
-            return
-        self._blamed = True
-        with self._tap.session.starting_up():
-            name = bad_operation(self._program.closed, self._program.leaves(*self._given))
-        if name:
-            self._tap.fact(Fact.BAD_OPERATION, 1.0)
-            self._tap.fact(Fact.BAD_OPERATION, 1.0, name)
 
     def _tell_stillness(self) -> None:
         """Tell what of the parameters cannot move."""
@@ -346,6 +377,10 @@ class _Means:
             buffer.scalars[key] = sum(values) / len(values)
 
         tap.defer(put)
+
+
+def _is_on_host() -> bool:
+    return all(device.platform == "cpu" for device in jax.devices())
 
 
 def _number(values: Any, step: int, steps: int) -> float | Callable[[], float]:

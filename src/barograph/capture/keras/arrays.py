@@ -16,4 +16,13 @@ def array_of(value: Any) -> NDArray[Any]:
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         return np.asarray(value.float().numpy() if str(value.dtype) == "torch.bfloat16" else value.numpy())
-    return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+    return _of_tensorflow(value) if hasattr(value, "numpy") else np.asarray(value)
+
+
+def _of_tensorflow(value: Any) -> NDArray[Any]:
+    """Return where the elements lie; `numpy` copies them. What writes to a variable that is looked at copies it."""
+    try:
+        array = np.asarray(memoryview(value.value() if callable(getattr(value, "value", None)) else value))
+    except (TypeError, ValueError):
+        return np.asarray(value.numpy())  # bfloat16, say, and what is spread over replicas
+    return array if array.dtype != object else np.asarray(value.numpy())

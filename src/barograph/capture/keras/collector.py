@@ -16,6 +16,7 @@ import keras
 import numpy as np
 
 from barograph.capture.keras.loss_graph import broadcast_of, least_logarithm_of
+from barograph.capture.keras.modes import Modes, StepModes
 
 if TYPE_CHECKING:
     from barograph.capture.keras.names import Names
@@ -62,6 +63,8 @@ class Wanted:
         outputs: Paths of the layers whose output is.
         inputs: Likewise.
         data: What the loss was computed of.
+        modes: In which mode models are called.
+        fed: What the step is fed, as it is: should the loss be out of range, it is looked at.
         gate: The update is withheld where the gradients are not fit for it, and what is needed to say so is given out.
         norm_above: Norm of all gradients beyond which it is withheld, too.
     """
@@ -70,6 +73,8 @@ class Wanted:
     outputs: frozenset[str] = frozenset()
     inputs: frozenset[str] = frozenset()
     data: bool = False
+    modes: bool = False
+    fed: bool = False
     gate: bool = False
     norm_above: float | None = None
 
@@ -84,10 +89,11 @@ class Collector:
 
     Attributes:
         reach: See above.
-        seen: By name: "loss", "learning_rate", "finite", "broadcast", "least_logarithm", and the groups "gradients",
-            "outputs", "inputs", "data"; with a gate also "withheld", "norms", "scale" (of the loss, where it is
-            scaled), and the groups "given" (gradients as they are), "batch" and "before" (variables that are not
-            trained). Of a loss that was one number for each sample, "samples" is how many.
+        seen: By name: "loss", "penalty" (what Keras adds to it of weights and layers), "learning_rate", "finite",
+            "broadcast", "least_logarithm", and the groups "gradients", "outputs", "inputs", "data", "fed"; with a gate
+            also "withheld", "norms", "scale" (of the loss, where it is scaled), and the groups "given" (gradients as
+            they are), "batch" and "before" (variables that are not trained).
+            Of a loss that was one number for each sample, "samples" is how many.
         lost: Paths of layers whose tensors cannot leave; `OPTIMIZER`, where gradients cannot.
         optimizer: The first that has used gradients.
         loss_is_of_tape: The loss is what a tape was asked for, and may be scaled.
@@ -98,6 +104,7 @@ class Collector:
         skipped: Whether a scaler of the loss skips the step by itself; None: there is none.
         paths: Of the variables whose gradients a gate looks at, in order.
         applying: An optimizer is using gradients: what it calls itself in turn is not told.
+        modes: In which the models that it trains were called; None: nobody asks, or it is not known.
     """
 
     def __init__(self, names: Names, wanted: Wanted, reach: Reach, shared: SharedStep | None = None) -> None:
@@ -116,6 +123,9 @@ class Collector:
         self.skipped: Any = None
         self.applying = False
         self.paths: list[str] = []
+        self.modes: Modes | None = None
+        self._modes_heard = StepModes()
+        self._moved: list[Any] = []
 
     @contextmanager
     def listening_to(self, model: Any) -> Iterator[None]:
@@ -124,7 +134,7 @@ class Collector:
         heard = own.get("compute_loss")
         if not isinstance(heard, _LossHeard):
             # In the object itself: whatever class defines it, the step finds ours first.
-            own["compute_loss"] = heard = _LossHeard(model.compute_loss, heard)
+            own["compute_loss"] = heard = _LossHeard(model, heard)
         heard.collectors[threading.get_ident()] = self
         try:
             yield
@@ -170,9 +180,11 @@ class Collector:
                 self.seen["samples"] = keras.ops.size(target)
         self.of_tape = list(zip(keras.tree.flatten(sources), keras.tree.flatten(gradients), strict=False))
 
-    def layer_begins(self, layer: Any) -> None:
+    def layer_begins(self, layer: Any, kwargs: Mapping[str, Any]) -> None:
         """Note that a layer is called; it may be a model."""
         self._depth += 1
+        if self.wanted.modes:
+            self._modes_heard.called(layer, kwargs, within=self._depth > 1)
         if self._depth == 1:
             self.names.called(layer)
             if self.wanted.gate and "before" not in self.seen:
@@ -190,6 +202,8 @@ class Collector:
             data: As Keras hands it to the step.
             before: Variables that a forward pass changes, with their values of now.
         """
+        if self.wanted.fed:
+            self._take("fed", "x", keras.utils.unpack_x_y_sample_weight(data)[0], "")
         if self.wanted.gate:
             for name, part in zip(("x", "y", "sample_weight"), keras.utils.unpack_x_y_sample_weight(data), strict=True):
                 self._take("batch", name, part, "")
@@ -223,6 +237,10 @@ class Collector:
         """
         self.names.called(None)
         self.optimizer = self.optimizer or optimizer
+        if self.wanted.modes:
+            self._moved += [variable for variable, gradient in zip(variables, gradients, strict=False)
+                            if gradient is not None]
+            self.modes = self._modes_heard.of_trained(self._moved, self.names.layers)
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         rate = keras.ops.cast(keras.ops.convert_to_tensor(inner.learning_rate), "float32")
         if not self._leaves(rate):
@@ -307,8 +325,8 @@ class Collector:
             else:
                 self.lost.add(path)
 
-    def loss_computed(self, loss: Any, arguments: Mapping[str, Any]) -> None:
-        """Take the loss that a model has computed, and what of."""
+    def loss_computed(self, loss: Any, model: Any, arguments: Mapping[str, Any]) -> None:
+        """Take the loss that a model has computed, what of, and how much of it is a penalty."""
         if not self._leaves(loss):
             return
         self.seen["loss"] = keras.ops.mean(loss)
@@ -317,6 +335,9 @@ class Collector:
             for name in _COMPUTED:
                 if arguments.get(name) is not None:
                     self._take("data", name, arguments[name], "")
+            penalties = [keras.ops.sum(keras.ops.cast(item, "float32")) for item in model.losses]
+            if penalties:
+                self.seen["penalty"] = keras.ops.sum(keras.ops.stack(penalties))
 
     def _look_behind(self, loss: Any) -> None:
         """Take what the graph of a loss tells of how it was made."""
@@ -332,13 +353,18 @@ class Collector:
 class _LossHeard:
     """Stands before a model's `compute_loss` while anybody listens: replicas of a step each have a thread.
 
-    Attributes:
+    Args:
+        model: It.
         before: What the script had put into the object itself; None: nothing.
+
+    Attributes:
+        before: See above.
         collectors: Who is told, by thread.
     """
 
-    def __init__(self, compute: Any, before: Any) -> None:
-        self._compute = compute
+    def __init__(self, model: Any, before: Any) -> None:
+        self._model = model
+        self._compute = model.compute_loss
         self.before = before
         self.collectors: dict[int, Collector] = {}
 
@@ -346,7 +372,7 @@ class _LossHeard:
         loss = self._compute(*args, **kwargs)
         collector = self.collectors.get(threading.get_ident())
         if collector is not None:
-            collector.loss_computed(loss, {**dict(zip(_COMPUTED, args, strict=False)), **kwargs})
+            collector.loss_computed(loss, self._model, {**dict(zip(_COMPUTED, args, strict=False)), **kwargs})
         return loss
 
 

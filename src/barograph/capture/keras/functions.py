@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from barograph.capture.keras.collector import Collector, Seen, Wanted
 from barograph.capture.keras.merging import merged
+from barograph.capture.keras.modes import Modes
 from barograph.capture.keras.replicas import SharedSteps
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Functions:
         lost: Paths of layers whose inputs and outputs cannot be had.
         paths: Of the variables whose gradients a gate looks at, in order.
         verdict: Why the last step was held, where the step itself could not tell.
+        modes: In which a step called the models that it trains; None: not known. Of a compiled step, as it was traced.
     """
 
     def __init__(self, make: Callable[..., Any], model: Any, what: str, backend: Backend,
@@ -63,6 +65,7 @@ class Functions:
         self.lost: set[str] = set()
         self.paths: list[str] = []
         self.verdict: Verdict | None = None
+        self.modes: Modes | None = None
 
     def call(self, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> tuple[Any, Seen, Any]:
         """Call a variant; return the logs, what was picked up, and what else Keras is to be given.
@@ -110,6 +113,7 @@ class Functions:
             result["seen"] = shared.gathered()
             self.paths, self.verdict = shared.whole.paths or self.paths, shared.whole.verdict
             self.lost |= shared.whole.lost
+            self.modes = shared.whole.modes or self.modes
             return result
 
         def alone(*args: Any, **kwargs: Any) -> Any:
@@ -120,6 +124,7 @@ class Functions:
                 finally:
                     self.lost |= collector.lost
                     self.paths, self.verdict = collector.paths or self.paths, collector.verdict
+                    self.modes = collector.modes or self.modes
 
         steps = SharedSteps(lambda: Collector(names, wanted, self._backend.reach(())))
         step = of_replica if self._is_mirrored else alone

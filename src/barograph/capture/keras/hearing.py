@@ -97,7 +97,7 @@ class Hearing:
         if collector is None:
             return call(layer, *args, **kwargs)
         with self.told_of("reading a layer"):
-            collector.layer_begins(layer)
+            collector.layer_begins(layer, kwargs)
         try:
             result = call(layer, *args, **kwargs)
         finally:

@@ -15,6 +15,7 @@ import keras
 from barograph.capture.keras.backends import TensorFlowBackend
 from barograph.capture.keras.collector import Collector, Seen, Wanted
 from barograph.capture.keras.merging import merged
+from barograph.capture.keras.modes import Modes
 from barograph.capture.keras.names import LoopNames
 from barograph.capture.keras.replicas import SharedStep
 
@@ -35,6 +36,7 @@ class LoopFunctions:
         paths: Of the variables whose gradients a gate looks at, in order.
         verdict: Why the last step was held, where the step itself could not tell.
         lost: Paths of layers whose inputs and outputs cannot be had.
+        modes: In which a step called the models that it trains; None: not known. Of a compiled step, as it was traced.
         unseen: Class of a strategy whose replicas share the step and cannot be told apart; "": there is none.
     """
 
@@ -48,6 +50,7 @@ class LoopFunctions:
         self.paths: list[str] = []
         self.verdict: Verdict | None = None
         self.lost: set[str] = set()
+        self.modes: Modes | None = None
         self.unseen = ""
 
     @property
@@ -82,6 +85,7 @@ class LoopFunctions:
             self.optimizer, self.unseen = whole.optimizer, shared.unseen
             self.paths, self.verdict = whole.paths or self.paths, whole.verdict
             self.lost |= whole.lost
+            self.modes = whole.modes or self.modes
             return result, left
 
         if plain is None:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Seen
 
-_OF_SAMPLES = ("outputs", "inputs", "data", "batch")
+_OF_SAMPLES = ("outputs", "inputs", "data", "fed", "batch")
 _ADDED_UP = ("gradients", "given")
-_REPLICATED = ("learning_rate", "finite", "before", "broadcast")
+_REPLICATED = ("learning_rate", "finite", "before", "broadcast", "penalty")
 
 
 class Joined:

@@ -45,6 +45,7 @@ class WatchedModel:
         self._telling = Telling(tap, waits=backend.waits)
         self._recorder = recorder
         self._light = Wanted() if recorder is None else Wanted(gate=True, norm_above=recorder.settings.norm_above)
+        self._passing: tuple[Functions, Wanted] | None = None
         self._names: KerasNames | None = None
         self._wanted: dict[tuple[bool, int], Wanted] = {}
         self._iterations = 0
@@ -55,6 +56,7 @@ class WatchedModel:
     def plan_changed(self) -> None:
         """Ask anew what is wanted."""
         self._wanted.clear()
+        self._passing = None
 
     # A step of the training
 
@@ -64,7 +66,7 @@ class WatchedModel:
         names = self._names_now()
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
         args = backend.prepared(args, executes=several, eager=model.run_eagerly)
-        wanted = self._wanted_of(names, training=True) if tap.due(*_OF_THE_FUNCTION) else self._light
+        wanted = self._wanted_of(names, training=True) if tap.due(*_OF_THE_FUNCTION) else self._passing_of(functions)
         with tap.guarded("reading weights before their update"), self._reading_first(wanted not in functions.called):
             if tap.due(Kind.UPDATE):
                 self._telling.before(names, backend.values(model, args[0], training=True))
@@ -77,6 +79,7 @@ class WatchedModel:
         with tap.guarded("recording a step of Keras"), self._reading_first(first):
             self._is_evaluating = False
             self._tell(seen, logs, names)
+            self._telling.parameters(names, functions.modes, value)
             if ends:
                 self._telling.after(names, model.optimizer, value)
             # The optimizer counts no step that was withheld: all that it has counted came before.
@@ -154,7 +157,11 @@ class WatchedModel:
         telling.tensors(seen, names, *_loss_of(self.model))
         if "loss" in seen:
             telling.loss(seen["loss"], self._alone())
+            telling.penalty(seen)
             telling.blame(seen)
+            if "data" not in seen:
+                # Should the loss be out of range, everything there is is due.
+                telling.fed(seen)
         elif isinstance(logs, Mapping) and "loss" in logs:
             self._say("keras loss", "the step of this model computes its loss by itself: what is recorded as the loss "
                       "is the mean of the epoch so far, as Keras logs it")
@@ -218,8 +225,25 @@ class WatchedModel:
                 self._light, gradients=training and self.tap.asks_ever(Kind.GRADIENT),
                 outputs=self._asked(Kind.OUTPUT, names), inputs=self._asked(Kind.INPUT, names),
                 data=self.tap.asks_ever(Kind.BATCH, Kind.TARGET, Kind.LABEL, Kind.CONFUSION, Kind.FACT),
+                modes=training and self.tap.asks_ever(Kind.FACT), fed=self.tap.asks_ever(Kind.BATCH),
             )
         return self._wanted[which]
+
+    def _passing_of(self, functions: Functions) -> Wanted:
+        """Return what is wanted of a step at which nothing is due."""
+        if self._passing is None or self._passing[0] is not functions:
+            self._passing = functions, replace(self._light, fed=self._may_keep_fed())
+        return self._passing[1]
+
+    def _may_keep_fed(self) -> bool:
+        """Return whether a step at which nothing is due can give out what it was fed, and that costs nothing.
+
+        Not where the loss comes later, nor out of XLA, which would copy it, nor out of a loop of steps.
+        """
+        xla = getattr(self.model, "jit_compile", False) and not self.model.run_eagerly
+        several = getattr(self.model, "steps_per_execution", 1) > 1
+        return not (self._backend.waits or xla or several or self._backend.is_mirrored(self.model)) and (
+            self.tap.asks_ever(Kind.BATCH))
 
     def _asked(self, kind: Kind, names: KerasNames) -> frozenset[str]:
         plan = self.tap.session.plan

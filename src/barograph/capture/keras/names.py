@@ -26,6 +26,7 @@ class Names(Protocol):
     owners: dict[str, str]
     trainable: dict[str, Any]
     untrained: dict[str, Any]
+    frozen: dict[str, Any]
 
     def path(self, variable: Any) -> str:
         """Return the path of a variable."""
@@ -54,6 +55,7 @@ class KerasNames:
         owners: By the path of a variable: the class of its layer.
         trainable: Path of each trainable variable, in the model's order.
         untrained: Likewise of those that are not: moving statistics, and the seeds of what is drawn.
+        frozen: Those of them that somebody has frozen, with their layer.
     """
 
     def __init__(self, model: Any) -> None:
@@ -66,6 +68,7 @@ class KerasNames:
         self.leaves: dict[str, str] = {}
         self.owners: dict[str, str] = {}
         self._variables: dict[int, str] = {}
+        self.frozen: dict[str, Any] = {}
         taken: set[str] = set()
         for path, layer in _layers(model):
             path = _free(path, taken)
@@ -101,12 +104,16 @@ class KerasNames:
 
     def _name_variables(self, layer: Any, path: str) -> None:
         taken: set[str] = set()
+        # A variable that learns stays among those when its layer is frozen.
+        learning = len(getattr(layer, "_trainable_variables", ()))
         own = [*getattr(layer, "_trainable_variables", ()), *getattr(layer, "_non_trainable_variables", ())]
-        for variable in own:
+        for number, variable in enumerate(own):
             if id(variable) not in self._variables:
                 name = _free(f"{path}.{variable.name}" if path else str(variable.name), taken)
                 self._variables[id(variable)] = name
                 self.owners[name] = type(layer).__name__
+                if number < learning and not variable.trainable:
+                    self.frozen[name] = variable
 
 
 class LoopNames:
@@ -115,7 +122,7 @@ class LoopNames:
     The names of a second model that are those of a first begin with its own name.
 
     Attributes:
-        layers, leaves, owners, trainable, untrained: As of `KerasNames`.
+        layers, leaves, owners, trainable, untrained, frozen: As of `KerasNames`.
     """
 
     def __init__(self) -> None:
@@ -124,6 +131,7 @@ class LoopNames:
         self.owners: dict[str, str] = {}
         self.trainable: dict[str, Any] = {}
         self.untrained: dict[str, Any] = {}
+        self.frozen: dict[str, Any] = {}
         self._models: list[Any] = []
         self._variables: dict[int, str] = {}
         self._counted = 0
@@ -148,7 +156,8 @@ class LoopNames:
         begin = f"{model}." if mine & others else ""
         self.layers.update({key: begin + path for key, path in names.layers.items()})
         for group, found in ((self.leaves, names.leaves), (self.owners, names.owners),
-                             (self.trainable, names.trainable), (self.untrained, names.untrained)):
+                             (self.trainable, names.trainable), (self.untrained, names.untrained),
+                             (self.frozen, names.frozen)):
             group.update({begin + path: value for path, value in found.items()})
         for path, variable in (*names.trainable.items(), *names.untrained.items()):
             self._variables[id(variable)] = begin + path

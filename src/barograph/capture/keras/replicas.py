@@ -82,6 +82,7 @@ class SharedStep:
             whole.paths = whole.paths or collector.paths
             whole.lost |= collector.lost
             whole.optimizer = whole.optimizer or collector.optimizer
+            whole.modes = whole.modes or collector.modes
         parts = [collector.seen for collector in collectors]
         if parts and all("loss" in part for part in parts):
             whole.seen["loss"] = loss_of_all(parts)

@@ -11,13 +11,20 @@ import numpy as np
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Seen
 from barograph.capture.keras.likeness import tell_likeness
+from barograph.capture.keras.modes import Modes
 from barograph.capture.keras.names import Names, optimizer_states
-from barograph.model.facts import Fact
-from barograph.model.key import Kind
+from barograph.capture.keras.untrained import untrained_in
+from barograph.model.facts import Fact, fact
+from barograph.model.key import Key, Kind
 
 if TYPE_CHECKING:
     from barograph.capture.array_tap import ArrayTap
     from barograph.capture.keras.backends import ValueOf
+
+
+_MOST_NAMED = 10
+PENALTY = "regularization"
+"""Path of what Keras adds to a loss: penalties on weights, and whatever `add_loss` was given."""
 
 
 class Telling:
@@ -32,6 +39,7 @@ class Telling:
         self._tap = tap
         self._waits = waits
         self._has_blamed = False
+        self._trained_before: Names | None = None
         self._states: Mapping[str, Any] = {}
         self._states_of: tuple[Names, Any] | None = None
 
@@ -58,10 +66,19 @@ class Telling:
         data = {name: items[-1] for name, items in seen.get("data", {}).items()}
         if data:
             self._data(data, loss, from_logits)
+            if not _fed(data):
+                # A step of the script's own may compute its loss of labels and answers alone.
+                self.fed(seen)
+
+    def fed(self, seen: Seen) -> None:
+        """Tell what a step was fed, where that is due: as it is when a loss is out of range, whatever the schedule."""
+        if self._tap.due(Kind.BATCH):
+            fed = _fed({name: items[-1] for name, items in seen.get("fed", {}).items()})
+            self._tap.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
 
     def _data(self, data: Mapping[str, Any], loss: str, from_logits: bool) -> None:
         tap = self._tap
-        fed = {name[1:]: item for name, item in data.items() if name == "x" or name.startswith("x[")}
+        fed = _fed(data)
         tap.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
         if fed:
             tap.fact(Fact.BATCH_SIZE, float(next(iter(fed.values())).shape[0]))
@@ -86,10 +103,41 @@ class Telling:
             value: It.
             alone: What the loss function is called, where nothing is added to what that returns; "": something may be.
         """
-        given = _number(value) if self._waits else float(array_of(value))
+        given = self._given(value)
         self._tap.loss(given)
         if alone:
             self._tap.loss(given, alone)
+
+    def penalty(self, seen: Seen) -> None:
+        """Tell how much of the loss is a penalty on weights or outputs, of steps that looked."""
+        if "penalty" in seen:
+            self._tap.loss(self._given(seen["penalty"]), PENALTY)
+
+    def parameters(self, names: Names, modes: Modes | None, value: ValueOf) -> None:
+        """Tell what is known of the parameters, and of the modes in which layers were called, where that is due."""
+        if not self._tap.due(Kind.FACT):
+            return
+        told: dict[Key, float] = {
+            fact(Fact.PARAMETERS): len(names.trainable) + len(names.frozen), fact(Fact.FROZEN): len(names.frozen)}
+        if names.frozen:
+            told.update(self._untrained(names, value))
+        if modes is not None:
+            told[fact(Fact.LAYERS_IN_EVAL)] = modes.in_eval / modes.layers if modes.layers else 0.0
+            told[fact(Fact.MODEL_IN_EVAL)] = modes.whole_in_eval
+        self._tap.numbers({key: float(value) for key, value in told.items()})
+
+    def _untrained(self, names: Names, value: ValueOf) -> dict[Key, float]:
+        """Return what is told of frozen layers that learnt nothing; once one has moved, that is settled."""
+        if self._trained_before is not names:
+            layers = untrained_in(names, value)
+            if layers:
+                return {fact(Fact.UNTRAINED): len(layers), **{fact(Fact.UNTRAINED, path): 1.0
+                                                              for path in layers[:_MOST_NAMED]}}
+            self._trained_before = names
+        return {fact(Fact.UNTRAINED): 0.0}
+
+    def _given(self, value: Any) -> float | Callable[[], float]:
+        return _number(value) if self._waits else float(array_of(value))
 
     def blame(self, seen: Seen) -> None:
         """Tell that a logarithm made the loss not finite, where it did: once, since weights are spoilt from then on."""
@@ -124,6 +172,11 @@ class Telling:
             if self._states_of != (names, optimizer):
                 self._states, self._states_of = optimizer_states(optimizer, names), (names, optimizer)
             tap.take(Kind.OPTIMIZER_STATE, _arrays(self._states, value), layers=names.owners)
+
+
+def _fed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what models were fed among the data of a step, by the item of the argument that it was."""
+    return {name[1:]: item for name, item in data.items() if name == "x" or name.startswith("x[")}
 
 
 def _lazily(value: Any) -> Callable[[], Any]:

@@ -61,6 +61,7 @@ class TensorFlowLoop:
             if "loss" in seen:
                 self._telling.loss(seen["loss"])
             self._telling.learning_rate(seen)
+            self._telling.parameters(names, self._functions.modes, value_of)
             self._telling.after(names, self._functions.optimizer, value_of)
         held = self._was_held(seen, wanted, random)
         finite = seen.get("finite")
@@ -74,8 +75,8 @@ class TensorFlowLoop:
             frozenset(path for path, layer in leaves.items()
                       if plan.taking(everything, Key(kind, path), layer) is not None)
             for kind in (Kind.OUTPUT, Kind.INPUT))
-        return Wanted(self._tap.asks_ever(Kind.GRADIENT), outputs, inputs, gate=self._light.gate,
-                      norm_above=self._light.norm_above)
+        return Wanted(self._tap.asks_ever(Kind.GRADIENT), outputs, inputs, modes=self._tap.asks_ever(Kind.FACT),
+                      gate=self._light.gate, norm_above=self._light.norm_above)
 
     def _was_held(self, seen: Seen, wanted: Wanted, random: RandomStates | None) -> bool:
         recorder, names, functions = self._recorder, self._names, self._functions

@@ -265,6 +265,9 @@ class OptimizerBook:
                 name.root.trained = True
                 roots[id(name.root)] = name.root
             slots.append(Slot(parameter, self._names.path(name.root, name.path), name.layer))
+        for root in roots.values():
+            # A new head comes with a new optimizer, which may hold none of it.
+            self._names.rescan(root)
         had_others = bool(entry.slots)
         entry.slots, entry.roots = tuple(slots), tuple(roots.values())
         self._held = None

@@ -112,6 +112,8 @@ class OutputTap:
         self, module: nn.Module, args: Any, output: Any, mask: int, buffer: StepBuffer, *, training: bool
     ) -> None:
         """Record one call of a module, as far as the mask asks for it."""
+        plan = self._session.plan
+        mask = plan.of_kind(mask, Kind.OUTPUT) | plan.of_kind(mask, Kind.INPUT)
         recipe = self._recipes.get((id(module), mask))
         if (
             recipe is not None

@@ -15,6 +15,7 @@ from barograph.capture.torch.names import ModelNames, Root
 from barograph.capture.torch.optimizers import Entry, OptimizerBook, Slot
 from barograph.capture.torch.read import local
 from barograph.capture.torch.unregistered import Unregistered
+from barograph.capture.torch.untrained import Untrained
 from barograph.model.facts import Fact
 
 MOST_NAMED = 10
@@ -28,8 +29,8 @@ Put = Callable[[Fact, str | int, float], bool]
 """Records a number of a fact about something; "": as a whole."""
 
 BOOK = frozenset({
-    Fact.PARAMETERS, Fact.FROZEN, Fact.OUTSIDE_OPTIMIZER, Fact.UNREGISTERED, Fact.WITHOUT_GRADIENT, Fact.UNREACHED,
-    Fact.FOREIGN,
+    Fact.PARAMETERS, Fact.FROZEN, Fact.UNTRAINED, Fact.OUTSIDE_OPTIMIZER, Fact.UNREGISTERED, Fact.WITHOUT_GRADIENT,
+    Fact.UNREACHED, Fact.FOREIGN,
 })
 GROUPS = frozenset({Fact.WEIGHT_DECAY, Fact.MOMENTUM, Fact.DECOUPLED})
 
@@ -42,6 +43,7 @@ class ParameterFacts:
         self._names = names
         self._optimizers = optimizers
         self._unregistered = Unregistered(names, optimizers)
+        self._untrained = Untrained()
         self._called: set[int] = set()
         self._reached: set[int] | None = None
         self._stepped = True
@@ -88,7 +90,7 @@ class ParameterFacts:
 
     def record(self, entry: Entry, asked: frozenset[Fact], put: Put) -> None:
         """Record the book at a step of this optimizer, while its gradients are there."""
-        if asked & {Fact.PARAMETERS, Fact.FROZEN, Fact.OUTSIDE_OPTIMIZER}:
+        if asked & {Fact.PARAMETERS, Fact.FROZEN, Fact.UNTRAINED, Fact.OUTSIDE_OPTIMIZER}:
             self._of_models(entry, put)
         # One slot a parameter: a script may hand one over twice.
         slots = list({id(slot.parameter): slot for slot in entry.slots}.values())
@@ -111,8 +113,9 @@ class ParameterFacts:
     def _of_models(self, entry: Entry, put: Put) -> None:
         parameters = list(self._of_trained())
         put(Fact.PARAMETERS, "", len(parameters))
-        frozen = [path for parameter, path in parameters if not parameter.requires_grad]
-        _count(Fact.FROZEN, frozen, put)
+        frozen = [(parameter, path) for parameter, path in parameters if not parameter.requires_grad]
+        _count(Fact.FROZEN, [path for _, path in frozen], put)
+        _count(Fact.UNTRAINED, self._untrained.found(item for item in frozen if not _is_distributed(item[0])), put)
         # Not in its first step: by the second, every optimizer of the script has been met.
         if self._session.made(entry.label) > 0:
             held, reached = self._optimizers.parameters(), self._reached

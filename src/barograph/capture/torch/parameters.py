@@ -222,6 +222,7 @@ class ParameterTap:
     ) -> None:
         if not slots or kind not in self._session.plan.kinds(mask):
             return
+        mask = self._session.plan.of_kind(mask, kind)
         question = (kind, mask, id(slots[0].parameter), len(slots))
         prepared = self._prepared.get(question)
         if (

@@ -10,8 +10,7 @@ import torch
 
 from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.optimizers import OptimizerBook
-
-_ELEMENTS = 16
+from barograph.capture.torch.untrained import likeness_of
 
 
 class Unregistered:
@@ -51,13 +50,7 @@ class Unregistered:
             parameter = reference()
             if parameter is None or parameter.grad is None or number in held or number in known:
                 continue
-            self._suspects[number] = reference, _likeness(parameter)
+            self._suspects[number] = reference, likeness_of(parameter)
             if number in before and before[number][1] == self._suspects[number][1]:
                 found.append(parameter)
         return found
-
-
-def _likeness(parameter: torch.Tensor) -> list[Any]:
-    """Return what changes where somebody changes a parameter, by whatever way."""
-    # What goes through `.data` is not counted, so a few elements are looked at as well.
-    return [parameter._version, *parameter.detach().flatten()[:_ELEMENTS].tolist()]

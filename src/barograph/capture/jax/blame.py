@@ -1,0 +1,91 @@
+"""Finds out which operation made the first loss of a JAX training that is not finite, also where that is known late.
+
+On a device, in long steps and on a busy machine a call returns before its loss is there. What the step was given is
+then kept until it is, as long as that is little; the step is made again where its loss is read, in the writer's thread.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from barograph.capture.array_tap import ArrayTap
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.jax.culprit import bad_operation
+from barograph.capture.jax.program import Program
+from barograph.model.facts import Fact, fact
+from barograph.model.key import Key, Kind
+
+_MOST_KEPT_BYTES = 256 * 2**20
+"""Of all calls together whose loss is not known yet. Their weights would be free memory else."""
+
+_MOST_CALLS = 32
+"""Of those: a host does not run farther ahead of its device than about that."""
+
+_MOST_LOOKS = 3
+"""What was spoilt once stays so: each further loss says the same, of what the step was given."""
+
+Given = tuple[tuple[Any, ...], Mapping[str, Any]]
+
+
+class _Call:
+    """A call, and what it was given."""
+
+    __slots__ = ("__weakref__", "given", "program")
+
+    def __init__(self, program: Program, given: Given) -> None:
+        self.program, self.given = program, given
+
+
+class Blame:
+    """Looks at the losses of one observed step.
+
+    Args:
+        tap: Told of the operation.
+    """
+
+    def __init__(self, tap: ArrayTap) -> None:
+        self._tap = tap
+        self._kept: weakref.WeakSet[_Call] = weakref.WeakSet()
+        self._looks = 0
+
+    def take(self, loss: float | Callable[[], float], program: Program | None, given: Given | None) -> None:
+        """Take in the loss of a call that makes one step, where it is there, or a function that waits for it.
+
+        Args:
+            loss: It.
+            program: That was traced of the step; None: there is none.
+            given: What the call was given; None: that is not known.
+        """
+        if given is None or program is None or program.many_devices or self._looks >= _MOST_LOOKS:
+            return
+        if not callable(loss):
+            if not math.isfinite(loss):
+                with self._tap.session.starting_up():
+                    self._tap.numbers(self._look(_Call(program, given)))
+        elif self._may_keep(program) and self._tap.asks_ever(Kind.FACT):
+            call = _Call(program, given)
+            self._kept.add(call)
+            self._tap.defer(lambda buffer: self._look_late(loss, call, buffer))
+
+    def _may_keep(self, program: Program) -> bool:
+        """Return whether what a call was given may stay until its loss is known; what it gives away is gone by then."""
+        if program.gives_away or len(self._kept) >= _MOST_CALLS or self._tap.passes_over:
+            return False
+        kept_bytes = sum(call.program.given_bytes for call in list(self._kept))
+        return kept_bytes + program.given_bytes <= _MOST_KEPT_BYTES
+
+    def _look_late(self, loss: Callable[[], float], call: _Call, buffer: StepBuffer) -> None:
+        if math.isfinite(loss()) or self._looks >= _MOST_LOOKS:
+            return
+        try:
+            buffer.scalars.update(self._look(call))
+        except Exception as error:  # noqa: BLE001 - in another thread, where it would cost the whole step
+            self._tap.session.guard.caught(error, "looking for the operation that failed")
+
+    def _look(self, call: _Call) -> dict[Key, float]:
+        self._looks += 1
+        name = bad_operation(call.program.closed, call.program.leaves(*call.given))
+        return {fact(Fact.BAD_OPERATION): 1.0, fact(Fact.BAD_OPERATION, name): 1.0} if name else {}

@@ -1,0 +1,121 @@
+"""In which mode a step called its models, and the layers that do something else in training than in evaluation.
+
+Keras has no switch that stays: each call says `training=`, hands on what the call around it was told, or takes the
+default of its own signature, and where nobody says anything it is an evaluation.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import keras
+
+_DRAWING = (keras.layers.Dropout, keras.layers.SpatialDropout1D, keras.layers.SpatialDropout2D,
+            keras.layers.SpatialDropout3D, keras.layers.GaussianDropout, keras.layers.GaussianNoise,
+            keras.layers.AlphaDropout)
+_WITH_DROPOUT = (keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
+
+
+class Modes(NamedTuple):
+    """What a step tells of it.
+
+    Attributes:
+        layers: Layers that mind the mode.
+        in_eval: Those of them that every call had in evaluation.
+        whole_in_eval: All models that are trained were called so.
+    """
+
+    layers: int
+    in_eval: int
+    whole_in_eval: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Root:
+    """A layer that no other one called, a model mostly, in one step.
+
+    Attributes:
+        layer: It.
+        in_eval: All calls of it were in evaluation.
+        layers: Of each layer within that minds the mode, by identity, whether all its calls were.
+    """
+
+    layer: Any
+    in_eval: bool
+    layers: dict[int, bool]
+
+
+class StepModes:
+    """What is noted while one step runs, or is traced."""
+
+    def __init__(self) -> None:
+        self._roots: dict[int, _Root] = {}
+        self._now: _Root | None = None
+        self._training: Any = None
+
+    def called(self, layer: Any, kwargs: Mapping[str, Any], *, within: bool) -> None:
+        """Note that a layer is called.
+
+        Args:
+            layer: It.
+            kwargs: What it is called with.
+            within: Another layer calls it.
+        """
+        if not within:
+            self._training = None
+        # As Keras goes about it: what one layer was told holds for those that are called after it, too.
+        training = self._training = _told(layer, kwargs, self._training)
+        in_eval = _is_false(training)
+        if not within:
+            self._now = self._roots.setdefault(id(layer), _Root(layer, True, {}))
+            self._now.in_eval &= in_eval
+        if self._now is not None and _minds(layer):
+            self._now.layers[id(layer)] = self._now.layers.get(id(layer), True) and in_eval
+
+    def of_trained(self, variables: Iterable[Any], parts: Container[int]) -> Modes | None:
+        """Return how the models were called that own any of the variables which are trained; None: none does.
+
+        A model that only serves, as a teacher or a target, may well be called in evaluation.
+
+        Args:
+            variables: They.
+            parts: Layers of the model that trains, by identity. On JAX Keras calls these and not the model.
+        """
+        trained = {id(variable) for variable in variables}
+        models = [root for root in self._roots.values()
+                  if any(id(variable) in trained for variable in root.layer.trainable_variables)]
+        if not models:
+            return None
+        layers: dict[int, bool] = {}
+        for root in self._roots.values():
+            if root in models or (id(root.layer) in parts and id(root.layer) in root.layers):
+                for layer, in_eval in root.layers.items():
+                    layers[layer] = layers.get(layer, True) and in_eval
+        return Modes(len(layers), sum(layers.values()), all(root.in_eval for root in models))
+
+
+def _minds(layer: Any) -> bool:
+    """Return whether a layer does something else in training than in evaluation, and nobody has frozen it."""
+    if isinstance(layer, keras.layers.BatchNormalization):
+        return bool(layer.trainable)
+    if isinstance(layer, _WITH_DROPOUT):
+        return max(float(layer.dropout), float(layer.recurrent_dropout)) > 0
+    if isinstance(layer, _DRAWING):
+        return float(layer.stddev if isinstance(layer, keras.layers.GaussianNoise) else layer.rate) > 0
+    return False
+
+
+def _told(layer: Any, kwargs: Mapping[str, Any], around: Any) -> Any:
+    """Return what a layer is told of training: by its caller, by the calls around it, or by its own default."""
+    if "training" in kwargs or around is not None:
+        return kwargs.get("training", around)
+    parameter = inspect.signature(layer.call).parameters.get("training")
+    return None if parameter is None or parameter.default is inspect.Parameter.empty else parameter.default
+
+
+def _is_false(training: Any) -> bool:
+    """Return whether that says evaluation; a tensor says it only when it has its value."""
+    return training is None or (isinstance(training, bool | int) and not training)

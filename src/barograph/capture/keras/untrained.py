@@ -1,0 +1,34 @@
+"""Which frozen parameters are as their initializer made them: nobody has trained them before, nor loaded them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barograph.capture.keras.arrays import array_of
+from barograph.capture.keras.names import Names
+
+if TYPE_CHECKING:
+    from barograph.capture.keras.backends import ValueOf
+
+_BIAS = ".bias"
+
+
+def untrained_in(names: Names, value: ValueOf) -> list[str]:
+    """Return the paths of frozen layers that learnt nothing yet.
+
+    That is told by their biases, which begin at zero, and which no training leaves there: all those of frozen layers
+    with a matrix of weights must be zero to the last bit, and there must be one.
+
+    Args:
+        names: Of the model.
+        value: Tells the value of a variable now.
+    """
+    found = [path.removesuffix(_BIAS) for path in names.frozen
+             if path.endswith(_BIAS) and _has_matrix(names.frozen, path.removesuffix(_BIAS))]
+    is_moved = any(array_of(value(names.frozen[layer + _BIAS])).any() for layer in found)
+    return [] if is_moved else found
+
+
+def _has_matrix(frozen: dict[str, Any], layer: str) -> bool:
+    kernel = frozen.get(f"{layer}.kernel")
+    return kernel is not None and len(kernel.shape) > 1

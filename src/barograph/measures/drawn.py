@@ -1,0 +1,67 @@
+"""Whether weights still lie as the usual initialisations draw them: evenly between two bounds, none beyond.
+
+A training moves every weight a little, and those at a bound go beyond it: where changes are a twentieth of the bound,
+some two of a hundred weights do. So what lies evenly up to exactly such a bound was never trained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEAST = 1024
+"""Of fewer numbers too few lie at a bound: a little training may leave all of them within it."""
+
+_MISSED = 12.0
+"""Even numbers come within this many n-ths of their bound, but for one sample in e**12."""
+
+_SIGMAS = 5.0
+
+
+def is_as_drawn(values: NDArray[np.floating], bounds: Iterable[float], *, precision: float = 0.0) -> bool:
+    """Return whether numbers lie evenly between minus and plus one of these bounds, and none beyond.
+
+    Args:
+        values: Any shape; of fewer than 1,024 it is never said.
+        bounds: Positive.
+        precision: Relative, of the type that they are kept in, whose rounding may pass a bound.
+
+    Example:
+        >>> draw = np.random.default_rng(0)
+        >>> is_as_drawn(draw.uniform(-0.1, 0.1, 4096), [0.1]), is_as_drawn(draw.normal(0, 0.06, 4096), [0.1])
+        (True, False)
+    """
+    count = values.size
+    if count < LEAST or not np.isfinite(values).all():
+        return False
+    farthest, spread = float(np.abs(values).max()), float(values.std())
+    tolerance = _SIGMAS * math.sqrt(0.2 / count)  # of the standard deviation of even numbers
+    return any(
+        bound * (1 - _MISSED / count) <= farthest <= bound * (1 + precision)
+        and abs(spread * math.sqrt(3) / bound - 1) <= tolerance
+        for bound in bounds
+    )
+
+
+def usual_bounds(shape: Sequence[int], *, outputs_first: bool) -> list[float]:
+    """Return the bounds between which the usual even initialisations draw weights of a shape; [] of a vector.
+
+    They are those of Glorot, He and LeCun, that of PyTorch's layers, one by the square root of their inputs, and that
+    of its recurrent ones, by their units, whose weights have one, three or four times as many rows.
+
+    Args:
+        shape: Of a matrix, or of the kernel of a convolution.
+        outputs_first: As in PyTorch, (outputs, inputs, places…); else as in Keras, (places…, inputs, outputs).
+    """
+    if len(shape) < 2 or 0 in shape:
+        return []
+    places = math.prod(shape[2:] if outputs_first else shape[:-2])
+    outputs, inputs = (shape[0], shape[1]) if outputs_first else (shape[-1], shape[-2])
+    fan_in, fan_out = inputs * places, outputs * places
+    bounds = [math.sqrt(gain / fan_in) for gain in (1, 3, 6)] + [math.sqrt(6 / (fan_in + fan_out))]
+    if outputs_first and len(shape) == 2:
+        bounds += [math.sqrt(gates / outputs) for gates in (1, 3, 4) if outputs % gates == 0]
+    return bounds

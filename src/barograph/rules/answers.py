@@ -1,0 +1,79 @@
+"""Whether the answers of a classifier have anything to do with the labels, of the counts of both together."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from barograph.rules.clues import confusions_of
+from barograph.runs.view import StepView
+
+_MOST_CLASSES = 20
+_LEAST_LABELS = 200
+_LABELS_EACH = 20
+"""Labels for each degree of freedom: with fewer, answers that are a little better than chance look unrelated."""
+_SPREADS = 3.0
+_RARE = 0.8
+"""Where one class has more of all labels, one answer for all of them is no wonder."""
+
+
+def note_answers(view: StepView, memory: dict[str, Any]) -> None:
+    """Take in which answers a step gave to which labels, loss by loss; the last few hundred are remembered."""
+    for loss, pairs in confusions_of(view).items():
+        if len({label for pair in pairs for label in pair}) > _MOST_CLASSES:
+            continue
+        halves: list[dict[str, float]] = memory.setdefault("answers", {}).setdefault(loss, [{}, {}])
+        now = Counter(halves[1])
+        now.update({f"{truth},{answer}": count for (truth, answer), count in pairs.items()})
+        classes = len({truth for truth, _ in _counts([now])})
+        halves[1] = dict(now)
+        if now.total() >= max(_LEAST_LABELS, _LABELS_EACH * (classes - 1) ** 2):
+            halves[:] = [halves[1], {}]
+
+
+def are_unrelated(memory: Mapping[str, Any], loss: str) -> bool:
+    """Return whether the last answers to a few hundred labels, or more, were as if the labels were drawn by lot.
+
+    So they are where χ² of the counts is what it is by chance, or where all answers are one and no class has most of
+    the labels. False also where too few were seen.
+
+    Args:
+        memory: Of a rule that calls `note_answers` with each step.
+        loss: Whose labels.
+
+    Example:
+        >>> by_lot, learnt = {"0,0": 90, "0,1": 60, "1,0": 91, "1,1": 59}, {"0,0": 90, "0,1": 60, "1,0": 60, "1,1": 90}
+        >>> [are_unrelated({"answers": {"nll_loss": [counts, {}]}}, "nll_loss") for counts in (by_lot, learnt)]
+        [True, False]
+
+    Source: Pearson, "On the criterion that a given system of deviations …", 1900.
+    """
+    halves = memory.get("answers", {}).get(loss)
+    if not halves or not halves[0]:
+        return False
+    counts = _counts(halves)
+    truths, answers = Counter[str](), Counter[str]()
+    for (truth, answer), count in counts.items():
+        truths[truth] += count
+        answers[answer] += count
+    total = truths.total()
+    freedom = (len(truths) - 1) * (len(answers) - 1)
+    if len(truths) < 2:
+        return False
+    if not freedom:
+        return max(truths.values()) <= _RARE * total
+    chi = sum((counts[truth, answer] - expected) ** 2 / expected for truth in truths for answer in answers
+              if (expected := truths[truth] * answers[answer] / total))
+    return chi < freedom + _SPREADS * math.sqrt(2 * freedom)
+
+
+def _counts(halves: list[Mapping[str, float]] | list[Counter[str]]) -> Counter[tuple[str, str]]:
+    """Return how often each label met each answer."""
+    found = Counter[tuple[str, str]]()
+    for half in halves:
+        for pair, count in half.items():
+            truth, _, answer = pair.partition(",")
+            found[truth, answer] += count  # type: ignore[assignment]
+    return found
