@@ -6,7 +6,8 @@ import json
 import math
 from pathlib import Path
 
-from aim import Repo, Run
+import numpy as np
+from aim import Audio, Distribution, Image, Repo, Run, Text
 
 STEPS = 30
 
@@ -19,6 +20,14 @@ if __name__ == "__main__":
         run.track(value * 2, name="loss", step=step, context={"subset": "val"})
         run.track(step, name="seen", step=step, context={"fold": 2})
     run.track(math.nan, name="odd", step=0)
+    for step in (0, 5):
+        run.track([Image(np.full((4, 6, 3), step + at, np.uint8), caption=f"{at}") for at in (0, 1)], name="samples",
+                  step=step, context={"subset": "val"})
+    run.track(Image(np.zeros((4, 6, 3), np.uint8)), name="../odd/name")
+    run.track(Text('one "line"\nand another'), name="said", step=3)
+    run.track(Text("∇ more"), name="said", step=4)
+    run.track(Audio(b"RIFF....", format="wav"), name="sound", step=1)
+    run.track(Distribution([1.0, 2.0, 3.0]), name="weights", step=0)
     run.name, run.description = "first", "the best"
     run.add_tag("keep")
     uid = run.hash

@@ -14,23 +14,31 @@ if TYPE_CHECKING:
     from barograph.experiments.component import Component
     from barograph.experiments.experiment import Experiment, Trial
     from barograph.experiments.lineage import Edge
+    from barograph.experiments.lineage_ends import Action, Artifact, Context
     from barograph.experiments.run import Run, Tracker, list_runs, load_run
     from barograph.experiments.table import ComponentTable
     from barograph.experiments.tracked_run import TrackedRun
+    from barograph.share.archives import check_archive, export_archive, import_archive
 
-__all__ = ["Component", "ComponentTable", "Edge", "Experiment", "Run", "TrackedRun", "Tracker", "Trial", "list_runs",
-           "load_run"]
+__all__ = ["Action", "Artifact", "Component", "ComponentTable", "Context", "Edge", "Experiment", "Run", "TrackedRun",
+           "Tracker", "Trial", "check_archive", "export_archive", "import_archive", "list_runs", "load_run"]
 
 # Who writes a run need not wait for what asks the catalog: each name is imported on first use.
 __getattr__ = importer(__name__, {
+    "Action": "barograph.experiments.lineage_ends",
+    "Artifact": "barograph.experiments.lineage_ends",
     "Component": "barograph.experiments.component",
     "ComponentTable": "barograph.experiments.table",
+    "Context": "barograph.experiments.lineage_ends",
     "Edge": "barograph.experiments.lineage",
     "Experiment": "barograph.experiments.experiment",
     "Run": "barograph.experiments.run",
     "TrackedRun": "barograph.experiments.tracked_run",
     "Tracker": "barograph.experiments.run",
     "Trial": "barograph.experiments.experiment",
+    "check_archive": "barograph.share.archives",
+    "export_archive": "barograph.share.archives",
+    "import_archive": "barograph.share.archives",
     "list_runs": "barograph.experiments.run",
     "load_run": "barograph.experiments.run",
 })

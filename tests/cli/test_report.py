@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from barograph.cli import whole_file
-from barograph.cli.whole_file import write_whole
 from barograph.errors import StoreFull
+from barograph.store import whole_file
+from barograph.store.whole_file import write_whole
 
 Call = Callable[..., Any]
 

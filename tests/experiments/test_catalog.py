@@ -220,7 +220,7 @@ def test_a_damaged_catalog_says_how_to_make_it_again(file_catalog: Catalog, tmp_
     file_catalog.close()
     for file in (tmp_path / "runs" / ".catalog").glob("catalog.sqlite*"):
         file.write_bytes(b"nothing that SQLite knows" * 1000)
-    with pytest.raises(CatalogUnavailable, match="delete it, and run barograph reindex"):
+    with pytest.raises(CatalogUnavailable, match="barograph reindex makes again of the runs; nothing is lost"):
         Catalog(tmp_path / "runs")
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import barograph
-from barograph.errors import DamagedChunk, SessionClosed, SettingsError, UnknownItem
+from barograph.errors import DamagedChunk, NameTaken, SessionClosed, SettingsError, UnknownItem, UnknownName
 from barograph.experiments.artifacts import ARTIFACTS, bytes_of
 from barograph.experiments.component import Component
-from barograph.experiments.experiment import Experiment
+from barograph.experiments.experiment import Experiment, Trial
 from barograph.experiments.run import Run, Tracker, list_runs, load_run
 from barograph.store.urls import store_from_url
 
@@ -82,6 +82,23 @@ def test_a_process_writes_several_runs_at_once(root: str) -> None:
         outer.log_metric("loss", 1.0)
         inner.log_metric("loss", 2.0)
     assert {run.name: run.metrics["loss"].last for run in list_runs(root=root)} == {"outer": 1.0, "inner": 2.0}
+
+
+def test_a_nested_run_is_part_of_the_outer_one(root: str) -> None:
+    data = Component.create("data", root=root)
+    with Run("outer", root=root) as outer:
+        for fold in range(2):
+            with Run(f"fold {fold}", part_of=outer, root=root) as run:
+                run.log_metric("loss", 1.0)
+        outer.relate("derived_from", data)
+        with pytest.raises(UnknownName, match='Did you mean "derived_from"'):
+            outer.relate("derived_form", data)
+    [found] = list_runs("name = 'outer'", root=root)
+    assert sorted(found.lineage("down").names().values()) == ["run fold 0", "run fold 1", "run outer"]
+    assert {edge.relation for edge in found.lineage("down")} == {"contributed_to"}
+    assert [edge.relation for edge in found.lineage("up")] == ["derived_from"]
+    with pytest.raises(UnknownName, match='is no relation'):
+        data.relate("child", found)
 
 
 def test_a_component_is_shared_by_trials(root: str) -> None:
@@ -223,3 +240,39 @@ def test_an_unknown_run_says_the_nearest(root: str) -> None:
     Run("first", root=root).close()
     with pytest.raises(UnknownItem, match='Did you mean "first"'):
         load_run("frist", root=root)
+
+
+def test_a_trial_is_created_by_the_name_of_its_experiment(root: str) -> None:
+    trial = Trial.create("wide", experiment="digits", variables={"width": 64}, tags={"a": "b"}, root=root)
+    assert [found.name for found in Experiment.load("digits", root=root).trials()] == ["wide"]
+    again = Trial.create("wide", experiment=Experiment.load("digits", root=root), or_load=True)
+    assert (again.uid, dict(again.variables), again.tags) == (trial.uid, {"width": 64}, {"a": "b"})
+    with pytest.raises(NameTaken):
+        Trial.create("wide", experiment="digits", root=root)
+
+
+def _join_by_name(root: str, number: int) -> None:
+    with Run.load_or_create("shared", experiment="digits", root=root) as run:
+        run.log_metric(f"loss {number}", 1.0)
+
+
+def test_processes_that_ask_at_once_for_a_run_of_a_new_name_get_one(root: str) -> None:
+    processes = multiprocessing.get_context("spawn")
+    started = [processes.Process(target=_join_by_name, args=(root, number)) for number in range(3)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(60)
+        assert process.exitcode == 0
+    _join_by_name(root, 3)
+    [run] = list_runs(root=root)
+    assert (sorted(run.metrics), [trial.experiment for trial in run.trials]) == (
+        [f"loss {number}" for number in range(4)], ["digits"])
+
+
+def test_a_run_that_has_the_name_is_loaded_wherever_it_is(root: str) -> None:
+    with Run("mine", to=f"{root}/deep/place", root=root) as first:
+        pass
+    with Run.load_or_create("mine", root=root) as run:
+        run.note("more")
+    assert (run.uid, len(list_runs(root=root))) == (first.uid, 1)

@@ -186,6 +186,34 @@ raise ValueError("too few rows")
     assert desk.end(desk.start("barograph", "doctor", "run")).code == 0
 
 
+def test_of_a_script_that_logs_and_trains_nothing_all_is_kept(desk: Any) -> None:
+    desk.write("numbers.csv", "1,2\n")
+    desk.write("score.py", """
+import argparse
+from barograph.tracking import load_run
+parser = argparse.ArgumentParser()
+parser.add_argument("--rows", type=int, default=3)
+rows = parser.parse_args().rows
+with load_run() as run:
+    run.log_metric("rows", len(open("numbers.csv").readlines()) / rows)
+print("scored")
+""")
+    assert desk.run("score.py").code == 0
+    assert "scored" in desk.end(desk.start("barograph", "show", "run", "--output")).text
+    origin = origin_at(desk.folder / "run")
+    assert origin.parameters == {"rows": 3}
+    assert [(Path(file.path).name, len(file.fingerprint)) for file in origin.data] == [("numbers.csv", 32)]
+    assert desk.end(desk.start("barograph", "doctor", "run")).code == 0
+
+
+def test_the_folder_in_which_the_shell_stands_is_no_secret(desk: Any) -> None:
+    desk.write("tell.py", "import os\nprint('in', os.getcwd())\n")
+    desk.environment["PWD"] = str(desk.folder)
+    assert desk.run("tell.py").code == 0
+    assert f"in {desk.folder}" in desk.end(desk.start("barograph", "show", "run", "--output")).text
+    assert any(str(desk.folder) in problem for problem in origin_at(desk.folder / "run").problems)
+
+
 def test_what_workers_of_loaders_and_libraries_in_c_read_is_known(desk: Any) -> None:
     for name in ("forked", "spawned", "own"):
         desk.write(f"{name}.txt", "1.5\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -254,3 +255,13 @@ def test_a_bucket_that_is_away_for_ever_blocks_no_training(desk: Any, bucket: Bu
     assert re.search(rf"the run could not be written to its end: \d+ recorded steps .*{re.escape(said)}", ended.err)
     assert "The training is unharmed." in ended.err
     assert "No findings" not in ended.err
+
+
+def test_the_usual_root_is_that_of_every_command(desk: Any) -> None:
+    desk.write("score.py", "from barograph.tracking import load_run\nload_run().log_metric('acc', 0.5)\n")
+    desk.environment["BAROGRAPH_ROOT"] = "kept here"
+    assert desk.end(desk.start("barograph", "run", "score.py")).code == 0
+    assert [path.name for path in desk.folder.iterdir() if path.is_dir()] == ["kept here"]
+    listed, found = (desk.end(desk.start("barograph", *words, "--json")).text for words in (
+        ("runs",), ("search", "metrics.acc.last = 0.5")))
+    assert (len(json.loads(listed)), len(json.loads(found))) == (1, 1)

@@ -123,6 +123,8 @@ def test_runs_in_the_repository_are_no_code(repository: Repository) -> None:
     repository.write("results/one/attempts/0000.json", "{}")
     repository.write("results/one/records/a.parquet", "x")
     repository.write("barograph-runs/two/heartbeats/x", "x")
+    for name in ("catalog.sqlite-wal", "journal/0.json", "artifacts/ab/sha256-ab"):
+        repository.write(f"results/.catalog/{name}", "x")
     repository.write("results/notes.txt", "mine")
     kept = keep(repository.root, away=[repository.root / "barograph-runs"])
     assert names(kept.untracked) == {"results/notes.txt": b"mine"}

@@ -77,7 +77,7 @@ def test_names_of_secrets_are_known(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "tokenizer", "TOKENIZERS_PARALLELISM", "keyboard", "lr", "num_tokens",
-                                  "key_dim", "monkey", "pad_token_id", "author"])
+                                  "key_dim", "monkey", "pad_token_id", "author", "PWD", "OLDPWD"])
 def test_names_that_trainings_use_are_none(name: str) -> None:
     assert not names_secret(name)
 

@@ -1,7 +1,8 @@
 """What parsers of command lines made of the script's: every option with its value, the defaults that nobody typed too.
 
-Heard are `argparse`, and `click` with what is built on it (`typer`): the method by which they hand over what they have
-parsed is called by one of ours. Only what comes of this process's own command line counts. Nothing is changed in it.
+Heard are `argparse`, `click` with what is built on it (`typer`), `absl.flags` and Hydra: the function by which they
+hand over what they have parsed is called by one of ours. Only what comes of this process's own command line counts.
+Nothing is changed in it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import functools
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from barograph.capture.imports import after_import, forget
+from barograph.capture.parsers import of_absl, of_argparse, of_click, of_hydra
 from barograph.model.origin import Option, Parameter
 
 _MOST_OPTIONS = 1000
@@ -35,7 +37,8 @@ class Parsed:
         self._undo: list[Callable[[], None]] = []
         self._waiting: list[Callable[[], None]] = []
         for module, wrap in (("argparse", self._hear_argparse), ("click.core", self._hear_click),
-                             ("typer._click.core", self._hear_click)):
+                             ("typer._click.core", self._hear_click), ("absl.flags._flagvalues", self._hear_absl),
+                             ("hydra.core.utils", self._hear_hydra)):
             action = functools.partial(wrap, module)
             self._waiting.append(action)
             after_import(module, action)
@@ -56,7 +59,7 @@ class Parsed:
         def parse_known_args(self_: Any, args: Any = None, namespace: Any = None) -> Any:
             found = original(self_, args, namespace)
             if self._listens and (args is None or (isinstance(args, list) and args == sys.argv[1:])):
-                self._note(lambda: _of_argparse(self_, found[0]))
+                self._note(lambda: of_argparse(self_, found[0]))
             return found
 
         self._put(parser, "parse_known_args", parse_known_args)
@@ -68,10 +71,36 @@ class Parsed:
         @functools.wraps(original)
         def invoke(self_: Any, callback: Any, /, *args: Any, **kwargs: Any) -> Any:
             if self._listens and callback is getattr(self_.command, "callback", None):
-                self._note(lambda: _of_click(self_))
+                self._note(lambda: of_click(self_))
             return original(self_, callback, *args, **kwargs)
 
         self._put(context, "invoke", invoke)
+
+    def _hear_absl(self, module: str) -> None:
+        values = sys.modules[module].FlagValues
+        original = values.__call__
+
+        @functools.wraps(original)
+        def call(self_: Any, argv: Any, *args: Any, **kwargs: Any) -> Any:
+            is_own = list(argv) == sys.argv  # before it is parsed, which may change it
+            found = original(self_, argv, *args, **kwargs)
+            if self._listens and is_own:
+                self._note(lambda: of_absl(self_))
+            return found
+
+        self._put(values, "__call__", call)
+
+    def _hear_hydra(self, module: str) -> None:
+        utils = sys.modules[module]
+        original = utils.run_job
+
+        @functools.wraps(original)
+        def run_job(task_function: Any, config: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._listens:
+                self._note(lambda: of_hydra(config))
+            return original(task_function, config, *args, **kwargs)
+
+        self._put(utils, "run_job", run_job)
 
     def _put(self, owner: Any, name: str, ours: Callable[..., Any]) -> None:
         original = vars(owner)[name]
@@ -116,25 +145,3 @@ def plain_value(value: Any) -> Parameter | None:
         values = [plain_value(item) for item in value]
         return None if any(item is None for item in values) else values
     return None
-
-
-def _of_argparse(parser: Any, namespace: Any) -> Iterator[tuple[str, Any, list[str]]]:
-    flags = dict(_flags_of_argparse(parser))
-    for name, value in vars(namespace).items():
-        yield name, value, flags.get(name, [])
-
-
-def _flags_of_argparse(parser: Any) -> Iterator[tuple[str, list[str]]]:
-    for action in parser._actions:
-        if isinstance(action.choices, Mapping):  # commands below it, each with a parser of its own
-            for below in action.choices.values():
-                if hasattr(below, "_actions"):
-                    yield from _flags_of_argparse(below)
-        yield action.dest, list(action.option_strings)
-
-
-def _of_click(context: Any) -> Iterator[tuple[str, Any, list[str]]]:
-    flags = {item.name: [*item.opts, *item.secondary_opts] if item.param_type_name == "option" else []
-             for item in context.command.params}
-    for name, value in context.params.items():
-        yield name, value, flags.get(name, [])

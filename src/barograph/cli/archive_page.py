@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.text import Text
 
 from barograph.cli.catalog_options import catalog_with, open_catalog
 from barograph.cli.printing import Printer
 from barograph.cli.progress_bar import progress
-from barograph.cli.whole_file import check_writable, replacing
+from barograph.share.archive_file import local_path
+from barograph.share.archives import check_archive, export_archive
 from barograph.share.checking import checked
-from barograph.share.choosing import chosen
 from barograph.share.container import ArchiveReader
-from barograph.share.exporting import Exported, write_archive
+from barograph.share.exporting import Exported
 from barograph.share.importing import Imported, ImportedRun, bring_in
 from barograph.share.manifest import ArchiveManifest
 from barograph.watch.figures import count, size
@@ -24,7 +23,8 @@ _SHOWN = 20
 
 
 def export_and_tell(
-    names: Sequence[str], out: Path, root: str | None, *, include: Sequence[str], skip_running: bool, as_json: bool
+    names: Sequence[str], out: str, root: str | None, *, checkpoints: bool, capsules: bool, skip_running: bool,
+    as_json: bool
 ) -> bool:
     """Write an archive and say what is in it; return whether all of it was whole.
 
@@ -34,32 +34,32 @@ def export_and_tell(
         StoreDenied, StoreFull: The file cannot be written.
         StoreError: A store cannot be read.
     """
-    check_writable(out, example="runs.zip")
-    choice = chosen(catalog_with(names, root), names, include=include, skip_running=skip_running)
-    with progress("writing") as on_progress, replacing(out) as stream:
-        exported = write_archive(choice, stream, on_progress=on_progress)
+    with progress("writing") as on_progress:
+        exported = export_archive(names, out, checkpoints=checkpoints, capsules=capsules, skip_running=skip_running,
+                                  catalog=catalog_with(names, root), on_progress=on_progress)
     printer = Printer()
     if as_json:
-        printer.json({"file": str(out), "file_bytes": out.stat().st_size if out.is_file() else None,
+        path = local_path(out)
+        printer.json({"file": out, "file_bytes": path.stat().st_size if path and path.is_file() else None,
                       **exported.to_json()})
     else:
         _print_exported(printer, exported, out)
-    return not exported.damage and not choice.missing
+    return exported.whole
 
 
-def import_and_tell(file: Path, root: str | None, *, as_json: bool) -> None:
+def import_and_tell(file: str, root: str | None, *, as_json: bool) -> None:
     """Bring an archive in and say what became of it.
 
     Raises:
         ImportFailed: It is no archive, it is damaged, or a run is there already with other content.
         NewerFormat: A newer Barograph wrote it.
-        StoreError: The root cannot be read or written.
+        StoreError: The archive cannot be read, or the root not read or written.
     """
     with ArchiveReader(file) as archive:
         with progress("checking") as on_progress:
             found = checked(archive, on_progress=on_progress)
         with progress("importing") as on_progress:
-            imported = bring_in(found, open_catalog(root), on_progress=on_progress)
+            imported = bring_in(found, open_catalog(root, make=True), on_progress=on_progress)
     printer = Printer()
     if as_json:
         printer.json(imported.to_json())
@@ -67,19 +67,19 @@ def import_and_tell(file: Path, root: str | None, *, as_json: bool) -> None:
         _print_imported(printer, imported)
 
 
-def check_and_tell(file: Path, *, as_json: bool) -> None:
+def check_and_tell(file: str, *, as_json: bool) -> None:
     """Look an archive through and say what is in it; errors as of `import_and_tell`."""
-    with ArchiveReader(file) as archive, progress("checking") as on_progress:
-        manifest = checked(archive, on_progress=on_progress).manifest
+    with progress("checking") as on_progress:
+        manifest = check_archive(file, on_progress=on_progress)
     printer = Printer()
     if as_json:
-        printer.json(Exported(manifest, manifest.size_bytes, {}, ()).to_json())
+        printer.json(Exported(manifest, manifest.size_bytes, {}, (), ()).to_json())
         return
     printer.line(Text.assemble(("whole", "bold green"), f": {_contents(manifest)}, {size(manifest.size_bytes)}."))
     _print_items(printer, manifest)
 
 
-def _print_exported(printer: Printer, exported: Exported, out: Path) -> None:
+def _print_exported(printer: Printer, exported: Exported, out: str) -> None:
     printer.line(Text.assemble(("written", "bold green"), f": {_contents(exported.manifest)}, "
                                                           f"{size(exported.size_bytes)}, in {out}."))
     _print_items(printer, exported.manifest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from barograph.cli.opening import run_at, store_at
+from barograph.cli.opening import run_at
 from barograph.cli.printing import Column, Printer
 from barograph.errors import DamagedChunk, NewerFormat
 from barograph.model.capsule import CapsuleHead
@@ -24,8 +24,7 @@ def print_capsules(place: str, *, as_json: bool) -> None:
         NotARun: There is none.
         StoreError: It cannot be read.
     """
-    run_at(place)
-    store = store_at(place)
+    store = run_at(place).store
     printer = Printer()
     heads: list[tuple[str, CapsuleHead | str]] = []
     for name in capsule_names(store):

@@ -18,21 +18,27 @@ Root = Annotated[
                                                             "BAROGRAPH_ROOT says, else barograph-runs.")
 ]
 
-_CATALOG = ".catalog"
 _MANY = 50
 _DAMAGE_SHOWN = 3
 
 
-def open_catalog(root: str | None) -> Catalog:
+def open_catalog(root: str | None, *, make: bool = False) -> Catalog:
     """Return the catalog of a root of runs, with what was told and recorded since it was last looked at.
 
     What of it cannot be read is said on standard error, and the rest is there.
 
+    Args:
+        root: Directory or URL; None: the usual one.
+        make: Something is to be put there: a directory that is not there is made.
+
     Raises:
+        NotARun: There is no such directory.
         CatalogUnavailable, NewerCatalog, MissingExtra, SettingsError, StoreError: It cannot be used.
     """
     from barograph.experiments.handle import catalog_at
 
+    if not make:
+        refuse_missing(root)
     catalog = catalog_at(root)
     fed = catalog.feed(progress=progress_on_terminal)
     for problem in fed.damage[:_DAMAGE_SHOWN]:
@@ -41,6 +47,19 @@ def open_catalog(root: str | None) -> Catalog:
         print(f"barograph: {len(fed.damage) - _DAMAGE_SHOWN} more things could not be read: barograph reindex names "
               "them", file=sys.stderr)
     return catalog
+
+
+def refuse_missing(root: str | None) -> None:
+    """Raise where a root was named that is not there: to look somewhere by mistake must not make a folder there.
+
+    Raises:
+        NotARun: There is no such directory.
+    """
+    from barograph.cli.opening import nearest_folder
+    from barograph.errors import NotARun
+
+    if root is not None and "://" not in root and not os.path.lexists(root):
+        raise NotARun(f"There are no runs at {root}: no such directory. {nearest_folder(Path(root))}".rstrip())
 
 
 def catalog_with(names: Sequence[str], root: str | None) -> Catalog:
@@ -54,34 +73,9 @@ def catalog_with(names: Sequence[str], root: str | None) -> Catalog:
     Raises:
         SettingsError: Places are named that are in several roots.
     """
-    from barograph.errors import SettingsError
+    from barograph.experiments.roots import root_of_places
 
-    if root is not None:
-        return open_catalog(root)
-    roots = {found: name for name in reversed(names) if (found := _root_of(name)) is not None}
-    if len(roots) > 1:
-        (first, name), (second, other) = list(roots.items())[::-1][:2]
-        raise SettingsError(
-            f"{name} is one of the runs in {first}, and {other} of those in {second}. Give the folder that both are "
-            "in by --root, or bring one to the other by barograph export archive and barograph import archive.")
-    return open_catalog(next(iter(roots), None))
-
-
-def _root_of(name: str) -> str | None:
-    """Return the root of runs of what is a place; None where it is a name."""
-    from barograph.experiments.roots import ROOT_VARIABLE
-    from barograph.runs.layout import MANIFEST
-    from barograph.runs.places import DEFAULT_ROOT
-
-    usual = os.environ.get(ROOT_VARIABLE) or DEFAULT_ROOT
-    if "://" in name:
-        return usual if name.startswith(f"{usual.rstrip('/')}/") else name.rstrip("/").rpartition("/")[0]
-    place = Path(name).absolute()
-    if not (place / MANIFEST).is_file():
-        return None
-    if "://" not in usual and place.is_relative_to(Path(usual).absolute()):
-        return usual
-    return str(next((folder for folder in place.parents if (folder / _CATALOG).is_dir()), place.parent))
+    return open_catalog(root if root is not None else root_of_places(names))
 
 
 def progress_on_terminal(done: int, total: int) -> None:

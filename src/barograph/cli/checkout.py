@@ -8,7 +8,7 @@ import typer
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     out: Annotated[
         str | None,
         typer.Option("--out", "-o", metavar="DIR", help="Folder to lay it out in; nothing may be there yet. Default: "

@@ -12,7 +12,6 @@ from rich.text import Text
 from barograph.cli.catalog_options import catalog_with
 from barograph.cli.opening import run_at
 from barograph.cli.printing import Column, Printer
-from barograph.cli.whole_file import check_writable, write_whole
 from barograph.errors import SettingsError
 from barograph.experiments.comparing import Comparison, compared, group_of, grouped
 from barograph.experiments.curves import best_at, curve_of
@@ -23,6 +22,7 @@ from barograph.model.clock import SystemClock
 from barograph.model.items import STATISTICS
 from barograph.share.comparison import MOST_LINES, ComparisonContent, Group, Judged, overlays_of
 from barograph.share.page_comparison import page_of_comparison
+from barograph.store.whole_file import check_writable, write_whole
 from barograph.watch.figures import count, figure, size
 
 _LOWER = ("loss", "error", "err", "perplexity", "mse", "mae", "rmse")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from barograph.cli.opening import explain_absence, store_at
+from barograph.cli.opening import explain_absence, place_called, store_at
 from barograph.cli.printing import Printer
 from barograph.errors import NotARun, StoreDenied
 from barograph.runs.doctor import Diagnosis, examine
@@ -38,8 +38,11 @@ def print_diagnosis(place: str, *, as_json: bool) -> bool:
     try:
         diagnosis = examine(store)
     except (NotARun, StoreDenied):
-        explain_absence(place, store)
-        raise
+        named = place_called(place)
+        if named is None:
+            explain_absence(place, store)
+            raise
+        diagnosis = examine(store_at(named))
     printer = Printer()
     if as_json:
         printer.json(diagnosis.to_json())

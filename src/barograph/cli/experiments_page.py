@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from barograph.cli.catalog_options import open_catalog
@@ -21,7 +22,8 @@ def create(name: str, root: str | None, *, hypothesis: str, description: str) ->
         NameTaken: There is one of that name.
     """
     fields = {"hypothesis": hypothesis, "description": description}
-    open_catalog(root).create(ItemKind.EXPERIMENT, name, fields={key: text for key, text in fields.items() if text})
+    said = {key: text for key, text in fields.items() if text}
+    open_catalog(root, make=True).create(ItemKind.EXPERIMENT, name, fields=said)
 
 
 def print_all(root: str | None, *, archived: bool, as_json: bool) -> None:
@@ -68,7 +70,7 @@ def print_one(name: str, root: str | None, *, as_json: bool) -> None:
     if len(table):
         print_table(printer, usual(table))
     else:
-        printer.line(f"Nothing was tried yet. Start:  barograph run --experiment {item.name} train.py")
+        printer.line(f"Nothing was tried yet. Start:  barograph run --experiment {shlex.quote(item.name)} train.py")
 
 
 def _runs(catalog: Catalog, trials: list[Item]) -> int:

@@ -12,7 +12,7 @@ from barograph.cli.catalog_options import Root
 
 GROUP = typer.Typer(cls=ArchiveGroup, rich_markup_mode=None, no_args_is_help=True)
 
-_Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")]
+_Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")]
 
 
 @GROUP.callback()
@@ -43,8 +43,9 @@ def archive(
         list[str], typer.Argument(metavar="NAME...", help="Runs, experiments, trials or components: names or "
                                                           "identities, or places of runs.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write; one that is there is "
-                                                                          "replaced, whole or not at all.")],
+    out: Annotated[str, typer.Option("--out", "-o", metavar="FILE|URL", help="File to write, or object in a bucket; "
+                                                                             "one that is there is replaced, whole "
+                                                                             "or not at all.")],
     checkpoints: Annotated[
         bool, typer.Option("--checkpoints", help="Also checkpoints. How large they are is said without it.")
     ] = False,
@@ -72,13 +73,12 @@ def archive(
 
       barograph export archive digits --checkpoints -o digits.zip
 
-      barograph export archive digits --root s3://bucket/runs -o digits.zip
+      barograph export archive digits --root s3://bucket/runs -o s3://bucket/archives/digits.zip
     """
     from barograph.cli.archive_page import export_and_tell
-    from barograph.runs.layout import CAPSULES, CHECKPOINTS
 
-    include = [name for name, wanted in ((CHECKPOINTS, checkpoints), (CAPSULES, capsules)) if wanted]
-    if not export_and_tell(names, out, root, include=include, skip_running=skip_running, as_json=as_json):
+    if not export_and_tell(names, out, root, checkpoints=checkpoints, capsules=capsules, skip_running=skip_running,
+                           as_json=as_json):
         raise typer.Exit(1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from barograph.cli.catalog_options import progress_on_terminal
+from barograph.cli.catalog_options import progress_on_terminal, refuse_missing
 from barograph.cli.printing import Column, Printer
 from barograph.errors import SettingsError
 from barograph.experiments.collecting import collect, collection_of
@@ -29,6 +29,7 @@ def sweep(root: str | None, grace: str, *, yes: bool, gone: bool, as_json: bool)
     if grace_secs < _LEAST_GRACE_SECS:
         raise SettingsError(f"--grace is {grace}; an hour is the least, since a run that is being written may have put "
                             "a file and not said so yet.")
+    refuse_missing(root)
     catalog, printer = catalog_at(root), Printer()
     found = collection_of(catalog, now_unix=SystemClock().unix(), grace_secs=grace_secs, with_gone=gone,
                           progress=progress_on_terminal)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -36,7 +35,8 @@ def command() -> None:
 
 @GROUP.command()
 def archive(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Archive, as barograph export archive writes it.")],
+    file: Annotated[str, typer.Argument(metavar="FILE|URL", help="Archive, as barograph export archive writes it, on "
+                                                                 "a disk or in a bucket.")],
     root: Root = None,
     check: Annotated[
         bool, typer.Option("--check", help="Only look it through, and say what is in it; nothing is written.")
@@ -54,7 +54,7 @@ def archive(
 
       barograph import archive digits.zip
 
-      barograph import archive digits.zip --root s3://bucket/runs
+      barograph import archive s3://bucket/archives/digits.zip --root s3://bucket/runs
 
       barograph import archive digits.zip --check --json | jq .runs
     """

@@ -106,13 +106,15 @@ def aim(
     python: Annotated[
         str, typer.Option("--python", metavar="PYTHON", help="An interpreter that has Aim. Default: this one.")
     ] = sys.executable,
+    by_reference: _ByReference = False,
     as_json: _Json = False,
 ) -> None:
-    """Make runs of a repository of Aim: metrics with their contexts, parameters, tags, description, commit.
+    """Make runs of a repository of Aim: metrics with their contexts, parameters, tags, images, texts, commit.
 
     Aim keeps them in a database that its own package alone reads, so a Python that has it (`pip install aim`) is
-    asked; it may be of another environment. Run it again at any time: nothing is there twice. Images, texts and
-    distributions are not taken. Exit code 1: something could not be imported.
+    asked; it may be of another environment. Run it again at any time: nothing is there twice. Images, audio, texts
+    and figures become artifacts; distributions are counted, and passed over. Exit code 1: something could not be
+    imported.
 
     Examples:
 
@@ -125,5 +127,5 @@ def aim(
     from barograph.ingest.trackers.importing import Wanted
 
     if not import_and_tell(lambda: AimSource(Path(path), python), root, wanted=Wanted(experiment or (), run or ()),
-                           by_reference=True, as_json=as_json):
+                           by_reference=by_reference, as_json=as_json):
         raise typer.Exit(1)

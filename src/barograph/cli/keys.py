@@ -8,7 +8,7 @@ import typer
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     kind: Annotated[
         str | None,
         typer.Option(help="Only of this kind: weight, gradient, gradient_clipped, update, input, output, loss, "

@@ -17,7 +17,7 @@ EXIT_ERROR = 2
 
 COMMANDS = ("run", "watch", "runs", "show", "report", "keys", "rules", "doctor", "export", "import", "capsules",
             "replay", "resume", "trace", "checkout", "rerun", "search", "experiments", "compare", "curves", "mark",
-            "reindex", "gc")
+            "lineage", "reindex", "gc")
 """Each is a module beside this one, with a function `command` and, where needed, `CONTEXT` settings and a `CLASS`; or
 with `GROUP`, where it has subcommands. That of `import`, which Python keeps for itself, is `importing`."""
 

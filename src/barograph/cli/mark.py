@@ -30,7 +30,9 @@ def command(
         bool, typer.Option("--delete", help="Forget it; for 30 days --restore brings it back. A run's folder stays.")
     ] = False,
     cascade: Annotated[bool, typer.Option("--cascade", help="With --delete: also what came of it.")] = False,
-    restore: Annotated[bool, typer.Option("--restore", help="Bring back what was deleted.")] = False,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Bring back what was deleted, with what --cascade took along.")
+    ] = False,
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

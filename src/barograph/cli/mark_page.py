@@ -37,16 +37,19 @@ def mark(
     catalog.tell(_entries(item, tag, untag, star, archive, description, note))
     if delete:
         gone = catalog.delete(item, cascade=cascade)
-        named = ", ".join(f"{one.kind} {one.name}" for one in gone[:_NAMED])
-        more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
-        printer.line(f"Deleted: {named}{more}. For {UNDO_DAYS:g} days: barograph mark {item.uid} --restore")
+        printer.line(f"Deleted: {_named(gone)}. For {UNDO_DAYS:g} days: barograph mark {item.uid} --restore")
         return
-    if restore:
-        catalog.restore(item.uid)
+    if restore and len(back := catalog.restore(item.uid)) > 1 and not as_json:
+        printer.line(f"Restored with it: {_named(back[1:])}.")
     item = catalog.item(item.uid)
     _print(printer, item, as_json=as_json)
     if not as_json and item.kind in Component.kinds:
         print_exhibits(printer, Component(catalog, item).exhibits())
+
+
+def _named(items: Sequence[Item]) -> str:
+    more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
+    return ", ".join(f"{one.kind} {one.name}" for one in items[:_NAMED]) + more
 
 
 def _entries(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from pathlib import Path
 from typing import NoReturn
 
-from barograph.errors import DamagedChunk, NewerFormat, NotARun, SettingsError, StoreDenied
+from barograph.errors import BarographError, DamagedChunk, NewerFormat, NotARun, SettingsError, StoreDenied
+from barograph.model.items import ItemKind
 from barograph.runs.glance import runs_below
 from barograph.runs.layout import MANIFEST
 from barograph.runs.one_worker import workers_in
-from barograph.runs.places import DEFAULT_ROOT
+from barograph.runs.places import root_place
 from barograph.runs.reader import Run
 from barograph.store.base import Store
 from barograph.store.objects import FileStore
@@ -37,7 +39,7 @@ def store_at(place: str) -> Store:
 
 
 def run_at(place: str) -> Run:
-    """Return the run at a place as typed.
+    """Return the run at a place as typed, or of a name: of several that have it the one that was created last.
 
     Raises:
         NotARun: There is none; the message says what is there, and the nearest place that has one.
@@ -48,12 +50,32 @@ def run_at(place: str) -> Run:
     try:
         return Run(store)
     except (NotARun, StoreDenied):
+        if (named := place_called(place)) is not None:
+            return Run(store_from_url(named))
         explain_absence(place, store)
         raise
     except NewerFormat as error:
         raise NewerFormat(f"{error} ({store.url})") from None
     except DamagedChunk as error:
         raise DamagedChunk(f"{error} What else is there: barograph doctor {place}") from None
+
+
+def place_called(name: str) -> str | None:
+    """Return where the run of a name is, in the usual root; None where none is called so, or there is something."""
+    if "/" in name or os.sep in name or Path(name).exists():
+        return None
+    root = root_place()
+    if "://" not in root and not Path(root).is_dir():
+        return None
+    # Loaded here: it takes longer than to open a run, and most are named by their place.
+    from barograph.experiments.handle import catalog_at
+
+    try:
+        catalog = catalog_at(root)
+        catalog.feed()
+        return str(catalog.item(name, ItemKind.RUN).facts["place"]) or None
+    except BarographError:
+        return None  # that there is no run at that place is what is to be said
 
 
 def and_others(run: Run, shown: str | None) -> str:
@@ -85,7 +107,7 @@ def explain_absence(place: str, store: Store) -> None:
 def nearest_run(path: Path) -> str:
     """Return the sentence that says which run was meant by a path that is none; "" where nobody can know."""
     names = _runs_in(path.parent)
-    default = Path(DEFAULT_ROOT)
+    default = Path(root_place())
     for folder, known in ((path.parent, names), (default, _runs_in(default))):
         matches = difflib.get_close_matches(path.name, known, n=1)
         if matches:

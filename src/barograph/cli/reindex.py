@@ -26,18 +26,25 @@ def command(
       barograph reindex --root s3://bucket/runs
     """
     # Loaded here, because --help needs none of it.
-    from barograph.cli.catalog_options import progress_on_terminal
+    from barograph.cli.catalog_options import progress_on_terminal, refuse_missing
     from barograph.cli.printing import Printer
+    from barograph.experiments.database import catalog_url, set_aside_if_damaged
     from barograph.experiments.handle import catalog_at
+    from barograph.runs.places import root_place
+    from barograph.store.urls import store_from_url
 
+    refuse_missing(root)
+    aside = set_aside_if_damaged(catalog_url(store_from_url(root_place(root))))
     catalog, printer = catalog_at(root), Printer()
     fed = catalog.rebuild(progress=progress_on_terminal)
     if as_json:
-        printer.json({"root": catalog.store.url, "catalog": catalog.shown, "runs": fed.runs, "batches": fed.batches,
-                      "damage": fed.damage})
+        printer.json({"root": catalog.store.url, "catalog": catalog.shown, "why": catalog.why_elsewhere,
+                      "runs": fed.runs, "batches": fed.batches, "set_aside": aside, "damage": fed.damage})
     else:
-        printer.entries([("root", catalog.store.url), ("catalog", catalog.shown), ("runs", f"{fed.runs}"),
-                         ("batches of the journal", f"{fed.batches}")])
+        why = f"  ({catalog.why_elsewhere})" if catalog.why_elsewhere else ""
+        printer.entries([("root", catalog.store.url), ("catalog", f"{catalog.shown}{why}"), ("runs", f"{fed.runs}"),
+                         ("batches of the journal", f"{fed.batches}"),
+                         *([("damaged one", f"kept at {aside}")] if aside else [])])
         for problem in fed.damage:
             printer.line(problem)
     if fed.damage:

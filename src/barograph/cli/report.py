@@ -9,7 +9,7 @@ import typer
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The page to write; one that is there is replaced. Default: the run's name "

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from barograph.cli.opening import run_at, tell_damage
 from barograph.cli.printing import Printer
-from barograph.cli.whole_file import check_writable, write_whole
 from barograph.experiments.shown import exhibits_of_run
 from barograph.model.clock import SystemClock
 from barograph.report.page import page_of
 from barograph.report.reading import report_of
 from barograph.report.savings import price_from
 from barograph.share.background import background_of
+from barograph.store.whole_file import check_writable, write_whole
 from barograph.watch.figures import size
 
 _NAME = "report"

@@ -10,13 +10,13 @@ from barograph.cli.options import Live
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     changes: Annotated[
         list[str] | None,
         typer.Argument(metavar="NAME=VALUE...", help="Options of the script that are to be others: lr=0.1."),
     ] = None,
     to: Annotated[
-        str | None, typer.Option(help="Where the new run is kept. Default: a new place below barograph-runs/.")
+        str | None, typer.Option(help="Where the new run is kept. Default: a new place beside the run.")
     ] = None,
     out: Annotated[
         str | None,

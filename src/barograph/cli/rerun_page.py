@@ -15,6 +15,7 @@ from barograph.cli.opening import run_at
 from barograph.cli.options import DEFAULT_CONFIG, replaced
 from barograph.cli.printing import Printer
 from barograph.errors import RerunFailed, SettingsError
+from barograph.experiments.artifacts import root_of
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
 from barograph.model.origin import Origin
@@ -52,7 +53,7 @@ def rerun(
     command = _command(origin, changes, place)
     _check_data(origin, data_changed=data_changed)
     settings, _ = installed_alone(settings_from_mapping(dict(first.manifest.settings)))
-    target = store_from_url(to or new_place(origin.program or command[0]))
+    target = store_from_url(to or new_place(origin.program or command[0], root=root_of(first.store).url))
     settings = replaced(settings, to=target.url, findings_to="", origin=True)
     home = os.getcwd()
     with tempfile.TemporaryDirectory(prefix="barograph-rerun-", ignore_cleanup_errors=True) as scratch:

@@ -14,7 +14,7 @@ CLASS = command_class()
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     command: Annotated[
         list[str] | None,
         typer.Argument(metavar="COMMAND...", help="The script, with its arguments. Default: as it was started then, in "

@@ -49,7 +49,7 @@ def command(
     to: Annotated[
         str | None,
         typer.Option(help="Where the run is kept: a directory or s3://bucket/prefix. A run that was killed there is "
-                          "resumed. Default: a new place below barograph-runs/."),
+                          "resumed. Default: a new place below what BAROGRAPH_ROOT says, else barograph-runs/."),
     ] = None,
     rules: Annotated[
         str | None, typer.Option(help="Rules to watch with, by code or name, separated by commas. Default: all.")

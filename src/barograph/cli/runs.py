@@ -9,8 +9,9 @@ import typer
 
 def command(
     root: Annotated[
-        str, typer.Argument(metavar="ROOT", help="Directory or URL; every run below it is listed.")
-    ] = "barograph-runs",
+        str | None, typer.Argument(metavar="[ROOT]", help="Directory or URL; every run below it is listed. Default: "
+                                                          "what BAROGRAPH_ROOT says, else barograph-runs.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the runs below a directory or a bucket's prefix, newest first.
@@ -30,5 +31,6 @@ def command(
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.runs_page import print_runs
+    from barograph.runs.places import root_place
 
-    print_runs(root, as_json=as_json)
+    print_runs(root_place(root), as_json=as_json)

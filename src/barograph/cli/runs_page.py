@@ -13,7 +13,7 @@ from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import severity_text, state_text
 from barograph.errors import NotARun
 from barograph.runs.glance import Glance, RunState, glances, runs_below
-from barograph.runs.places import DEFAULT_ROOT
+from barograph.runs.places import root_place
 from barograph.store.base import Store
 from barograph.store.objects import FileStore
 from barograph.store.urls import store_from_url
@@ -77,7 +77,7 @@ def _check(root: str, store: Store) -> None:
         return
     if store.root.exists():
         raise NotARun(f"{root} is a file; runs are listed below a directory.")
-    if root != DEFAULT_ROOT:
+    if root != root_place():
         # Without the default folder nothing was recorded here yet, which is no mistake.
         raise NotARun(f"There are no runs at {root}: no such directory. {nearest_folder(store.root)}".rstrip())
 

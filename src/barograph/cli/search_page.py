@@ -11,6 +11,8 @@ from rich.text import Text
 from barograph.cli.catalog_options import open_catalog
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
+from barograph.experiments.search.hints import hints
+from barograph.experiments.search.parser import search_from_text
 from barograph.experiments.table import ComponentTable
 from barograph.experiments.tabulating import component_table
 from barograph.watch.figures import count, figure, local_time
@@ -25,6 +27,9 @@ def print_search(question: str, root: str | None, *, columns: str | None, output
     catalog = open_catalog(root)
     with catalog.reading() as connection:
         table = component_table(connection, catalog.ids(question, connection))
+        wrong = hints(connection, search_from_text(question)) if not len(table) else []
+    for sentence in wrong:
+        print(f"barograph: {sentence}", file=sys.stderr)
     if columns is not None:
         table = table.only([name.strip() for name in columns.split(",") if name.strip()])
     if output is not None:

@@ -8,7 +8,7 @@ import typer
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     around: Annotated[
         int | None,
         typer.Option(metavar="STEP", help="Show this step among its neighbours, and what changed most with it."),

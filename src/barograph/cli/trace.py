@@ -8,7 +8,7 @@ import typer
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     other: Annotated[
         str | None, typer.Argument(metavar="[OTHER]", help="Another run: where does their data first differ?")
     ] = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,11 +12,10 @@ from barograph.cli.printing import Printer
 from barograph.cli.progress_bar import progress
 from barograph.experiments.artifacts import artifact_of
 from barograph.experiments.handle import catalog_at
-from barograph.experiments.roots import ROOT_VARIABLE
 from barograph.ingest.trackers.foreign import ForeignSource
 from barograph.ingest.trackers.importing import Imported, ImportedRun, Wanted, import_runs
 from barograph.model.items import ArtifactLink
-from barograph.runs.places import DEFAULT_ROOT
+from barograph.runs.places import root_place
 from barograph.store.base import Store
 from barograph.watch.figures import count
 from barograph.watch.wording import shown
@@ -43,7 +41,7 @@ def import_and_tell(
         ImportFailed: There are no runs, or none of them can be imported.
         SettingsError, StoreError: The root is no place, or cannot be written to.
     """
-    place = root or os.environ.get(ROOT_VARIABLE) or DEFAULT_ROOT
+    place = root or root_place()
     store = store_at(place)
     source = open_source()
     try:

@@ -8,7 +8,7 @@ import typer
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory or URL of the run.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     rules: Annotated[
         str | None,
         typer.Option(help="Rules to watch with, by code or name, separated by commas; all, none, and -NAME to leave "

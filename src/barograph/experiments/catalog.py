@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, or_, select, union
 
 from barograph.errors import CatalogUnavailable, NameTaken, ObjectExists, StillNeeded, UnknownItem, nearest
 from barograph.experiments.checking import refuse_senseless
-from barograph.experiments.database import Database, catalog_url
+from barograph.experiments.database import CATALOG_VARIABLE, Database, catalog_url, why_elsewhere
 from barograph.experiments.feeding import Fed, Feeder
 from barograph.experiments.item import Item, items_by_id
 from barograph.experiments.schema import ITEMS, LINKS, MEMBERS, RELATIONS
@@ -69,6 +69,11 @@ class Catalog:
         self._feeder = Feeder(self._database, self.store, self._clock)
         self._journal = Journal(self.store, JOURNAL_OF_ROOT)
         self._by = _user()
+
+    @property
+    def why_elsewhere(self) -> str:
+        """Why its tables do not lie beside the runs; "": they do, or `BAROGRAPH_CATALOG` says where they are."""
+        return "" if os.environ.get(CATALOG_VARIABLE, "").strip() else why_elsewhere(self.store)
 
     @property
     def shown(self) -> str:
@@ -155,8 +160,9 @@ class Catalog:
         """
         entry = created(kind, checked_name(f"the {kind}", name), parent=parent, fields=fields)
         entry = replace(entry, time_unix=self._clock.unix(), by=self._by)
-        known = self.item_by_uid(entry.uid)
-        if known is None or known.facts["deleted_unix"] is None:
+        with self.reading() as connection:
+            known = connection.execute(select(ITEMS.c.deleted_unix).where(ITEMS.c.uid == entry.uid)).first()
+        if known is None or known.deleted_unix is None:
             try:
                 batch = self._journal.create(entry)
             except ObjectExists:
@@ -255,9 +261,11 @@ class Catalog:
         self.tell(Entry(one.uid, Verb.DELETE) for one in gone)
         return gone
 
-    def restore(self, uid: str) -> None:
-        """Bring back what was deleted."""
-        self.tell([Entry(uid, Verb.RESTORE)])
+    def restore(self, uid: str) -> list[Item]:
+        """Bring back what was deleted, with what was deleted together with it; return it, the item first."""
+        back = self._gone_with(uid)
+        self.tell(Entry(one, Verb.RESTORE) for one in back)
+        return [item for one in back if (item := self.item_by_uid(one)) is not None]
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -309,6 +317,24 @@ class Catalog:
             found.update({other.uid: other for other in new if other.uid != item.uid})
             due += [other for other in new if other.uid != item.uid]
         return list(found.values())
+
+    def _gone_with(self, uid: str) -> list[str]:
+        """Return an item, and of what came of it, or belonged to it, what was deleted at the same moment."""
+        with self.reading() as connection:
+            moment = connection.execute(select(ITEMS.c.deleted_unix).where(ITEMS.c.uid == uid)).scalar()
+            found, due = [uid], [uid] if moment is not None else []
+            while due:
+                one = due.pop(0)
+                after = union(
+                    select(RELATIONS.c.source).where(RELATIONS.c.target == one),
+                    select(MEMBERS.c.component).where(MEMBERS.c.trial == one),
+                    select(ITEMS.c.uid).where(ITEMS.c.parent == one),
+                    select(ITEMS.c.uid).join(LINKS, LINKS.c.item_id == ITEMS.c.id).where(LINKS.c.artifact == one))
+                gone = connection.execute(select(ITEMS.c.uid).where(
+                    ITEMS.c.deleted_unix == moment, ITEMS.c.uid.in_(after)).order_by(ITEMS.c.id)).scalars()
+                new = [other for other in gone if other not in found]
+                found, due = found + new, due + new
+        return found
 
     def _directly_after(self, item: Item) -> set[str]:
         with self.reading() as connection:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
+from barograph.errors import SettingsError
 from barograph.experiments.artifacts import root_of
+from barograph.experiments.bulk import created_together, summary_of
 from barograph.experiments.exhibiting import Exhibiting
 from barograph.experiments.handle import Handle, catalog_at
 from barograph.experiments.item import Found
 from barograph.experiments.item import Trial as TrialOf
-from barograph.model.items import ArtifactLink, ItemKind, MetricSummary, Value, Verb, checked_name, checked_number
+from barograph.model.items import ArtifactLink, ItemKind, MetricSummary, Value, Verb, checked_name
 from barograph.report.markup import Markup
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
@@ -43,6 +45,28 @@ class Component(Handle, Exhibiting["Component"]):
         fields = {"description": description} if description else {}
         made = cls(catalog, catalog.create(ItemKind.COMPONENT, name, fields=fields, or_load=or_load))
         return made.tag(**tags) if tags else made
+
+    @classmethod
+    def create_many(
+        cls, rows: Iterable[Mapping[str, Any]], *, trial: Handle | None = None,
+        root: str | os.PathLike[str] | None = None,
+    ) -> int:
+        """Create many components together, some thirty times as fast as one after the other; return how many.
+
+        Args:
+            rows: Of each its `name` and, where there is any, `description`, `parameters`, `metrics` (name to number)
+                and `tags`, as of `create` and the verbs.
+            trial: That all of them belong to.
+            root: As of `Experiment.create`; where a trial is given, its own.
+
+        Raises:
+            NameTaken: There are some of these names, or a name is given twice; then none is created. Where two
+                processes do it with one name at the same moment, both speak of one component.
+            UnknownName: A row says something else.
+            SettingsError: What it says cannot be kept; then none is created.
+        """
+        catalog = catalog_at(root) if trial is None else trial.catalog
+        return created_together(catalog, rows, trial=trial.uid if trial is not None else "")
 
     @property
     def parameters(self) -> Mapping[str, Value]:
@@ -97,11 +121,35 @@ class Component(Handle, Exhibiting["Component"]):
         Raises:
             SettingsError: It is no number.
         """
-        checked_name("a metric", name)
-        number = checked_number(name, value)
-        summary = MetricSummary(number, number, number, number, 0.0)
-        return self._tell(Verb.METRICS, {name: {
-            field: getattr(summary, field) for field in MetricSummary.__slots__}})
+        return self._tell(Verb.METRICS, {name: summary_of(name, value)})
+
+    def log_state(
+        self, state: str, message: str = "", *, started_unix: float | None = None, ended_unix: float | None = None
+    ) -> Self:
+        """Say how it stands, since when, and until when; what is not said stays as it was.
+
+        Raises:
+            SettingsError: It is a run, which says that itself; or a time is none.
+        """
+        return self._set({"state": checked_name("the state", state), "message": message or None,
+                          "started_unix": started_unix, "ended_unix": ended_unix})
+
+    def log_source(
+        self, *, job: str = "", command: str = "", repository: str = "", branch: str = "", commit: str = "",
+        host: str = "",
+    ) -> Self:
+        """Say what made it, and of which code; what is not said stays as it was.
+
+        Raises:
+            SettingsError: It is a run, which says that itself.
+        """
+        return self._set({"job": job, "command": command, "repository": repository, "branch": branch,
+                          "commit": commit, "host": host})
+
+    def _set(self, said: Mapping[str, Any]) -> Self:
+        if self.item.kind == ItemKind.RUN:
+            raise SettingsError(f'"{self.name}" is a run, which says itself how it stands and what made it.')
+        return self._tell(Verb.SET, {name: value for name, value in said.items() if value not in (None, "")})
 
     @property
     def _root(self) -> Store:

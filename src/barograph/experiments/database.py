@@ -41,19 +41,67 @@ def catalog_url(store: Store) -> URL:
     a bucket, or on a network file system, on which two who write would damage it, the file is in the user's own cache.
 
     Raises:
-        SettingsError: The variable holds no URL of a database.
+        SettingsError: The variable holds no URL of a database, or one of a file on a network file system.
     """
     said = os.environ.get(CATALOG_VARIABLE, "").strip()
     if said:
         try:
-            return make_url(said)
+            return _usable(make_url(said))
         except ArgumentError:
             raise SettingsError(f"{CATALOG_VARIABLE} must be a URL such as postgresql+psycopg://user@host/name; it is "
                                 "none.") from None
-    if isinstance(store, FileStore) and not network_filesystem(store.root):
+    if isinstance(store, FileStore) and not why_elsewhere(store):
         return URL.create("sqlite", database=str(store.root / ".catalog" / _FILE))
     name = hashlib.sha256(store.url.encode()).hexdigest()[:24]
     return URL.create("sqlite", database=str(_own_cache() / f"{name}.sqlite"))
+
+
+def why_elsewhere(store: Store) -> str:
+    """Return why the catalog of a root of runs does not lie beside them, where nothing says where it is; "" : it does.
+
+    Example:
+        >>> from barograph.store.urls import store_from_url
+        >>> why_elsewhere(store_from_url("memory://runs"))
+        'the runs are in no directory'
+    """
+    if not isinstance(store, FileStore):
+        return "the runs are in no directory"
+    kind = network_filesystem(store.root)
+    return f"the runs are on a network file system ({kind}), on which SQLite would be damaged" if kind else ""
+
+
+def _usable(url: URL) -> URL:
+    kind = network_filesystem(Path(url.database)) if url.get_backend_name() == "sqlite" and url.database else ""
+    if kind:
+        raise SettingsError(f"{CATALOG_VARIABLE} puts a file of SQLite on a network file system ({kind}), where two "
+                            "machines that write would damage it. Give a place on a disk of this machine, or a "
+                            f"PostgreSQL server for all of them ({url.database}).")
+    return url
+
+
+def set_aside_if_damaged(url: URL) -> str:
+    """Put a file of SQLite that is damaged aside, and return where it is then; "" where it is whole, or there is none.
+
+    Raises:
+        OSError: It cannot be renamed.
+    """
+    path = Path(url.database or "")
+    if url.get_backend_name() != "sqlite" or not path.is_file():
+        return ""
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            # Not quick_check, which SQLite 3.40 has complain of whole tables without row numbers.
+            if connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",):
+                return ""
+    except sqlite3.OperationalError:
+        return ""  # it is locked, or may not be read: who opens it says so
+    except sqlite3.DatabaseError:
+        pass
+    aside = path.with_name(f"{path.name}.damaged")
+    path.replace(aside)
+    for beside in ("-wal", "-shm"):
+        path.with_name(f"{path.name}{beside}").unlink(missing_ok=True)
+    return str(aside)
 
 
 class Database:
@@ -202,8 +250,8 @@ class Database:
             return CatalogUnavailable(f"The catalog is being written by another process, which did not end within "
                                       f"{_BUSY_SECS:g} s; try again ({self.shown}).")
         if "malformed" in said or "not a database" in said:
-            return CatalogUnavailable(f"The catalog is damaged: {said}. It can be made again of the runs: delete it, "
-                                      f"and run barograph reindex ({self.shown}).")
+            return CatalogUnavailable(f"The catalog is damaged: {said}. It is only an index, which barograph "
+                                      f"reindex makes again of the runs; nothing is lost ({self.shown}).")
         return CatalogUnavailable(f"The catalog cannot be used: {said} ({self.shown}).")
 
 

@@ -102,6 +102,32 @@ class Trial(Handle):
 
     kinds: ClassVar[tuple[ItemKind, ...]] = (ItemKind.TRIAL,)
 
+    @classmethod
+    def create(
+        cls, name: str, *, experiment: str | Experiment, variables: Mapping[str, Any] | None = None,
+        description: str = "", tags: Mapping[str, str] | None = None, root: str | os.PathLike[str] | None = None,
+        or_load: bool = False,
+    ) -> Self:
+        """Create a trial.
+
+        Args:
+            name: No other trial of the experiment has it.
+            experiment: That it belongs to; one of that name is created where there is none.
+            variables: What is tried in it.
+            description: What it is about, in Markdown.
+            tags: Name to text.
+            root: As of `Experiment.create`; of an experiment that was loaded, its own.
+            or_load: Return the one that has the name, where there is one.
+
+        Raises:
+            NameTaken: There is one of that name.
+            SettingsError: A name or a variable cannot be kept.
+        """
+        above = Experiment.load_or_create(experiment, root=root) if isinstance(experiment, str) else experiment
+        made = above.create_trial(name, variables=variables, description=description, or_load=or_load)
+        trial = cls(made.catalog, made.item)
+        return trial.tag(**tags) if tags else trial
+
     @property
     def variables(self) -> Mapping[str, Any]:
         """What is tried in it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 from barograph.errors import UnknownItem
@@ -11,9 +11,9 @@ from barograph.experiments.catalog import Catalog
 from barograph.experiments.folding import Note
 from barograph.experiments.item import Item
 from barograph.experiments.lineage import Lineage, lineage_of
-from barograph.experiments.roots import root_place
-from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_tags
+from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_tags, relation_from
 from barograph.report.markup import Markup
+from barograph.runs.places import root_place
 
 _open: dict[str, Catalog] = {}
 
@@ -32,13 +32,24 @@ def catalog_at(root: str | os.PathLike[str] | None = None) -> Catalog:
 
 
 class Handle:
-    """Something in a catalog. Its attributes are as they were when it was loaded, or last refreshed."""
+    """Something in a catalog. Its attributes are as they were when it was loaded, last refreshed, or first asked for
+    after something was said of it by this object."""
 
     kinds: ClassVar[tuple[ItemKind, ...]] = ()
 
     def __init__(self, catalog: Catalog, item: Item) -> None:
         self.catalog = catalog
-        self.item = item
+        self._item = item
+        self._is_told = False
+
+    @property
+    def item(self) -> Item:
+        """What the catalog knows of it."""
+        if self._is_told:
+            # Who says a hundred things of it asks once, and not a hundred times.
+            self._item = self.catalog.item_by_uid(self._item.uid) or self._item
+            self._is_told = False
+        return self._item
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -89,7 +100,7 @@ class Handle:
     @property
     def uid(self) -> str:
         """Its identity."""
-        return self.item.uid
+        return self._item.uid
 
     @property
     def tags(self) -> Mapping[str, str]:
@@ -107,7 +118,7 @@ class Handle:
         found = self.catalog.item_by_uid(self.uid)
         if found is None:
             raise UnknownItem(f'There is no "{self.name}" any more in {self.catalog.store.url}.')
-        self.item = found
+        self._item, self._is_told = found, False
         return self
 
     def tag(self, **tags: str | None) -> Self:
@@ -131,12 +142,20 @@ class Handle:
         return self._tell(Verb.SET, {"archived": bool(archived)})
 
     def relate(self, relation: Relation | str, other: Handle) -> Self:
-        """Say that it came of another: "derived_from", "contributed_to", "associated_with", "produced", "same_as"."""
-        return self._tell(Verb.RELATE, {"relation": str(Relation(relation)), "target": other.uid})
+        """Say that it came of another: "derived_from", "contributed_to", "associated_with", "produced", "same_as".
 
-    def lineage(self, direction: str = "both", *, depth: int | None = None) -> Lineage:
-        """Return what it came of ("up"), what came of it ("down"), or both; see `lineage_of`."""
-        return Lineage(self.catalog, lineage_of(self.catalog, self.uid, direction, depth=depth))
+        Raises:
+            UnknownName: There is no such relation.
+        """
+        return self._tell(Verb.RELATE, {"relation": str(relation_from(relation)), "target": other.uid})
+
+    def lineage(
+        self, direction: str = "both", *, depth: int | None = None, kinds: Iterable[ItemKind | str] = (),
+        since_unix: float | None = None,
+    ) -> Lineage:
+        """Return what it came of ("up"), what came of it ("down"), or both; arguments and errors as of `lineage_of`."""
+        return Lineage(self.catalog, lineage_of(self.catalog, self.uid, direction, depth=depth, kinds=kinds,
+                                                since_unix=since_unix))
 
     def delete(self, *, cascade: bool = False) -> None:
         """Have it forgotten, after days in which `restore` brings it back.
@@ -147,15 +166,13 @@ class Handle:
         self.catalog.delete(self.item, cascade=cascade)
 
     def restore(self) -> Self:
-        """Bring it back."""
+        """Bring it back, with what was deleted together with it."""
         self.catalog.restore(self.uid)
         return self.refresh()
 
     def _tell(self, verb: Verb, data: Mapping[str, Any]) -> Self:
         self.catalog.tell([Entry(self.uid, verb, data)])
-        found = self.catalog.item_by_uid(self.uid)
-        if found is not None:
-            self.item = found
+        self._is_told = True
         return self
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, literal, select, union_all
+from sqlalchemy import Connection, Select, func, literal, or_, select, union_all
 
 from barograph.errors import SettingsError
 from barograph.experiments.catalog import Catalog
-from barograph.experiments.item import Item, items_by_id
 from barograph.experiments.schema import ITEMS, LINKS, MEMBERS, RELATIONS
-from barograph.experiments.writing import in_parts
+from barograph.experiments.writing import in_parts, storable, storable_name
 from barograph.model.items import ItemKind
 
 _AT_ONCE = 500
@@ -49,8 +48,8 @@ class Lineage(list[Edge]):
     def names(self) -> dict[str, str]:
         """Return what each end is called, by identity."""
         with self._catalog.reading() as connection:
-            known = _items(connection, {end for edge in self for end in (edge.source, edge.target)})
-        return {uid: f"{item.kind} {item.name}" for uid, item in known.items()}
+            known = _ends(connection, {end for edge in self for end in (edge.source, edge.target)})
+        return {uid: f"{end.kind} {end.name}" for uid, end in known.items()}
 
     def _repr_html_(self) -> str:
         from barograph.experiments import showing  # loaded for notebooks alone
@@ -78,31 +77,47 @@ def lineage_of(
     if direction not in ("up", "down", "both"):
         raise SettingsError(f'"{direction}" is no direction; write "up", "down" or "both".')
     with catalog.reading() as connection:
-        found: list[Edge] = []
-        if direction != "down":
-            found += _walked(uid, depth, _SOURCE, _TARGET, connection)
-        if direction != "up":
-            found += _walked(uid, depth, _TARGET, _SOURCE, connection)
+        up = _walked(uid, depth, _SOURCE, _TARGET, connection) if direction != "down" else []
+        down = _walked(uid, depth, _TARGET, _SOURCE, connection) if direction != "up" else []
+        found = [*((edge, edge.target) for edge in up), *((edge, edge.source) for edge in down)]
         wanted = {str(kind) for kind in kinds}
         if not wanted and since_unix is None:
-            return found
-        items = _items(connection, {end for edge in found for end in (edge.source, edge.target)} - {uid})
-        return [edge for edge in found if all(_passes(items.get(end), wanted, since_unix)
-                                              for end in (edge.source, edge.target) if end != uid)]
+            return [edge for edge, _ in found]
+        ends = _ends(connection, {end for _, end in found})
+        return [edge for edge, end in found if _passes(ends.get(end), wanted, since_unix)]
 
 
-def _passes(item: Item | None, kinds: set[str], since_unix: float | None) -> bool:
-    if item is None:
+def artifacts_called(catalog: Catalog, name: str) -> list[str]:
+    """Return the identities of artifacts that were read or made under a name, or that have it as identity; sorted."""
+    with catalog.reading() as connection:
+        found = connection.execute(select(LINKS.c.artifact).distinct().where(
+            or_(LINKS.c.name == storable_name(name), LINKS.c.artifact == storable(name))))
+        return sorted(found.scalars())
+
+
+class _End(NamedTuple):
+    """What stands at an end of an edge; an artifact that was only read or made is as old as whoever did so first."""
+
+    kind: str
+    name: str
+    created_unix: float
+
+
+def _passes(end: _End | None, kinds: set[str], since_unix: float | None) -> bool:
+    if end is None:
         return False
-    young = since_unix is None or item.facts["created_unix"] >= since_unix
-    return young and (not kinds or item.kind in kinds)
+    return (since_unix is None or end.created_unix >= since_unix) and (not kinds or end.kind in kinds)
 
 
-def _items(connection: Connection, uids: set[str]) -> dict[str, Item]:
-    found: dict[str, Item] = {}
+def _ends(connection: Connection, uids: set[str]) -> dict[str, _End]:
+    found: dict[str, _End] = {}
     for some in in_parts(sorted(uids), _AT_ONCE):
-        ids = connection.execute(select(ITEMS.c.id).where(ITEMS.c.uid.in_(some))).scalars().all()
-        found.update({item.uid: item for item in items_by_id(connection, ids)})
+        linked = select(LINKS.c.artifact, func.min(LINKS.c.name), func.min(ITEMS.c.created_unix)).select_from(
+            LINKS.join(ITEMS, LINKS.c.item_id == ITEMS.c.id)).where(LINKS.c.artifact.in_(some))
+        found |= {uid: _End(ItemKind.ARTIFACT, name, created)
+                  for uid, name, created in connection.execute(linked.group_by(LINKS.c.artifact))}
+        items = select(ITEMS.c.uid, ITEMS.c.kind, ITEMS.c.name, ITEMS.c.created_unix).where(ITEMS.c.uid.in_(some))
+        found |= {uid: _End(kind, name, created) for uid, kind, name, created in connection.execute(items)}
     return found
 
 

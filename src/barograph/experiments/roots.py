@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
+from pathlib import Path
 
-from barograph.runs.places import DEFAULT_ROOT
+from barograph.errors import SettingsError
+from barograph.runs.layout import MANIFEST
+from barograph.runs.places import root_place
 
-ROOT_VARIABLE = "BAROGRAPH_ROOT"
-"""Environment variable that says where runs are, for those who do not say it themselves."""
+_CATALOG = ".catalog"
 
 
-def root_place(root: str | os.PathLike[str] | None = None) -> str:
-    """Return the directory or URL of a root of runs; None: what `BAROGRAPH_ROOT` says, else `barograph-runs/`."""
-    return os.fspath(root) if root is not None else os.environ.get(ROOT_VARIABLE) or DEFAULT_ROOT
+def root_of_places(names: Sequence[str]) -> str | None:
+    """Return the root of runs that those of the names which are places are in; None where none is a place.
+
+    Of a place that lies below the usual root it is that; else the folder above it that has a catalog, or the one that
+    it is in.
+
+    Raises:
+        SettingsError: They are in several roots.
+    """
+    roots = {found: name for name in reversed(names) if (found := _root_of(name)) is not None}
+    if len(roots) > 1:
+        (first, name), (second, other) = list(roots.items())[::-1][:2]
+        raise SettingsError(
+            f"{name} is one of the runs in {first}, and {other} of those in {second}. Give the folder that both are "
+            "in by --root, or bring one to the other by barograph export archive and barograph import archive.")
+    return next(iter(roots), None)
+
+
+def _root_of(name: str) -> str | None:
+    usual = root_place()
+    if "://" in name:
+        return usual if name.startswith(f"{usual.rstrip('/')}/") else name.rstrip("/").rpartition("/")[0]
+    place = Path(name).absolute()
+    if not (place / MANIFEST).is_file():
+        return None
+    if "://" not in usual and place.is_relative_to(Path(usual).absolute()):
+        return usual
+    return str(next((folder for folder in place.parents if (folder / _CATALOG).is_dir()), place.parent))

@@ -7,15 +7,14 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
-from barograph.errors import SettingsError
-from barograph.experiments.roots import root_place
+from barograph.errors import RunFinished, RunInUse, SettingsError, UnknownItem
 from barograph.experiments.tracked_run import TrackedRun, attempt_to_join
 from barograph.model.clock import SystemClock
-from barograph.model.items import ItemKind, checked_name
+from barograph.model.items import ItemKind, Relation, checked_name
 from barograph.model.launch import launch_from_environment
 from barograph.model.settings import Settings
 from barograph.runs.claim import claim_run
-from barograph.runs.places import new_manifest, new_place
+from barograph.runs.places import named_place, new_manifest, new_place, root_place
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ class Run(TrackedRun):
         experiment, trial: That it belongs to, by name; they are created where they are new.
         tags: Name to text.
         to: Directory or URL of the run; "": a new place below the root.
+        part_of: A run that this one is nested in: it contributed to it, which `lineage` tells from either end.
         root: As of `Experiment.create`.
 
     Raises:
@@ -51,7 +51,8 @@ class Run(TrackedRun):
 
     def __init__(
         self, name: str = "", *, experiment: str = "", trial: str = "", tags: Mapping[str, str] | None = None,
-        to: str | os.PathLike[str] = "", root: str | os.PathLike[str] | None = None,
+        to: str | os.PathLike[str] = "", part_of: TrackedRun | None = None,
+        root: str | os.PathLike[str] | None = None,
     ) -> None:
         for what, said in (("the run", name), ("the experiment", experiment), ("the trial", trial)):
             if said:
@@ -62,6 +63,38 @@ class Run(TrackedRun):
         settings = Settings(to=store.url, experiment=experiment, trial=trial, tags=dict(tags or {}))
         manifest = new_manifest(settings, command=tuple(sys.orig_argv), clock=clock, name=name)
         super().__init__(store, claim_run(store, manifest, clock=clock).attempt, clock=clock)
+        if part_of is not None:
+            self.relate(Relation.CONTRIBUTED_TO, part_of)
+
+
+    @classmethod
+    def load_or_create(
+        cls, name: str, *, experiment: str = "", trial: str = "", root: str | os.PathLike[str] | None = None
+    ) -> TrackedRun:
+        """Return the run of that name to write more of it; where there is none, a new one.
+
+        Of several processes that ask at once for a name that is new, all get one and the same run.
+
+        Args:
+            name: Of the run.
+            experiment, trial: As of `Run`; of a run that is there they change nothing.
+            root: As of `Experiment.create`.
+
+        Raises:
+            SettingsError: A name cannot be kept.
+            StoreError: It cannot be written.
+        """
+        try:
+            return load_run(checked_name("the run", name), root=root)
+        except UnknownItem:
+            pass
+        # A place that the name tells, so that all look for it there.
+        store = store_from_url(named_place(name, root=store_from_url(root_place(root)).url))
+        try:
+            return cls(name, experiment=experiment, trial=trial, to=store.url, root=root)
+        except (RunInUse, RunFinished):
+            clock = SystemClock()
+            return TrackedRun(store, attempt_to_join(store, clock), clock=clock)
 
 
 class Tracker(Run):

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from barograph.errors import SessionClosed, SettingsError
 from barograph.experiments.artifacts import root_of
@@ -16,7 +16,16 @@ from barograph.experiments.checking import refuse_senseless
 from barograph.experiments.exhibiting import Exhibiting
 from barograph.experiments.shown import links_in_journal
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.items import ArtifactLink, Entry, Verb, checked_name, checked_number, checked_tags
+from barograph.model.items import (
+    ArtifactLink,
+    Entry,
+    Relation,
+    Verb,
+    checked_name,
+    checked_number,
+    checked_tags,
+    relation_from,
+)
 from barograph.model.manifest import EndState, Heartbeat, Manifest
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
@@ -29,6 +38,15 @@ from barograph.runs.writer import RunWriter
 from barograph.store.base import Store
 
 _OVER = (RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunState.KILLED, RunState.EMPTY)
+
+
+class Related(Protocol):
+    """What a run can have come of: a run under way, or what `Experiment.load`, `list_runs` and the like return."""
+
+    @property
+    def uid(self) -> str:
+        """Its identity."""
+        ...
 
 
 class TrackedRun(Exhibiting[None]):
@@ -127,6 +145,10 @@ class TrackedRun(Exhibiting[None]):
     def note(self, text: str) -> None:
         """Say something of it, in Markdown."""
         self._tell(Verb.NOTE, {"text": str(text)})
+
+    def relate(self, relation: Relation | str, other: Related) -> None:
+        """Say that it came of another run, component or artifact; relations and errors as of `Component.relate`."""
+        self._tell(Verb.RELATE, {"relation": str(relation_from(relation)), "target": other.uid})
 
     def close(self, state: str = "finished", reason: str = "") -> None:
         """End it: everything is published. Later calls do nothing.

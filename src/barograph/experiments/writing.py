@@ -70,6 +70,8 @@ class ItemWriter:
             findings: Of those that are runs, by uid.
             kept: Tables of `RECORDED` that are left as they are.
         """
+        if not states:
+            return
         known = self._ids([state.uid for state in states])
         tables = [table for table in OF_ITEMS if table not in kept]
         self._clear(tables, list(known.values()), [state.uid for state in states if state.uid in known])

@@ -9,7 +9,8 @@ import sysconfig
 
 _NO_DATA = re.compile(r"\.(?:py|pyc|pyi|pth|toml\.lock|so(?:\.[\d.]+)?)$")
 _OF_PACKAGES = re.compile(r"/(?:site|dist)-packages/")
-_AWAY = ("/proc/", "/dev/", "/sys/", "/run/")
+_AWAY = ("/proc/", "/dev/", "/sys/", "/run/", "/etc/", "/usr/share/zoneinfo/", "/usr/lib/zoneinfo/")
+"""What the system says of itself; types of files and time zones, which Python looks up there, are no data either."""
 _OF_THE_SYSTEM = ("/usr/", "/lib/", "/lib64/", "/etc/", "/bin/", "/sbin/")
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import psutil
 
 _NETWORK = frozenset({
-    "9p", "afs", "beegfs", "ceph", "cifs", "fuse.gcsfuse", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs", "lustre",
-    "nfs", "nfs4", "smb2", "smb3", "smbfs",
+    "9p", "afs", "beegfs", "ceph", "cifs", "davfs", "fuse.blobfuse", "fuse.blobfuse2", "fuse.ceph", "fuse.ceph-fuse",
+    "fuse.davfs", "fuse.gcsfuse", "fuse.glusterfs", "fuse.goofys", "fuse.juicefs", "fuse.mount-s3", "fuse.rclone",
+    "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs", "lustre", "mountpoint-s3", "nfs", "nfs4", "panfs", "pvfs2", "smb2",
+    "smb3", "smbfs", "wekafs",
 })
 
 

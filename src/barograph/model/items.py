@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from barograph.errors import SettingsError
+from barograph.errors import SettingsError, UnknownName, nearest
 
 Value = bool | float | int | str | list[Any] | None
 """Of a parameter."""
@@ -159,6 +159,21 @@ def uid_of(kind: ItemKind, name: str, *, parent: str = "") -> str:
     """
     digest = hashlib.sha256(f"{kind}\0{parent}\0{name}".encode("utf-8", "surrogatepass")).hexdigest()
     return f"{kind}-{digest[:24]}"
+
+
+def relation_from(text: Relation | str) -> Relation:
+    """Return the relation of that name.
+
+    Raises:
+        UnknownName: There is none.
+
+    Example:
+        >>> relation_from("derived_from").value
+        'derived_from'
+    """
+    if text not in tuple(Relation):
+        raise UnknownName(f'"{text}" is no relation. {nearest(str(text), tuple(Relation))}')
+    return Relation(text)
 
 
 def checked_name(what: str, name: object) -> str:

@@ -18,7 +18,8 @@ class Option:
 
     Attributes:
         value: Typed, or its default.
-        flags: How it is given: "--lr", "-l"; none where it is given by its place.
+        flags: How it is given: "--lr", "-l"; "lr=" where its value stands in the same word, as in those of Hydra; none
+            where it is given by its place.
     """
 
     value: Parameter
@@ -219,7 +220,7 @@ def with_options(origin: Origin, options: Mapping[str, Option]) -> Origin:
         >>> dict(made.parameters)
         {'batch_size': 8, 'lr': 0.1, 'other': 1}
     """
-    typed = {flag.lstrip("-") for option in options.values() for flag in option.flags}
+    typed = {flag.lstrip("-").rstrip("=") for option in options.values() for flag in option.flags}
     parameters = {name: option.value for name, option in options.items()}
     parameters |= {name: value for name, value in origin.parameters.items() if name not in typed}
     return replace(origin, parameters=parameters, flags={name: option.flags for name, option in options.items()})

@@ -67,10 +67,13 @@ def replaced(
         ['train.py', '--lr', '0.1', '--epochs=9', '--seed', '1']
         >>> replaced(["train.py", "model.depth=4", "--amp"], {"model.depth": "8", "amp": "false"})
         ['train.py', 'model.depth=8']
+        >>> replaced(["train.py"], {"lr": "0.1", "amp": "false"}, {"lr": ["lr="], "amp": ["--amp", "--noamp"]})
+        ['train.py', 'lr=0.1', '--noamp']
     """
     words = list(command)
     first = script_at(words) + 1
     head, tail = words[:first], words[first:]
+    in_pairs = any(flag.endswith("=") and not flag.startswith("-") for ways in (flags or {}).values() for flag in ways)
     for name, value in changes.items():
         known = _flags_of(name, flags or {})
         if known is not None and not known and not _is_given(tail, {name}):
@@ -78,13 +81,16 @@ def replaced(
                                 "run the script anew with another word there.")
         if not name or name.startswith("-"):
             raise SettingsError(f'"{name}={value}" names no option; write it without dashes, as in lr=0.1.')
-        opposites = [flag for flag in known or () if flag.startswith("--no-")]
+        opposites = _opposites(known or ())
         if opposites and value in ("true", "false"):
             # Of the two that exclude each other one is given, whatever was typed and whatever is the default.
             other = [flag for flag in known or () if flag not in opposites]
-            tail = [word for word in tail if word not in (known or ())] + (other if value == "true" else opposites)[-1:]
+            spellings = {flag.lstrip("-") for flag in known or ()}
+            tail = [word for word in tail
+                    if not (is_option(word) and word.lstrip("-").partition("=")[0] in spellings)]
+            tail += (other if value == "true" else opposites)[-1:]
             continue
-        tail = _with(tail, name, value, known or ())
+        tail = _with(tail, name, value, known if known is not None else [f"{name}="] if in_pairs else ())
     return [*head, *tail]
 
 
@@ -148,9 +154,15 @@ def _listed(value: Parameter) -> list[Any]:
 def _flags_of(name: str, flags: Mapping[str, Sequence[str]]) -> Sequence[str] | None:
     """Return how an option is given, by the name that its parser has for it, or by one of its flags."""
     for known, ways in flags.items():
-        if name in (known, *(flag.lstrip("-") for flag in ways)):
+        if name in (known, *(flag.lstrip("-").rstrip("=") for flag in ways)):
             return ways
     return None
+
+
+def _opposites(flags: Sequence[str]) -> list[str]:
+    """Return those of an option's flags that take it away: `--no-amp` of argparse, `--noamp` of absl."""
+    return [flag for flag in flags
+            if flag.startswith("--no-") or (flag.startswith("--no") and f"--{flag[4:]}" in flags)]
 
 
 def _is_given(words: Sequence[str], spellings: set[str]) -> bool:
@@ -159,7 +171,8 @@ def _is_given(words: Sequence[str], spellings: set[str]) -> bool:
 
 
 def _with(words: list[str], name: str, value: str, flags: Sequence[str]) -> list[str]:
-    spellings = {name, name.replace("_", "-"), name.replace("-", "_"), *(flag.lstrip("-") for flag in flags)}
+    spellings = {name, name.replace("_", "-"), name.replace("-", "_")}
+    spellings |= {flag.lstrip("-").rstrip("=") for flag in flags}
     kept: list[str] = []
     at, is_set = 0, False
     while at < len(words):
@@ -182,8 +195,10 @@ def _with(words: list[str], name: str, value: str, flags: Sequence[str]) -> list
             is_set = True
         else:
             kept.append(word)
-    if not is_set and value != "false":
-        option = next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else f"--{name}")
+    option = next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else f"--{name}")
+    if not is_set and option.endswith("="):
+        kept.append(f"{option}{value}")
+    elif not is_set and value != "false":
         kept += [option] if value == "true" else [option, value]
     return kept
 

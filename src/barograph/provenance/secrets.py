@@ -34,6 +34,9 @@ _INNOCENT = re.compile(
     re.IGNORECASE)
 """Names that training scripts use, and that hold no secret."""
 
+_FOLDERS = ("PWD", "OLDPWD")
+"""Where the shell stands, and stood: no password, though called like one."""
+
 _SURE = re.compile(r"passw|passphrase|pwd|secret|api_?-?key|access_?-?key|private_?-?key|credential|connection_?string",
                    re.IGNORECASE)
 """Of the names of secrets those that name nothing else in code."""
@@ -158,7 +161,7 @@ def names_secret(name: str) -> bool:
         >>> names_secret("WANDB_API_KEY"), names_secret("max_tokens"), names_secret("keyboard")
         (True, False, False)
     """
-    return bool(_NAMES.search(name)) and not _INNOCENT.search(name)
+    return bool(_NAMES.search(name)) and not _INNOCENT.search(name) and name not in _FOLDERS
 
 
 def is_secret_file(path: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import stat
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +17,8 @@ from barograph.provenance.secrets import Secrets, is_secret_file
 
 _PAPERS = ("run.json", "attempts")
 """What stands in the folder of every run."""
+_OF_ROOTS = re.compile(r"(?:^|/)\.catalog/(?:journal/|artifacts/|catalog\.sqlite)")
+"""What stands beside runs: what was told of them, the files that they kept, the index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,9 @@ def _no_runs(root: Path, names: Sequence[str], away: Iterable[Path]) -> Iterator
     runs = {os.path.dirname(name) for name in names if os.path.basename(name) == _PAPERS[0]
             and (root / os.path.dirname(name) / _PAPERS[1]).is_dir()}
     runs |= {os.path.relpath(path, root) for path in away}
+    runs -= {"", "."}
     for name in names:
-        if not any(name == run or name.startswith(f"{run}/") for run in runs if run not in ("", ".")):
+        if not (_OF_ROOTS.search(name) or any(name == run or name.startswith(f"{run}/") for run in runs)):
             yield name
 
 

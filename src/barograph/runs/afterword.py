@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from pathlib import Path
 
 from barograph.model.origin import Option
-from barograph.runs.claim import workers_of
 from barograph.runs.data_shelf import DataShelf
+from barograph.runs.layout import ORIGIN, OUTPUT
 from barograph.runs.options_shelf import OptionsShelf
 from barograph.runs.output import OutputShelf
 from barograph.runs.scribe_messages import Around
@@ -24,13 +25,13 @@ _WORKER = "p0"
 
 
 def take_in(store: Store, attempt: int, path: Path) -> None:
-    """Write into a run what its command left, where no worker has declared itself, which would have written it.
+    """Write into a run what its command left, where no worker has written such: one that trains does.
 
     Raises:
         StoreError: The store does not take it.
     """
     around = _word(path)
-    if around is None or workers_of(store, attempt):
+    if around is None or _is_told(store, attempt):
         return
     output = OutputShelf(store, attempt, os.environ)
     output.add(around.printed, around.left_out)
@@ -41,6 +42,13 @@ def take_in(store: Store, attempt: int, path: Path) -> None:
     data = DataShelf(store, attempt)
     data.add(around.opened, around.beyond)
     data.finish(_WORKER)
+
+
+def _is_told(store: Store, attempt: int) -> bool:
+    parts = [part.name.rpartition("/")[2] for part in store.list(OUTPUT)]
+    about = re.compile(rf"{ORIGIN}/{attempt:04d}-(?:options|data)-")
+    return (any(name.startswith(f"{attempt:04d}-") for name in parts)
+            or any(about.match(part.name) for part in store.list(ORIGIN)))
 
 
 def _word(path: Path) -> Around | None:

@@ -14,12 +14,13 @@ import stat
 import struct
 import zipfile
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from barograph.errors import BadArchive, ImportFailed, StoreDenied
+from barograph.errors import BadArchive, ImportFailed, StoreError
+from barograph.share.archive_file import opened
 from barograph.share.members import ARCHIVE_MANIFEST, member_from_name
+from barograph.share.sluice import Sluice
 
 PART_BYTES = 2**20
 MOST_DIRECTORY_BYTES = 64 * 2**20
@@ -42,7 +43,7 @@ class ArchiveWriter:
         stream: Where to; it need not be one that can be wound back.
     """
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: IO[bytes] | Sluice) -> None:
         self._zip = zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True)
 
     def add(self, name: str, parts: Iterable[bytes], size_bytes: int) -> tuple[int, str]:
@@ -81,29 +82,24 @@ class ArchiveReader:
     """Reads an archive: its list of members is checked here, what they hold is not.
 
     Args:
-        path: Of the file.
+        path: Of the file, or URL of an object in a bucket.
 
     Raises:
         BadArchive: It is damaged, or holds what no archive of ours does; the message names the member.
         ImportFailed: It is no archive at all.
-        StoreDenied: It cannot be read.
+        StoreError: It cannot be read.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._file = opened(path)
         try:
-            self._file = path.open("rb")
-        except FileNotFoundError:
-            raise ImportFailed(f"There is no archive at {path}: no such file.") from None
-        except OSError as error:
-            raise StoreDenied(f"{path} cannot be read: {error.strerror}.") from error
-        try:
-            _check_directory(self._file, path)
+            _check_directory(self._file, self.path)
             self._zip = zipfile.ZipFile(self._file)
-            self._members = _checked(self._zip, path)
+            self._members = _checked(self._zip, self.path)
         except (zipfile.BadZipFile, struct.error, NotImplementedError, ValueError, EOFError, OverflowError) as error:
             self._file.close()
-            raise BadArchive(f"The archive is damaged: {error} ({path}).") from error
+            raise BadArchive(f"The archive is damaged: {error} ({self.path}).") from error
         except BaseException:
             self._file.close()
             raise
@@ -134,6 +130,8 @@ class ArchiveReader:
             with self._zip.open(self._members[name]) as member:
                 while part := member.read(PART_BYTES):
                     yield part
+        except StoreError:
+            raise  # the bucket cannot be reached, which says nothing of the archive
         except (zipfile.BadZipFile, struct.error, NotImplementedError, EOFError, OSError) as error:
             raise BadArchive(f'The archive is damaged: "{name}" cannot be read: {error} ({self.path}).') from error
 
@@ -149,7 +147,7 @@ class ArchiveReader:
         return b"".join(self.parts(name))
 
 
-def _checked(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]:
+def _checked(archive: zipfile.ZipFile, path: str) -> dict[str, zipfile.ZipInfo]:
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         name = info.orig_filename  # as it stands there: `filename` ends at a null character
@@ -183,7 +181,7 @@ _KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pip
           stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
 
-def _check_directory(file: IO[bytes], path: Path) -> None:
+def _check_directory(file: IO[bytes], path: str) -> None:
     """Raise where the list of members is missing, or too long to be read at once.
 
     Python's module reads it whole before anybody can ask how many there are.

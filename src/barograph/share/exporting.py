@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -12,7 +12,9 @@ from barograph.share.choosing import Choice, Piece
 from barograph.share.container import ArchiveWriter
 from barograph.share.manifest import ArchivedMember, ArchiveManifest
 from barograph.share.members import ARCHIVE_MANIFEST, member_from_name
-from barograph.store.streaming import parts_of
+from barograph.share.sluice import Sluice
+from barograph.store.base import Store
+from barograph.store.streaming import parts_of, put_parts
 
 _NAMED = re.compile(r"(?:records|tensors|trace|origin|output)/.*\.(?P<digest>[0-9a-f]{32})\.[\w.]+")
 
@@ -28,13 +30,20 @@ class Exported:
         manifest: What it says of itself.
         size_bytes: Of the members.
         asked: Folders of runs that are left out where nobody asks for them, with their bytes.
+        missing: What would be in it and is no longer kept, a sentence each; the manifest names it as left out.
         damage: What is in the archive and was damaged before, a sentence each.
     """
 
     manifest: ArchiveManifest
     size_bytes: int
     asked: dict[str, int]
+    missing: tuple[str, ...]
     damage: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that belongs to it is in it, and nothing of that was damaged before."""
+        return not self.missing and not self.damage
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON data."""
@@ -63,25 +72,72 @@ def write_archive(
         StoreError: A store cannot be read.
         OSError: The stream cannot be written.
     """
+    with ArchiveWriter(stream) as writer:
+        packing = _packed(choice, writer, on_progress)
+        while True:
+            try:
+                next(packing)
+            except StopIteration as end:
+                found: Exported = end.value
+                return found
+
+
+def put_archive(
+    choice: Choice, store: Store, name: str, *, on_progress: Progress = lambda done, total: None
+) -> Exported:
+    """Put an archive into a store: the same bytes as `write_archive`, and whole or not at all.
+
+    Of a member that is larger than `HELD_BYTES` a copy is on a disk of this machine while it is packed.
+
+    Args:
+        choice: What goes in.
+        store, name: Where to.
+        on_progress: As of `write_archive`.
+
+    Raises:
+        ExportError, BadArchive: As of `write_archive`.
+        StoreError: A store cannot be read, or this one not written.
+    """
+    found: list[Exported] = []
+    put_parts(store, name, _in_parts(choice, on_progress, found.append))
+    return found[0]
+
+
+def _in_parts(choice: Choice, on_progress: Progress, tell: Callable[[Exported], object]) -> Iterator[bytes]:
+    with Sluice() as sluice:
+        with ArchiveWriter(sluice) as writer:
+            packing = _packed(choice, writer, on_progress)
+            while True:
+                try:
+                    next(packing)
+                except StopIteration as end:
+                    tell(end.value)
+                    break
+                yield from sluice.let_through()
+        yield from sluice.let_through()
+
+
+def _packed(choice: Choice, writer: ArchiveWriter, on_progress: Progress) -> Generator[None, None, Exported]:
+    """Write one member after the other; after each the caller may take what has been written."""
     members: dict[str, ArchivedMember] = {}
     damage: list[str] = []
     total, done = choice.size_bytes, 0
     on_progress(0, total)
-    with ArchiveWriter(stream) as writer:
-        for name, size_bytes, source in sorted(_sources(choice), key=lambda item: item[0]):
-            member_from_name(name)
-            try:
-                parts = _counted(_parts(source), done, total, on_progress)
-                written = ArchivedMember(*writer.add(name, parts, size_bytes))
-            except ObjectNotFound as error:
-                raise ExportError(f"The run has changed while it was exported; try again ({error}).") from error
-            members[name] = written
-            done += written.size_bytes
-            damage += _damage(name, written)
-        manifest = ArchiveManifest(choice.items, choice.runs, members, (*choice.left_out, *choice.missing))
-        data = manifest.to_bytes()
-        writer.add(ARCHIVE_MANIFEST, [data], len(data))
-    return Exported(manifest, done, choice.asked, tuple(damage))
+    for name, size_bytes, source in sorted(_sources(choice), key=lambda item: item[0]):
+        member_from_name(name)
+        try:
+            parts = _counted(_parts(source), done, total, on_progress)
+            written = ArchivedMember(*writer.add(name, parts, size_bytes))
+        except ObjectNotFound as error:
+            raise ExportError(f"The run has changed while it was exported; try again ({error}).") from error
+        members[name] = written
+        done += written.size_bytes
+        damage += _damage(name, written)
+        yield
+    manifest = ArchiveManifest(choice.items, choice.runs, members, (*choice.left_out, *choice.missing))
+    data = manifest.to_bytes()
+    writer.add(ARCHIVE_MANIFEST, [data], len(data))
+    return Exported(manifest, done, choice.asked, choice.missing, tuple(damage))
 
 
 def _sources(choice: Choice) -> Iterator[tuple[str, int, Piece | bytes]]:

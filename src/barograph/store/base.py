@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import IO, NamedTuple, Protocol, runtime_checkable
 
 
 class ObjectInfo(NamedTuple):
@@ -113,6 +113,21 @@ class Streaming(Protocol):
         """Put parts in order under `name`, as `Store.put` does.
 
         Where `parts` raises, nothing is put, and that is raised.
+        """
+        ...
+
+
+@runtime_checkable
+class Openable(Protocol):
+    """What a `Store` may also be: one whose objects can be read here and there, however large they are."""
+
+    def opened(self, name: str) -> IO[bytes]:
+        """Return the bytes under `name` as a file that can be wound forth and back; who asked for it closes it.
+
+        Reading raises `StoreUnavailable` where they have been replaced meanwhile, as far as the store can tell.
+
+        Raises:
+            ObjectNotFound: There are none.
         """
         ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import stat
@@ -10,13 +11,15 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
+from obstore.exceptions import PreconditionError
 from obstore.store import LocalStore, MemoryStore
 
-from barograph.errors import ObjectExists, ObjectNotFound
+from barograph.errors import ObjectExists, ObjectNotFound, StoreUnavailable
 from barograph.store.base import Level, ObjectInfo
 from barograph.store.failures import FOREIGN, store_error
+from barograph.store.remote_file import FETCHED_BYTES, RemoteFile
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -95,6 +98,22 @@ class ObjectsStore:
         """See `Streaming.put_parts`."""
         with self._mapped("put", name):
             self._backend.put(name, iter(parts), chunk_size=_UPLOADED_BYTES, max_concurrency=_UPLOADED_AT_ONCE)
+
+    def opened(self, name: str) -> IO[bytes]:
+        """See `Openable.opened`."""
+        with self._mapped("get", name):
+            head = self._backend.head(name)
+
+        def fetch(start: int, end: int) -> bytes:
+            with self._mapped("get", name):
+                try:
+                    found = self._backend.get(name, options={"range": (start, end), "if_match": head["e_tag"]})
+                except PreconditionError as error:
+                    raise StoreUnavailable(f"The object was replaced while it was read; try again ({name} in "
+                                           f"{self._url}).") from error
+                return bytes(found.bytes())
+
+        return io.BufferedReader(RemoteFile(head["size"], fetch), FETCHED_BYTES)
 
     @contextmanager
     def _mapped(self, verb: str, name: str) -> Iterator[None]:
@@ -180,6 +199,11 @@ class FileStore(ObjectsStore):
         with self._mapped("get", name), (self._root / name).open("rb") as file:
             while part := file.read(_PART_BYTES):
                 yield part
+
+    def opened(self, name: str) -> IO[bytes]:
+        """See `Openable.opened`."""
+        with self._mapped("get", name):
+            return (self._root / name).open("rb")
 
     def put_parts(self, name: str, parts: Iterable[bytes]) -> None:
         """See `Streaming.put_parts`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ from barograph.ingest.aim import telling
 from barograph.ingest.trackers.foreign import (
     ForeignEnd,
     ForeignExperiment,
+    ForeignFile,
     ForeignRun,
     ForeignSeries,
     mark_of,
@@ -29,6 +31,7 @@ from barograph.provenance.secrets import Secrets
 _FOLDER = ".aim"
 _SYSTEM, _OF_MACHINE = "__system__", "machine "
 _NO_RUN_NAME = "Run: "
+_OTHERS = b'{"file"', b'{"passed_over"'
 _Line = tuple[int, int]
 
 
@@ -50,7 +53,9 @@ class AimSource:
         folder = path if path.name == _FOLDER else path / _FOLDER
         if not folder.is_dir():
             raise ImportFailed(f"There is no repository of Aim at {path}: no folder {_FOLDER}.")
-        self._told = _told(folder.parent, python)
+        self._repository, self._python = folder.parent, python
+        self._told = _told([python, telling.__file__, str(folder.parent.resolve())], folder.parent)
+        self._extracted: tuple[str, tempfile.TemporaryDirectory[str]] | None = None
 
     def experiments(self) -> Sequence[ForeignExperiment]:
         """See `ForeignSource.experiments`."""
@@ -59,13 +64,15 @@ class AimSource:
     def runs(self) -> Sequence[ForeignRun]:
         """See `ForeignSource.runs`."""
         found: list[ForeignRun] = []
-        for head, metrics, mark in _sorted_lines(self._told):
+        for head, metrics, others, mark in _sorted_lines(self._told):
             if "not_indexed" in head:
                 self.damage.append(f"Run {head['not_indexed']} is not in Aim's index, without which Aim does not read "
                                    f"it: aim storage --repo {self.url} reindex")
                 continue
             try:
-                found.append(_run(head, partial(_series, self._told, metrics), mark))
+                damage: list[str] = []
+                files = tuple(self._files(str(head["run"]), others, damage))
+                found.append(_run(head, partial(_series, self._told, metrics), mark, files, damage))
             except (BarographError, KeyError, TypeError, ValueError, AttributeError) as error:
                 self.damage.append(f"What Aim tells of the run {head.get('run')} makes no sense: {error!r}.")
         return sorted(found, key=lambda run: (run.started_unix, run.uid))
@@ -73,18 +80,56 @@ class AimSource:
     def close(self) -> None:
         """See `ForeignSource.close`."""
         self._told.unlink(missing_ok=True)
+        if self._extracted is not None:
+            self._extracted[1].cleanup()
+
+    def _files(self, uid: str, others: Sequence[Mapping[str, Any]], damage: list[str]) -> Iterator[ForeignFile]:
+        number = 0
+        for said in others:
+            if "passed_over" in said:
+                what = str(said["passed_over"])
+                self.passed_over[what] = self.passed_over.get(what, 0) + int(said["number"])
+                continue
+            name = f"{said['file']}/{_named(str(said['name']), said.get('context') or {})}"
+            if "damage" in said:
+                damage.append(f'What was tracked as "{name}" cannot be read: {said["damage"]}.')
+                continue
+            name = f"{name}{'/' if said['which'] else ''}{said['which']}.{said['ending']}"
+            yield ForeignFile(name, f"{(self._repository / _FOLDER).resolve().as_uri()}#{uid}", int(said["size_bytes"]),
+                              f"sha256:{said['sha256']}",
+                              fetch=partial(self._fetched, uid, number, str(said["ending"]), str(said["sha256"])))
+            number += 1
+
+    def _fetched(self, uid: str, number: int, ending: str, sha256: str, folder: Path) -> Path:
+        """Put a file into a folder. Those of a run are asked for together, and those of one run alone are there."""
+        if self._extracted is None or self._extracted[0] != uid:
+            if self._extracted is not None:
+                self._extracted[1].cleanup()
+            self._extracted = uid, tempfile.TemporaryDirectory(prefix="barograph-aim-")
+            _told([self._python, telling.__file__, str(self._repository.resolve()), uid, self._extracted[1].name],
+                  self._repository).unlink()
+        path = Path(self._extracted[1].name, str(number))
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+            raise ImportFailed("the run has changed while it was imported; import it again.")
+        # Its ending tells what it is made of.
+        return path.rename(folder / f"{number}.{ending if ending.isalnum() else 'bin'}")
 
 
-def _told(path: Path, python: str) -> Path:
-    """Return a file with what Aim tells."""
+def _told(command: Sequence[str], path: Path) -> Path:
+    """Return a file with what Aim tells.
+
+    Args:
+        command: That asks it.
+        path: Of the repository.
+    """
     handle, name = tempfile.mkstemp(prefix="barograph-aim-", suffix=".jsonl")
     try:
         with os.fdopen(handle, "wb") as file:
-            done = subprocess.run([python, telling.__file__, str(path.resolve())], stdout=file, stderr=subprocess.PIPE,
-                                  stdin=subprocess.DEVNULL, check=False, cwd=path)
+            done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False,
+                                  cwd=path)
     except OSError as error:
         Path(name).unlink()
-        raise ImportFailed(f"{python} cannot be run: {error.strerror}. Name a Python that has Aim by --python.") \
+        raise ImportFailed(f"{command[0]} cannot be run: {error.strerror}. Name a Python that has Aim by --python.") \
             from error
     except BaseException:
         Path(name).unlink()
@@ -95,32 +140,38 @@ def _told(path: Path, python: str) -> Path:
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
     last = said[-1] if said else f"exit code {done.returncode}"
     if "No module named 'aim'" in last:
-        raise ImportFailed(f"Aim's repositories can be read by its own package alone, which {python} does not have: "
-                           "pip install aim, or name a Python that has it by --python.")
+        raise ImportFailed("Aim's repositories can be read by its own package alone, which "
+                           f"{command[0]} does not have: pip install aim, or name a Python that has it by --python.")
     raise ImportFailed(f"Aim cannot read the repository {path}: {last}")
 
 
-def _sorted_lines(told: Path) -> Iterator[tuple[dict[str, Any], list[_Line], str]]:
-    """Yield what is told of each run: its own line, where those of its metrics are, and a mark of all of them."""
+def _sorted_lines(told: Path) -> Iterator[tuple[dict[str, Any], list[_Line], list[dict[str, Any]], str]]:
+    """Yield what is told of each run: its own line, where those of its metrics are, the others, and a mark of all."""
     head: dict[str, Any] | None = None
     metrics: list[_Line] = []
+    others: list[dict[str, Any]] = []
     marks: list[object] = []
     with told.open("rb") as file:
         at = 0
         for line in file:
-            if not line.startswith(b'{"metric"'):
-                if head is not None:
-                    yield head, metrics, mark_of(*marks)
-                head, metrics, marks = json.loads(line), [], [line]
-            else:
+            if line.startswith(b'{"metric"'):
                 metrics.append((at, len(line)))
                 marks.append(mark_of(line))
+            elif line.startswith(_OTHERS):
+                others.append(json.loads(line))
+                marks.append(mark_of(line))
+            else:
+                if head is not None:
+                    yield head, metrics, others, mark_of(*marks)
+                head, metrics, others, marks = json.loads(line), [], [], [line]
             at += len(line)
     if head is not None:
-        yield head, metrics, mark_of(*marks)
+        yield head, metrics, others, mark_of(*marks)
 
 
-def _run(said: Mapping[str, Any], series: Any, mark: str) -> ForeignRun:
+def _run(
+    said: Mapping[str, Any], series: Any, mark: str, files: Sequence[ForeignFile], damage: Sequence[str]
+) -> ForeignRun:
     name, uid = str(said.get("name") or ""), str(said["run"])
     arguments, commit = said.get("arguments") or [], str(said.get("commit") or "")
     words = arguments if isinstance(arguments, list) else str(arguments).split()
@@ -139,6 +190,7 @@ def _run(said: Mapping[str, Any], series: Any, mark: str) -> ForeignRun:
         program=" ".join(Secrets().hide_words([str(word) for word in words])), commit=commit,
         branch=str(said.get("branch") or ""), repository=str(said.get("remote") or "") if commit else "",
         parameters=parameters, tags={**labels, **archived}, note=str(said.get("description") or ""),
+        files=files, damage=damage,
     )
 
 

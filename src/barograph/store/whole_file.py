@@ -1,4 +1,4 @@
-"""Files that commands write: whole or not at all, in place of what was there."""
+"""Files that are handed to people: written whole or not at all, in place of what was there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_writable(file: Path, *, example: str = "report.html") -> None:
         StoreDenied: `file` is a directory or may not be written, or what it lies in is none, or may not.
     """
     if file.is_dir():
-        raise StoreDenied(f"{file} is a directory; --out must be a file, as in {file / example}.")
+        raise StoreDenied(f"{file} is a directory; name a file in it, as in {file / example}.")
     if file.exists() and not os.access(file, os.W_OK):
         raise StoreDenied(f"{file} may not be written.")
     folder = file.parent

@@ -1,0 +1,47 @@
+"""`barograph lineage`: what something came of, and what came of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from barograph.cli.catalog_options import Root
+
+
+def command(
+    target: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name or identity of a run, a component, an artifact or any other "
+                                                 "item; or the place of a run.")
+    ],
+    direction: Annotated[
+        str, typer.Option(metavar="up|down|both", help="up: what it came of. down: what came of it.")
+    ] = "both",
+    depth: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Most steps. Default: as far as it goes.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(metavar="KIND", help="Only steps to these: run, component, artifact, trial, "
+                                                            "action, context. May be given several times.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only steps to what was created then or later: 2026-11-22, "
+                                                      "'3 days ago'.")
+    ] = None,
+    root: Root = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Follow what came of what: over relations that were told, artifacts that were made and read, reruns, and trials.
+
+    Examples:
+
+      barograph lineage w64-2
+
+      barograph lineage digits.csv --direction down --kind run
+
+      barograph lineage w64-2 --direction up --depth 1 --json
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.lineage_page import print_lineage
+
+    print_lineage(target, root, direction=direction, depth=depth, kinds=kind or (), since=since, as_json=as_json)

@@ -1,0 +1,100 @@
+"""Commands that ask a catalog, where something is wrong: a place that is none, a damaged file, a change of mind."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.experiments import handle
+from barograph.tracking import Component, Experiment, Run
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A root with an experiment, a trial and a run in it."""
+    with Run("first", experiment="the digits", trial="wide", to=tmp_path / "runs" / "first", root=tmp_path / "runs"):
+        pass
+    return tmp_path / "runs"
+
+
+@pytest.mark.parametrize("words", [["search"], ["experiments"], ["mark", "x"], ["compare", "a", "b"], ["gc"],
+                                   ["reindex"], ["lineage", "x"], ["curves", "loss", "x"],
+                                   ["export", "archive", "x", "-o", "a.zip"]], ids=lambda words: words[0])
+def test_a_root_that_is_not_there_is_named_and_not_made(call: Call, root: Path, words: list[str]) -> None:
+    wrong = root.parent / "rnus"
+    said = call(*words, "--root", wrong)
+    assert (said.code, said.err) == (
+        2, f"barograph: There are no runs at {wrong}: no such directory. Did you mean {root}?\n")
+    assert not wrong.exists()
+
+
+def test_what_was_deleted_together_comes_back_together(call: Call, root: Path) -> None:
+    shared = Component.create("data", root=root)
+    Experiment.load("the digits", root=root).trial("wide").add_component(shared)
+    alone = Component.create("alone", root=root)
+    alone.delete()
+    refused = call("mark", "the digits", "--delete", "--root", root)
+    assert (refused.code, 'trial "wide", run "first", component "data"' in refused.err) == (2, True)
+    gone = call("mark", "the digits", "--delete", "--cascade", "--root", root).out
+    assert gone.startswith("Deleted: experiment the digits, trial wide, ")
+    assert call("search", "--root", root, "--json").json == []
+    back = call("mark", "the digits", "--restore", "--root", root).out
+    assert back.startswith("Restored with it: trial wide, component data, run first.")
+    assert sorted(row["name"] for row in call("search", "--root", root, "--json").json) == ["data", "first"]
+
+
+def test_of_a_trial_that_is_restored_its_experiment_stays_deleted(call: Call, root: Path) -> None:
+    call("mark", "the digits", "--delete", "--cascade", "--root", root)
+    assert call("mark", "wide", "--restore", "--root", root).out.startswith("Restored with it: run first.")
+    assert call("experiments", "--root", root, "--json").json == []
+
+
+def in_other_processes() -> None:
+    """Let go of the catalogs that this process has open, as a command that has ended does."""
+    while handle._open:
+        handle._open.popitem()[1].close()
+
+
+@pytest.mark.parametrize("damage", [b"nothing that SQLite knows" * 1000, None], ids=["none", "pages"])
+def test_a_damaged_catalog_is_made_again_by_one_command(call: Call, root: Path, damage: bytes | None) -> None:
+    call("mark", "first", "--note", "kept", "--root", root)
+    in_other_processes()
+    file = root / ".catalog" / "catalog.sqlite"
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    whole = file.read_bytes()
+    file.write_bytes(damage if damage is not None else whole[:4096] + bytes(len(whole) - 4096))
+    said = call("reindex", "--root", root, "--json")
+    assert (said.code, said.json["runs"], said.json["set_aside"]) == (0, 1, f"{file}.damaged")
+    in_other_processes()
+    assert call("search", "notes contains 'kept'", "--root", root, "--json").json[0]["name"] == "first"
+    assert call("reindex", "--root", root, "--json").json["set_aside"] == ""
+
+
+def test_what_is_to_be_typed_next_can_be_typed_so(call: Call, root: Path) -> None:
+    Experiment.create("a 'new' one", root=root)
+    assert """--experiment 'a '"'"'new'"'"' one' train.py""" in call("experiments", "a 'new' one", "--root", root).out
+
+
+def test_a_search_for_what_nothing_has_says_what_was_meant(call: Call, root: Path) -> None:
+    with Run("second", root=root, tags={"team": "vision"}) as run:
+        run.log_parameters({"learning_rate": 0.1, "model.depth": 3})
+        run.log_metric("val/loss", 1.0)
+    for search, expected in (
+        ("params.learning_rat < 1", 'a parameter "learning_rat". Did you mean "learning_rate"?'),
+        ('metrics."val/los".min < 1 and not params.lr = 1', 'a metric "val/los". Did you mean "val/loss"?'),
+        ("tags.taem = 'x' or params.model.depht = 1", 'a tag "taem". Did you mean "team"?'),
+    ):
+        said = call("search", search, "--root", root)
+        assert said.code == 0
+        assert f"barograph: Nothing here has {expected}" in said.err
+    for search in ("params.learning_rate > 5", "name = 'third'", "finding('overfit')"):
+        assert call("search", search, "--root", root).err == ""
+    assert call("search", "not params.lr = 1", "--root", root).err == ""
