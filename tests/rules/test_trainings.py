@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from barograph.attaching import attach
-from barograph.model.finding import Finding
+from barograph.model.finding import Finding, Severity
 from barograph.model.settings import Settings
 from barograph.rules.registry import rules_from_settings
 from barograph.store.urls import store_from_url
@@ -204,13 +204,24 @@ def test_a_small_gpt_with_adamw_clipping_and_warm_up_is_well() -> None:
     assert judged(url) == []
 
 
-def test_a_frozen_body_is_no_fault() -> None:
+def frozen(module: nn.Module, *, trained: bool) -> nn.Module:
+    """Return a module that does not learn, with weights as a training before would have left them, or as drawn."""
+    with torch.no_grad():
+        for parameter in module.requires_grad_(False).parameters():
+            parameter += trained * 0.2 * parameter.std() * torch.randn_like(parameter)
+    return module
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_frozen_body_is_a_fault_where_it_was_never_trained(trained: bool) -> None:
     torch.manual_seed(0)
     model = mlp(128, 128)
-    for parameter in model[:4].parameters():
-        parameter.requires_grad_(False)
+    frozen(model[:4], trained=trained)
 
-    assert train(model, torch.optim.SGD(model.parameters(), lr=0.5)) == []
+    findings = train(model, torch.optim.SGD(model.parameters(), lr=0.5))
+
+    assert [(item.code, item.subject, item.severity) for item in findings] == (
+        [] if trained else [("P108", "untrained", Severity.DOUBTFUL)])
 
 
 def test_a_chain_of_sigmoids_vanishes() -> None:
@@ -315,7 +326,7 @@ class Adapted(nn.Module):
 
     def __init__(self, before: int, after: int) -> None:
         super().__init__()
-        self.base = nn.Linear(before, after).requires_grad_(False)
+        self.base = frozen(nn.Linear(before, after), trained=True)
         self.down, self.up = nn.Linear(before, 8, bias=False), nn.Linear(8, after, bias=False)
         nn.init.zeros_(self.up.weight)
 

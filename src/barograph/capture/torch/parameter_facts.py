@@ -116,7 +116,7 @@ class ParameterFacts:
         put(Fact.PARAMETERS, "", len(parameters))
         frozen = [(parameter, path) for parameter, path in parameters if not parameter.requires_grad]
         _count(Fact.FROZEN, [path for _, path in frozen], put)
-        _count(Fact.UNTRAINED, self._untrained.found(item for item in frozen if not _is_distributed(item[0])), put)
+        _count(Fact.UNTRAINED, self._untrained.found(frozen), put)
         # Not in its first step: by the second, every optimizer of the script has been met.
         if self._session.made(entry.label) > 0:
             held, reached = self._optimizers.parameters(), self._reached

@@ -58,6 +58,8 @@ def likeness_of(parameter: torch.Tensor) -> list[Any]:
 
 
 def _is_as_drawn(parameter: torch.Tensor) -> bool:
+    if hasattr(parameter, "to_local"):
+        return False  # to look at a part of one that is spread over workers, all of them would have to
     bounds = usual_bounds(parameter.shape, outputs_first=True)
     if not bounds or not parameter.is_floating_point() or parameter.layout is not torch.strided:
         return False
