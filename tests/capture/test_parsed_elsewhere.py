@@ -153,3 +153,10 @@ def test_references_are_followed_and_nothing_is_computed(table: Any, expected: l
 def test_a_table_that_holds_itself_ends() -> None:
     table: dict[str, Any] = {"a": 1, "self": "${above}", "above": {"below": "${above}"}}
     assert ("a", 1) in list(leaves_of(table))
+
+
+def test_references_that_double_each_other_stay_as_they_are_written() -> None:
+    table: dict[str, object] = {f"a{number}": f"${{a{number + 1}}}${{a{number + 1}}}" for number in range(45)}
+    found = dict(leaves_of({**table, "a45": "x"}))
+    assert found["a40"] == "x" * 32
+    assert all(len(str(value)) <= 100_000 for value in found.values())

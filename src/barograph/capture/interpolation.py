@@ -15,6 +15,9 @@ _REFERENCE = re.compile(r"\$\{(?P<up>\.*)(?P<path>[\w\-/]+(?:\.[\w\-/]+)*)\}")
 _MOST_DEEP = 50
 """References that are followed, and tables within tables; beyond, they are taken for a circle."""
 
+_LONGEST = 100_000
+"""Characters: references that each stand twice in another double what they make, over and over."""
+
 
 def leaves_of(table: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Yield each value of a configuration by its name: `model.depth`, `layers.0.size`.
@@ -55,7 +58,7 @@ def _followed(value: Any, whole: Any, at: tuple[str, ...]) -> Any:
             found = _at(whole, _target(alone, at))
         else:
             found = _REFERENCE.sub(partial(_text, whole, at), value)
-        if found is None or found == value:
+        if found is None or found == value or (isinstance(found, str) and len(found) > _LONGEST):
             return value
         if alone is not None:
             at = _target(alone, at)
