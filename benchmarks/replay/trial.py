@@ -9,13 +9,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from barograph.capsule.guilty import filled, guilty_among
 from barograph.capsule.order import ReplayOrder, ReplayResult, result_from_text
-from barograph.cli.replay_page import failing_batch
+from barograph.cli.replay_samples import failing_batch, failing_by, guilty_of
+from barograph.errors import ReplayFailed
 from barograph.runs.capsules import capsule_names, read_head
 from barograph.store.urls import store_from_url
 from benchmarks.processes import clean_environment
@@ -120,22 +121,19 @@ class Forks:
             started = time.perf_counter()
             result = self._made_again(folder, script, order)
             replay_secs = time.perf_counter() - started
-            batch, guilty = failing_batch(result), None
+            fails_by, guilty = failing_by(read_head(store_from_url(run), name), result), None
+            batch = failing_batch(result, fails_by)
             if batch is not None and program.guilty is not None:
-                samples = result.batches[batch]
-
-                def fails(rows: tuple[int, ...]) -> bool:
-                    part = replace(order, batch=batch, rows=filled(rows, samples))
-                    try:
-                        return not self._made_again(folder, script, part).finite
-                    except TrialFailed:
-                        return False
-
-                suspects = result.bad_operation.rows if result.bad_operation else ()
-                guilty = guilty_among(samples, fails, suspects=suspects)
+                guilty = guilty_of(partial(self._part, folder, script), order, result, batch, fails_by)
         blamed = json.loads(result.to_text())["bad_operation"] or {}
         return Trial(held, result.grade.value, blamed, guilty.rows if guilty else None, result.notes, record_secs,
                      replay_secs, guilty.tries if guilty else 0)
+
+    def _part(self, folder: Path, script: Path, order: ReplayOrder, *, quiet: bool) -> ReplayResult:
+        try:
+            return self._made_again(folder, script, order)
+        except TrialFailed as error:
+            raise ReplayFailed(str(error)) from error
 
     def _made_again(self, folder: Path, script: Path, order: ReplayOrder) -> ReplayResult:
         Path(order.result).unlink(missing_ok=True)

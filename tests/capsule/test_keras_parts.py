@@ -85,7 +85,7 @@ def test_the_first_layer_that_makes_what_is_not_finite_is_found_and_no_update_ma
     made.compile("sgd", "mse")
     search = LayerSearch(KerasNames(made), BACKENDS[keras.backend.backend()]().reach(()), 5)
     for layer in made.layers:
-        search.layer_begins(layer)
+        search.layer_begins(layer, {})
         outputs = keras.ops.ones((5, 4)) * (np.inf if layer.name in ("scales", "out") else 1.0)
         search.layer_ends()
         search.layer_called(layer, (keras.ops.ones((5, 4)) * (np.inf if layer.name == "out" else 1.0),), {}, outputs)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import distributed, nn
 
 from barograph.capture.torch import sharing as torch_sharing
+from barograph.capture.torch.flat import FlatPiece
 from barograph.capture.torch.gate import Gate
 from barograph.capture.torch.optimizers import Slot
 from barograph.capture.torch.sharing import sharing
 from barograph.model.capsule import Held
 from barograph.model.recorder import RecorderSettings
+
+LOSS = [torch.tensor(1.0)]
 
 
 def slots(*gradient):
@@ -35,26 +39,26 @@ class Others:
 
 
 def test_a_step_that_fails_elsewhere_is_held_here():
-    verdict = Gate(RecorderSettings()).looks(slots(3.0, 4.0), [1.0], share=Others(grave=1024.0))
+    verdict = Gate(RecorderSettings()).looks(slots(3.0, 4.0), LOSS, share=Others(grave=1024.0))
     assert verdict.held is Held.NOT_FINITE
     assert verdict.text == "Another worker's gradients, or its loss, are not finite."
 
 
 def test_a_step_that_another_workers_function_holds_is_held_here():
-    verdict = Gate(RecorderSettings()).looks(slots(3.0, 4.0), [1.0], share=Others(grave=1.0))
+    verdict = Gate(RecorderSettings()).looks(slots(3.0, 4.0), LOSS, share=Others(grave=1.0))
     assert (verdict.held, verdict.text) == (Held.OWN, "Another worker holds this step.")
 
 
 def test_the_others_are_told_of_what_the_users_function_holds_and_do_not_wait_where_it_raises():
     others = Others()
-    verdict = Gate(RecorderSettings(when=lambda _: "no")).looks(slots(3.0, 4.0), [1.0], share=others)
+    verdict = Gate(RecorderSettings(when=lambda _: "no")).looks(slots(3.0, 4.0), LOSS, share=others)
     assert (verdict.text, others.told) == ("no.", [(1.0, 5.0)])
 
     def fails(_):
         raise KeyError("of the user's")
 
     with pytest.raises(KeyError, match="of the user's"):
-        Gate(RecorderSettings(when=fails)).looks(slots(3.0, 4.0), [1.0], share=others)
+        Gate(RecorderSettings(when=fails)).looks(slots(3.0, 4.0), LOSS, share=others)
     assert others.told[1:] == [(0.0, 5.0)]
 
 
@@ -96,9 +100,12 @@ def two_workers(monkeypatch):
     return calls
 
 
-@pytest.mark.parametrize(("model", "whole"), [(DistributedDataParallel, 4.0), (FullyShardedDataParallel, 5.0)])
-def test_replicas_take_the_greatest_norm_and_parts_add_theirs_up(two_workers, model, whole):
-    share = sharing([model()], [torch.zeros(2)])
+@pytest.mark.parametrize(("model", "piece", "whole"), [
+    (DistributedDataParallel, None, 4.0), (FullyShardedDataParallel, FlatPiece(4, 2), 5.0),
+    (FullyShardedDataParallel, None, 4.0),  # one that splits nothing
+])
+def test_replicas_take_the_greatest_norm_and_parts_add_theirs_up(two_workers, model, piece, whole):
+    share = sharing([model()], [replace(slot, piece=piece) for slot in slots(3.0, 4.0)])
     assert share(0.0, 3.0) == (0.0, whole)
     assert share(1024.0, math.nan)[0] == 1024.0
     assert len(two_workers) == 2
@@ -106,8 +113,8 @@ def test_replicas_take_the_greatest_norm_and_parts_add_theirs_up(two_workers, mo
 
 
 def test_a_model_that_no_others_train_is_nobody_elses(two_workers):
-    assert sharing([nn.Linear(1, 1)], [torch.zeros(2)]) is None
+    assert sharing([nn.Linear(1, 1)], slots(3.0, 4.0)) is None
 
 
 def test_one_process_alone_tells_nobody():
-    assert sharing([DistributedDataParallel()], [torch.zeros(2)]) is None
+    assert sharing([DistributedDataParallel()], slots(3.0, 4.0)) is None
