@@ -155,6 +155,21 @@ def test_the_update_is_what_the_step_added() -> None:
     assert told.summary("weight:w").sum == 4.0
 
 
+def test_a_weight_is_fetched_once_for_itself_and_its_update() -> None:
+    told, fetched = Told(preset="updates"), list[str]()
+
+    def weight() -> Any:
+        fetched.append("w")
+        return np.full(2, len(fetched), np.float32)
+
+    for _ in range(2):
+        told.tap.before_update({"w": weight})
+        told.tap.after_update({"w": weight})
+        told.tap.end_step()
+    assert len(fetched) == 4
+    assert (told.summary("weight:w").sum, told.summary("update:w").sum) == (8.0, 2.0)
+
+
 def test_units_of_an_output_are_those_of_its_last_axis() -> None:
     told = Told(preset="units")
     told.tap.take(Kind.OUTPUT, {"relu": np.array([[0.0, 1.0], [0.0, 3.0]], np.float32)}, layers={"relu": "ReLU"})

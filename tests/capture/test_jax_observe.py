@@ -175,6 +175,20 @@ def test_units_of_a_layer_tell_which_are_dead() -> None:
     assert run.units("output:relu", step=1).count == 32
 
 
+class Counts:
+    """A compiled function that notes in which steps it is called."""
+
+    def __init__(self, compiled: Any, called: list[int]) -> None:
+        self.step, self._compiled, self._called = 0, compiled, called
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiled, name)
+
+    def __call__(self, *args: Any) -> Any:
+        self._called.append(self.step)
+        return self._compiled(*args)
+
+
 def test_together_only_what_is_not_due_runs_the_users_own_function() -> None:
     called: list[int] = []
     only = barograph.Selection("mine", kinds=frozenset({barograph.Kind.GRADIENT}), schedule=barograph.Schedule(every=3))
@@ -183,20 +197,12 @@ def test_together_only_what_is_not_due_runs_the_users_own_function() -> None:
         tx = optax.sgd(0.1)
         compiled = jax.jit(trainings.step_with(tx))
         observed = wrap(compiled, together=True)
-
-        class Counts:
-            def __getattr__(self, name: str) -> Any:
-                return getattr(compiled, name)
-
-            def __call__(self, *args: Any) -> Any:
-                called.append(number)
-                return compiled(*args)
+        counts = Counts(compiled, called)
 
         params = trainings.weights()
         state = tx.init(params)
-        observed._compiled.function = Counts()
-        observed._compiled.step = observed._compiled.function
-        for number in range(6):  # noqa: B007 - `Counts` reads it
+        observed._compiled.function = observed._compiled.step = counts
+        for counts.step in range(6):
             params, state, _ = observed(params, state, X, Y)
         return params, []
 
@@ -222,20 +228,12 @@ def test_one_program_makes_the_step_once_it_has_been_seen_to_make_the_same_bits(
         tx = optax.adam(0.1)
         compiled = jax.jit(trainings.step_with(tx), donate_argnums=(0, 1))
         observed = wrap(compiled)
-
-        class Counts:
-            def __getattr__(self, name: str) -> Any:
-                return getattr(compiled, name)
-
-            def __call__(self, *args: Any) -> Any:
-                called.append(number)
-                return compiled(*args)
+        counts = Counts(compiled, called)
 
         params = trainings.weights()
         state, losses = tx.init(params), []
-        observed._compiled.function = Counts()
-        observed._compiled.step = observed._compiled.function
-        for number in range(8):  # noqa: B007 - `Counts` reads it
+        observed._compiled.function = observed._compiled.step = counts
+        for counts.step in range(8):
             params, state, loss = observed(params, state, X, Y)
             losses.append(float(loss))
         return params, losses

@@ -8,6 +8,7 @@ the same belongs to an evaluation.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -289,6 +290,9 @@ class ArrayTap:
         self._begin()
         mask, before, self._before = self._mask(), self._before, {}
         about = About(layers, _NOTHING)
+        if before:
+            # Both look at them, and to fetch one may take longer than to read it.
+            weights = {path: functools.cache(given) if callable(given) else given for path, given in weights.items()}
         self._note_took(self._reader.read(Kind.WEIGHT, weights, about, mask, self._train))
         if before:
             self._reader.read_difference(weights, before, about, mask, self._train)
