@@ -77,7 +77,8 @@ def test_replicas_of_data_parallel_workers_have_the_same_weights_and_reduced_gra
 def test_other_threads_have_their_turn_before_a_process_group_goes(record, tmp_path, monkeypatch):
     plain = distributed.destroy_process_group
     tape = record()
-    distributed.init_process_group("gloo", store=distributed.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
+    store = distributed.FileStore(str(tmp_path / "store"), 1)
+    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     stood = []
     watched = SimpleNamespace(sleep=lambda secs: stood.append((distributed.is_initialized(), secs)),
                               perf_counter=time.perf_counter)

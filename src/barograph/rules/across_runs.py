@@ -54,8 +54,8 @@ class SimilarAcrossRuns(Rule):
       tensor (for the mean its root mean square), so that a mean near zero raises no alarm. It names the first step
       and, in the order in which a step computes, the first key that differ. Whether the batches were the same is told
       where both runs recorded their digests. Elements that changed places are not seen: what is recorded of a tensor
-      is its summary. Where another run is named when a training starts, everything is recorded that may differ, at every
-      step that the budget has room for; else what other rules ask for is compared.
+      is its summary. Where another run is named when a training starts, all that may differ is recorded, at every step
+      that the budget has room for; else what other rules ask for is compared.
     Why it matters: what should repeat a run and does not has changed something nobody meant to change: the data, the
       seed, a default of a library, the hardware. The first difference leads to it; later ones only follow.
     What to do: look at what makes the first key that differs: for a batch the loader, its seed and its order; for an
