@@ -54,8 +54,9 @@ class NonFiniteInput(Rule):
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        schedule = Schedule(every=10, steps=frozenset(range(10)), modes=frozenset({Mode.TRAIN}))
-        return (Selection(kinds=frozenset({Kind.BATCH, Kind.TARGET}), schedule=schedule),)
+        # A bad sample is rare, and what a model is fed costs little beside what it makes of it.
+        every_step = Schedule(modes=frozenset({Mode.TRAIN}))
+        return (Selection(kinds=frozenset({Kind.BATCH, Kind.TARGET}), schedule=every_step),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         batch, target = table_of(view, Kind.BATCH), table_of(view, Kind.TARGET)
