@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP
+from apprise.manager_plugins import NotificationManager
 from cloudevents.core.bindings.http import HTTPMessage, from_structured_event
 
 from barograph.errors import SettingsError
@@ -343,6 +344,22 @@ def test_a_service_whose_url_holds_a_token_itself_is_refused(monkeypatch: pytest
     monkeypatch.setenv("SLACK", url)
 
     assert labels("$SLACK") == ["The service slack"]
+
+
+@pytest.mark.parametrize(("requirements", "message"), [
+    ({"packages_required": "gntp"}, r"The service json cannot be used on this machine\. It needs gntp: pip install it\."),
+    ({"packages_required": ["a >= 2", "b"]}, "It needs a >= 2, b: pip install it"),
+    ({"packages_required": [], "details": "libdbus-1.so.x must be installed."}, "libdbus-1.so.x must be installed."),
+])
+def test_a_service_that_this_machine_cannot_use_says_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch, requirements: Any, message: str
+) -> None:
+    service = NotificationManager()["json"]
+    monkeypatch.setattr(service, "enabled", False)
+    monkeypatch.setattr(service, "requirements", requirements)
+
+    with pytest.raises(SettingsError, match=message):
+        labels("json://localhost")
 
 
 def test_rules_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
