@@ -78,7 +78,7 @@ class Apprised:
 
 
 def _check_usable_here(scheme: str) -> None:
-    manager = NotificationManager()
+    manager = NotificationManager()  # type: ignore[no-untyped-call]
     service = manager[scheme] if scheme in _SERVICES else None
     if service is None or service.enabled:
         return
