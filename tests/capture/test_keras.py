@@ -34,7 +34,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     keras = pytest.importorskip("keras", reason="keras is not installed")
 
-from barograph.capture.keras.checkpoint import load  # noqa: E402 - after the backend was chosen
+from barograph.capture.keras.checkpoint import load
 
 BACKEND = keras.backend.backend()
 COMPILES = BACKEND != "torch"

@@ -347,7 +347,8 @@ def test_a_service_whose_url_holds_a_token_itself_is_refused(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("requirements", "message"), [
-    ({"packages_required": "gntp"}, r"The service json cannot be used on this machine\. It needs gntp: pip install it\."),
+    ({"packages_required": "gntp"},
+     r"The service json cannot be used on this machine\. It needs gntp: pip install it\."),
     ({"packages_required": ["a >= 2", "b"]}, "It needs a >= 2, b: pip install it"),
     ({"packages_required": [], "details": "libdbus-1.so.x must be installed."}, "libdbus-1.so.x must be installed."),
 ])

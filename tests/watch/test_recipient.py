@@ -142,8 +142,8 @@ def test_after_the_last_try_it_is_given_up_named_and_owed(clock: ManualClock) ->
 
     assert told.turn() is None
     assert told.problems()[1] == (
-        "The webhook x was not told of G101 vanishing-gradient after 3 tries: 503. It is told with what comes next; else "
-        "the next watcher that notifies tells it.")
+        "The webhook x was not told of G101 vanishing-gradient after 3 tries: 503. It is told with what comes next; "
+        "else the next watcher that notifies tells it.")
     assert [entry["id"] for entry in told.to_json()["owed"]] == ["G101-1-000000000000.opened"]
 
 

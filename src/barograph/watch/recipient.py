@@ -205,8 +205,10 @@ class Recipient:
             self._try_again_what_was_given_up()
 
     def _try_again_what_was_given_up(self) -> None:
-        """Let wait again what was given up while nobody answered: now somebody does. One try each, since the others must
-        not wait for one that alone is never taken."""
+        """Let wait again what was given up while nobody answered: now somebody does.
+
+        One try each, since the others must not wait for one that alone is never taken.
+        """
         again = [message for message in self._given_up if message.id not in self._refused]
         self._given_up = [message for message in self._given_up if message.id in self._refused]
         now = self._clock.monotonic()

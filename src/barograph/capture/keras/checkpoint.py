@@ -106,8 +106,8 @@ def _check(variables: Sequence[Any], shapes: Sequence[tuple[int, ...]], name: st
     if here != list(shapes):
         differs = next((number for number, pair in enumerate(zip(here, shapes, strict=False)) if pair[0] != pair[1]),
                        min(len(here), len(shapes)))
-        raise ValueError(f"It is another than was saved ({name}): {len(here)} variables here, {len(shapes)} there; they "
-                         f"differ from number {differs} on.")
+        raise ValueError(f"It is another than was saved ({name}): {len(here)} variables here, {len(shapes)} there; "
+                         f"they differ from number {differs} on.")
 
 
 def _is_finite(array: Any) -> bool:
