@@ -169,6 +169,13 @@ def test_a_command_that_fails_says_its_last_words() -> None:
     assert (str(no.value), no.value.again) == ("it ended with exit code 4: out no such desk", True)
 
 
+def test_what_a_command_says_of_secrets_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHAT_TOKEN", "hush-hush-123456")
+    with pytest.raises(NotDelivered) as no:
+        Command("sh -c 'echo calling https://chat/$CHAT_TOKEN; exit 3'", timeout_secs=10).send([OPENED])
+    assert str(no.value) == "it ended with exit code 3: calling https://chat/***"
+
+
 def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     words = f"sh -c 'echo waiting; sleep 100 & echo $! > \"{pid}\"; wait'"
