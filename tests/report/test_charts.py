@@ -94,6 +94,7 @@ def test_bars_are_as_long_as_their_numbers_and_never_negative() -> None:
     table = bars(("a", "", "b"), [("x", 4.0, "4"), ("y", 1.0, "1"), ("z", -3.0, "-3")], "T")
 
     assert re.findall(r"width:([\d.]+)%", table) == ["100.0", "25.0", "0.0"]
+    assert re.findall(r"<th scope=\"col\">(.*?)</th>", table) == ["a", "b"]
 
 
 def test_small_drawings_of_nothing_are_sound() -> None:

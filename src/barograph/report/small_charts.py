@@ -141,7 +141,8 @@ def bars(heads: tuple[str, str, str], rows: Sequence[tuple[str, float, str]], ti
                 element("td", text, class_="number"))
         for name, value, text in rows
     ]
-    head = element("tr", [element("th", text, scope="col") for text in heads])
+    # The bar says what the number says: a head without a text would only be read out as one.
+    head = element("tr", [element("th", text, scope="col") if text else element("td") for text in heads])
     return element("table", element("caption", title), element("thead", head), element("tbody", lines), class_="bars")
 
 
