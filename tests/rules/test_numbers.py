@@ -185,6 +185,12 @@ def test_steps_that_were_not_recorded_before_it_are_admitted() -> None:
     assert "(steps 11 to 14 were not recorded; it may have begun there)." in found.message
 
 
+def test_one_step_that_was_not_recorded_before_it_is_named_alone() -> None:
+    found = only(view(10, outputs=[FINE]), view(12, outputs=[NAN], loss=NAN))
+
+    assert "(step 11 was not recorded; it may have begun there)." in found.message
+
+
 def test_an_attention_mask_is_no_fault() -> None:
     assert judged(view(outputs=[FINE, MASK, FINE])) == [[]]
 

@@ -12,8 +12,10 @@ import pytest
 from barograph.model.cause import Suspicion
 from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity
+from barograph.model.key import Key, Kind
 from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
-from barograph.model.step import Mode
+from barograph.model.records import StepRecords
+from barograph.model.step import Mode, Step
 from barograph.rules.base import Rule
 from barograph.store.base import Store
 from barograph.watch.loop import Watcher
@@ -200,6 +202,19 @@ def test_steps_that_were_recorded_and_never_judged_are_said(
         "were judged, or are yet to be.",
     )
     assert "No findings" not in summary.to_text()
+
+
+@pytest.mark.parametrize("key", [Key(Kind.TREE, "depth"), Key(Kind.IMPORTANCE, "age"), Key(Kind.OUTPUT, "fc")])
+def test_steps_without_weights_that_were_judged_are_not_called_lost(
+    store: Store, training: Training, high: type[Rule], key: Key
+) -> None:
+    training.heartbeat = replace(LAST, coverage=replace(WHOLE, steps=1, steps_seen=1))
+    training.writer.put(StepRecords(Step(0, 0, time_unix=0.0), scalars={Key(Kind.LOSS, "total"): 0.5, key: 3.0}))
+    training.end()
+    watcher = Watcher(store, [high()], clock=training.clock)
+    watcher.poll()
+
+    assert summary_of(store, watcher).unseen == ()
 
 
 @pytest.mark.parametrize(("rules", "why"), [

@@ -109,7 +109,9 @@ def _unseen_before(view: StepView, memory: Memory) -> str:
     last = memory.get("finite_step")
     if last is None or view.step.number - last <= 1:
         return ""
-    return f" (steps {last + 1} to {view.step.number - 1} were not recorded; it may have begun there)"
+    first, end = last + 1, view.step.number - 1
+    steps = f"step {first} was" if first == end else f"steps {first} to {end} were"
+    return f" ({steps} not recorded; it may have begun there)"
 
 
 def _hit_in_words(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> str:
