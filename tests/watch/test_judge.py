@@ -16,6 +16,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.registry import installed
 from barograph.runs.view import StepView
 from barograph.watch.judge import Judge
 from barograph.watch.needs import Need
@@ -162,8 +163,41 @@ def test_a_rule_that_saw_nothing_says_what_would_feed_it(high: type[Rule]) -> No
     said = Judge(high(), ManualClock()).not_evaluated()
 
     assert said is not None
-    assert said.reason == "Nothing was recorded of what it needs: loss, every step."
+    assert said.reason == "Nothing was recorded of what it needs: loss."
     assert said.feed == "Call backward on one number, or say it where steps end: run.step(loss)."
+
+
+@pytest.mark.parametrize(("code", "reason", "feed"), [
+    ("T104", "loss matching total in evaluation; fact, tree matching early_stopping*, depth",
+     "It is for boosted trees."),
+    ("D107", "fact matching classes*; fact matching label_min*; fact matching label_max*; label",
+     "Use a loss of torch that takes class numbers, or name labels and answers: "
+     "run.save_predictions(targets, predictions)."),
+    ("D103", "batch unit by unit; output", 'It is for models whose layers are modules, under the preset "standard" or '
+     'a collection with kinds = ["batch", "output"].'),
+    ("M102", "machine matching gpu*; machine matching cpu_busiest",
+     "It is for trainings on GPUs of NVIDIA; none was seen in use, or machine_hz is 0."),
+    ("L108", "loss; confusion, label, target", "Use a loss of torch over classes, or over distances from targets, such "
+     "as cross_entropy or mse_loss."),
+    ("O101", "optimizer state; gradient; weight", 'Use the preset "standard" and a budget that lets tensors be '
+     'recorded, or a collection with kinds = ["gradient", "optimizer_state", "weight"].'),
+])
+def test_what_would_feed_a_rule_is_said_for_what_it_is(code: str, reason: str, feed: str) -> None:
+    said = Judge(installed().named(code)(), ManualClock()).not_evaluated()
+
+    assert said is not None
+    assert said.reason == f"Nothing was recorded of what it needs: {reason}."
+    assert said.feed == feed
+
+
+def test_layers_that_go_by_other_names_are_told_with_the_names_that_are_known() -> None:
+    judge = Judge(installed().named("A104")(), ManualClock())
+    take(judge, StepView.of(0, {Key(Kind.OUTPUT, "fc"): Summary(count=1)}, layers={Key(Kind.OUTPUT, "fc"): "Linear"}))
+
+    said = judge.not_evaluated()
+    assert said is not None
+    assert said.reason == ("No layer it judges was seen: Conv1D, Linear, Softmax, by names such as *attend*, *attn*, "
+                           "*c_attn.")
 
 
 def test_a_rule_fed_in_part_says_so(high: type[Rule]) -> None:
@@ -177,7 +211,7 @@ def test_a_rule_fed_in_part_says_so(high: type[Rule]) -> None:
     said = judge.not_evaluated()
 
     assert said is not None
-    assert said.reason == "In part: nothing was recorded of what it needs: loss, every step of eval."
+    assert said.reason == "In part: nothing was recorded of what it needs: loss in evaluation."
     assert said.feed.startswith("Evaluate within the run")
 
 

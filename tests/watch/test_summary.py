@@ -279,7 +279,7 @@ def test_what_is_most_likely_stands_first_with_its_remedy() -> None:
 def test_json_has_the_diagnosis() -> None:
     found = replace(FINDING, causes=(Suspicion("dead-relu", 0.5, "most units are dead"),))
     assert replace(CLEAN, findings=(found,)).to_json()["diagnosis"] == [
-        {"cause": "dead-relu", "weight": 0.5, "why": "most units are dead", "remedy": ""}
+        {"cause": "dead-relu", "weight": 0.5, "why": "most units are dead", "remedy": "Use ReLU."}
     ]
 
 

@@ -124,7 +124,7 @@ def layer_path(parameter_path: str) -> str:
         >>> layer_path("head.parametrizations.weight.original0")
         'head'
     """
-    # torch keeps what a weight is made of (spectral_norm, weight_norm, orthogonal) in a module below that of the weight.
+    # torch keeps what a weight is made of (spectral_norm, weight_norm, orthogonal) in a module below it.
     module, made, _ = parameter_path.partition(".parametrizations.")
     return module if made else parameter_path.rpartition(".")[0]
 

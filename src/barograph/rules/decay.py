@@ -88,12 +88,16 @@ class WeightDecay(Rule):
             yield Unjudged("the weight decay of the optimizer is not known")
             return
         beyond = facts.get(Fact.DECOUPLED.value, 0.0) > 0 and decay * memory.get("rate", 0.0) >= _BEYOND
-        lost = norm < last and _is_lost(memory.get("first_losses"), memory.get("losses"))
+        lost = _is_lost(memory.get("first_losses"), memory.get("losses"))
         if norm > self.shrunk * first or not decay or not (beyond or lost):
             return
         share = self._share(view, decay, norm, facts, memory)
-        if share is not None and share >= self.pull:
+        if share is None or share < self.pull:
+            return
+        if beyond or norm < last:
             yield self._symptom(view, memory, decay, norm, share)
+        else:
+            yield Unjudged("the weights are small and the loss is where it began, but they do not shrink further")
 
     def _penalised(
         self, view: StepView, memory: Memory, loss: float, penalty: float

@@ -132,8 +132,9 @@ def _is_high(loss: float | None, past: list[float]) -> bool:
     return loss >= center + _SPREADS * max(spread, 0.01 * abs(center))
 
 
-_FIND = ("Find these samples in the batch of step {step} (barograph trace RUN --step {step} lists what it was fed); drop "
-         "or repair them where they are loaded, and see that no scaling divides by 0 or by a standard deviation of 0.")
+_FIND = ("Find these samples in the batch of step {step} (barograph trace RUN --step {step} lists what it was fed); "
+         "drop or repair them where they are loaded, and see that no scaling divides by 0 or by a standard deviation "
+         "of 0.")
 
 
 def _not_finite(table: Table, row: int, step: int, *, harmless: bool) -> Symptom:

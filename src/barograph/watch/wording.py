@@ -41,7 +41,7 @@ def finding_lines(finding: Finding, diagnosis: Iterable[Suspicion] = ()) -> list
     )
     lines = [head]
     for item in finding.evidence[:EVIDENCE_SHOWN]:
-        what = f"{item.key or 'run'} at step {item.step}: {item.text}"
+        what = f"{item.key or 'run'} at step {item.step}{after_colon(item.text, finding.message)}"
         lines.append(Text(f"· {shown(what)}", "dim"))
     if not gone:
         lines += _what_to_do(finding, diagnosis)
@@ -52,10 +52,21 @@ def _what_to_do(finding: Finding, diagnosis: Iterable[Suspicion]) -> list[Text]:
     causes = causes_in_order(finding, diagnosis)
     lines = [Text.assemble(("why it matters: ", "bold"), shown(finding.why))] if finding.why else []
     for number, cause in enumerate(causes[:CAUSES_SHOWN]):
-        why = f": {shown(cause.why)}" if cause.why else ""
+        why = shown(after_colon(cause.why, finding.message))
         lines.append(Text.assemble(("likely: " if number == 0 else "or: ", "bold"), shown(cause.cause), why))
     remedy = next((cause.remedy for cause in causes[:1] if cause.remedy), finding.remedy)
     return [*lines, Text.assemble(("do: ", "bold"), shown(remedy))]
+
+
+def after_colon(text: str, message: str) -> str:
+    """Return the text behind a colon; "" where the message has said just that.
+
+    Example:
+        >>> after_colon("it is applied twice", "It is applied twice."), after_colon("in 3 layers", "It is dead.")
+        ('', ': in 3 layers')
+    """
+    said = not text or text.rstrip(".").casefold() == message.rstrip(".").casefold()
+    return "" if said else f": {text}"
 
 
 def cause_lines(diagnosis: Sequence[Suspicion]) -> list[Text]:

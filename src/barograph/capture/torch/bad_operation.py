@@ -64,9 +64,9 @@ def bad_operations(roots: Iterable[Any]) -> dict[str, float]:
         roots: Nodes that made the loss.
 
     Returns:
-        One name ("log", "exp", "div", "sqrt", "addmm"…) with 1. `NOT_AN_OPERATION` with 1 where what was fed, or what the loss
-        compares with, holds NaN or +inf. Where the parameters themselves are not finite any more, a gradient of an
-        earlier step was not: then each operation of this graph whose derivative is infinite somewhere, with 0.5.
+        One name ("log", "exp", "div", "sqrt", "addmm"…) with 1. `NOT_AN_OPERATION` with 1 where what was fed, or what
+        the loss compares with, holds NaN or +inf. Where the parameters themselves are not finite any more, a gradient
+        of an earlier step was not: then each operation of this graph whose derivative is infinite somewhere, with 0.5.
         Nothing where nothing is known.
     """
     search = _Search()
