@@ -65,7 +65,7 @@ def after_colon(text: str, message: str) -> str:
         >>> after_colon("it is applied twice", "It is applied twice."), after_colon("in 3 layers", "It is dead.")
         ('', ': in 3 layers')
     """
-    said = not text or text.rstrip(".").casefold() == message.rstrip(".").casefold()
+    said = message.casefold().startswith(text.rstrip(".").casefold())
     return "" if said else f": {text}"
 
 
