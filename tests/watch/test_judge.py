@@ -159,6 +159,16 @@ def test_a_slow_rule_is_named_once_and_still_asked(high: type[Rule]) -> None:
     assert problems == ["The rule X901 high took 1.5 s over step 0; findings come late."]
 
 
+def test_what_another_version_saved_of_a_rule_with_other_needs_is_taken_up(high: type[Rule]) -> None:
+    before = Judge(high(), ManualClock())
+    take(before, *losses(0.5))
+    needs = (Selection(kinds=frozenset({Kind.LOSS})), Selection(kinds=frozenset({Kind.FACT})))
+    after = Judge(type("Now", (high,), {"needs": needs})(), ManualClock())
+    after.load(before.to_json())
+
+    assert after.not_evaluated() is None
+
+
 def test_a_rule_that_saw_nothing_says_what_would_feed_it(high: type[Rule]) -> None:
     said = Judge(high(), ManualClock()).not_evaluated()
 

@@ -18,6 +18,7 @@ from barograph.watch.wording import (
     EVIDENCE_SHOWN,
     after_colon,
     cause_lines,
+    evidence_text,
     not_evaluated_lines,
     when,
     where,
@@ -141,7 +142,7 @@ def finding_article(finding: Finding, diagnosis: Sequence[Suspicion] = ()) -> Ma
     causes = causes_in_order(finding, diagnosis)
     remedy = next((cause.remedy for cause in causes[:1] if cause.remedy), finding.remedy)
     evidence = [element("li", element("span", f"{item.key or 'run'}", class_="code"),
-                        f" at step {item.step}{after_colon(item.text, finding.message)}")
+                        evidence_text(item, finding.message).removeprefix(f"{item.key or 'run'}"))
                 for item in finding.evidence[:EVIDENCE_SHOWN]]
     likely = [element("p", element("b", "Likely: " if number == 0 else "Or: "), cause.cause,
                       after_colon(cause.why, finding.message))

@@ -129,8 +129,12 @@ class Judge:
         self._tracks.load(data["tracks"])
         self._kinds_seen = frozenset(Kind(kind) for kind in data["kinds_seen"])
         self._calls, self._judged = data["calls"], data["judged"]
-        for need, met in zip(self._watched, data["met"], strict=True):
-            need.met = met
+        met: list[bool] = data["met"]
+        if len(met) != len(self._watched):
+            # Saved by another version, in which the rule needed other things.
+            met = [all(met)] * len(self._watched)
+        for need, was_met in zip(self._watched, met, strict=True):
+            need.met = was_met
         self._unjudged_reason, self.broken, self._slow = data["unjudged_reason"], data["broken"], data["slow"]
 
     def _note_needs(self, view: StepView) -> None:
