@@ -251,6 +251,20 @@ def test_what_it_says_of_a_step_it_has_no_need_of_does_not_hide_why_it_could_not
     assert said.reason == "It saw its records, but could not judge: too few losses."
 
 
+def test_a_window_that_is_not_full_hides_no_better_reason(high: type[Rule]) -> None:
+    said_so = {0: Unjudged("1 of 10"), 1: Unjudged("it is too noisy"), 2: Unjudged("1 of 10", passing=True)}
+
+    def judge(self: Rule, view: StepView, memory: Memory) -> Said:
+        yield said_so[view.step.number]
+
+    unfed = Judge(rule_that(high, judge), ManualClock())
+    take(unfed, *losses(0.0, 0.0, 0.0))
+
+    said = unfed.not_evaluated()
+    assert said is not None
+    assert said.reason == "It saw its records, but could not judge: it is too noisy."
+
+
 def test_a_rule_that_judged_is_evaluated(high: type[Rule]) -> None:
     judge = Judge(high(), ManualClock())
 

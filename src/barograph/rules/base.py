@@ -35,9 +35,11 @@ class Unjudged:
 
     Attributes:
         reason: Why, for a rule that never got to judge anything: "10 losses so far; it compares 20".
+        passing: The reason is of this step alone (the next window is not full yet): what was said before explains more.
     """
 
     reason: str
+    passing: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

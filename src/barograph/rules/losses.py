@@ -109,7 +109,8 @@ class LossNotDecreasing(Rule):
         point = self._taken(view.step.number, loss, memory)
         points: list[Any] = memory["points"]
         if point is None or view.step.number - points[0][_LAST] < self.num_steps:
-            yield Unjudged(f"the losses recorded do not span {self.num_steps} steps and {self.window} more yet")
+            yield Unjudged(f"the losses recorded do not span {self.num_steps} steps and {self.window} more yet",
+                           passing=point is None)
             return
         symptom = self._rise(view, key, point, points, clues)
         if symptom is None:

@@ -70,7 +70,7 @@ class Judge:
         secs = self._clock.monotonic() - before
         problems = self._slowness(secs, view) if secs > SLOW_SECS else []
         if unjudged:
-            self._explain(unjudged[-1].reason, view)
+            self._explain(unjudged[-1], view)
         else:
             self._judged += 1
         return self._tracks.take(view, symptoms, judged=not unjudged), problems
@@ -144,13 +144,13 @@ class Judge:
             need.look(view)
         self._all_seen = self._kinds_seen >= self._kinds and all(need.met for need in self._watched)
 
-    def _explain(self, reason: str, view: StepView) -> None:
+    def _explain(self, said: Unjudged, view: StepView) -> None:
         """Remember why it could not judge, as long as it never could."""
-        if self._judged or reason == self._unjudged_reason:
+        if self._judged or said.reason == self._unjudged_reason:
             return
         # What it says of a step that is none of its business explains nothing.
-        if not self._unjudged_reason or any(need.meets(view) for need in self._watched):
-            self._unjudged_reason = reason
+        if not self._unjudged_reason or (not said.passing and any(need.meets(view) for need in self._watched)):
+            self._unjudged_reason = said.reason
 
     def _slowness(self, secs: float, view: StepView) -> list[str]:
         if self._slow:
