@@ -183,14 +183,14 @@ def test_a_rule_that_saw_nothing_says_what_would_feed_it(high: type[Rule]) -> No
     ("D107", "fact matching classes*; fact matching label_min*; fact matching label_max*; label",
      "Use a loss of torch that takes class numbers, or name labels and answers: "
      "run.save_predictions(targets, predictions)."),
-    ("D103", "batch unit by unit; output", 'It is for models whose layers are modules, under the preset "standard" or '
-     'a collection with kinds = ["batch", "output"].'),
+    ("D103", "batch unit by unit; output", 'It is for networks whose layers are modules, under the preset "standard" '
+     "or a collection with these kinds."),
     ("M102", "machine matching gpu*; machine matching cpu_busiest",
      "It is for trainings on GPUs of NVIDIA; none was seen in use, or machine_hz is 0."),
     ("L108", "loss; confusion, label, target", "Use a loss of torch over classes, or over distances from targets, such "
      "as cross_entropy or mse_loss."),
-    ("O101", "optimizer state; gradient; weight", 'Use the preset "standard" and a budget that lets tensors be '
-     'recorded, or a collection with kinds = ["gradient", "optimizer_state", "weight"].'),
+    ("O101", "optimizer state; gradient; weight", 'It is for networks, under the preset "standard" or a collection '
+     "with these kinds, and a budget that lets tensors be recorded."),
 ])
 def test_what_would_feed_a_rule_is_said_for_what_it_is(code: str, reason: str, feed: str) -> None:
     said = Judge(installed().named(code)(), ManualClock()).not_evaluated()

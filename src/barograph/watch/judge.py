@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -240,7 +239,9 @@ def _feed(unmet: list[Selection]) -> str:
         return 'It is for models that are fed numbers with a fraction, under the preset "standard".'
     if kinds == {Kind.OPTIMIZER_STATE}:
         return 'It is for optimizers that keep something (momentum, Adam), under the preset "standard".'
-    named = f"a collection with kinds = {json.dumps(sorted(kind.value for kind in kinds))}"
+    # One sentence for many rules: they are then told in one line.
     if kinds & {Kind.INPUT, Kind.OUTPUT, Kind.BATCH}:
-        return f'It is for models whose layers are modules, under the preset "standard" or {named}.'
-    return f'Use the preset "standard" and a budget that lets tensors be recorded, or {named}.'
+        return ('It is for networks whose layers are modules, under the preset "standard" or a collection with these '
+                "kinds.")
+    return ('It is for networks, under the preset "standard" or a collection with these kinds, and a budget that lets '
+            "tensors be recorded.")

@@ -13,7 +13,7 @@ from barograph.runs.view import StepView
 _BETWEEN_STEPS = frozenset({Kind.SCALAR, Kind.CUSTOM, Kind.MACHINE})
 """May be recorded between two steps, under the number of the coming one."""
 
-_OF_THE_MODEL = frozenset({Kind.WEIGHT, Kind.GRADIENT})
+_OF_THE_MODEL = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.TREE, Kind.IMPORTANCE})
 """A step that recorded one of these counts as seen in a worker's coverage."""
 
 
