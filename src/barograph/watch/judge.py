@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged
-from barograph.rules.page import selection_in_words
+from barograph.rules.page import kinds_in_words
 from barograph.runs.view import StepView
 from barograph.watch.needs import Need
 from barograph.watch.tracks import Tracks, checked_symptom
@@ -70,7 +69,7 @@ class Judge:
         secs = self._clock.monotonic() - before
         problems = self._slowness(secs, view) if secs > SLOW_SECS else []
         if unjudged:
-            self._explain(unjudged[-1].reason, view)
+            self._explain(unjudged[-1], view)
         else:
             self._judged += 1
         return self._tracks.take(view, symptoms, judged=not unjudged), problems
@@ -95,12 +94,10 @@ class Judge:
         if self.broken:
             return self._unfed(f"The rule failed{self.broken}", "Report it to whoever wrote the rule.")
         if unmet and not self._judged and all(need.layers and need.kinds & self._kinds_seen for need in unmet):
-            layers = ", ".join(sorted({name for need in unmet for name in need.layers}))
-            return self._unfed(f"No layer it judges was seen: {layers}.", "")
+            return self._unfed(f"No layer it judges was seen: {_layers_in_words(unmet)}.", "")
         if unmet:
             part = "In part: n" if len(unmet) < len(needs) and self._judged else "N"
-            seen = "; ".join(selection_in_words(need) for need in unmet)
-            return self._unfed(f"{part}othing was recorded of what it needs: {seen}.", _feed(unmet))
+            return self._unfed(f"{part}othing was recorded of what it needs: {_asked_in_words(unmet)}.", _feed(unmet))
         if not self._judged:
             reason = self._unjudged_reason or "no step recorded what it needs together"
             return self._unfed(f"It saw its records, but could not judge: {reason}.", "")
@@ -131,8 +128,12 @@ class Judge:
         self._tracks.load(data["tracks"])
         self._kinds_seen = frozenset(Kind(kind) for kind in data["kinds_seen"])
         self._calls, self._judged = data["calls"], data["judged"]
-        for need, met in zip(self._watched, data["met"], strict=True):
-            need.met = met
+        met: list[bool] = data["met"]
+        if len(met) != len(self._watched):
+            # Saved by another version, in which the rule needed other things.
+            met = [all(met)] * len(self._watched)
+        for need, was_met in zip(self._watched, met, strict=True):
+            need.met = was_met
         self._unjudged_reason, self.broken, self._slow = data["unjudged_reason"], data["broken"], data["slow"]
 
     def _note_needs(self, view: StepView) -> None:
@@ -142,13 +143,13 @@ class Judge:
             need.look(view)
         self._all_seen = self._kinds_seen >= self._kinds and all(need.met for need in self._watched)
 
-    def _explain(self, reason: str, view: StepView) -> None:
+    def _explain(self, said: Unjudged, view: StepView) -> None:
         """Remember why it could not judge, as long as it never could."""
-        if self._judged or reason == self._unjudged_reason:
+        if self._judged or said.reason == self._unjudged_reason:
             return
         # What it says of a step that is none of its business explains nothing.
-        if not self._unjudged_reason or any(need.meets(view) for need in self._watched):
-            self._unjudged_reason = reason
+        if not self._unjudged_reason or (not said.passing and any(need.meets(view) for need in self._watched)):
+            self._unjudged_reason = said.reason
 
     def _slowness(self, secs: float, view: StepView) -> list[str]:
         if self._slow:
@@ -193,26 +194,54 @@ def _check_plain(value: object, where: str) -> None:
         raise BadRule(f"its {where} holds {type(value).__name__}; use numbers, texts, lists and dicts with text keys")
 
 
+def _layers_in_words(needs: list[Selection]) -> str:
+    layers = ", ".join(sorted({name for need in needs for name in need.layers}))
+    patterns = sorted({pattern for need in needs for pattern in need.include})
+    if not patterns:
+        return layers
+    return f"{layers}, by names such as {', '.join(patterns[:_PATTERNS_SHOWN])}"
+
+
+def _asked_in_words(needs: list[Selection]) -> str:
+    """Return what was asked for, each thing once; how often is on the rule's page, and is not why it did not come."""
+    return "; ".join(dict.fromkeys(
+        kinds_in_words(need) + (" in evaluation" if need.schedule.modes == {Mode.EVAL} else "") for need in needs))
+
+
+_PATTERNS_SHOWN = 3
+
+
 def _feed(unmet: list[Selection]) -> str:
     """Return what would feed these needs, a sentence that stands by itself; "" where nothing would."""
     modes = frozenset().union(*(need.schedule.modes for need in unmet))
-    kinds = sorted({kind.value for need in unmet for kind in need.kinds})
+    kinds = frozenset().union(*(need.kinds for need in unmet))
+    if kinds & {Kind.TREE, Kind.IMPORTANCE}:
+        return "It is for boosted trees."
     if modes == {Mode.EVAL}:
         return ("Evaluate within the run: a pass in model.eval() with torch.no_grad() whose loss is computed by a loss "
                 "function of torch, as in training.")
-    if kinds == [Kind.MACHINE.value]:
-        if all(name.startswith("gpu") for need in unmet for name in need.include):
-            return "It is for trainings on GPUs of NVIDIA; none was seen in use, or machine_hz is 0."
+    if any(need.kinds == {Kind.MACHINE} and all(name.startswith("gpu") for name in need.include) for need in unmet):
+        return "It is for trainings on GPUs of NVIDIA; none was seen in use, or machine_hz is 0."
+    if kinds == {Kind.MACHINE}:
         return "Set machine_hz above 0, and train for some seconds at least."
-    if kinds == [Kind.TIME.value]:
+    if kinds == {Kind.TIME}:
         return "Train for some seconds at least: where the time of a step goes is told twice a second."
-    if set(kinds) <= {Kind.TREE.value, Kind.IMPORTANCE.value}:
-        return "It is for boosted trees."
-    if kinds == [Kind.FACT.value]:
+    if kinds == {Kind.FACT}:
         return ""  # it is looked for in every training; where it is not there, nothing feeds it
-    if set(kinds) <= {Kind.LABEL.value, Kind.CONFUSION.value}:
+    if kinds <= {Kind.LABEL, Kind.CONFUSION, Kind.FACT}:
         return ("Use a loss of torch that takes class numbers, or name labels and answers: "
                 "run.save_predictions(targets, predictions).")
-    if kinds == [Kind.LOSS.value]:
+    if kinds == {Kind.LOSS}:
         return "Call backward on one number, or say it where steps end: run.step(loss)."
-    return f'Use the preset "standard", or add a collection with kinds = {json.dumps(kinds)}.'
+    if kinds <= {Kind.LABEL, Kind.CONFUSION, Kind.FACT, Kind.TARGET, Kind.LOSS}:
+        return "Use a loss of torch over classes, or over distances from targets, such as cross_entropy or mse_loss."
+    if kinds == {Kind.BATCH}:
+        return 'It is for models that are fed numbers with a fraction, under the preset "standard".'
+    if kinds == {Kind.OPTIMIZER_STATE}:
+        return 'It is for optimizers that keep something (momentum, Adam), under the preset "standard".'
+    # One sentence for many rules: they are then told in one line.
+    if kinds & {Kind.INPUT, Kind.OUTPUT, Kind.BATCH}:
+        return ('It is for networks whose layers are modules, under the preset "standard" or a collection with these '
+                "kinds.")
+    return ('It is for networks, under the preset "standard" or a collection with these kinds, and a budget that lets '
+            "tensors be recorded.")
