@@ -238,6 +238,16 @@ def test_of_several_steps_in_one_call_the_last_is_told_with_its_number() -> None
     assert any("steps_per_execution=2" in reason for reason in last.coverage.reasons)
 
 
+@pytest.mark.parametrize(("gathers", "steps"), [(None, [5, 6, 7, 8, 9]), (2, [2, 3, 4])])
+def test_a_model_that_was_saved_and_loaded_goes_on_counting(
+        tmp_path: Any, gathers: int | None, steps: list[int]) -> None:
+    model = small(keras.optimizers.SGD(0.01, gradient_accumulation_steps=gathers))
+    fitted(model)
+    model.save(tmp_path / "half.keras")
+    run, _ = recorded(f"memory://keras-loaded-{gathers}", keras.models.load_model(tmp_path / "half.keras"))
+    assert run.series("loss:total").steps.tolist() == steps
+
+
 class Named(keras.Model if keras is not None else object):  # type: ignore[misc]
     """A model whose step is the script's own, as the guides of each backend write it."""
 
@@ -379,7 +389,8 @@ def test_a_callback_begins_a_run_for_several_trainings() -> None:
     fitted(model)
     assert callback.run is not None
     callback.run.close()
-    assert barograph.open("memory://keras-callback").series("loss:total").steps.tolist() == list(range(10))
+    # The training before the callback had made five.
+    assert barograph.open("memory://keras-callback").series("loss:total").steps.tolist() == list(range(5, 15))
     assert getattr(model.train_function, "of_keras", None) is None
 
 

@@ -332,8 +332,10 @@ class ArrayTap:
             things: What is recorded of a step whose turn it is, for people; "": tensors.
         """
         seen = self.session.seen
-        seen.parameters = max(seen.parameters, len(set(map(canonical_path, parameters))))
-        seen.modules = max(seen.modules, len(set(map(canonical_path, modules))))
+        # A process may train several models, one after the other.
+        seen.named_parameters.update(map(canonical_path, parameters))
+        seen.named_modules.update(map(canonical_path, modules))
+        seen.parameters, seen.modules = len(seen.named_parameters), len(seen.named_modules)
         seen.things = things or seen.things
 
     # Steps and evaluations

@@ -15,6 +15,7 @@ class Seen:
     Attributes:
         parameters: Trainable parameters there are.
         weights, gradients: Paths of the parameters whose value, whose gradient was recorded.
+        named_parameters, named_modules: Paths of what taps of arrays have declared.
         modules: Leaf modules there are.
         outputs: Paths of the leaf modules whose output was recorded.
         loss: A loss was recorded.
@@ -25,6 +26,8 @@ class Seen:
     """
 
     parameters: int = 0
+    named_parameters: set[str] = field(default_factory=set)
+    named_modules: set[str] = field(default_factory=set)
     weights: set[str] = field(default_factory=set)
     gradients: set[str] = field(default_factory=set)
     modules: int = 0
@@ -42,7 +45,8 @@ class Seen:
         elif kind is Kind.GRADIENT:
             self.gradients.add(path)
         elif kind is Kind.OUTPUT:
-            self.outputs.add(path)
+            layer = path.partition("[")[0]  # one may return several
+            self.outputs.add(layer if layer in self.named_modules else path)
 
     def coverage(self, steps: int, recorded: int, numbers_passed: int, why: str) -> Coverage:
         """Return how much was seen.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.page import selection_in_words
 from barograph.runs.view import StepView
+from barograph.watch.feeding import feed
 from barograph.watch.needs import Need
 from barograph.watch.tracks import Tracks, checked_symptom
 
@@ -43,6 +43,7 @@ class Judge:
         self._memories: dict[str, Memory] = {}
         self._tracks = Tracks(rule)
         self._kinds_seen: frozenset[Kind] = frozenset()
+        self._around: frozenset[Kind] = frozenset()
         self._all_seen = False
         self._calls = 0
         self._judged = 0
@@ -51,6 +52,8 @@ class Judge:
 
     def take(self, view: StepView) -> tuple[list[Finding], list[str]]:
         """Return the findings that opened or closed in this step, and problems with the rule, once each."""
+        if view.step.mode is Mode.TRAIN and not self._around >= view.kinds:
+            self._around |= view.kinds
         if self.broken or self._kinds.isdisjoint(view.kinds):
             return [], []
         if not self._all_seen:
@@ -100,7 +103,7 @@ class Judge:
         if unmet:
             part = "In part: n" if len(unmet) < len(needs) and self._judged else "N"
             seen = "; ".join(selection_in_words(need) for need in unmet)
-            return self._unfed(f"{part}othing was recorded of what it needs: {seen}.", _feed(unmet))
+            return self._unfed(f"{part}othing was recorded of what it needs: {seen}.", feed(unmet, self._around))
         if not self._judged:
             reason = self._unjudged_reason or "no step recorded what it needs together"
             return self._unfed(f"It saw its records, but could not judge: {reason}.", "")
@@ -120,7 +123,8 @@ class Judge:
         """Return its state as plain JSON data; `check` it first."""
         return {
             "rule": identity(self.rule), "memories": self._memories, "tracks": self._tracks.to_json(),
-            "kinds_seen": sorted(self._kinds_seen), "met": [need.met for need in self._watched],
+            "kinds_seen": sorted(self._kinds_seen), "around": sorted(self._around),
+            "met": [need.met for need in self._watched],
             "calls": self._calls, "judged": self._judged,
             "unjudged_reason": self._unjudged_reason, "broken": self.broken, "slow": self._slow,
         }
@@ -130,6 +134,7 @@ class Judge:
         self._memories = {name: dict(memory) for name, memory in data["memories"].items()}
         self._tracks.load(data["tracks"])
         self._kinds_seen = frozenset(Kind(kind) for kind in data["kinds_seen"])
+        self._around = frozenset(Kind(kind) for kind in data.get("around", ()))
         self._calls, self._judged = data["calls"], data["judged"]
         for need, met in zip(self._watched, data["met"], strict=True):
             need.met = met
@@ -191,28 +196,3 @@ def _check_plain(value: object, where: str) -> None:
             _check_plain(item, f"{where}[…]")
     elif not (value is None or isinstance(value, str | int | float)):
         raise BadRule(f"its {where} holds {type(value).__name__}; use numbers, texts, lists and dicts with text keys")
-
-
-def _feed(unmet: list[Selection]) -> str:
-    """Return what would feed these needs, a sentence that stands by itself; "" where nothing would."""
-    modes = frozenset().union(*(need.schedule.modes for need in unmet))
-    kinds = sorted({kind.value for need in unmet for kind in need.kinds})
-    if modes == {Mode.EVAL}:
-        return ("Evaluate within the run: a pass in model.eval() with torch.no_grad() whose loss is computed by a loss "
-                "function of torch, as in training.")
-    if kinds == [Kind.MACHINE.value]:
-        if all(name.startswith("gpu") for need in unmet for name in need.include):
-            return "It is for trainings on GPUs of NVIDIA; none was seen in use, or machine_hz is 0."
-        return "Set machine_hz above 0, and train for some seconds at least."
-    if kinds == [Kind.TIME.value]:
-        return "Train for some seconds at least: where the time of a step goes is told twice a second."
-    if set(kinds) <= {Kind.TREE.value, Kind.IMPORTANCE.value}:
-        return "It is for boosted trees."
-    if kinds == [Kind.FACT.value]:
-        return ""  # it is looked for in every training; where it is not there, nothing feeds it
-    if set(kinds) <= {Kind.LABEL.value, Kind.CONFUSION.value}:
-        return ("Use a loss of torch that takes class numbers, or name labels and answers: "
-                "run.save_predictions(targets, predictions).")
-    if kinds == [Kind.LOSS.value]:
-        return "Call backward on one number, or say it where steps end: run.step(loss)."
-    return f'Use the preset "standard", or add a collection with kinds = {json.dumps(kinds)}.'

@@ -289,8 +289,10 @@ def _gaps(last: Heartbeat) -> list[str]:
     if last.dropped_steps:
         gaps.append(f"{_counted(last.dropped_steps, 'step')} dropped because the store did not keep up")
     if not coverage.steps:
-        gaps.append("No optimizer of torch was seen to step. One that is compiled with fullgraph=True is not seen: "
-                    "leave that away. A script that moves weights itself says where a step ends, with run.step")
+        gaps.append("No step of a training was seen" + (", evaluations alone" if coverage.evaluations else (
+            ". An optimizer of torch that is compiled with fullgraph=True is not seen: leave that away. A step of JAX is "
+            "seen below barograph.jax.observe, a loop of TensorFlow below barograph.tensorflow.step. A script that "
+            "moves weights itself says where a step ends, with run.step")))
     elif not coverage.steps_seen:
         gaps.append(f"The tensors of none of {_counted(coverage.steps, 'step')} were recorded")
     elif not coverage.reasons:

@@ -119,7 +119,7 @@ class WatchedModel:
         """Return how many steps of the optimizer the call has made, and whether one has ended."""
         optimizer = self.model.optimizer
         inner = getattr(optimizer, "inner_optimizer", optimizer)
-        gathers = getattr(inner, "gradient_accumulation_steps", None) or 1
+        gathers = _gathers(inner)
         if several > 1:
             self._say("keras steps_per_execution", f"steps_per_execution={several}: of the steps that Keras makes in "
                       "one call, the last alone is seen")
@@ -188,6 +188,7 @@ class WatchedModel:
             self._telling.tensors(seen, names, *_loss_of(model))
             if "loss" in seen:
                 self._telling.loss(seen["loss"], self._alone())
+            self._telling.evaluated(functions.modes)
         return backend.returned(logs, given)
 
     def end_evaluation(self) -> None:
@@ -210,6 +211,9 @@ class WatchedModel:
                 optimizer = self.model.optimizer
                 inner = getattr(optimizer, "inner_optimizer", optimizer)
                 self._iterations = self._iterations_before(inner)
+                if not self.tap.has_begun and self._iterations:
+                    # A model that was loaded brings its optimizer along, which has counted.
+                    self.tap.begin_training(self._iterations // _gathers(inner))
         return self._names or KerasNames(self.model)
 
     def _iterations_before(self, optimizer: Any) -> int:
@@ -225,7 +229,7 @@ class WatchedModel:
                 self._light, gradients=training and self.tap.asks_ever(Kind.GRADIENT),
                 outputs=self._asked(Kind.OUTPUT, names), inputs=self._asked(Kind.INPUT, names),
                 data=self.tap.asks_ever(Kind.BATCH, Kind.TARGET, Kind.LABEL, Kind.CONFUSION, Kind.FACT),
-                modes=training and self.tap.asks_ever(Kind.FACT), fed=self.tap.asks_ever(Kind.BATCH),
+                modes=self.tap.asks_ever(Kind.FACT), fed=self.tap.asks_ever(Kind.BATCH),
             )
         return self._wanted[which]
 
@@ -264,6 +268,11 @@ class WatchedModel:
 
     def _say(self, cause: str, reason: str) -> None:
         self.tap.session.seen.reasons[cause] = reason
+
+
+def _gathers(optimizer: Any) -> int:
+    """Return how many batches an optimizer makes one step of."""
+    return getattr(optimizer, "gradient_accumulation_steps", None) or 1
 
 
 def _loss_of(model: Any) -> tuple[str, bool]:

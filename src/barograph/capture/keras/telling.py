@@ -126,6 +126,12 @@ class Telling:
             told[fact(Fact.MODEL_IN_EVAL)] = modes.whole_in_eval
         self._tap.numbers({key: float(value) for key, value in told.items()})
 
+    def evaluated(self, modes: Modes | None) -> None:
+        """Tell how an evaluation called the layers that mind the mode, where that is due."""
+        if modes is not None:
+            in_train = modes.layers - modes.in_eval
+            self._tap.fact(Fact.LAYERS_IN_TRAIN, in_train / modes.layers if modes.layers else 0.0)
+
     def _untrained(self, names: Names, value: ValueOf) -> dict[Key, float]:
         """Return what is told of frozen layers that learnt nothing; once one has moved, that is settled."""
         if self._trained_before is not names:
