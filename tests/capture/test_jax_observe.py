@@ -464,6 +464,7 @@ assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(bare[0]), jax.tr
 run = barograph.open("memory://pmap")
 assert run.series("weight:hidden.kernel", "count").values.tolist() == [8 * 16] * 4
 assert run.series("output:relu", "count").values.tolist() == [32 * 16] * 4
+assert np.allclose(run.series("loss:total").values, watched[1])
 spread = NamedSharding(Mesh(jax.devices(), ("batch",)), P("batch"))
 trainings.X = jax.device_put(trainings.X, spread)
 bare = trainings.train_plain(trainings.same)
@@ -482,3 +483,41 @@ def test_several_devices_by_pmap_and_by_sharded_arrays() -> None:
     done = subprocess.run([sys.executable, "-c", TWO_DEVICES, os.path.dirname(trainings.__file__)], env=environment,
                           capture_output=True, text=True, timeout=120)
     assert done.stdout == "well\n", done.stderr
+
+
+def _no_loss(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, list[float]]]:
+    """Return a training whose step gives its state back under names, and what else is named; "": nothing is."""
+    tx = optax.sgd(0.1)
+
+    def step(params: Any, state: Any) -> dict[str, Any]:
+        loss, gradients = jax.value_and_grad(trainings.loss_of)(params, X, Y)
+        updates, state = tx.update(gradients, state, params)
+        found = {"params": optax.apply_updates(params, updates), "state": state}
+        return {**found, **{name: loss if "loss" in name else loss * 0 for name in names}}
+
+    def train(wrap: Any) -> tuple[Any, list[float]]:
+        params, observed = trainings.weights(), wrap(jax.jit(step))
+        losses, state = [], tx.init(params)
+        for _ in range(3):
+            losses.append(float(trainings.loss_of(params, X, Y)))
+            found = observed(params, state)
+            params, state = found["params"], found["state"]
+        return params, losses
+
+    return train
+
+
+@pytest.mark.parametrize("names", [("loss", "a_metric"), ("accuracy", "train_loss")])
+def test_a_loss_among_named_results_is_found_beside_the_state(names: tuple[str, ...]) -> None:
+    _, losses, run = recorded(_no_loss(names))
+    assert np.allclose(run.series("loss:total").values, losses)
+
+
+def test_a_loss_that_the_step_does_not_return_is_seen_where_gradients_are_computed() -> None:
+    """As in the steps of Flax NNX, which keep it in a metric: with the statistics, and that is said."""
+    _, losses, run = recorded(_no_loss(()))
+    assert run.series("loss:total").steps.tolist() == [1, 2]
+    assert np.allclose(run.series("loss:total").values, losses[1:])
+    last = run.workers[0].last
+    assert last is not None
+    assert any("not among the plain numbers that the step returns" in reason for reason in last.coverage.reasons)

@@ -162,6 +162,26 @@ def test_what_a_loss_is_handed_is_told(
     assert (run.series(f"fact:{fact}").values.tolist()[0] if told else None) == share
 
 
+@pytest.mark.parametrize("named", [True, False], ids=["by name", "in order"])
+def test_labels_and_targets_of_each_output_are_told(named: bool) -> None:
+    keras.utils.set_random_seed(0)
+    given = keras.Input((6,))
+    kind, size = keras.layers.Dense(3, activation="softmax", name="kind")(given), keras.layers.Dense(1, name="size")(given)
+    model = keras.Model(given, {"kind": kind, "size": size} if named else [kind, size])
+    losses = {"kind": "SparseCategoricalCrossentropy", "size": "mse"}
+    model.compile("sgd", losses if named else [*losses.values()], run_eagerly=BACKEND != "jax")
+    x, labels = samples()
+    truth = {"kind": labels, "size": x[:, :1]}
+    place = f"memory://keras-outputs-{named}"
+    with barograph.attach(to=place, watch=False, strict=True, budget=None):
+        model.fit(x, truth if named else [*truth.values()], batch_size=40, verbose=0)
+    run = barograph.open(place)
+    counts = [run.series(f"label:kind[{number}]").values.tolist() for number in range(3)]
+    assert counts == [[count] for count in np.bincount(labels)]
+    assert run.series("target:size", "count").values.tolist() == [40]
+    assert not [key for key in run.keys() if key.path == "kind" and key.kind.value == "target"]
+
+
 @pytest.mark.parametrize(("options", "told"), [
     ({"class_weight": {0: 1.0, 1: 2.0, 2: 9.0}}, 1.0), ({"sample_weight": np.ones(40, np.float32)}, 0.0), ({}, None),
 ])

@@ -50,7 +50,7 @@ def seen_of(program: Program, found: Any, loss: Callable[[Any], Any] | None) -> 
     """
     results = zip(program.result_names, jax.tree.leaves(found), strict=True)
     return {
-        "losses": [value.hex() for value in losses_in(found, program.steps, loss)], "gradients": {},
+        "losses": [value.hex() for value in losses_in(found, program.steps, loss, mapped=program.is_mapped)], "gradients": {},
         "results": {name: _told(host_array(leaf)) for name, leaf in results},
     }
 

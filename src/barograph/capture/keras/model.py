@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from barograph.capture.keras.answers import losses_of
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Seen, Wanted
 from barograph.capture.keras.names import KerasNames
@@ -154,7 +155,7 @@ class WatchedModel:
 
     def _tell(self, seen: Seen, logs: Any, names: KerasNames) -> None:
         telling = self._telling
-        telling.tensors(seen, names, *_loss_of(self.model))
+        telling.tensors(seen, names, losses_of(self.model))
         if "loss" in seen:
             telling.loss(seen["loss"], self._alone())
             telling.penalty(seen)
@@ -185,7 +186,7 @@ class WatchedModel:
         logs, seen, given = self._called(functions, names, wanted, args)
         with tap.guarded("recording an evaluation of Keras"), self._reading_first(first):
             self._last_logs = logs
-            self._telling.tensors(seen, names, *_loss_of(model))
+            self._telling.tensors(seen, names, losses_of(model))
             if "loss" in seen:
                 self._telling.loss(seen["loss"], self._alone())
             self._telling.evaluated(functions.modes)
@@ -264,7 +265,8 @@ class WatchedModel:
             self._adds = any(getattr(weight, "regularizer", None) is not None for weight in weights) or any(
                 getattr(layer, "activity_regularizer", None) is not None for layer in layers) or bool(self.model.losses)
         loss = getattr(self.model, "loss", None)
-        return "" if self._adds or loss is None or isinstance(loss, list | tuple | dict) else _loss_of(self.model)[0]
+        several = loss is None or isinstance(loss, list | tuple | dict)
+        return "" if self._adds or several else losses_of(self.model).alone
 
     def _say(self, cause: str, reason: str) -> None:
         self.tap.session.seen.reasons[cause] = reason
@@ -273,12 +275,3 @@ class WatchedModel:
 def _gathers(optimizer: Any) -> int:
     """Return how many batches an optimizer makes one step of."""
     return getattr(optimizer, "gradient_accumulation_steps", None) or 1
-
-
-def _loss_of(model: Any) -> tuple[str, bool]:
-    """Return what the loss of a model is called, as it was compiled or by its function, and whether it takes logits."""
-    loss = getattr(model, "loss", None)
-    if loss is None or isinstance(loss, list | tuple | dict):
-        return "loss", False
-    name = loss if isinstance(loss, str) else getattr(loss, "name", None) or getattr(loss, "__name__", "loss")
-    return str(name), bool(getattr(loss, "from_logits", False))
