@@ -450,7 +450,7 @@ def test_the_guard_alone_changes_no_bit() -> None:
 TWO_DEVICES = """
 import sys
 sys.path.insert(0, sys.argv[1])
-import jax, numpy as np
+import jax, jax.numpy as jnp, numpy as np, optax
 import jax_training as trainings
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 import barograph, barograph.jax
@@ -474,6 +474,27 @@ assert bare[1] == watched[1]
 assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(bare[0]), jax.tree.leaves(watched[0])))
 run = barograph.open("memory://sharded")
 assert run.series("output:relu", "count").values.tolist() == [32 * 16] * 6
+explicit = jax.make_mesh((2,), ("batch",), axis_types=(jax.sharding.AxisType.Explicit,))
+spread, whole = NamedSharding(explicit, P("batch")), NamedSharding(explicit, P())
+with jax.set_mesh(explicit):
+    tx, x = optax.adam(1e-2), jax.device_put(trainings.X, spread)
+    def one(params, state, x):
+        loss, gradients = jax.value_and_grad(lambda params: jnp.mean((x @ params["kernel"]) ** 2))(params)
+        updates, state = tx.update(gradients, state, params)
+        return optax.apply_updates(params, updates), state, loss
+    def train(wrap):
+        params = jax.device_put({"kernel": jnp.ones((8, 4))}, whole)
+        state, step = tx.init(params), wrap(jax.jit(one))
+        for _ in range(3):
+            params, state, loss = step(params, state, x)
+        return np.asarray(params["kernel"])
+    bare = train(trainings.same)
+    with barograph.attach(to="memory://explicit", watch=False, strict=True, budget=None, preset="moments", recorder=True):
+        watched = train(barograph.jax.observe)
+assert np.array_equal(bare, watched)
+run = barograph.open("memory://explicit")
+assert run.series("output:kernel", "count").values.tolist() == [32 * 4] * 3
+assert run.series("gradient:kernel", "count").values.tolist() == [8 * 4] * 3
 print("well")
 """
 

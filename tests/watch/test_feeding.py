@@ -30,6 +30,8 @@ IN_EVALUATION = Schedule(modes=frozenset({Mode.EVAL}))
     (Selection(kinds=frozenset({Kind.GRADIENT})), TREES, "It is for networks: boosted trees have none of it."),
     (Selection(kinds=frozenset({Kind.FACT}), include=("gradients_kept*",)), TREES,
      "It is for networks: boosted trees have none of it."),
+    (Selection(kinds=frozenset({Kind.LOSS})), TREES,
+     'Have the training data judged, too: evals=[(data, "train")], valid_sets or eval_set.'),
     (Selection(kinds=frozenset({Kind.GRADIENT})), frozenset({Kind.SCALAR, Kind.MACHINE}),
      "No step of a training was recorded."),
     (Selection(kinds=frozenset({Kind.GRADIENT})), frozenset({Kind.LOSS}),

@@ -258,7 +258,7 @@ def test_where_nothing_was_recorded_that_is_what_is_not_seen(
 
     assert summary.verdict == "Nothing was judged: nothing was recorded."
     (unseen,) = summary.unseen
-    assert unseen.startswith("No training was recorded: no process took a step with an optimizer of torch")
+    assert unseen.startswith("No training was recorded: no process made a step that Barograph hears")
     assert "not evaluated" not in summary.to_text()
     assert "No findings" not in summary.to_text()
 

@@ -20,6 +20,7 @@ from barograph.capture.array_read import About, ArrayReader, dense, merge_reduce
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.entrance import Entrance, Passage, entry_point
 from barograph.capture.plan import Taking
+from barograph.capture.seen import NO_LOSS_OF_TORCH
 from barograph.capture.session import Session
 from barograph.model.facts import Fact, fact
 from barograph.model.key import Key, Kind, canonical_path
@@ -415,7 +416,7 @@ class ArrayTap:
             return
         self._has_begun = True
         seen, session = self.session.seen, self.session
-        if not session.steps_by_optimizer:
+        if not session.steps_by_optimizer and seen.no_loss == NO_LOSS_OF_TORCH:
             seen.no_loss = "none was handed over"
         if self._label is None:
             self._label = session.take_label()

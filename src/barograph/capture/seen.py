@@ -8,6 +8,9 @@ from barograph.model.key import Kind
 from barograph.model.manifest import Coverage
 
 
+NO_LOSS_OF_TORCH = "none went through `backward` or a loss function of torch"
+
+
 @dataclass(slots=True)
 class Seen:
     """What a tap has met and what it has recorded, for the coverage.
@@ -36,7 +39,7 @@ class Seen:
     evaluations: int = 0
     reasons: dict[str, str] = field(default_factory=dict)
     things: str = "tensors"
-    no_loss: str = "none went through `backward` or a loss function of torch"
+    no_loss: str = NO_LOSS_OF_TORCH
 
     def note(self, kind: Kind, path: str) -> None:
         """Note that something of this kind was recorded."""

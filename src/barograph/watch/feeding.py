@@ -71,6 +71,8 @@ def feed(unmet: Sequence[Selection], around: frozenset[Kind]) -> str:
     if kinds <= {Kind.LABEL, Kind.CONFUSION}:
         return ("Use a loss that takes classes (a cross-entropy of torch, Keras or Optax), or name labels and answers: "
                 "run.save_predictions(targets, predictions).")
+    if kinds == {Kind.LOSS} and around & OF_TREES:
+        return "Have the training data judged, too: evals=[(data, \"train\")], valid_sets or eval_set."
     if kinds == {Kind.LOSS}:
         return "Call backward on one number, or say it where steps end: run.step(loss)."
     if not around - _BESIDE:

@@ -13,8 +13,9 @@ from barograph.runs.view import StepView
 _BETWEEN_STEPS = frozenset({Kind.SCALAR, Kind.CUSTOM, Kind.MACHINE})
 """May be recorded between two steps, under the number of the coming one."""
 
-_OF_THE_MODEL = frozenset({Kind.WEIGHT, Kind.GRADIENT})
-"""A step that recorded one of these counts as seen in a worker's coverage."""
+_OF_THE_MODEL = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OPTIMIZER_STATE, Kind.INPUT, Kind.OUTPUT,
+                           Kind.TREE, Kind.IMPORTANCE})
+"""What a step has that counts as seen in a worker's coverage: a model of trees has no weights."""
 
 
 @dataclass(slots=True)
@@ -24,7 +25,7 @@ class Progress:
     Attributes:
         attempt: Which.
         made: Optimizer steps that are known from the records to have been made, of the busiest optimizer.
-        with_tensors: Optimizer steps judged whose weights or gradients were there.
+        with_tensors: Optimizer steps judged of which tensors were there, or trees.
     """
 
     attempt: int

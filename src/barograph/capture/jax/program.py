@@ -146,7 +146,7 @@ class Program:
                     found[place] = withheld(unfit, leaves[source], found[place])
             return [] if apart else found, basket.values
 
-        avals = [jax.ShapeDtypeStruct(info.shape, info.dtype) for info in infos]
+        avals = [_like(info, var.aval) for info, var in zip(infos, closed.jaxpr.invars, strict=True)]
         jax.eval_shape(run, *avals)
         donated = () if keeps or apart else tuple(number for number, info in enumerate(infos) if info.donated)
         shardings = getattr(self._traced, "_params", {}).get("in_shardings")
@@ -286,6 +286,13 @@ def _anew(function: Any) -> Any:
     return jax.jit(lambda *args, **kwargs: plain(*args, **kwargs), static_argnums=info.static_argnums,
                    static_argnames=info.static_argnames, donate_argnums=info.donate_argnums,
                    donate_argnames=info.donate_argnames)
+
+
+def _like(info: Any, aval: Any) -> Any:
+    """Return what stands for an argument where nothing is computed: with its place, where that is part of its type."""
+    place = getattr(aval, "sharding", None)
+    explicit = place is not None and getattr(place.mesh, "explicit_axes", ())
+    return jax.ShapeDtypeStruct(info.shape, info.dtype, **({"sharding": place} if explicit else {}))
 
 
 def _is_mapped(function: Any) -> bool:
