@@ -489,7 +489,8 @@ with jax.set_mesh(explicit):
             params, state, loss = step(params, state, x)
         return np.asarray(params["kernel"])
     bare = train(trainings.same)
-    with barograph.attach(to="memory://explicit", watch=False, strict=True, budget=None, preset="moments", recorder=True):
+    settings = {"strict": True, "budget": None, "preset": "moments", "recorder": True}
+    with barograph.attach(to="memory://explicit", watch=False, **settings):
         watched = train(barograph.jax.observe)
 assert np.array_equal(bare, watched)
 run = barograph.open("memory://explicit")

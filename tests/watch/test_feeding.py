@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import barograph.capture
-from barograph.model.facts import Fact
 from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode

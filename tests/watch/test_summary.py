@@ -149,8 +149,8 @@ def test_a_whole_run_has_nothing_unseen(store: Store, training: Training, high: 
         ({"loss_seen": False}, "No loss was seen."),
         ({"steps_seen": 0}, "The tensors of none of 1 step were recorded."),
         ({"steps": 0, "steps_seen": 0, "evaluations": 0},
-         "No step of a training was seen. An optimizer of torch that is compiled with fullgraph=True is not seen: leave "
-         "that away. A step of JAX is seen below barograph.jax.observe, a loop of TensorFlow below "
+         "No step of a training was seen. An optimizer of torch that is compiled with fullgraph=True is not seen: leave"
+         " that away. A step of JAX is seen below barograph.jax.observe, a loop of TensorFlow below "
          "barograph.tensorflow.step. A script that moves weights itself says where a step ends, with run.step."),
         ({"steps": 0, "steps_seen": 0, "evaluations": 1}, "No step of a training was seen, evaluations alone."),
     ],

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from barograph.model.key import Kind
 from barograph.model.manifest import Coverage
 
-
 NO_LOSS_OF_TORCH = "none went through `backward` or a loss function of torch"
 
 

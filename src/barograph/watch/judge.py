@@ -9,7 +9,6 @@ from barograph.errors import BadRule
 from barograph.model.clock import Clock
 from barograph.model.finding import Finding, NotEvaluated, Symptom
 from barograph.model.key import Kind
-from barograph.model.selection import Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.page import selection_in_words

@@ -1,8 +1,8 @@
 """Marks what an Optax optimizer is given and what it returns, while an observed step is being traced.
 
 The list of wrappers: `optax.GradientTransformation.update`, read as an attribute; `optax.apply_updates`;
-`equinox.apply_updates`; the loss functions, and `jax.value_and_grad`, that `losses.py` names. Each does nothing outside of an observed step, and
-all are taken out at the end.
+`equinox.apply_updates`; the loss functions, and `jax.value_and_grad`, that `losses.py` names. Each does nothing
+outside of an observed step, and all are taken out at the end.
 """
 
 from __future__ import annotations

@@ -291,7 +291,7 @@ def _anew(function: Any) -> Any:
 def _like(info: Any, aval: Any) -> Any:
     """Return what stands for an argument where nothing is computed: with its place, where that is part of its type."""
     place = getattr(aval, "sharding", None)
-    explicit = place is not None and getattr(place.mesh, "explicit_axes", ())
+    explicit = bool(place is not None and getattr(place.mesh, "explicit_axes", ()))
     return jax.ShapeDtypeStruct(info.shape, info.dtype, **({"sharding": place} if explicit else {}))
 
 

@@ -64,7 +64,7 @@ class WatchedModel:
     def train(self, functions: Functions, args: tuple[Any, ...]) -> Any:
         """Make the step, or the steps, of one call of Keras's function; return what it returns."""
         tap, backend, model = self.tap, self._backend, self.model
-        names = self._names_now()
+        names = self._names_now(backend.values(model, args[0], training=True))
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
         args = backend.prepared(args, executes=several, eager=model.run_eagerly)
         wanted = self._wanted_of(names, training=True) if tap.due(*_OF_THE_FUNCTION) else self._passing_of(functions)
@@ -175,7 +175,7 @@ class WatchedModel:
     def test(self, functions: Functions, args: tuple[Any, ...]) -> Any:
         """Make the evaluation of a batch, or of several, of one call of Keras's function; return what it returns."""
         tap, backend, model = self.tap, self._backend, self.model
-        names = self._names_now()
+        names = self._names_now(_own_value)
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
         args = backend.prepared(args, executes=several, eager=model.run_eagerly)
         if not self._is_evaluating:
@@ -203,7 +203,7 @@ class WatchedModel:
 
     # What there is, and what of it is wanted
 
-    def _names_now(self) -> KerasNames:
+    def _names_now(self, value: ValueOf) -> KerasNames:
         if self._names is None or (self.tap.due() and not self._names.fits()):
             with self.tap.guarded("reading the layers of a Keras model"):
                 self._names = KerasNames(self.model)
@@ -211,17 +211,17 @@ class WatchedModel:
                 self.tap.declare(parameters=self._names.trainable, modules=self._names.leaves)
                 optimizer = self.model.optimizer
                 inner = getattr(optimizer, "inner_optimizer", optimizer)
-                self._iterations = self._iterations_before(inner)
+                self._iterations = self._iterations_before(inner, value)
                 if not self.tap.has_begun and self._iterations:
                     # A model that was loaded brings its optimizer along, which has counted.
                     self.tap.begin_training(self._iterations // _gathers(inner))
         return self._names or KerasNames(self.model)
 
-    def _iterations_before(self, optimizer: Any) -> int:
+    def _iterations_before(self, optimizer: Any, value: ValueOf) -> int:
         if optimizer is None or not optimizer.built:
             return 0
-        value = optimizer._iterations._value
-        return 0 if value is None else int(array_of(value))
+        count = value(optimizer._iterations)
+        return 0 if count is None else int(array_of(count))
 
     def _wanted_of(self, names: KerasNames, *, training: bool) -> Wanted:
         which = training, len(names.leaves)
@@ -270,6 +270,11 @@ class WatchedModel:
 
     def _say(self, cause: str, reason: str) -> None:
         self.tap.session.seen.reasons[cause] = reason
+
+
+def _own_value(variable: Any) -> Any:
+    # In an evaluation JAX is given no variables of the optimizer: they are where they belong.
+    return variable._value
 
 
 def _gathers(optimizer: Any) -> int:
