@@ -543,3 +543,27 @@ def test_a_loss_that_the_step_does_not_return_is_seen_where_gradients_are_comput
     last = run.workers[0].last
     assert last is not None
     assert any("not among the plain numbers that the step returns" in reason for reason in last.coverage.reasons)
+
+
+def _resumed(tx: Any, *, before: int) -> list[int]:
+    """Return the steps recorded of a training that goes on after so many."""
+    step, params = jax.jit(trainings.step_with(tx)), trainings.weights()
+    state = tx.init(params)
+    for _ in range(before):
+        params, state, _ = step(params, state, X, Y)
+    url = f"memory://jax/{next(_RUNS)}"
+    with barograph.attach(to=url, watch=False, strict=True, budget=None, preset="moments"):
+        observed = barograph.jax.observe(step)
+        for _ in range(2):
+            params, state, _ = observed(params, state, X, Y)
+    return barograph.open(url).series("loss:total").steps.tolist()
+
+
+@pytest.mark.parametrize(("tx", "steps"), [
+    (optax.adam(1e-2), [3, 4]),
+    (optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(optax.constant_schedule(0.1))), [3, 4]),
+    (optax.sgd(0.1), [0, 1]),
+    (optax.MultiSteps(optax.adam(1e-2), 2), [0, 1]),
+], ids=["adam", "schedule", "sgd", "micro-batches"])
+def test_a_training_whose_optimizer_was_restored_goes_on_counting(tx: Any, steps: list[int]) -> None:
+    assert _resumed(tx, before=3) == steps

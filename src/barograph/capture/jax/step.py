@@ -15,6 +15,7 @@ import jax
 from barograph.capture.array_tap import ArrayTap
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.jax.blame import Blame
+from barograph.capture.jax.counts import updates_before
 from barograph.capture.jax.guard import JaxGuard
 from barograph.capture.jax.layers import LayerWrappers, linen_interception
 from barograph.capture.jax.marks import Mark, observed_call
@@ -98,6 +99,8 @@ class ObservedStep:
         """
         if not self._options.evaluation:
             self._tap.session.steering.raise_if_stopped()
+            if not self._calls and not self._tap.has_begun:
+                self._go_on_from(args, kwargs)
         self._begin_call()
         self._given = (args, kwargs) if self._compiled.takes_arguments_as_they_are else None
         if self._due and self._is_together and self._must_be_measured():
@@ -116,6 +119,14 @@ class ObservedStep:
             # The update is withheld, so nothing is lost where this raises.
             self._tap.session.steering.raise_if_stopped()
         return found
+
+    def _go_on_from(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Count on where an optimizer that was restored has stood."""
+        before = 0
+        with self._tap.guarded("reading how far the optimizer has come"):
+            before = updates_before((args, kwargs))
+        if before:
+            self._tap.begin_training(before)
 
     # Which version runs
 
