@@ -23,6 +23,22 @@ from barograph.capture.guard import BarographWarning
 from barograph.errors import AlreadyAttached, RunFinished, RunInUse, SessionClosed, SettingsError, UnknownName
 
 
+def test_a_dictionary_of_numbers_is_logged_as_other_trackers_take_it(tmp_path: Path) -> None:
+    with (pytest.warns(BarographWarning) as told,
+          barograph.attach(to=tmp_path / "run", watch=False, strict=True) as attached):
+        for step in range(2):
+            attached.log({"note": "text", "image": np.ones((2, 2)), "none": None, "loss": np.float32(0.5),
+                          "val": {"accuracy": torch.tensor([0.25]), "deep": {"count": np.arange(3, 4)}}}, step=step)
+        attached.log(3)
+    messages = [str(warning.message) for warning in told]
+    assert [message.partition(":")[2].split(",")[0].strip() for message in messages] == [
+        "'note' was logged", "'image' was logged", "run.log takes numbers by their names"]
+    run = barograph.open(tmp_path / "run")
+    numbers = {str(key): run.series(key).values.tolist() for key in run.keys(kind="scalar")}
+    assert numbers == {"scalar:loss": [0.5, 0.5], "scalar:val.accuracy": [0.25, 0.25],
+                       "scalar:val.deep.count": [3.0, 3.0]}
+
+
 class Training:
     """A small model and what trains it."""
 
