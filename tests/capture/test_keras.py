@@ -257,6 +257,7 @@ def test_of_several_steps_in_one_call_the_last_is_told_with_its_number() -> None
     assert last is not None
     assert last.coverage.steps == 5
     assert any("steps_per_execution=2" in reason for reason in last.coverage.reasons)
+    assert not any("budget" in reason for reason in last.coverage.reasons)
 
 
 @pytest.mark.parametrize(("gathers", "steps"), [(None, [5, 6, 7, 8, 9]), (2, [2, 3, 4])])

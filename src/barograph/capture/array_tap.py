@@ -382,7 +382,7 @@ class ArrayTap:
     def pass_steps(self, count: int) -> None:
         """Count steps that were made before the one under way, and of which nothing is known."""
         for _ in range(count):
-            self.session.pass_step(self._label or "")
+            self.session.pass_step(self._label or "", unseen=True)
 
     @entry_point("beginning an evaluation")
     def begin_evaluation(self, mode: Mode = Mode.EVAL) -> None:

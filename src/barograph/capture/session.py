@@ -235,12 +235,12 @@ class Session:
             return 0
         return self.price.steps_until_numbers(self._step_secs[-1], self.clock.monotonic())
 
-    def pass_step(self, optimizer: str) -> None:
-        """Count a step of which nothing is recorded."""
+    def pass_step(self, optimizer: str, *, unseen: bool = False) -> None:
+        """Count a step of which nothing is recorded; `unseen`: not because of what it would cost."""
         self._hand_over_fed(optimizer)
         self._steps[optimizer] = self.made(optimizer) + 1
         self._tick += 1
-        self._numbers_passed += 1
+        self._numbers_passed += not unseen
         self.price.pass_step()
         self._time_step()
 
