@@ -24,7 +24,8 @@ def updates_before(tree: Any) -> int:
     states = [leaf for leaf in jax.tree.leaves(tree, is_leaf=_is_state) if _is_state(leaf)]
     if any("count" not in state._fields for state in states):
         return 0
-    counts = [np.asarray(getattr(state.count, "value", state.count)) for state in states]
+    # Flax NNX keeps each in a box of its own.
+    counts = [np.asarray(count) for state in states for count in jax.tree.leaves(state.count)]
     # Of several devices, or of models side by side, all have come as far.
     return max((int(count.max()) for count in counts if count.size and count.dtype.kind in "iu"), default=0)
 
