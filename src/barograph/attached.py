@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from barograph.capture.recording import Recording
 from barograph.capture.steps import Steps
@@ -51,11 +51,11 @@ class AttachedRun:
         Raises:
             SessionClosed: The run has been closed.
         """
-        recorded = self._recording
-        if not isinstance(values, Mapping):
+        recorded, given = self._recording, cast("object", values)
+        if not isinstance(given, Mapping):
             recorded.session.guard.report(
                 f'run.log takes numbers by their names, as in run.log({{"accuracy": 0.5}}), and was given '
-                f"{type(values).__name__}: nothing of it is recorded")
+                f"{type(given).__name__}: nothing of it is recorded")
             return
         try:
             recorded.session.log(values, step)

@@ -1,4 +1,4 @@
-"""The numbers in a dictionary that a script, or a library, logs: as it is handed over, nested and with whatever else."""
+"""The numbers in a dictionary that a script, or a library, logs: nested, and beside whatever else."""
 
 from __future__ import annotations
 

@@ -346,8 +346,8 @@ class Session:
 
     def _no_number(self, name: str, value: Any) -> None:
         self.guard.report(
-            f"{name!r} was logged, and is no number ({type(value).__name__}): it is not recorded. Arrays go to run.save",
-            cause=f"logged {name}")
+            f"{name!r} was logged, and is no number ({type(value).__name__}): it is not recorded. Arrays go to "
+            "run.save", cause=f"logged {name}")
 
     # Ending
 

@@ -247,8 +247,8 @@ def _unseen(workers: Sequence[WorkerReport], watcher: Watcher, attempt: int) -> 
     if not workers:
         return [*lines, "No training was recorded: no process made a step that Barograph hears: of an optimizer of "
                         "torch, a fit of Keras, a round of boosting by train or fit, a step below "
-                        "barograph.jax.observe or barograph.tensorflow.step. A script that moves its weights itself says where a step ends: "
-                        "attach(explicit_steps=True) and run.step(loss)."]
+                        "barograph.jax.observe or barograph.tensorflow.step. A script that moves its weights itself "
+                        "says where a step ends: attach(explicit_steps=True) and run.step(loss)."]
     for worker in workers:
         of = f" of {worker.name}" if len(workers) > 1 else ""
         if worker.last is None:

@@ -1,4 +1,4 @@
-"""How many updates an optimizer of Optax has made, by the counts in its state: a restored training goes on from there."""
+"""How many updates an optimizer of Optax has made, by the counts in its state: a restored one goes on from there."""
 
 from __future__ import annotations
 
