@@ -30,6 +30,11 @@ def test_what_is_no_module_or_optimizer_is_refused_and_leaves_nothing(tmp_path, 
         pass
 
 
+def test_a_collection_that_is_none_is_refused():
+    with pytest.raises(SettingsError, match=r"collections holds 'biases'; each must be a barograph\.Selection"):
+        barograph.attach(torch.nn.Linear(1, 1), to="memory://unselected", watch=False, collections=["biases"])
+
+
 def test_labels_and_answers_that_the_script_names_are_in_the_run():
     model = torch.nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)

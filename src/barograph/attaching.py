@@ -163,6 +163,10 @@ def _settings(
         data["budget"] = "off"
     settings = settings_from_mapping(data, base=base)
     if collections:
+        wrong = next((item for item in collections if not isinstance(item, Selection)), None)
+        if wrong is not None:
+            raise SettingsError(f"collections holds {wrong!r}; each must be a barograph.Selection, as in "
+                                'Selection(name="biases", kinds=frozenset({Kind.WEIGHT}), include=("*.bias",)).')
         settings = _with(settings, collections=(*settings.collections, *collections))
     return settings
 

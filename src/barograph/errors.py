@@ -268,7 +268,7 @@ EXIT_STOPPED = 79
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the sentence that helps after a wrong name: the nearest right one, or all of them.
+    """Return the sentence that helps after a wrong name: the nearest right one, or all of them, if they are not many.
 
     Example:
         >>> nearest("weigth", ["weight", "gradient"])
@@ -282,4 +282,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     matches = difflib.get_close_matches(name, names, n=1)
     if matches:
         return f'Did you mean "{matches[0]}"?'
-    return f"There are: {', '.join(names)}." if names else "There are none."
+    shown = ", ".join(name or '""' for name in names[:_MOST_NAMES])
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"There are: {shown}{more}." if names else "There are none."
+
+
+_MOST_NAMES = 40

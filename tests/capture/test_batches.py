@@ -319,6 +319,20 @@ def test_what_a_training_computes_on_the_side_is_no_evaluation_that_could_leak(r
     assert "fact:seen_in_training" not in run(record, x, x, proper=False).names(mode=Mode.EVAL)
 
 
+def test_what_is_evaluated_before_a_training_in_eval_mode_is_no_part_of_it(record):
+    tape = record(preset="free", collections=(DATA,))
+    model, optimizer = trained(small(6))
+    train, held_out = torch.randn(32, 6), torch.randn(20, 6)
+    model.eval()
+    for batch in train.split(16):
+        with torch.no_grad():
+            F.cross_entropy(model(held_out), torch.zeros(20, dtype=torch.long))
+        step(model, optimizer, batch, torch.zeros(16, dtype=torch.long))
+    tape.close()
+    assert tape.scalar("fact:batch_size", 0) == 16
+    assert tape.scalar("fact:seen_in_training", 1, mode=Mode.EVAL) == 0
+
+
 def test_an_evaluation_with_a_loss_is_one_without_eval(record):
     x = torch.randn(64, 6)
     tape = run(record, x, x, proper=False, loss=True)

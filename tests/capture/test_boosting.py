@@ -136,6 +136,33 @@ def test_xgboost_goes_on_counting_where_a_model_is_trained_on() -> None:
     assert read.series("tree:depth").steps.tolist() == [3, 4]
 
 
+@pytest.mark.parametrize("stops_early", [False, True])
+def test_of_the_last_round_everything_is_told_though_the_budget_has_no_room(stops_early: bool) -> None:
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed here")
+    x, y = table()
+    data, held_out = xgboost.DMatrix(x[:200], y[:200]), xgboost.DMatrix(x[200:], y[200:])
+    models: list[Any] = []
+
+    class Enough(xgboost.callback.TrainingCallback):  # type: ignore[misc, name-defined]
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            return stops_early and epoch == 33
+
+    def train(run: AttachedRun) -> None:
+        models.append(xgboost.train({"objective": "binary:logistic", "nthread": 1}, data, 40, verbose_eval=False,
+                                    evals=[(data, "train"), (held_out, "valid")], callbacks=[Enough()]))
+
+    run = recorded(f"last-{stops_early}", train, budget=1e-9, preset="standard", rules="all")
+    last = 33 if stops_early else 39
+
+    gains = run.series("importance:f0")
+    assert (gains.steps[-1], len(gains.steps) < 20) == (last, True)
+    assert gains.values[-1] == pytest.approx(models[0].get_score(importance_type="total_gain")["f0"])
+    answers = models[0].predict(held_out) > 0.5
+    right = [run.series(f"confusion:valid[{label},{label}]", mode=Mode.EVAL) for label in (0, 1)]
+    assert [series.steps[-1] for series in right] == [last + 1] * 2
+    assert sum(series.values[-1] for series in right) == (answers == y[200:]).sum()
+
+
 def test_a_training_of_xgboost_is_stopped_between_two_rounds() -> None:
     xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed here")
     x, y = table()

@@ -6,11 +6,15 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import distributed
 
+from barograph.capture.torch import wrappers
 from barograph.measures.summary import merge, summarize
 from barograph.model.summary import Summary
 
@@ -68,3 +72,19 @@ def test_replicas_of_data_parallel_workers_have_the_same_weights_and_reduced_gra
         same = first["summaries"][key] == second["summaries"][key]
         assert same == key.startswith(("weight", "gradient"))
     assert set(first["summaries"]) >= {"weight:0.weight", "gradient:2.bias", "output:2"}
+
+
+def test_other_threads_have_their_turn_before_a_process_group_goes(record, tmp_path, monkeypatch):
+    plain = distributed.destroy_process_group
+    tape = record()
+    store = distributed.FileStore(str(tmp_path / "store"), 1)
+    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    stood = []
+    watched = SimpleNamespace(sleep=lambda secs: stood.append((distributed.is_initialized(), secs)),
+                              perf_counter=time.perf_counter)
+    monkeypatch.setattr(wrappers, "time", watched)
+    distributed.destroy_process_group()
+    assert stood == [(True, 0.05)]
+    assert not distributed.is_initialized()
+    tape.close()
+    assert distributed.destroy_process_group is plain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,9 +18,11 @@ import pytest
 import barograph
 from barograph.attached import AttachedRun
 from barograph.capture.guard import BarographWarning
-from barograph.errors import TrainingStopped
+from barograph.capture.recording import current
+from barograph.errors import NotPlain, TrainingStopped, UnknownKey
 from barograph.model.step import Mode
 from barograph.runs.capsules import capsule_names, read_capsule
+from barograph.runs.checkpoints import write_checkpoint
 from barograph.runs.reader import Run
 from barograph.store.urls import store_from_url
 from barograph.testing.frameworks import FrameworkConformance, Task
@@ -30,6 +33,8 @@ pytest.importorskip(os.environ["KERAS_BACKEND"], reason="the backend of Keras is
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     keras = pytest.importorskip("keras", reason="keras is not installed")
+
+from barograph.capture.keras.checkpoint import load
 
 BACKEND = keras.backend.backend()
 COMPILES = BACKEND != "torch"
@@ -473,3 +478,56 @@ print(loaded() == before)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "True\n"
+
+
+@pytest.fixture(scope="module")
+def checkpointed() -> tuple[str, Any, str]:
+    """A compiled `fit` that was stopped after its third step, with a checkpoint; the model as it stands then."""
+    place = "memory://keras-checkpoint"
+    model = small(run_eagerly=False, jit_compile=False if BACKEND == "torch" else "auto")
+
+    class Asks(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            recording = current()
+            if batch == 1 and recording is not None:
+                recording.session.steering.request_stop("Enough.", checkpoint=True)
+
+    with (pytest.raises(TrainingStopped) as stopped,
+          barograph.attach(to=place, watch=False, strict=True, budget=None)):
+        fitted(model, callbacks=[Asks()])
+    return place, model, str(stopped.value)
+
+
+def test_a_checkpoint_holds_the_step_that_the_training_was_stopped_after(checkpointed: Any) -> None:
+    place, model, said = checkpointed
+    assert re.fullmatch(r"Enough\. Barograph saved a checkpoint in memory://keras-checkpoint/checkpoints/\S+\.", said)
+
+    again = small(seed=1)
+    assert load(place, again) == 3
+    for here, there in ((again, model), (again.optimizer, model.optimizer)):
+        assert [np.array(item).tobytes() for item in here.variables] == [
+            np.array(item).tobytes() for item in there.variables]
+    assert int(np.array(again.optimizer.iterations)) == 3
+
+
+def test_a_checkpoint_of_another_model_changes_nothing(checkpointed: Any) -> None:
+    place, _, _ = checkpointed
+    other = keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(2)])
+    before = [np.array(item).tobytes() for item in other.variables]
+
+    with pytest.raises(ValueError, match=r"another than was saved \(.*Sequential\): 2 variables here"):
+        load(place, other)
+    assert [np.array(item).tobytes() for item in other.variables] == before
+
+
+def test_a_run_without_a_checkpoint_says_so() -> None:
+    recorded("memory://keras-no-checkpoint", small())
+    with pytest.raises(UnknownKey, match="holds no checkpoint"):
+        load("memory://keras-no-checkpoint", small())
+
+
+def test_a_checkpoint_of_torch_is_none_of_keras() -> None:
+    store = store_from_url("memory://keras-of-torch")
+    write_checkpoint(store, attempt=0, steps=1, who="pid1", content={"models": {}, "optimizers": {}}, tensors={})
+    with pytest.raises(NotPlain, match=r"capture\.torch\.checkpoint\.load reads it"):
+        load("memory://keras-of-torch", small())

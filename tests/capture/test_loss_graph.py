@@ -189,13 +189,20 @@ def test_an_operation_that_saves_nothing_is_found_by_what_others_saved_of_it(out
     assert bad_operations([loss.grad_fn]) == {"mul": 1.0}
 
 
-def test_data_that_is_not_finite_is_no_operations_fault():
+@pytest.mark.parametrize(("value", "told"), [(math.nan, {"data": 1.0}), (math.inf, {"data": 1.0}), (-math.inf, {})])
+def test_data_that_is_not_finite_is_no_operations_fault(value, told):
     torch.manual_seed(0)
     layer = nn.Linear(4, C)
     bad = X.clone()
-    bad[0, 0] = math.nan
-    assert bad_operations([layer(bad).square().mean().grad_fn]) == {}
-    assert bad_operations([nn.Sequential(nn.Conv1d(4, 4, 1), nn.ReLU())(bad.T[None]).mean().grad_fn]) == {}
+    bad[0, 0] = value
+    assert bad_operations([layer(bad).square().mean().grad_fn]) == told
+    assert bad_operations([nn.Sequential(nn.Conv1d(4, 4, 1), nn.ReLU())(bad.T[None]).mean().grad_fn]) == told
+
+
+def test_targets_that_are_not_finite_are_data(out):
+    targets = torch.zeros(N)
+    targets[0] = math.nan
+    assert bad_operations([F.mse_loss(out[:, 0], targets).grad_fn]) == {"data": 1.0}
 
 
 def test_of_weights_that_are_not_finite_only_what_may_have_made_them_so_is_suspected():
@@ -272,6 +279,18 @@ def test_a_loss_that_turns_not_finite_names_the_operation_off_schedule(record):
     assert told(tape, 0)["bad_operation"] == 0.0
     assert "bad_operation" not in told(tape, 2)
     assert told(tape, 3)["bad_operation[log]"] == 1.0
+
+
+def test_a_batch_that_is_not_finite_is_told_off_schedule(record):
+    rare = Selection(kinds=frozenset({Kind.FACT}), schedule=every(100))
+    tape = record(preset="free", collections=(rare,))
+    model = nn.Linear(4, C)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for batch in (X, X, X / 0):
+        optimizer.zero_grad()
+        F.cross_entropy(model(batch), LABELS).backward()
+        optimizer.step()
+    assert told(tape)["bad_operation[data]"] == 1.0
 
 
 def test_a_gradient_that_is_not_finite_under_a_finite_loss_names_the_operation(record):

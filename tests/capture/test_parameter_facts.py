@@ -154,6 +154,21 @@ def test_a_second_backward_pass_reaches_the_rest(record):
     assert told(tape, Fact.UNREACHED) == (0.0, set())
 
 
+@pytest.mark.parametrize(("place", "foreign"), [(None, True), (0, False), (1, False), (19999, False)])
+def test_one_element_anywhere_makes_a_gradient_one(record, place, foreign):
+    tape = facts(record)
+    used, idle = nn.Linear(4, 3), nn.Linear(40, 500, bias=False)
+    optimizer = torch.optim.SGD([*used.parameters(), idle.weight], 0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        used(torch.randn(8, 4)).square().mean().backward()
+        idle.weight.grad = torch.zeros(500, 40)
+        if place is not None:
+            idle.weight.grad.view(-1)[place] = 1e-30
+        optimizer.step()
+    assert told(tape, Fact.FOREIGN) == ((1.0, {"Linear#2.weight"}) if foreign else (0.0, set()))
+
+
 def test_a_graph_that_is_too_large_to_walk_says_nothing(record, monkeypatch):
     monkeypatch.setattr(torch_parameter_facts, "_MOST_NODES", 3)
     tape = facts(record)

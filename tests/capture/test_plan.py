@@ -89,6 +89,21 @@ def test_what_was_due_and_not_afforded_stays_due():
     assert agenda.due(20) == 1
 
 
+def test_what_is_owed_is_part_of_what_is_due_and_its_schedules_are_not_asked():
+    asked = []
+
+    class Asked(Schedule):
+        def includes_any(self, first, last, mode=Mode.TRAIN):
+            asked.append(self.every)
+            return super().includes_any(first, last, mode)
+
+    plan = Plan([Selection(kinds=frozenset({kind}), schedule=Asked(every=interval_steps))
+                 for kind, interval_steps in ((Kind.WEIGHT, 2), (Kind.OUTPUT, 3), (Kind.LOSS, 5))])
+    assert plan.scheduled(6, since=6, owed=0b100) == 0b111
+    assert asked == [2, 3]
+    assert plan.scheduled(7, since=7, owed=0b010) == 0b010
+
+
 def test_every_preset_is_found_by_its_name_and_others_are_refused_with_the_nearest():
     assert [preset_named(name).name for name in PRESETS] == list(PRESETS)
     with pytest.raises(UnknownName, match='Did you mean "standard"'):

@@ -135,6 +135,14 @@ def test_a_file_that_cannot_be_written_is_named(place: str, tmp_path: Path,
         capsys, "export", "chrome", place, "-o", str(out))
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
+@pytest.mark.parametrize("what", [["chrome", "-o"], ["otel", "--json"]])
+def test_a_disk_that_is_full_is_named(place: str, what: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
+    assert "/dev/full cannot be written: No space left on device." in refused(
+        capsys, "export", what[0], place, what[1], "/dev/full")
+
+
 def test_without_an_address_it_says_where_one_may_be_set(place: str, monkeypatch: pytest.MonkeyPatch,
                                                          capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")

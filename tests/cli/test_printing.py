@@ -192,6 +192,16 @@ def test_a_reader_of_json_that_has_seen_enough_ends_us_quietly(bin_folder: Path,
     assert (process.returncode, said) == (141, b"")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
+def test_a_full_disk_is_named_in_one_line(bin_folder: Path, healthy: Path) -> None:
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run([bin_folder / "barograph", "report", healthy, "--json"], stdout=full,
+                               stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+
+    assert ended.stderr == "barograph: What there is to print cannot be written: No space left on device.\n"
+    assert ended.returncode == 2
+
+
 def test_letters_that_the_stream_cannot_show_are_no_error(bin_folder: Path, healthy: Path) -> None:
     done = subprocess.run(
         [bin_folder / "barograph", "show", healthy], capture_output=True, check=True, timeout=60,

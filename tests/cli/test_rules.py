@@ -136,7 +136,7 @@ def test_a_parameter_without_a_default_is_named(
 
     assert (said.code, said.out) == (2, "")
     assert said.err == (
-        "barograph: Mine.limit has no default; set limit below [rule_settings.X901] in barograph.toml.\n"
+        "barograph: mine.limit has no default; set limit below [rule_settings.X901] in barograph.toml.\n"
     )
 
 

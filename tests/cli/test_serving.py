@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from barograph.cli.serving import _Shared
+from barograph.cli.serving import _Shared, _summed
 from barograph.cli.watching import POLL_SECS, Options
 from barograph.errors import WatchError
 from barograph.watch.line import HostLost
+from barograph.watch.service import RunVerdict
 
 
 class Part:
@@ -81,3 +82,14 @@ def test_losses_with_life_in_between_never_end_the_service() -> None:
 def test_a_part_that_no_machine_can_hold_ends_the_service() -> None:
     with pytest.raises(WatchError, match="cannot be kept up on any machine: no power"):
         shared(lambda number: Part("no power"), processes=1).follow()
+
+
+@pytest.mark.parametrize(("steps", "damage", "text"), [
+    (9, (), "9 steps judged, no findings, 0 open"),
+    (0, (), "0 steps judged, nothing to judge"),
+    (0, ("Chunk 0 is damaged.",), "0 steps judged, nothing could be judged; 1 part of it could not be read"),
+    (9, ("Chunk 0 is damaged.", "Chunk 3 too."),
+     "9 steps judged, nothing was found in the rest; 2 parts of it could not be read"),
+])
+def test_no_findings_is_said_only_of_what_was_judged_and_read(steps: int, damage: tuple[str, ...], text: str) -> None:
+    assert _summed([RunVerdict("a", False, steps, (), damage, damage)]).endswith(f"  a  ended, {text}")

@@ -56,6 +56,17 @@ def test_the_parts_of_a_step_stand_one_behind_the_other_up_to_its_end() -> None:
     assert curve["args"] == {"data": 125.0, "forward": 250.0}
 
 
+def test_no_part_begins_before_the_one_before_it_has_ended() -> None:
+    # Seconds since 1970 hold a quarter of a microsecond, and what overlaps by that is dropped by viewers.
+    when = 1_795_439_773.361019
+    names = ("data", "forward", "backward", "optimizer", "capture", "other")
+    readings = [part(name, when, 0.000_123_456_7 * number) for number, name in enumerate(names, 1)]
+    found = list(events_of(sorted(readings), (), name="run", start_unix=1_795_439_770.123457))
+    parts = [(round(1000 * ts), round(1000 * dur)) for _, ts, dur in slices(found, "part")]
+
+    assert [begins for begins, _ in parts[1:]] == [begins + lasts for begins, lasts in parts[:-1]]
+
+
 def test_the_machine_and_the_losses_are_curves() -> None:
     found = events(reading(101.0, Key(Kind.MACHINE, "gpu[0]"), 87.0), reading(101.0, LOSS, 0.5, mode=Mode.EVAL))
     curves = {item["name"]: item["args"]["value"] for item in found if item["ph"] == "C"}

@@ -315,6 +315,44 @@ def test_a_bad_setting_is_refused_before_the_script_starts(
     assert not list(desk.folder.glob("barograph-runs/*"))
 
 
+UNRULY = """
+import os
+from barograph.model.finding import Severity
+from barograph.model.key import Kind
+from barograph.model.selection import Selection
+from barograph.rules.base import Rule
+
+class Loops(Rule):
+    code, name, severity = "X901", "loops", Severity.NOTE
+    needs = (Selection(kinds=frozenset({Kind.LOSS})),)
+
+    def judge(self, view, memory):
+        while view.step.number == 3:
+            pass
+        return ()
+
+class Ends(Loops):
+    code, name = "X902", "ends"
+
+    def judge(self, view, memory):
+        print("printed by a rule")
+        if view.step.number == 5:
+            os._exit(7)
+        return ()
+"""
+
+
+def test_rules_of_others_that_loop_print_or_end_their_process_are_named_and_the_rest_goes_on(desk: Any) -> None:
+    desk.write("unruly.py", UNRULY)
+    desk.write("barograph.toml", 'rule_timeout_secs = "1s"\nbudget = "off"\n')
+    desk.script("for step in range(20):\n    inputs[0, 0] = float('nan') if step == 10 else 1.0\n    train_step()\n")
+    watched = desk.run("--rules", "N101,unruly:Loops,unruly:Ends", "train.py")
+    assert (watched.code, watched.out) == (0, b""), watched.err
+    assert "The rule X901 loops is not used any more: it took longer than 1 s over one step." in watched.err
+    assert "The rule X902 ends is not used any more: it ended the process that it runs in." in watched.err
+    assert "N101 non-finite since step 10" in watched.err
+
+
 def test_what_lies_beside_the_script_is_not_imported_for_us(desk: Any) -> None:
     # Names that PyTorch itself does not import: with those, the script would end without us too.
     for name in ("barograph", "pyarrow", "obstore", "safetensors", "rich", "typer", "tomllib"):

@@ -97,6 +97,36 @@ def test_a_machine_without_disks_or_cards_tells_of_neither() -> None:
     assert not {"disk_read", "net_sent"} & set(host.read(1.0))
 
 
+@pytest.mark.parametrize(("counter", "error", "gone", "problem"), [
+    ("disk_io_counters", NotImplementedError("/proc/diskstats is not available"), {"disk_read", "disk_write"},
+     "the use of disks was not recorded: /proc/diskstats is not available"),
+    ("cpu_times", FileNotFoundError(2, "No such file", "/proc/stat"),
+     {"cpu", "cpu_busiest", "cpu_iowait", "cpu[0]", "cpu[1]"},
+     "the use of processors was not recorded: [Errno 2] No such file: '/proc/stat'"),
+    ("net_io_counters", PermissionError(13, "Denied", "/proc/net/dev"), {"net_sent", "net_received"},
+     "the use of the network was not recorded: [Errno 13] Denied: '/proc/net/dev'"),
+    ("virtual_memory", psutil.AccessDenied(msg="hidden"), {"memory", "memory_total"},
+     "the use of memory was not recorded: hidden"),
+])
+def test_what_a_container_hides_is_named_and_the_rest_is_told(
+    monkeypatch: pytest.MonkeyPatch, counter: str, error: Exception, gone: set[str], problem: str
+) -> None:
+    def fails(**_: object) -> None:
+        raise error
+
+    whole, some = Counters(), Counters()
+    monkeypatch.setattr(some, counter, fails)
+    told = []
+    for counters in (whole, some):
+        host = Host(counters, NO_CONTAINER)
+        host.read(0.0)
+        counters.spend(0, user=0.5)
+        told.append(set(host.read(1.0)))
+
+    assert told[0] - told[1] == gone
+    assert host.problem.startswith(problem)
+
+
 def test_of_many_cores_each_is_told_seldom_and_the_busiest_always() -> None:
     counters = Counters(cores=MANY_CORES + 1)
     host = Host(counters, NO_CONTAINER)

@@ -111,3 +111,7 @@ def test_a_file_with_a_fault_is_named_with_its_path(tmp_path, text, message):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(SettingsError, match="no settings file"):
         settings_from_file(tmp_path / "none.toml")
+
+
+def test_rules_may_be_named_in_one_text_as_on_the_command_line() -> None:
+    assert settings_from_mapping({"rules": "all, -overfit"}).rules == ("all", "-overfit")

@@ -75,6 +75,14 @@ def test_colours_of_a_heat_map_hold_until_the_next_figure() -> None:
     assert sum(width for _, _, width in cells) > 200
 
 
+def test_of_a_long_name_beside_a_heat_map_its_end_is_shown_and_its_title_has_it_whole() -> None:
+    svg = drawn(heat_rows("x", "y", [("encoder.layers.11.output.dense", curve(1.0, 2.0))]))
+    (label,) = [item for item in svg.iter() if item.get("text-anchor") == "end" and "dense" in "".join(item.itertext())]
+
+    assert label[0].text == "encoder.layers.11.output.dense"
+    assert label[0].tail == "…11.output.dense"
+
+
 def test_a_cell_of_a_matrix_says_what_was_taken_for_what() -> None:
     svg = drawn(matrix("x", "y", ["3", "5"], [[8, 2], [0, 4]], numbers=True))
 
@@ -86,6 +94,7 @@ def test_bars_are_as_long_as_their_numbers_and_never_negative() -> None:
     table = bars(("a", "", "b"), [("x", 4.0, "4"), ("y", 1.0, "1"), ("z", -3.0, "-3")], "T")
 
     assert re.findall(r"width:([\d.]+)%", table) == ["100.0", "25.0", "0.0"]
+    assert re.findall(r"<th scope=\"col\">(.*?)</th>", table) == ["a", "b"]
 
 
 def test_small_drawings_of_nothing_are_sound() -> None:

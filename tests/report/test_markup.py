@@ -28,3 +28,18 @@ def test_markup_is_not_escaped_twice() -> None:
 
 def test_texts_of_texts_that_are_put_together_by_hand_are_escaped() -> None:
     assert joined(Markup("<b>") + "<i>") == "&lt;b&gt;&lt;i&gt;"
+
+
+def test_a_name_without_end_stands_with_its_beginning_and_its_end() -> None:
+    name = "begin" + 9_990 * "L" + "ends."
+    text = str(element("p", f"The gradient of {name} vanishes, at 中文" + 300 * "中"))
+
+    assert len(text) < 600
+    assert "The gradient of beginLLL" in text
+    assert "LLL…(10,000 letters)…LLL" in text
+    assert "LLLends. vanishes, at 中文" + 300 * "中" in text
+
+
+def test_what_an_attribute_holds_is_whole() -> None:
+    path = "M" + ",".join("1" for _ in range(400))
+    assert path in element("path", d=path)

@@ -156,6 +156,18 @@ def test_numbers_stand_behind_the_charts(diary: Any, page: Callable[..., Reader]
     assert "0: 1; 1: 0.5" in seen.text
 
 
+def test_what_was_told_once_takes_no_chart_from_what_has_a_course(diary: Any, page: Callable[..., Reader]) -> None:
+    settings = {f"scalar:hyperparameter[{number}]": float(number) for number in range(30)}
+    diary.step(0, {"loss:total": 1.0, "scalar:train.auc": 0.5, **settings})
+    diary.step(1, {"loss:total": 0.5, "scalar:train.auc": 0.75})
+    shown = page(diary.ended())
+    drawn = [attributes["aria-label"] or "" for tag, attributes in shown.tags if tag == "svg"]
+
+    assert [label for label in drawn if label.startswith("scalar:")] == [
+        "scalar:train.auc. train: 0.5 at first, 0.75 at last."]
+    assert "scalar:hyperparameter[29]" in shown.text
+
+
 def test_what_is_not_so_yet_is_said_at_the_top(diary: Any, page: Callable[..., Reader]) -> None:
     diary.step(0, {"loss:total": 1.0})
 

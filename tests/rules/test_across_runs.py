@@ -51,6 +51,11 @@ class TestConformance(RuleConformance):
     well = runs(records)
 
 
+def test_a_training_that_is_compared_with_no_other_run_records_nothing_for_it() -> None:
+    assert [need.kinds for need in SimilarAcrossRuns().needs] == [{Kind.LOSS}]
+    assert {Kind.BATCH, Kind.OUTPUT, Kind.UPDATE, Kind.OPTIMIZER_STATE} < RULE.needs[0].kinds
+
+
 def test_the_first_step_and_key_that_differ_are_named_with_how_much_and_how_many_others() -> None:
     (finding,) = [item for item in judged(RULE, runs(parted)) if item.state is FindingState.OPEN]
 

@@ -44,6 +44,7 @@ def test_a_table_of_settings_makes_the_rule_with_plain_types() -> None:
     rule = rule_with(TooLoud, {"threshold": 3, "words": ["b", "a"], "patience": 2})
 
     assert rule == TooLoud(threshold=3.0, words=("b", "a"), patience=2)
+    assert rule == rule_with(TooLoud, {"threshold": 3, "words": "b, a", "patience": 2})
     assert isinstance(rule.parameters["threshold"], float)
 
 
@@ -55,17 +56,21 @@ def test_a_rule_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"threshold": -1.0}, "TooLoud.threshold is -1; it must be above 0 and at most 100."),
-        ({"threshold": 101}, "TooLoud.threshold is 101; it must be above 0 and at most 100."),
-        ({"threshold": float("nan")}, "TooLoud.threshold is nan; it must be a number."),
-        ({"threshold": "10"}, "TooLoud.threshold is '10'; it must be a number."),
-        ({"threshold": True}, "TooLoud.threshold is True; it must be a number."),
-        ({"steps": 1.5}, "TooLoud.steps is 1.5; it must be a whole number."),
-        ({"steps": 0}, "TooLoud.steps is 0; it must be at least 1."),
-        ({"strict": 1}, "TooLoud.strict is 1; it must be true or false."),
-        ({"words": "a"}, "TooLoud.words is 'a'; it must be a list of texts."),
-        ({"words": ["c"]}, 'TooLoud.words is "c". There are: a, b.'),
-        ({"patience": 0}, "TooLoud.patience is 0; it must be at least 1."),
+        ({"threshold": -1.0}, "too-loud.threshold is -1; it must be above 0 and at most 100."),
+        ({"threshold": 101}, "too-loud.threshold is 101; it must be above 0 and at most 100."),
+        ({"threshold": float("nan")}, "too-loud.threshold is nan; it must be a number."),
+        ({"threshold": "10"}, "too-loud.threshold is '10'; it must be a number."),
+        ({"threshold": True}, "too-loud.threshold is True; it must be a number."),
+        ({"steps": 1.5}, "too-loud.steps is 1.5; it must be a whole number."),
+        ({"steps": 0}, "too-loud.steps is 0; it must be at least 1."),
+        ({"strict": 1}, "too-loud.strict is 1; it must be true or false."),
+        ({"words": True}, "too-loud.words is True; it must be a list of texts, or one text with commas between them."),
+        ({"words": {"a": 1}},
+         "too-loud.words is {'a': 1}; it must be a list of texts, or one text with commas between them."),
+        ({"words": [3]}, 'too-loud.words is "3". There are: a, b.'),
+        ({"words": "a,c"}, 'too-loud.words is "c". There are: a, b.'),
+        ({"words": ["c"]}, 'too-loud.words is "c". There are: a, b.'),
+        ({"patience": 0}, "too-loud.patience is 0; it must be at least 1."),
     ],
 )
 def test_a_wrong_value_is_named_with_what_it_must_be(values: dict[str, object], message: str) -> None:
@@ -76,7 +81,7 @@ def test_a_wrong_value_is_named_with_what_it_must_be(values: dict[str, object], 
 
 
 def test_a_parameter_that_does_not_exist_brings_up_the_nearest() -> None:
-    with pytest.raises(UnknownName, match=r'"treshold" is no parameter of TooLoud\. Did you mean "threshold"\?'):
+    with pytest.raises(UnknownName, match=r'"treshold" is no parameter of too-loud\. Did you mean "threshold"\?'):
         rule_with(TooLoud, {"treshold": 1.0})
 
 
@@ -126,5 +131,5 @@ def test_a_parameter_of_a_type_that_no_settings_file_can_hold_is_refused() -> No
     class Odd(TooLoud):
         shape: complex = 1j
 
-    with pytest.raises(BadRule, match=r"Odd.shape is declared as .*complex"):
+    with pytest.raises(BadRule, match=r"too-loud.shape is declared as .*complex"):
         Odd()

@@ -150,6 +150,15 @@ def test_a_teacher_that_answers_before_every_step_is_no_evaluation() -> None:
     assert len(symptoms(LeakyValidation(), [*steps, *(seen_again(1.0, size=64.0, number=at) for at in (10, 20))])) == 2
 
 
+def test_the_last_batch_of_an_epoch_is_smaller_and_the_teacher_is_none_the_less_no_evaluation() -> None:
+    sizes = [64.0, 64.0, 64.0, 29.0, 64.0, 64.0, 64.0, 29.0, 64.0, 64.0]
+    views = [view for number, size in enumerate(sizes) for view in (
+        seen_again(1.0 if number > 3 else 0.0, size=size, number=number),
+        StepView.of(number, facts({Fact.BATCH_SIZE: size})),
+    )]
+    assert symptoms(LeakyValidation(), views) == []
+
+
 def test_of_several_sets_the_one_seen_least_counts() -> None:
     both: dict[Fact | tuple[Fact, str], float] = {Fact.SAMPLES_KNOWN: 1400.0, Fact.SEEN_IN_TRAINING: 0.78}
     clean = facts({**both, (Fact.SEEN_IN_TRAINING, "part0"): 1.0, (Fact.SEEN_IN_TRAINING, "part1"): 0.0})

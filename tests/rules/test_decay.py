@@ -55,6 +55,14 @@ def test_a_decay_that_takes_a_hundredth_in_each_step_is_named_whatever_the_loss(
     assert subjects(WeightDecay(), *views)[-1] == [""]
 
 
+def test_a_finding_stays_open_where_weights_rest_at_next_to_nothing() -> None:
+    assert said(WeightDecay(), *shrinking(10.0, 1.0, 1.01))[-1] == [
+        Unjudged("the weights are small and the loss is where it began, but they do not shrink further")]
+    assert said(WeightDecay(), *shrinking(10.0, 1.0, 1.01, gradient=3.0))[-1] == [
+        Unjudged("the weights are small and the loss is where it began, but they do not shrink further")]
+    assert said(WeightDecay(), *shrinking(10.0, 1.0, 1.01, gradient=100.0))[-1] == []
+
+
 def test_without_knowing_the_decay_nothing_is_judged() -> None:
     assert said(WeightDecay(), *shrinking(10.0, 4.0, decay=None))[-1] == [
         Unjudged("the weight decay of the optimizer is not known")]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from barograph.model.cause import Cause
+from barograph.model.facts import Fact, fact
 from barograph.model.finding import Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
@@ -45,6 +46,16 @@ def test_nan_that_the_model_minds_is_doubtful() -> None:
 
 def test_nan_in_targets_is_named() -> None:
     assert subjects(NonFiniteInput(), step(0, {BATCH: FINE, TARGET: NAN})) == [["targets"]]
+
+
+def test_what_was_fed_badly_in_a_step_without_its_batch_is_told_by_the_graph_of_the_loss() -> None:
+    unseen = StepView.of(30, {LOSS: math.nan, fact(Fact.BAD_OPERATION): 1.0, fact(Fact.BAD_OPERATION, "data"): 1.0})
+    (symptom,) = said(NonFiniteInput(), unseen)[-1]
+
+    assert isinstance(symptom, Symptom)
+    assert symptom.message == "The batch of step 30, or its targets, held NaN or infinite values."
+    assert "barograph trace RUN --step 30" in symptom.remedy
+    assert causes(symptom) == {"non-finite-input": 0.9}
 
 
 def test_minus_infinity_beside_other_inputs_is_a_mask() -> None:

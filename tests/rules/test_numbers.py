@@ -185,6 +185,12 @@ def test_steps_that_were_not_recorded_before_it_are_admitted() -> None:
     assert "(steps 11 to 14 were not recorded; it may have begun there)." in found.message
 
 
+def test_one_step_that_was_not_recorded_before_it_is_named_alone() -> None:
+    found = only(view(10, outputs=[FINE]), view(12, outputs=[NAN], loss=NAN))
+
+    assert "(step 11 was not recorded; it may have begun there)." in found.message
+
+
 def test_an_attention_mask_is_no_fault() -> None:
     assert judged(view(outputs=[FINE, MASK, FINE])) == [[]]
 
@@ -278,6 +284,13 @@ def test_the_operation_that_broke_the_loss_is_named(operation: str, cause: Cause
     assert where.message == f"The loss became not finite in an operation of its own: {operation}."
     assert (where.causes[0].cause, where.causes[0].weight) == (cause, 0.9)
     assert found.causes[0].cause == cause
+
+
+def test_data_at_the_beginning_of_the_graph_that_is_not_finite_is_behind_the_loss() -> None:
+    found = only(StepView.of(0, {LOSS: math.nan, fact(Fact.BAD_OPERATION): 1.0, fact(Fact.BAD_OPERATION, "data"): 1.0}))
+
+    assert (found.causes[0].cause, found.causes[0].weight) == (Cause.NON_FINITE_INPUT, 0.9)
+    assert found.remedy.startswith("Look at the batch of step 0: which samples hold NaN or infinite values")
 
 
 def test_infinities_of_float16_are_overflow() -> None:

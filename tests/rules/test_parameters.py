@@ -69,9 +69,12 @@ def test_a_body_that_was_not_frozen_beside_a_head_that_learns_is_doubtful() -> N
 
 def test_an_optimizer_of_another_model_is_stale() -> None:
     (symptom,) = symptoms(ParametersAndOptimizer(), [
-        step({Fact.FOREIGN: 6.0, Fact.OUTSIDE_OPTIMIZER: 6.0, Fact.WITHOUT_GRADIENT: 6.0}),
+        step({Fact.FOREIGN: 6.0, Fact.OUTSIDE_OPTIMIZER: 6.0, (Fact.OUTSIDE_OPTIMIZER, "head.bias"): 1.0,
+              Fact.WITHOUT_GRADIENT: 6.0}),
     ])
 
+    assert symptom.message == ("The optimizer holds 6 parameters of no model that was called, and 6 of the model that "
+                               'trains are in no optimizer ("head.bias").')
     assert (symptom.subject, symptom.severity, causes(symptom)) == ("stale", Severity.COSTLY, ["stale-optimizer"])
 
 

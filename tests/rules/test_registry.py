@@ -114,7 +114,7 @@ def test_parameters_are_set_under_the_code_or_the_name(name: str) -> None:
 
 
 def test_a_wrong_parameter_is_an_error_at_once() -> None:
-    with pytest.raises(SettingsError, match=r"NonFinite\.only_nan is 3; it must be true or false"):
+    with pytest.raises(SettingsError, match=r"non-finite\.only_nan is 3; it must be true or false"):
         rules_from_settings(Settings(rules=("all",), rule_settings={"N101": {"only_nan": 3}}))
 
 

@@ -80,6 +80,13 @@ def test_workers_need_not_tell_at_the_same_steps() -> None:
     assert found.subject == "r1"
 
 
+def test_no_worker_takes_less_than_nothing() -> None:
+    waits, slow = {"step": 0.2, "backward": 0.21, "capture": 0.01}, {"step": 0.2, "backward": 0.05, "capture": 0.0}
+    found = said(Straggler(), [telling(number, {"r0": waits, "r1": slow}) for number in range(60)])[-1]
+    assert found is not None
+    assert found.evidence[0].text == "150 ms a step outside the backward pass; the others 0 ms"
+
+
 @pytest.mark.parametrize("backward", [0.14, 0.149, 0.12])
 def test_workers_that_differ_a_little_are_none(backward: float) -> None:
     views = [telling(number, {"r0": {"step": 0.2, "backward": 0.15}, "r1": {"step": 0.2, "backward": backward}})

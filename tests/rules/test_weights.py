@@ -182,6 +182,14 @@ def test_a_bias_before_a_batch_norm_may_stay() -> None:
     assert symptoms(FrozenParameter(), *frozen(20, gradient=1e-9)) == [[]] * 20
 
 
+def test_a_bias_that_what_follows_cancels_may_stay_also_where_its_weight_is_parametrized() -> None:
+    made_of = "d.parametrizations.weight.original"
+    views = [step_of(number, weights={"d.bias": summary(1.0), made_of: summary(1.0 + number)},
+                     gradients={"d.bias": 0.0, made_of: 1.0}) for number in range(20)]
+
+    assert symptoms(FrozenParameter(), *views) == [[]] * 20
+
+
 def test_where_no_step_was_meant_to_change_anything_nothing_is_frozen() -> None:
     assert said(FrozenParameter(), *frozen(12, rate=0.0))[-1] == [
         Unjudged("the learning rate was 0 in every recorded step")

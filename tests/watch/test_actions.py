@@ -20,6 +20,7 @@ from barograph.store.base import Store
 from barograph.watch.actions import SaveStep, Stop, When, actions_from_settings, asked_and_not_allowed
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Event, Notice
+from barograph.watch.state import STATE
 from barograph.watch.summary import summary_of
 
 FINDING = Finding(
@@ -210,6 +211,37 @@ def test_what_was_done_is_not_said_to_have_been_possible_when_somebody_looks_aga
     watcher(store, clock, high, told, "stop").poll()
 
     assert told.actions == []
+
+
+def test_what_was_asked_by_a_watcher_that_was_killed_at_once_is_not_said_to_have_been_possible(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    watcher(store, clock, high, Told(), "stop").poll()
+    store.delete(STATE)  # it did not come to remember
+    training.end()
+    told = Told()
+    watcher(store, clock, high, told, "stop").poll()
+    again = Told()
+    watcher(store, clock, high, again, "stop", dry=True, record=False).poll()
+
+    assert [text for text in told.actions if "would" in text] == []
+    assert again.actions == ["would have stopped the training at step 1, because of X901 high"]
+
+
+def test_what_would_have_been_done_stands_in_the_summary(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    training.end()
+    looking = watcher(store, clock, high, Told(), "lower-lr", dry=True, record=False)
+    looking.poll()
+    summary = summary_of(store, looking)
+
+    text = "would have asked at step 1 to lower the learning rate to 0.5 of what it is, because of X901 high"
+    assert f"  not done       {text}" in summary.to_text().splitlines()
+    assert summary.to_json()["would_have"] == [{"finding_id": summary.findings[0].id, "text": text}]
+    assert summary.to_json()["actions"] == []
 
 
 def test_a_dry_look_at_a_run_that_goes_on_asks_nothing(

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP
+from apprise.manager_plugins import NotificationManager
 from cloudevents.core.bindings.http import HTTPMessage, from_structured_event
 
 from barograph.errors import SettingsError
@@ -166,6 +167,13 @@ def test_a_command_that_fails_says_its_last_words() -> None:
         Command("sh -c 'echo out; echo no such desk >&2; exit 4'", timeout_secs=30).send([OPENED])
 
     assert (str(no.value), no.value.again) == ("it ended with exit code 4: out no such desk", True)
+
+
+def test_what_a_command_says_of_secrets_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHAT_TOKEN", "hush-hush-123456")
+    with pytest.raises(NotDelivered) as no:
+        Command("sh -c 'echo calling https://chat/$CHAT_TOKEN; exit 3'", timeout_secs=10).send([OPENED])
+    assert str(no.value) == "it ended with exit code 3: calling https://chat/***"
 
 
 def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
@@ -343,6 +351,23 @@ def test_a_service_whose_url_holds_a_token_itself_is_refused(monkeypatch: pytest
     monkeypatch.setenv("SLACK", url)
 
     assert labels("$SLACK") == ["The service slack"]
+
+
+@pytest.mark.parametrize(("requirements", "message"), [
+    ({"packages_required": "gntp"},
+     r"The service json cannot be used on this machine\. It needs gntp: pip install it\."),
+    ({"packages_required": ["a >= 2", "b"]}, "It needs a >= 2, b: pip install it"),
+    ({"packages_required": [], "details": "libdbus-1.so.x must be installed."}, "libdbus-1.so.x must be installed."),
+])
+def test_a_service_that_this_machine_cannot_use_says_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch, requirements: Any, message: str
+) -> None:
+    service = NotificationManager()["json"]
+    monkeypatch.setattr(service, "enabled", False)
+    monkeypatch.setattr(service, "requirements", requirements)
+
+    with pytest.raises(SettingsError, match=message):
+        labels("json://localhost")
 
 
 def test_rules_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

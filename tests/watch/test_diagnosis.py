@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from barograph.model.cause import Cause, Suspicion
@@ -70,6 +72,20 @@ def test_the_causes_of_a_finding_are_ordered_by_the_whole_run() -> None:
     loss = finding("L101", ("learning-rate-too-low", 0.2), ("labels-unrelated", 0.15))
     whole = diagnose([loss, finding("L108", ("labels-unrelated", 0.6))])
     assert [item.cause for item in causes_in_order(loss, whole)] == ["labels-unrelated", "learning-rate-too-low"]
+
+
+def test_a_finding_tells_the_better_reason_that_another_has_for_its_cause() -> None:
+    loss = finding("L101", ("labels-unrelated", 0.45), ("weight-decay-too-large", 0.1))
+    decay = replace(finding("O104", ("weight-decay-too-large", 0.9)), remedy="Lower it.")
+    first, second = causes_in_order(loss, diagnose([loss, decay]))
+    assert (first.cause, first.why, first.remedy) == ("weight-decay-too-large", "seen by O104", "Lower it.")
+    assert (second.cause, second.why) == ("labels-unrelated", "seen by L101")
+
+
+def test_the_advice_of_a_finding_is_for_what_it_suspects_first() -> None:
+    found = diagnose([replace(finding("N101", ("a", 0.9), ("b", 0.5)), remedy="Look."),
+                      replace(finding("N102", ("b", 0.3)), remedy="Look there.")])
+    assert [(item.cause, item.remedy) for item in found] == [("a", "Look."), ("b", "Look there.")]
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan")])

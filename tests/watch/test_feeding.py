@@ -34,7 +34,8 @@ IN_EVALUATION = Schedule(modes=frozenset({Mode.EVAL}))
     (Selection(kinds=frozenset({Kind.GRADIENT})), frozenset({Kind.SCALAR, Kind.MACHINE}),
      "No step of a training was recorded."),
     (Selection(kinds=frozenset({Kind.GRADIENT})), frozenset({Kind.LOSS}),
-     'Use the preset "standard", or add a collection with kinds = ["gradient"].'),
+     'It is for networks, under the preset "standard" or a collection with these kinds, and a budget that lets tensors '
+     "be recorded."),
 ])
 def test_what_a_framework_cannot_tell_is_said_as_that(need: Selection, around: frozenset[Kind], said: str) -> None:
     assert feed([need], around) == said

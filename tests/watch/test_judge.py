@@ -16,6 +16,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.registry import installed
 from barograph.runs.view import StepView
 from barograph.watch.judge import Judge
 from barograph.watch.needs import Need
@@ -158,12 +159,55 @@ def test_a_slow_rule_is_named_once_and_still_asked(high: type[Rule]) -> None:
     assert problems == ["The rule X901 high took 1.5 s over step 0; findings come late."]
 
 
+def test_what_another_version_saved_of_a_rule_with_other_needs_is_taken_up(high: type[Rule]) -> None:
+    before = Judge(high(), ManualClock())
+    take(before, *losses(0.5))
+    needs = (Selection(kinds=frozenset({Kind.LOSS})), Selection(kinds=frozenset({Kind.FACT})))
+    after = Judge(type("Now", (high,), {"needs": needs})(), ManualClock())
+    after.load(before.to_json())
+
+    assert after.not_evaluated() is None
+
+
 def test_a_rule_that_saw_nothing_says_what_would_feed_it(high: type[Rule]) -> None:
     said = Judge(high(), ManualClock()).not_evaluated()
 
     assert said is not None
-    assert said.reason == "Nothing was recorded of what it needs: loss, every step."
+    assert said.reason == "Nothing was recorded of what it needs: loss."
     assert said.feed == "Call backward on one number, or say it where steps end: run.step(loss)."
+
+
+@pytest.mark.parametrize(("code", "reason", "feed"), [
+    ("T104", "loss matching total in evaluation; fact, tree matching early_stopping*, depth",
+     "It is for boosted trees."),
+    ("D107", "fact matching classes*; fact matching label_min*; fact matching label_max*; label",
+     "Use a loss that takes classes (a cross-entropy of torch, Keras or Optax), or name labels and answers: "
+     "run.save_predictions(targets, predictions)."),
+    ("D103", "batch unit by unit; output", 'It is for networks whose layers are modules, under the preset "standard" '
+     "or a collection with these kinds."),
+    ("M102", "machine matching gpu*; machine matching cpu_busiest",
+     "It is for trainings on GPUs of NVIDIA; none was seen in use, or machine_hz is 0."),
+    ("L108", "loss; confusion, label, target", "Use a loss of torch, Keras or Optax over classes, or over distances "
+     "from targets, such as a cross-entropy or a mean squared error."),
+    ("O101", "optimizer state; gradient; weight", 'It is for networks, under the preset "standard" or a collection '
+     "with these kinds, and a budget that lets tensors be recorded."),
+])
+def test_what_would_feed_a_rule_is_said_for_what_it_is(code: str, reason: str, feed: str) -> None:
+    said = Judge(installed().named(code)(), ManualClock()).not_evaluated()
+
+    assert said is not None
+    assert said.reason == f"Nothing was recorded of what it needs: {reason}."
+    assert said.feed == feed
+
+
+def test_layers_that_go_by_other_names_are_told_with_the_names_that_are_known() -> None:
+    judge = Judge(installed().named("A104")(), ManualClock())
+    take(judge, StepView.of(0, {Key(Kind.OUTPUT, "fc"): Summary(count=1)}, layers={Key(Kind.OUTPUT, "fc"): "Linear"}))
+
+    said = judge.not_evaluated()
+    assert said is not None
+    assert said.reason == ("No layer it judges was seen: Conv1D, Linear, Softmax, by names such as *attend*, *attn*, "
+                           "*c_attn.")
 
 
 def test_a_rule_fed_in_part_says_so(high: type[Rule]) -> None:
@@ -177,7 +221,7 @@ def test_a_rule_fed_in_part_says_so(high: type[Rule]) -> None:
     said = judge.not_evaluated()
 
     assert said is not None
-    assert said.reason == "In part: nothing was recorded of what it needs: loss, every step of eval."
+    assert said.reason == "In part: nothing was recorded of what it needs: loss in evaluation."
     assert said.feed.startswith("Evaluate within the run")
 
 
@@ -205,6 +249,20 @@ def test_what_it_says_of_a_step_it_has_no_need_of_does_not_hide_why_it_could_not
     said = unfed.not_evaluated()
     assert said is not None
     assert said.reason == "It saw its records, but could not judge: too few losses."
+
+
+def test_a_window_that_is_not_full_hides_no_better_reason(high: type[Rule]) -> None:
+    said_so = {0: Unjudged("1 of 10"), 1: Unjudged("it is too noisy"), 2: Unjudged("1 of 10", passing=True)}
+
+    def judge(self: Rule, view: StepView, memory: Memory) -> Said:
+        yield said_so[view.step.number]
+
+    unfed = Judge(rule_that(high, judge), ManualClock())
+    take(unfed, *losses(0.0, 0.0, 0.0))
+
+    said = unfed.not_evaluated()
+    assert said is not None
+    assert said.reason == "It saw its records, but could not judge: it is too noisy."
 
 
 def test_a_rule_that_judged_is_evaluated(high: type[Rule]) -> None:

@@ -8,17 +8,19 @@ from typing import Any
 
 import pytest
 
-from barograph.errors import BadRule, NotARun, StoreDenied, StoreError, StoreUnavailable
+from barograph.errors import BadRule, DamagedChunk, NotARun, StoreDenied, StoreError, StoreFull, StoreUnavailable
 from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState
 from barograph.model.manifest import EndState
 from barograph.rules.base import Rule
 from barograph.runs.control import read_stop
 from barograph.runs.findings import read_findings
+from barograph.runs.papers import sealed, unsealed
 from barograph.store.base import ObjectInfo, Store
 from barograph.watch.actions import Stop
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Event, Notice
+from barograph.watch.state import STATE
 
 Training = Any  # of conftest.py
 
@@ -389,6 +391,52 @@ def test_a_store_that_is_away_is_told_once_and_nothing_is_lost(
     assert [item.since_step for item in read_findings(store).findings] == [1]
     assert read_stop(store, attempt=0) is not None
     assert told.events.count("opened 1") == 1
+
+
+def test_what_a_full_disk_kept_from_the_run_is_named_in_the_end(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    def fails(verb: str, name: str) -> StoreError | None:
+        return StoreFull("No room is left.") if verb in ("put", "create") else None
+
+    training.steps(0.5, 2.0)
+    training.end()
+    watcher = Watcher(FailingStore(store, fails), [high()], clock=clock)
+    watcher.poll()
+    watcher.close()
+
+    assert watcher.problems == ("What was found could not all be written into the run, which will not remember it: "
+                                "watch it again when its store can be written.",)
+
+
+@pytest.mark.parametrize("state", [
+    "[]", "{}", "not JSON", '{"judges": 7, "cursor": null}',
+    '{"cursor": null, "judges": [3], "progress": {}, "pulse": {}, "problems": [], "damage": [], "steps": 0}',
+])
+def test_a_state_that_no_watcher_wrote_is_as_good_as_none(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule], state: str
+) -> None:
+    training.steps(0.5, 2.0)
+    store.put(STATE, sealed({"version": 3, "state": state}))
+
+    watcher = Watcher(store, [high()], clock=clock)
+    watcher.poll()
+
+    assert [item.since_step for item in watcher.findings] == [1]
+
+
+def test_a_state_whose_inside_no_watcher_wrote_is_named_with_what_to_do(
+    store: Store, training: Training, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    first = Watcher(store, [high()], clock=clock)
+    first.poll()
+    first.close()
+    state = json.loads(unsealed(store.get(STATE), STATE)["state"])
+    store.put(STATE, sealed({"version": 3, "state": json.dumps({**state, "progress": {"p0": 7}})}))
+
+    with pytest.raises(DamagedChunk, match=r"cannot be taken up: TypeError.*Remove it.*watch/state\.json"):
+        Watcher(store, [high()], clock=clock)
 
 
 def test_a_run_that_may_not_be_written_is_watched_all_the_same(

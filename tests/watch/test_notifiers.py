@@ -35,7 +35,7 @@ CLOSED = Notice(Event.CLOSED, finding=replace(FINDING, state=FindingState.CLOSED
 def test_an_opened_finding_says_what_where_since_when_and_what_to_do() -> None:
     assert text_of(OPENED).plain == (
         "costly    G101 vanishing-gradient since step 40: The gradient of [fc1] vanishes.\n"
-        "          · gradient:fc1.weight at step 41: mean |g| is 1e-09\n"
+        "          · gradient:fc1.weight at step 41: mean |g| is 1e-09 (against 1e-07)\n"
         "          do: Use ReLU."
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 from barograph.model.clock import ManualClock
 from barograph.model.key import Kind
 from barograph.model.notify import Notify
-from barograph.model.selection import Selection
+from barograph.model.selection import Schedule, Selection
 from barograph.rules.base import Rule
 from barograph.store.base import Store
 from barograph.watch.carrier import NotDelivered
@@ -111,12 +111,17 @@ def test_a_collection_that_matches_nothing_is_named_in_the_summary(
 ) -> None:
     biases = Selection(name="biases", kinds=frozenset({Kind.WEIGHT}), include=("*.bais",))
     weights = Selection(name="weights", kinds=frozenset({Kind.WEIGHT}), include=("fc.*",))
-    unseen = Selection(name="unseen", kinds=frozenset({Kind.GRADIENT}), include=("*.bais",))
+    inputs = Selection(name="inputs", kinds=frozenset({Kind.INPUT}), layers=frozenset({"Liner"}))
+    trees = Selection(name="trees", kinds=frozenset({Kind.TREE}))
+    seldom = Selection(name="seldom", kinds=frozenset({Kind.INPUT}), schedule=Schedule(every=30))
     training.steps(*[0.5] * 40)
-    watcher = Watcher(store, [high()], expected=(biases, weights, unseen), clock=clock)
+    watcher = Watcher(store, [high()], expected=(biases, weights, inputs, trees, seldom), clock=clock)
     watcher.poll()
 
     assert watcher.unmet == (
         'The collection "biases" matches nothing that was recorded: no weight with include *.bais. `barograph keys` '
-        "lists the paths there are.",)
+        "lists the paths there are.",
+        'The collection "inputs" matches nothing that was recorded: no input with layers Liner. `barograph keys` '
+        "lists the paths there are.",
+        'The collection "trees" has recorded nothing: there was no tree in this training.')
     assert watcher.unmet[0] in summary_of(store, watcher).problems

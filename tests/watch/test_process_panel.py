@@ -93,7 +93,11 @@ def test_where_all_were_taken_out_nothing_is_begun_any_more() -> None:
 
 def test_what_a_rule_prints_goes_to_standard_error_and_it_reads_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     with process(Printing()) as panel:
-        assert told(panel, STEPS[:6]) == ["High, the 6th."]
+        said = told(panel, STEPS[:6])
+        assert told(panel, STEPS[6:]) == []  # once
+    (problem,) = [text for text in said if text.startswith("The rule")]
+    assert 'prints ("printed by a rule"), which nobody is told of' in problem
+    assert "High, the 6th." in said
     printed = capfd.readouterr()
     assert printed.out == ""
     assert "printed by a rule" in printed.err

@@ -137,16 +137,46 @@ def test_after_the_last_try_it_is_given_up_named_and_owed(clock: ManualClock) ->
     carrier = Carried(*[NotDelivered("503")] * 3)
     told = make(carrier, clock, retries=2)
     told.add(opened(1))
-    told.add(opened(2))
     for _ in range(3):
         clock.advance(told.turn() or 0.0)
+
+    assert told.turn() is None
+    assert told.problems()[1] == (
+        "The webhook x was not told of G101 vanishing-gradient after 3 tries: 503. It is told with what comes next; "
+        "else the next watcher that notifies tells it.")
+    assert [entry["id"] for entry in told.to_json()["owed"]] == ["G101-1-000000000000.opened"]
+
+
+def test_what_was_given_up_is_told_once_somebody_answers_again(clock: ManualClock) -> None:
+    carrier = Carried(*[NotDelivered("503")] * 3)
+    told = make(carrier, clock, retries=2)
+    told.add(opened(1))
+    for _ in range(3):
+        clock.advance(told.turn() or 0.0)
+    clock.advance(3600.0)
+    told.add(opened(2))
     told.turn()
 
-    assert carrier.sent == [["G101-2-000000000000.opened"]]
-    assert told.problems()[1] == (
-        "The webhook x was not told of G101 vanishing-gradient after 3 tries: 503. It stays in the run, and the next "
-        "watcher that notifies tells it.")
-    assert [entry["id"] for entry in told.to_json()["owed"]] == ["G101-1-000000000000.opened"]
+    assert carrier.sent == [["G101-2-000000000000.opened"], ["G101-1-000000000000.opened"]]
+    assert told.problems()[-1] == "The webhook x is told again."
+    assert told.to_json()["owed"] == []
+
+
+def test_one_that_alone_is_never_taken_has_one_try_for_each_of_the_others(clock: ManualClock) -> None:
+    class Picky(Carried):
+        def send(self, messages: Sequence[Message]) -> None:
+            self.tries.append([message.id for message in messages])
+            if "G101-1-" in messages[0].id:
+                raise NotDelivered("503")
+
+    carrier = Picky()
+    told = make(carrier, clock, retries=2)
+    for number in (1, 2, 3):
+        told.add(opened(number))
+        while (wait := told.turn()) is not None:
+            clock.advance(wait)
+
+    assert [names[0].split("-")[1] for names in carrier.tries] == ["1", "1", "1", "2", "1", "3", "1"]
 
 
 def test_what_will_never_be_taken_is_not_tried_again(clock: ManualClock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,13 @@ def test_a_secret_is_hidden_in_every_form_it_takes() -> None:
 
     assert not any(word in hidden for word in ("p@ss", "p%40", "abc123"))
     assert "p@ss" not in repr(secret)
+
+
+def test_what_a_login_makes_of_a_password_is_hidden_too() -> None:
+    secret = filled("mailto://me:$PASSWORD@host", ENVIRONMENT)
+    logins = [base64.b64encode(said).decode() for said in (b"p@ss/word?", b"me:p@ss/word?", b"\0me\0p@ss/word?")]
+
+    assert [secret.hide(f"535 you said AUTH {login}") for login in logins] == ["535 you said AUTH ***"] * 3
 
 
 def test_a_secret_that_is_part_of_another_leaves_no_rest() -> None:

@@ -133,6 +133,50 @@ def test_a_run_that_cannot_be_read_is_named_once_and_the_others_go_on(root: Root
     assert service.poll().begun == ("a",)
 
 
+def test_a_run_that_breaks_its_watcher_is_named_and_the_others_go_on(
+    root: Root, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = {"a": "poll", "b": "close"}
+    for name in ("a", "b", "c"):
+        training = root.run(name)
+        training.steps(2.0)
+        training.end()
+
+    def watcher_of(name: str, store: Store) -> Watcher:
+        watcher = Watcher(store, [root._rule()], clock=clock)
+        if name in broken:
+            monkeypatch.setattr(watcher, broken[name], raises)
+        return watcher
+
+    def raises() -> None:
+        raise KeyError("judges")
+
+    service = Service(root.store, root._store_of, watcher_of, clock=clock)
+    turn = service.poll()
+    service.close()
+
+    text = "It cannot be watched: KeyError: 'judges'. Something in it is not as Barograph writes it"
+    assert sorted(problem[:len(text) + 3] for problem in turn.problems) == [f"a: {text}", f"b: {text}"]
+    assert turn.ended == ("c",)
+
+
+def test_a_run_of_which_nothing_can_be_read_is_not_called_free_of_findings(root: Root, clock: ManualClock) -> None:
+    training = root.run("a")
+    training.steps(0.5, 2.0)
+    training.end()
+    (chunk,) = training.store.list("records")
+    training.store.put(chunk.name, b"not parquet")
+    service = root.service()
+    for _ in range(5):
+        service.poll()
+        clock.advance(IDLE_SECS)
+
+    (verdict,) = service.verdicts()
+    assert (verdict.steps, verdict.findings) == (0, ())
+    assert chunk.name in verdict.damage[0]
+    assert set(verdict.damage) <= set(verdict.problems)
+
+
 def test_a_service_that_was_killed_goes_on_where_it_was(root: Root, clock: ManualClock) -> None:
     training = root.run("a")
     training.steps(0.5, 2.0)

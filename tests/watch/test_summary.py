@@ -12,11 +12,15 @@ import pytest
 from barograph.model.cause import Suspicion
 from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity
+from barograph.model.key import Key, Kind
 from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
-from barograph.model.step import Mode
+from barograph.model.records import StepRecords
+from barograph.model.step import Mode, Step
 from barograph.rules.base import Rule
+from barograph.runs.view import StepView
 from barograph.store.base import Store
 from barograph.watch.loop import Watcher
+from barograph.watch.progress import Progress
 from barograph.watch.summary import RunSummary, WorkerReport, summary_of
 from barograph.watch.wording import not_evaluated_lines
 
@@ -204,6 +208,19 @@ def test_steps_that_were_recorded_and_never_judged_are_said(
     assert "No findings" not in summary.to_text()
 
 
+@pytest.mark.parametrize("key", [Key(Kind.TREE, "depth"), Key(Kind.IMPORTANCE, "age"), Key(Kind.OUTPUT, "fc")])
+def test_steps_without_weights_that_were_judged_are_not_called_lost(
+    store: Store, training: Training, high: type[Rule], key: Key
+) -> None:
+    training.heartbeat = replace(LAST, coverage=replace(WHOLE, steps=1, steps_seen=1))
+    training.writer.put(StepRecords(Step(0, 0, time_unix=0.0), scalars={Key(Kind.LOSS, "total"): 0.5, key: 3.0}))
+    training.end()
+    watcher = Watcher(store, [high()], clock=training.clock)
+    watcher.poll()
+
+    assert summary_of(store, watcher).unseen == ()
+
+
 @pytest.mark.parametrize(("rules", "why"), [
     ((), "no rule watched"), (("G101",), "the one rule could not"), (("G101", "L102"), "none of 2 rules could"),
 ])
@@ -281,7 +298,7 @@ def test_what_is_most_likely_stands_first_with_its_remedy() -> None:
 def test_json_has_the_diagnosis() -> None:
     found = replace(FINDING, causes=(Suspicion("dead-relu", 0.5, "most units are dead"),))
     assert replace(CLEAN, findings=(found,)).to_json()["diagnosis"] == [
-        {"cause": "dead-relu", "weight": 0.5, "why": "most units are dead", "remedy": ""}
+        {"cause": "dead-relu", "weight": 0.5, "why": "most units are dead", "remedy": "Use ReLU."}
     ]
 
 
@@ -292,3 +309,10 @@ def test_rules_that_one_thing_would_feed_share_a_line() -> None:
     assert "M101 rule-1, M102 rule-2: nothing was recorded of what they need. It is for GPUs." in text
     assert "A101, G102: met nothing that they judge, or too little of it so far; barograph show tells of each." in text
     assert not_evaluated_lines(early, whole=True) == ["A101 dead-relu: Too early.", "G102 spike: 10 of 20."]
+
+
+def test_rounds_of_trees_that_were_judged_are_not_taken_for_lost() -> None:
+    progress = Progress(attempt=0)
+    progress.take(StepView.of(0, {Key(Kind.TREE, "depth"): 3.0}))
+    progress.take(StepView.of(1, {Key(Kind.LOSS, "total"): 0.5}))
+    assert (progress.made, progress.with_tensors) == (2, 1)

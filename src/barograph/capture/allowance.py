@@ -20,7 +20,8 @@ class Allowance:
 
     Attributes:
         mask: What is taken; None: not chosen yet.
-        alarmed: The loss is not finite, or far from all before it, and everything there is is taken.
+        alarmed: The loss is not finite, or far from all before it, or it is the last step, and everything there is is
+            taken.
         dormant: The budget has no room even for the loss.
         label: The optimizer whose step this is held to be.
     """
@@ -42,6 +43,10 @@ class Allowance:
         if not self.alarmed:
             self._alarms += 1
             self.alarmed = self._alarms <= _FREE_ALARMS or self._session.has_room_for(self._session.plan.everything())
+
+    def take_everything(self) -> None:
+        """Have everything taken of the step under way, whatever it costs: for a step that is known to be the last."""
+        self.alarmed = True
 
     def for_forward(self) -> int:
         """Return what is taken of a forward pass of this step."""

@@ -67,6 +67,7 @@ class ArrayTap:
         self._evaluation = StepBuffer()
         self._evaluates: Mode | None = None
         self._evaluation_mask: int | None = None
+        self._evaluation_is_whole = False
         self._before: dict[str, NDArray[Any]] = {}
         self._rates: dict[int, float] = {}
         self._took = self._evaluation_took = False
@@ -101,6 +102,21 @@ class ArrayTap:
         """
         mask = self.mask()
         return bool(self.session.plan.kinds(mask) & set(kinds)) if kinds else mask != 0
+
+    def take_everything(self) -> None:
+        """Have all that is ever asked for taken of the step, or the evaluation, under way, whatever the budget says.
+
+        For the last of a training alone: what it ended with is what is asked for most.
+        """
+        if self.session.closed:
+            return
+        with self.entrance.guarded("taking the last step whole"):
+            self._begin()
+            if self._mode() is Mode.TRAIN:
+                self._allowance.wake()
+                self._allowance.take_everything()
+            else:
+                self._evaluation_mask, self._evaluation_is_whole = self.session.plan.everything(), True
 
     def taking(self, kind: Kind, path: str, layer: str = "") -> Taking | None:
         """Return what is taken of one tensor of the step, or the evaluation, under way; None: nothing."""
@@ -435,7 +451,7 @@ class ArrayTap:
             return self._allowance.for_step_of(self._label or "")
         if self._evaluation_mask is None:
             self._evaluation_mask = self.session.choose(self.session.made(self._label or ""), mode)
-        elif not self.session.evaluation_goes_on(self._evaluation_mask):
+        elif not self._evaluation_is_whole and not self.session.evaluation_goes_on(self._evaluation_mask):
             # What is a sum over the whole evaluation must not be told of a part of it.
             self._evaluation_mask = 0
             self._evaluation.gathered.clear()
@@ -454,6 +470,7 @@ class ArrayTap:
         mode = self._mode()
         buffer, self._evaluation = self._evaluation, StepBuffer()
         mask, self._evaluation_mask, self._evaluates = self._evaluation_mask or 0, None, None
+        self._evaluation_is_whole = False
         took, self._evaluation_took = self._evaluation_took, False
         if mode is Mode.TRAIN and buffer.empty:
             return

@@ -29,6 +29,10 @@ class Listening(Protocol):
     only: bool
     explicit_steps: bool
 
+    @property
+    def url(self) -> str:
+        """Where the run is."""
+
     def add_tap(self, tap: Tap) -> None:
         """Let a tap belong to the recording: it is taken out when that closes."""
 

@@ -43,7 +43,8 @@ class Plan:
         masks: dict[Schedule, int] = {}
         for index, selection in enumerate(self.selections):
             masks[selection.schedule] = masks.get(selection.schedule, 0) | 1 << index
-        self._schedules = tuple(masks.items())
+        self._schedules = {mode: tuple((schedule, mask) for schedule, mask in masks.items() if mode in schedule.modes)
+                           for mode in Mode}
         self._takings: dict[tuple[int, Key, str], Taking | None] = {}
         # A new mask comes with nearly every one of the first steps, and must not have all keys looked up anew.
         self._matching: dict[tuple[Key, str], list[tuple[int, Selection]]] = {}
@@ -55,11 +56,18 @@ class Plan:
         self._alike: dict[tuple[int, Kind], int] = {}
         self._everything = {mode: self._all_of(mode) for mode in Mode}
 
-    def scheduled(self, step: int, mode: Mode = Mode.TRAIN, *, since: int | None = None) -> int:
-        """Return the mask of the Selections whose schedule includes this step, or any from `since` to it."""
-        found = 0
-        for schedule, mask in self._schedules:
-            if schedule.includes(step, mode) if since is None else schedule.includes_any(since, step, mode):
+    def scheduled(self, step: int, mode: Mode = Mode.TRAIN, *, since: int | None = None, owed: int = 0) -> int:
+        """Return the mask of the Selections whose schedule includes this step, or any from `since` to it.
+
+        Args:
+            step, mode: Which.
+            since: First of the steps; None: it is this one alone.
+            owed: A mask that is due whatever the schedules say, and part of what is returned.
+        """
+        found = owed
+        for schedule, mask in self._schedules[mode]:
+            if mask & ~found and (
+                    schedule.includes(step, mode) if since is None else schedule.includes_any(since, step, mode)):
                 found |= mask
         return found
 
@@ -149,8 +157,8 @@ class Agenda:
         series = (optimizer, mode)
         since = min(step, self._asked.get(series, step - 1 if mode is Mode.TRAIN else -1) + 1)
         self._asked[series] = step
-        self._owed[series] = self._owed.get(series, 0) | self._plan.scheduled(step, mode, since=since)
-        return self._owed[series]
+        owed = self._owed[series] = self._plan.scheduled(step, mode, since=since, owed=self._owed.get(series, 0))
+        return owed
 
     def owe(self, mask: int, optimizer: str = "") -> None:
         """Have the masked Selections due in the next step of training, whatever their schedule."""

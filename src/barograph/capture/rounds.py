@@ -157,14 +157,22 @@ class Rounds:
             self._tap.fact(Fact.EARLY_STOPPING, float(stopping.rounds))
             self._tap.fact(Fact.EARLY_STOPPING, float(stopping.on_training), "training")
 
-    def end_round(self, model: Grown) -> None:
-        """End a round.
+    def end_round(self, model: Grown, *, is_last: bool = False) -> None:
+        """End a round. Of the last one everything is recorded: it is the model that the script goes on with.
+
+        Args:
+            model: As it is after the round.
+            is_last: The training ends with it, though more rounds were planned.
 
         Raises:
             TrainingStopped: A finding asked for it.
         """
         tap, metrics = self._tap, list[Metric]()
         with tap.guarded("reading a round"):
+            planned = model.planned()
+            is_last = is_last or (planned is not None and tap.step + 1 >= planned)
+            if is_last:
+                tap.take_everything()
             metrics = list(model.metrics())
             self._parameters(model)
             self._plan(model)
@@ -178,13 +186,15 @@ class Rounds:
             tap.end_step()
         finally:
             with tap.guarded("reading an evaluation"):
-                self._evaluation(model, [metric for metric in metrics if not metric.in_training])
+                self._evaluation(model, [metric for metric in metrics if not metric.in_training], is_last=is_last)
 
-    def _evaluation(self, model: Grown, metrics: list[Metric]) -> None:
+    def _evaluation(self, model: Grown, metrics: list[Metric], *, is_last: bool) -> None:
         tap = self._tap
         if not metrics or tap.session.closed:
             return
         tap.begin_evaluation()
+        if is_last:
+            tap.take_everything()
         self._judged(metrics)
         if tap.due(*_ANSWERS):
             self._answers(answers for answers in model.answers() if not answers.in_training)

@@ -27,8 +27,8 @@ class Steering:
         orders: What was asked, and what became of it.
         own_end: Loops of frameworks that end in their own way.
         allowed: Names of actions that are carried out.
-        save_checkpoint: Saves a checkpoint and returns where; "" where that is not known. Raises NotDone where it
-            cannot. None: nothing here knows how.
+        save_checkpoint: The script's own function that saves a checkpoint and returns where; "" where that is not
+            known. None: the script gave none, and taps that know how are asked.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class Steering:
         self.own_end = OwnEnd()
         self.allowed = {str(name) for name in allow}
         self.save_checkpoint: Callable[[], str] | None = None
+        self._savers: list[Callable[[], str]] = []
         self._guard, self._clock, self._attempt, self._steps_made = guard, clock, attempt, steps_made
         self._hands: dict[str, Hand] = {}
         self._stop_reason: str | None = None
@@ -84,6 +85,14 @@ class Steering:
                                     now_unix=self._clock.unix())
             self.own_end.stop(TrainingStopped(f"{reason} Barograph {saved}." if saved else reason), self._steps_made())
 
+    def offer_checkpoint(self, save: Callable[[], str]) -> None:
+        """Let a tap save a checkpoint where the script has no function of its own that does.
+
+        Args:
+            save: As `save_checkpoint`; raises NotDone where it cannot, and the next one is asked.
+        """
+        self._savers.append(save)
+
     def lend_hand(self, action: str, hand: Hand, *, always: bool = False) -> None:
         """Let a tap carry out what is asked: where it is allowed; or always, since it changes nothing."""
         self._hands[str(action)] = hand
@@ -116,12 +125,16 @@ class Steering:
 
     def _checkpointed(self) -> str:
         """Save a checkpoint, and return what became of that."""
-        if self.save_checkpoint is None:
-            return "saved no checkpoint: nothing here knows how"
-        try:
-            place = self.save_checkpoint()
-        except NotDone as error:
-            return f"saved no checkpoint: {error}"
-        except Exception as error:  # noqa: BLE001 - the script's own function may raise anything; it stops all the same
-            return f"could not save a checkpoint: {type(error).__name__}: {error}"
-        return f"saved a checkpoint in {place}" if place else "saved a checkpoint"
+        savers = self._savers if self.save_checkpoint is None else [self.save_checkpoint]
+        reasons = []
+        for save in savers:
+            try:
+                place = save()
+            except NotDone as error:
+                reasons.append(str(error))
+            except Exception as error:  # noqa: BLE001 - the script's own function may raise anything; it stops all the same
+                return f"could not save a checkpoint: {type(error).__name__}: {error}"
+            else:
+                return f"saved a checkpoint in {place}" if place else "saved a checkpoint"
+        why = "; ".join(reasons) or "nothing here knows how; hand attach a function that does, checkpoint=…"
+        return f"saved no checkpoint: {why}"

@@ -95,7 +95,8 @@ class _Listener(Patches):
         result = original(*args, **kwargs)
         known = self._known.get(args[0])
         if known is not None and not self._recording.session.closed:
-            known[1].end_round(_Grown(known[2], *args, **kwargs))
+            # What it answers is whether a callback has had enough.
+            known[1].end_round(_Grown(known[2], *args, **kwargs), is_last=result is True)
         return result
 
     def ends(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:

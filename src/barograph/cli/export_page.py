@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from barograph.cli.opening import run_at, tell_damage
-from barograph.errors import EndpointFailed, ExportError, StoreDenied
+from barograph.errors import BarographError, EndpointFailed, ExportError, StoreDenied, StoreFull
 from barograph.export.chrome_trace import write_trace
 from barograph.export.names import Attributes
 from barograph.export.otel_metrics import (
@@ -38,7 +39,7 @@ def export_chrome(place: str, out: Path) -> None:
 
     Raises:
         ExportError: The run holds nothing that a trace could show.
-        StoreDenied: The file cannot be written.
+        StoreDenied, StoreFull: The file cannot be written.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     run = run_at(place)
@@ -60,7 +61,7 @@ def export_otel(place: str, endpoint: str | None, json_file: Path | None, *, fol
         EndpointFailed: The endpoint did not take them.
         ExportError: The run holds none.
         SettingsError: Nothing says where to send them.
-        StoreDenied: The file cannot be written.
+        StoreDenied, StoreFull: The file cannot be written.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     check_installed()
@@ -159,6 +160,7 @@ def _opened(path: Path) -> Iterator[IO[str]]:
         with path.open("w", encoding="utf-8") as file:
             yield file
     except OSError as error:
-        if isinstance(error, EndpointFailed) or error.filename is None:
+        if isinstance(error, BarographError):
             raise
-        raise StoreDenied(f"{path} cannot be written: {error.strerror}.") from error
+        kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreDenied
+        raise kind(f"{path} cannot be written: {error.strerror}.") from error

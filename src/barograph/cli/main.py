@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,9 @@ import typer
 
 from barograph.errors import BarographError, SettingsError
 from barograph.version import __version__
+from barograph.watch.lasting_stream import silence
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 EXIT_ERROR = 2
 """Exit code after an error of ours: a wrong path, name or setting, a store that cannot be reached."""
@@ -106,4 +110,11 @@ def main(arguments: list[str] | None = None) -> None:
         application(named or COMMANDS)(arguments, prog_name="barograph")
     except BarographError as error:
         print(f"barograph: {error}", file=sys.stderr)
+        sys.exit(EXIT_ERROR)
+    except OSError as error:
+        # What is written elsewhere is said by name where it is written; what is left is what we print.
+        if error.errno not in _NO_ROOM:
+            raise
+        silence(sys.stdout)
+        print(f"barograph: What there is to print cannot be written: {error.strerror}.", file=sys.stderr)
         sys.exit(EXIT_ERROR)

@@ -357,12 +357,21 @@ def _summed(verdicts: Sequence[RunVerdict]) -> str:
     lines = ["", f"barograph: {count(len(verdicts), 'run')} watched."]
     for verdict in verdicts:
         open_ = [finding for finding in verdict.findings if finding.state is FindingState.OPEN]
-        found = count(len(verdict.findings), "finding") if verdict.findings else "no findings"
         state = "goes on" if verdict.going_on else "ended"
         worst = f": {open_[0].code} {open_[0].rule}" if open_ else ""
-        lines.append(f"  {shown(verdict.name) or '.'}  {state}, {count(verdict.steps, 'step')} judged, {found}, "
-                     f"{len(open_)} open{worst}")
+        lines.append(f"  {shown(verdict.name) or '.'}  {state}, {count(verdict.steps, 'step')} judged, "
+                     f"{_found(verdict, len(open_))}{worst}")
     return "\n".join(lines)
+
+
+def _found(verdict: RunVerdict, still_open: int) -> str:
+    """Return how many findings; "no findings" only where something was judged and all of it could be read."""
+    not_all = f"; {count(len(verdict.damage), 'part')} of it could not be read" if verdict.damage else ""
+    if verdict.findings:
+        return f"{count(len(verdict.findings), 'finding')}{not_all}, {still_open} open"
+    if not verdict.steps:
+        return f"nothing could be judged{not_all}" if not_all else "nothing to judge"
+    return f"nothing was found in the rest{not_all}" if not_all else "no findings, 0 open"
 
 
 def _to_json(place: str, verdict: RunVerdict) -> dict[str, Any]:
@@ -370,6 +379,7 @@ def _to_json(place: str, verdict: RunVerdict) -> dict[str, Any]:
         "name": verdict.name, "url": f"{place}/{verdict.name}" if verdict.name else place,
         "going_on": verdict.going_on, "steps": verdict.steps,
         "findings": [finding.to_json() for finding in verdict.findings],
+        "problems": list(verdict.problems), "damage": list(verdict.damage),
     }
 
 

@@ -33,6 +33,7 @@ from barograph.watch.lasting_stream import LastingStream
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Notifier
 from barograph.watch.recipient import Recipient
+from barograph.watch.seats import is_ours, seats
 from barograph.watch.summary import RunSummary, summary_of
 from barograph.watch.terminal import TerminalNotifier
 
@@ -46,7 +47,7 @@ class Supervision:
         store: The run's.
         rules: What to watch with.
         settings: `on_finding`, `findings_to`, and `close_timeout_secs`: longest wait, once the command has ended, for
-            what is left to be seen.
+            what is left to be seen; `rule_timeout_secs` on top for each rule of somebody else's, which may take that.
         attempt: Which life of the run.
         live: Draw the state at the bottom of the terminal, where standard error is one.
         as_json: Tell the summary as JSON, and nothing else on standard error.
@@ -64,6 +65,8 @@ class Supervision:
         self._post = post_of(settings, store.url, recipients=recipients or {})
         self._post_secs = settings.notify_timeout_secs if self._post else 0.0
         self._patience_secs = settings.close_timeout_secs + SETTLE_SECS
+        self._panels = seats(rule_timeout_secs=settings.rule_timeout_secs)
+        self._rules_secs = settings.rule_timeout_secs * sum(not is_ours(rule) for rule in rules)
         self._attempt = attempt
         self._as_json = as_json
         self._stream = LastingStream(sys.stderr)
@@ -90,6 +93,10 @@ class Supervision:
         try:
             # A little longer than the thread itself allows, since it looks at the time between two requests.
             self._thread.join(self._patience_secs + self._post_secs + 1)
+            if self._rules_secs and self._thread.is_alive():
+                self._tell(f"waiting for the rules that do not come with Barograph, {self._rules_secs:g} s more at "
+                           "most (rule_timeout_secs); Ctrl-C ends the waiting")
+                self._thread.join(self._rules_secs)
         except KeyboardInterrupt:
             self._tell("not watched to its end, since it was interrupted")
         if self._view:
@@ -152,7 +159,7 @@ class Supervision:
     def _watcher(self) -> Watcher | None:
         try:
             return Watcher(self._store, self._rules, notifiers=self._notifiers, actions=self._actions,
-                           post=self._post, expected=self._expected)
+                           post=self._post, expected=self._expected, panels=self._panels)
         except StoreError as error:
             self._tell(f"cannot watch this run yet; trying again. {error}")
             return None
@@ -169,7 +176,7 @@ class Supervision:
 
     def _see_the_rest(self, watcher: Watcher) -> bool:
         """Return whether all was seen before patience was used up."""
-        deadline = time.monotonic() + self._patience_secs
+        deadline = time.monotonic() + self._patience_secs + self._rules_secs
         while not self._poll(watcher):
             if time.monotonic() >= deadline:
                 return False

@@ -25,6 +25,8 @@ _STEPS, _PARTS = 1, 2
 _PARTS_IN_ORDER = ("data", "forward", "backward", "optimizer", "capture", "other")
 _STEP = Key(Kind.TIME, "step")
 _MICROS = 1e6
+_DIGITS = 3
+"""Of microseconds: whatever draws a trace counts in nanoseconds."""
 
 
 def write_trace(
@@ -101,7 +103,7 @@ def _steps(readings: Sequence[Reading], pid: int, start_unix: float) -> Iterator
         begins = _micros(begins_unix, start_unix)
         name = f"step {step} of {optimizer}" if optimizer else f"step {step}"
         yield {"ph": "X", "pid": pid, "tid": _STEPS, "ts": begins,
-               "dur": round(_micros(time_unix, start_unix) - begins, 3), "name": name, "cat": "step",
+               "dur": round(_micros(time_unix, start_unix) - begins, _DIGITS), "name": name, "cat": "step",
                "args": _plain(values)}
 
 
@@ -110,11 +112,13 @@ def _parts(readings: Sequence[Reading], pid: int, start_unix: float) -> Iterator
     for time_unix, rows in groupby(times, key=lambda item: item.time_unix):
         secs = {item.key.path: item.value for item in rows}
         parts = [(name, secs[name]) for name in _PARTS_IN_ORDER if math.isfinite(secs.get(name, math.nan))]
-        begins = time_unix - sum(value for _, value in parts)
-        for name, value in parts:
-            yield {"ph": "X", "pid": pid, "tid": _PARTS, "ts": _micros(begins, start_unix), "dur": _MICROS * value,
-                   "name": name, "cat": "part"}
-            begins += value
+        lasting = [(name, round(_MICROS * value, _DIGITS)) for name, value in parts]
+        # Counted on from one part to the next: one that began a nanosecond before another ends is dropped by Perfetto.
+        begins = _micros(time_unix, start_unix) - sum(micros for _, micros in lasting)
+        for name, micros in lasting:
+            yield {"ph": "X", "pid": pid, "tid": _PARTS, "ts": round(begins, _DIGITS), "dur": micros, "name": name,
+                   "cat": "part"}
+            begins += micros
         if parts:
             yield {"ph": "C", "pid": pid, "ts": _micros(time_unix, start_unix), "name": "milliseconds a step",
                    "args": {name: 1000 * value for name, value in parts}}
@@ -141,7 +145,7 @@ def _found(finding: Finding, numbers: dict[str, int], start_unix: float) -> Even
 
 
 def _micros(time_unix: float, start_unix: float) -> float:
-    return round(_MICROS * (time_unix - start_unix), 3)
+    return round(_MICROS * (time_unix - start_unix), _DIGITS)
 
 
 def _plain(values: dict[Key, float]) -> dict[str, Any]:

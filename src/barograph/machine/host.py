@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -12,7 +13,6 @@ from barograph.machine.container import Container
 MANY_CORES = 32
 """On machines with more, each core for itself is told only every few seconds; the busiest one always."""
 CORES_APART_SECS = 10.0
-
 
 
 class Host:
@@ -30,6 +30,7 @@ class Host:
         self._counters: dict[str, float] = {}
         self._last: float | None = None
         self._cores_due = float("-inf")
+        self._failing: dict[str, str] = {}
 
     def read(self, now: float) -> dict[str, float]:
         """Return name to figure, the names as in `Kind.MACHINE`.
@@ -37,7 +38,22 @@ class Host:
         Args:
             now: Seconds of one monotonic clock.
         """
-        return {**self._processors(now), **self._memory(), **self._rates(now)}
+        return {**self._read("processors", lambda: self._processors(now)), **self._read("memory", self._memory),
+                **self._rates(now)}
+
+    @property
+    def problem(self) -> str:
+        """What of the machine could not be read, for people; "": all could."""
+        return "; ".join(self._failing.values())
+
+    def _read(self, what: str, part: Callable[[], dict[str, float]]) -> dict[str, float]:
+        """Return the figures of one part; none where this system does not tell of it: the others go on."""
+        try:
+            return part()
+        except (OSError, RuntimeError, ValueError, psutil.Error) as error:
+            # A container may hide any file of /proc.
+            self._failing.setdefault(what, f"the use of {what} was not recorded: {error or type(error).__name__}")
+            return {}
 
     def _processors(self, now: float) -> dict[str, float]:
         times = [_CoreTimes.of(core) for core in self._system.cpu_times(percpu=True)]
@@ -66,7 +82,7 @@ class Host:
         return {"memory": float(used), "memory_total": float(total)}
 
     def _rates(self, now: float) -> dict[str, float]:
-        counters = {**self._disk(), **self._network()}
+        counters = {**self._read("disks", self._disk), **self._read("the network", self._network)}
         before, self._counters = self._counters, counters
         secs, self._last = (None if self._last is None else now - self._last), now
         if not secs:

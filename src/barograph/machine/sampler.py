@@ -71,7 +71,8 @@ class Sampler:
     @property
     def problem(self) -> str:
         """Why not all could be told, for people; "": all was."""
-        return self._gpus.problem if self._gpus is not None else ""
+        parts = [part.problem for part in (self._host, self._gpus) if part is not None]
+        return "; ".join(text for text in parts if text)
 
     def sample(self) -> dict[str, float]:
         """Return name to figure, the names as in `Kind.MACHINE`; nothing where no sample is due."""

@@ -87,7 +87,8 @@ class Fact(StrEnum):
     """1: a loss of squares or distances whose targets are small whole numbers that repeat, as class numbers do."""
     BAD_OPERATION = "bad_operation"
     """1 beside the operation that made the loss, or a gradient, not finite: `bad_operation[log]`, `[exp]`, `[div]`,
-    `[sqrt]`, `[addmm]`. 0.5 where the weights are not finite any more, and this one's derivative can be infinite.
+    `[sqrt]`, `[addmm]`; `[data]`: what was fed was not finite itself. 0.5 where the weights are not finite any more,
+    and this one's derivative can be infinite.
     0, with nothing in brackets: the loss was finite when it was looked at."""
 
     # What was fed
@@ -130,6 +131,9 @@ class Fact(StrEnum):
 
     __hash__ = str.__hash__  # as of `Kind`
 
+
+NOT_AN_OPERATION = "data"
+"""Stands beside `BAD_OPERATION` for what was fed: NaN or +inf were in it before anything was computed."""
 
 OF_WHAT_WAS_LOOKED_AT = frozenset((Fact.SEEN_IN_TRAINING, Fact.SEEN_BEFORE, Fact.SAMPLES_KNOWN))
 """Facts that depend on which steps before were looked at, and so on the time that steps take."""

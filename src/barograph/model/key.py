@@ -115,6 +115,20 @@ def key_from_text(text: str) -> Key:
 _WRAPPERS = re.compile(r"(?:^|(?<=\.))(?:module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)(?:\.|$)")
 
 
+def layer_path(parameter_path: str) -> str:
+    """Return the module a parameter belongs to.
+
+    Example:
+        >>> layer_path("blocks.0.fc.weight"), layer_path("scale")
+        ('blocks.0.fc', '')
+        >>> layer_path("head.parametrizations.weight.original0")
+        'head'
+    """
+    # torch keeps what a weight is made of (spectral_norm, weight_norm, orthogonal) in a module below it.
+    module, made, _ = parameter_path.partition(".parametrizations.")
+    return module if made else parameter_path.rpartition(".")[0]
+
+
 def canonical_path(path: str) -> str:
     """Return `path` without the names that wrappers put in it.
 

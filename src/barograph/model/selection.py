@@ -72,7 +72,7 @@ class Schedule:
         """
         if mode not in self.modes or last < first:
             return False
-        if any(first <= step <= last for step in self.steps):
+        if self.steps and any(first <= step <= last for step in self.steps):
             return True
         end = last if self.end is None else min(last, self.end - 1)
         begin = max(first, self.start)

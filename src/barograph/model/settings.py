@@ -254,6 +254,13 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
     return entries
 
 
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    """Return the entries of a list; of a text those between its commas, as they are typed on the command line."""
+    if isinstance(value, str):
+        return tuple(entry.strip() for entry in value.split(",") if entry.strip())
+    return _texts(name, value)
+
+
 def _whole(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise SettingsError(f"{name} is {value!r}; it must be a whole number.")
@@ -314,7 +321,7 @@ def _tags(name: str, value: Any) -> dict[str, str]:
 
 
 _READERS: Mapping[str, Any] = {
-    "to": _text, "rules": _texts, "on_finding": _on_finding, "findings_to": _text, "preset": _text, "strict": _truth,
+    "to": _text, "rules": _names, "on_finding": _on_finding, "findings_to": _text, "preset": _text, "strict": _truth,
     "budget": _budget, "queue_bytes": bytes_from, "keep_last": _optional_whole, "max_bytes": _optional_bytes,
     "flush_secs": seconds_from, "close_timeout_secs": seconds_from, "notify_timeout_secs": seconds_from,
     "rule_timeout_secs": seconds_from,

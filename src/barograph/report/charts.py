@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from barograph.report.axes import Axis, axis_for
-from barograph.report.markup import Markup, element, joined
+from barograph.report.markup import Markup, brief, element, joined
 from barograph.watch.figures import figure
 
 WIDTH, HEIGHT = 420, 220
@@ -96,7 +96,7 @@ def svg(title: str, description: str, inside: Markup, width: float, height: floa
     """Return an SVG that says what it shows."""
     return element(
         "svg", element("title", title), element("desc", description), inside, viewBox=f"0 0 {width:g} {height:g}",
-        role="img", aria_label=f"{title}. {description}", class_=class_,
+        role="img", aria_label=brief(f"{title}. {description}"), class_=class_,
     )
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable
 
 from barograph.watch.wording import shown
 
 _EMPTY = frozenset({"br", "hr", "meta", "img", "line", "rect", "path", "circle", "polygon", "polyline"})
+
+
+_LONGEST_WORD = 200
+_LONG_WORD = re.compile(rf"[!-~]{{{_LONGEST_WORD + 1},}}")
+_BEGINNING, _END = 80, 40
 
 
 class Markup(str):
@@ -24,7 +30,7 @@ def element(name: str, /, *children: Child | Iterable[Child], **attributes: obje
 
     Args:
         name: Of the element.
-        children: Texts, which are escaped, markup, and lists of both; None is left out.
+        children: Texts, which are escaped and `brief`, markup, and lists of both; None is left out.
         attributes: By name, "_" standing for "-" and one at the end for nothing; None is left out.
 
     Example:
@@ -56,7 +62,7 @@ def joined(*children: Child | Iterable[Child]) -> Markup:
         if isinstance(child, Markup):
             parts.append(str(child))
         elif isinstance(child, str):
-            parts.append(escaped(child))
+            parts.append(escaped(brief(child)))
         else:
             parts.append(str(joined(*child)))
     return Markup("".join(parts))
@@ -70,3 +76,14 @@ def escaped(text: str) -> str:
         '&lt;b title=&quot;x&quot;&gt;\\u202e'
     """
     return html.escape(shown(text), quote=True)
+
+
+def brief(text: str) -> str:
+    """Return a text whose very long words stand with their beginning and end: a name of ten thousand letters would be
+    pages of nothing else. Files of data have it whole.
+
+    Example:
+        >>> brief(500 * "ab")[76:104]
+        'abab…(1,000 letters)…abababa'
+    """
+    return _LONG_WORD.sub(lambda word: f"{word[0][:_BEGINNING]}…({len(word[0]):,} letters)…{word[0][-_END:]}", text)

@@ -13,7 +13,16 @@ from barograph.report.markup import Markup, element, joined
 from barograph.report.savings import money
 from barograph.watch.diagnosis import causes_in_order
 from barograph.watch.figures import count, duration, local_time, share
-from barograph.watch.wording import CAUSES_SHOWN, EVIDENCE_SHOWN, cause_lines, not_evaluated_lines, when, where
+from barograph.watch.wording import (
+    CAUSES_SHOWN,
+    EVIDENCE_SHOWN,
+    after_colon,
+    cause_lines,
+    evidence_text,
+    not_evaluated_lines,
+    when,
+    where,
+)
 
 MOST_FINDINGS = 60
 """Most findings that a page shows; JSON has all."""
@@ -133,10 +142,10 @@ def finding_article(finding: Finding, diagnosis: Sequence[Suspicion] = ()) -> Ma
     causes = causes_in_order(finding, diagnosis)
     remedy = next((cause.remedy for cause in causes[:1] if cause.remedy), finding.remedy)
     evidence = [element("li", element("span", f"{item.key or 'run'}", class_="code"),
-                        f" at step {item.step}: {item.text}")
+                        evidence_text(item, finding.message).removeprefix(f"{item.key or 'run'}"))
                 for item in finding.evidence[:EVIDENCE_SHOWN]]
     likely = [element("p", element("b", "Likely: " if number == 0 else "Or: "), cause.cause,
-                      f": {cause.why}" if cause.why else None)
+                      after_colon(cause.why, finding.message))
               for number, cause in enumerate(causes[:CAUSES_SHOWN])]
     level = severity_class(finding.severity.value)
     return element(

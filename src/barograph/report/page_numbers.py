@@ -33,15 +33,21 @@ def losses(report: Report) -> Markup:
 
 
 def numbers(report: Report) -> Markup:
-    """Return a chart for each of the first logged numbers and learning rates, and the others as a table."""
+    """Return a chart for each of the first logged numbers and learning rates, and the others as a table.
+
+    What was told once, as the settings of boosted trees are, is no curve.
+    """
     groups = by_key(report.numbers)
-    charts = [chart_of(name, curves, ()) for name, curves in groups[:MOST_CHARTS]]
+    courses = [group for group in groups if any(curve.count > 1 for curve in group[1])]
+    once = [group for group in groups if group not in courses]
+    charts = [chart_of(name, curves, ()) for name, curves in courses[:MOST_CHARTS]]
     rest = [(curve.key, curve.mode, f"{curve.count:,}", figure(curve.first), figure(curve.last), figure(curve.least),
-             figure(curve.greatest)) for _, curves in groups[MOST_CHARTS:] for curve in curves]
+             figure(curve.greatest)) for _, curves in (*courses[MOST_CHARTS:], *once) for curve in curves]
     heads = ("number", "mode", "points", "first", "last", "least", "greatest")
     more = f"And {count(report.numbers_left_out, 'number')} more: barograph keys --kind scalar."
     return joined(
-        element("div", charts, class_="charts"), table("The others", heads, rest, numbers=5) if rest else None,
+        element("div", charts, class_="charts") if charts else None,
+        table("The others" if charts else "Told once", heads, rest, numbers=5) if rest else None,
         element("p", more, class_="note") if report.numbers_left_out else None,
     )
 

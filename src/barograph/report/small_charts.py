@@ -65,7 +65,10 @@ def heat_rows(title: str, description: str, rows: Sequence[tuple[str, Curve]]) -
     cells = []
     for number, (name, curve) in enumerate(rows):
         y = number * _CELL
-        cells.append(element("text", name[-20:], x=_LABEL - 6, y=y + 12, class_="tick", text_anchor="end"))
+        # Its end tells a layer from its neighbours.
+        short = name if len(name) <= _LONGEST_NAME else f"…{name[1 - _LONGEST_NAME:]}"
+        cells.append(element("text", element("title", name), short, x=_LABEL - 6, y=y + 12, class_="tick",
+                             text_anchor="end"))
         for column, columns, value, bad in _held(curve, first, last):
             x = _LABEL + column * (WIDTH - _LABEL) / _HEAT_COLUMNS
             width = columns * (WIDTH - _LABEL) / _HEAT_COLUMNS + 0.3
@@ -138,7 +141,8 @@ def bars(heads: tuple[str, str, str], rows: Sequence[tuple[str, float, str]], ti
                 element("td", text, class_="number"))
         for name, value, text in rows
     ]
-    head = element("tr", [element("th", text, scope="col") for text in heads])
+    # The bar says what the number says: a head without a text would only be read out as one.
+    head = element("tr", [element("th", text, scope="col") if text else element("td") for text in heads])
     return element("table", element("caption", title), element("thead", head), element("tbody", lines), class_="bars")
 
 

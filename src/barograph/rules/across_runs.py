@@ -54,7 +54,8 @@ class SimilarAcrossRuns(Rule):
       tensor (for the mean its root mean square), so that a mean near zero raises no alarm. It names the first step
       and, in the order in which a step computes, the first key that differ. Whether the batches were the same is told
       where both runs recorded their digests. Elements that changed places are not seen: what is recorded of a tensor
-      is its summary.
+      is its summary. Where another run is named when a training starts, all that may differ is recorded, at every step
+      that the budget has room for; else what other rules ask for is compared.
     Why it matters: what should repeat a run and does not has changed something nobody meant to change: the data, the
       seed, a default of a library, the hardware. The first difference leads to it; later ones only follow.
     What to do: look at what makes the first key that differs: for a batch the loader, its seed and its order; for an
@@ -74,7 +75,9 @@ class SimilarAcrossRuns(Rule):
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        return (Selection(kinds=frozenset(_IN_ORDER), schedule=Schedule(modes=frozenset(Mode))),)
+        # All that is there, once it is known beside what: a training that is compared with none pays for none of it.
+        kinds = frozenset(_IN_ORDER if self.other else (Kind.LOSS,))
+        return (Selection(kinds=kinds, schedule=Schedule(modes=frozenset(Mode))),)
 
     @property
     def other_run(self) -> str:

@@ -35,9 +35,11 @@ class Unjudged:
 
     Attributes:
         reason: Why, for a rule that never got to judge anything: "10 losses so far; it compares 20".
+        passing: The reason is of this step alone (the next window is not full yet): what was said before explains more.
     """
 
     reason: str
+    passing: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class Rule(ABC):
     def __post_init__(self) -> None:
         kinds = _types_of_parameters(type(self))
         for item in fields(self):
-            value = _checked(f"{type(self).__name__}.{item.name}", getattr(self, item.name), kinds[item.name],
+            value = _checked(f"{_title(type(self))}.{item.name}", getattr(self, item.name), kinds[item.name],
                              item.metadata.get("parameter", Parameter()))
             object.__setattr__(self, item.name, value)
 
@@ -177,11 +179,11 @@ def rule_with(rule_class: type[Rule], values: Mapping[str, Any]) -> Rule:
     known = [item.name for item in fields(rule_class)]
     for name in values:
         if name not in known:
-            raise UnknownName(f'"{name}" is no parameter of {rule_class.__name__}. {nearest(name, known)}')
+            raise UnknownName(f'"{name}" is no parameter of {_title(rule_class)}. {nearest(name, known)}')
     missing = [item.name for item in fields(rule_class)
                if item.init and item.default is MISSING and item.default_factory is MISSING and item.name not in values]
     if missing:
-        raise SettingsError(f"{rule_class.__name__}.{missing[0]} has no default; set {' and '.join(missing)} below "
+        raise SettingsError(f"{_title(rule_class)}.{missing[0]} has no default; set {' and '.join(missing)} below "
                             f"[rule_settings.{rule_class.code}] in barograph.toml.")
     return rule_class(**values)
 
@@ -217,6 +219,11 @@ def check_rule_class(candidate: object) -> type[Rule]:
     return candidate
 
 
+def _title(rule_class: type[Rule]) -> str:
+    """Return what a rule goes by in settings; of a class that has no name yet, that of the class."""
+    return str(getattr(rule_class, "name", rule_class.__name__))
+
+
 def _is_code(code: object) -> bool:
     return (isinstance(code, str) and len(code) == 4 and code.isascii()
             and code[0].isupper() and code[1:].isdigit())
@@ -246,10 +253,18 @@ def _checked(title: str, value: Any, kind: Any, limits: Parameter) -> Any:
             raise SettingsError(f"{title} is {value!r}; it must be a text.")
         return _checked_choice(title, value, limits)
     if isinstance(kind, types.GenericAlias) and kind == tuple[str, ...]:
-        if isinstance(value, str) or not isinstance(value, list | tuple) or not all(isinstance(x, str) for x in value):
-            raise SettingsError(f"{title} is {value!r}; it must be a list of texts.")
-        return tuple(_checked_choice(title, entry, limits) for entry in value)
+        return tuple(_checked_choice(title, entry, limits) for entry in _texts_in(title, value))
     raise BadRule(f"{title} is declared as {kind}; a parameter is an int, float, bool, str or tuple[str, ...].")
+
+
+def _texts_in(title: str, value: Any) -> list[str]:
+    """Return the entries of a list; of a text those between its commas, as it is typed on the command line."""
+    if isinstance(value, str):
+        return [entry.strip() for entry in value.split(",") if entry.strip()]
+    entries = value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(entry, bool) or not isinstance(entry, str | int | float) for entry in entries):
+        raise SettingsError(f"{title} is {value!r}; it must be a list of texts, or one text with commas between them.")
+    return [str(entry) for entry in entries]
 
 
 def _checked_number(title: str, value: Any, kind: type[int] | type[float], limits: Parameter) -> int | float:

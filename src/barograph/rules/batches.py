@@ -260,7 +260,8 @@ class LeakyValidation(Rule):
             # One of several sets that are evaluated may well be the training set; validation is the one seen least.
             share = min(parts.values())
         if view.step.mode is Mode.TRAIN:
-            memory["batch"] = fact_value(view, Fact.BATCH_SIZE) or memory.get("batch", 0.0)
+            # The largest: the last batch of an epoch is smaller, and what is evaluated then may be of the one after it.
+            memory["batch"] = max(fact_value(view, Fact.BATCH_SIZE) or 0.0, memory.get("batch", 0.0))
         if view.step.mode is not Mode.EVAL or share is None or not known:
             yield Unjudged("no evaluation was recorded whose samples could be compared with those of training")
             return
@@ -298,8 +299,8 @@ def _is_part_of_steps(view: StepView, memory: Memory, size: float) -> bool:
     follows = view.step.number - memory.get("evaluated", -2) == 1
     memory["evaluated"] = view.step.number
     if follows and size <= memory.get("batch", 0.0):
-        memory["of_a_step"] = size
-    return size == memory.get("of_a_step")
+        memory["of_a_step"] = max(size, memory.get("of_a_step", 0.0))
+    return bool(size <= memory.get("of_a_step", -1.0))
 
 
 def _evaluated(view: StepView) -> float | None:

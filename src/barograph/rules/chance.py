@@ -310,6 +310,7 @@ def _behind_standing_at_chance(memory: Mapping[str, Any], now: float, baseline: 
         Suspicion(Cause.DETACHED_GRAPH, 0.1, "a usual suspect"),
         Suspicion(Cause.SOFTMAX_TWICE, 0.1, "a usual suspect"),
         Suspicion(Cause.VANISHING_GRADIENT, 0.1, "a usual suspect"),
+        Suspicion(Cause.WEIGHT_DECAY_TOO_LARGE, 0.1, "a usual suspect"),
     ]
     frozen = memory.get("frozen", 0.0)
     if frozen >= _MOSTLY_FROZEN:

@@ -31,6 +31,7 @@ class WeightDecay(Rule):
       beside ‖g‖ where the decay is part of the gradient, as in SGD and Adam; ηλ‖w‖ beside ‖update‖ where it is applied
       to the weights, as in AdamW); and whose loss is not a tenth below where it began. Where decay applied to the
       weights takes a hundredth of them in each step (ηλ), neither the loss nor further shrinking is asked for.
+      A finding stays open while the weights rest at next to nothing and the loss does not come down.
       Likewise a penalty that is added to the loss and recorded apart, as Keras's regularizers are: its pull is
       2R/‖w‖ (the gradient of R = λ‖w‖²), the most that it was in any step; the loss is that without it; and the weights
       need not shrink further.
@@ -88,12 +89,17 @@ class WeightDecay(Rule):
             yield Unjudged("the weight decay of the optimizer is not known")
             return
         beyond = facts.get(Fact.DECOUPLED.value, 0.0) > 0 and decay * memory.get("rate", 0.0) >= _BEYOND
-        lost = norm < last and _is_lost(memory.get("first_losses"), memory.get("losses"))
+        lost = _is_lost(memory.get("first_losses"), memory.get("losses"))
         if norm > self.shrunk * first or not decay or not (beyond or lost):
             return
         share = self._share(view, decay, norm, facts, memory)
-        if share is not None and share >= self.pull:
+        if share is None or share < _HOLDS * self.pull:
+            return
+        if share >= self.pull and (beyond or norm < last):
             yield self._symptom(view, memory, decay, norm, share)
+        else:
+            # At nothing the gradient holds the decay: that is what was found, and not its end.
+            yield Unjudged("the weights are small and the loss is where it began, but they do not shrink further")
 
     def _penalised(
         self, view: StepView, memory: Memory, loss: float, penalty: float
@@ -157,4 +163,5 @@ def _is_lost(first: list[float] | None, now: list[float] | None) -> bool:
 
 PENALTY = Key(Kind.LOSS, "regularization")
 _FEW, _GAINED = 5, 0.1
+_HOLDS = 0.1
 _BEYOND = 1e-2

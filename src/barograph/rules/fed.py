@@ -12,6 +12,7 @@ import numpy as np
 
 from barograph.measures.robust import level
 from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import NOT_AN_OPERATION, Fact, fact
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Kind
 from barograph.model.records import Subject
@@ -19,6 +20,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import Table, stated_loss, table_of
+from barograph.rules.nonfinite_causes import FED_BADLY, was_fed_badly
 from barograph.rules.once import once
 from barograph.rules.words import number
 from barograph.runs.view import StepView
@@ -28,7 +30,8 @@ from barograph.runs.view import StepView
 class NonFiniteInput(Rule):
     """N104: The batch or its targets hold NaN or infinite values, or a value far out of the range of all others.
 
-    What it sees: the counts of NaN and infinite values in each batch and in targets that are no class numbers, and
+    What it sees: the counts of NaN and infinite values in each batch and in targets that are no class numbers (where
+      those were not recorded and the loss is not finite, whether they stand at the beginning of its graph), and
       the greatest magnitude in a batch beside the median of the last `window` recorded ones. A value is out of range
       where it is `factor` times that median and, where the loss of the step was recorded, the loss stands three
       spreads above its level, too.
@@ -54,12 +57,21 @@ class NonFiniteInput(Rule):
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        schedule = Schedule(every=10, steps=frozenset(range(10)), modes=frozenset({Mode.TRAIN}))
-        return (Selection(kinds=frozenset({Kind.BATCH, Kind.TARGET}), schedule=schedule),)
+        every_step = Schedule(modes=frozenset({Mode.TRAIN}))
+        return (
+            # A bad sample is rare, and what a model is fed costs little beside what it makes of it.
+            Selection(kinds=frozenset({Kind.BATCH, Kind.TARGET}), schedule=every_step),
+            # With the loss: where that is finite, there is nothing to be told.
+            Selection(kinds=frozenset({Kind.LOSS, Kind.FACT}), schedule=every_step,
+                      include=("total", f"{Fact.BAD_OPERATION}*")),
+        )
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         batch, target = table_of(view, Kind.BATCH), table_of(view, Kind.TARGET)
         if not (len(batch) or len(target)):
+            if was_fed_badly(view):
+                yield _fed_badly(view.step.number)
+                return
             yield Unjudged("no batch was recorded")
             return
         loss = stated_loss(view)
@@ -121,6 +133,11 @@ def _is_high(loss: float | None, past: list[float]) -> bool:
     return loss >= center + _SPREADS * max(spread, 0.01 * abs(center))
 
 
+_FIND = ("Find these samples in the batch of step {step} (barograph trace RUN --step {step} lists what it was fed); "
+         "drop or repair them where they are loaded, and see that no scaling divides by 0 or by a standard deviation "
+         "of 0.")
+
+
 def _not_finite(table: Table, row: int, step: int, *, harmless: bool) -> Symptom:
     key = table.subjects[row].key
     nan, infinite = int(table.column("nan")[row]), int(table.infinite[row])
@@ -132,11 +149,20 @@ def _not_finite(table: Table, row: int, step: int, *, harmless: bool) -> Symptom
         message=f"{held}, and yet the loss was finite." if harmless else f"{held}.",
         remedy="If they mark what is missing, and the model minds that, all is well; else drop or repair these samples "
                "where they are loaded (torch.nan_to_num)." if harmless else
-               f"Find these samples in the batch of step {step}; drop or repair them where they are loaded, and see "
-               "that no scaling divides by a standard deviation of 0.",
+               _FIND.format(step=step),
         evidence=(Evidence(key, step, "nonfinite", float(nan + infinite), 0.0, f"holds {counts} of {count} values"),),
         subject=what, severity=Severity.DOUBTFUL if harmless else None,
         causes=(Suspicion(Cause.NON_FINITE_INPUT, 0.5 if harmless else 0.9, f"{counts} values in the {what}"),),
+    )
+
+
+def _fed_badly(step: int) -> Symptom:
+    return Symptom(
+        message=f"The batch of step {step}, or its targets, held NaN or infinite values.",
+        remedy=_FIND.format(step=step), subject="batch",
+        evidence=(Evidence(fact(Fact.BAD_OPERATION, NOT_AN_OPERATION), step, "nonfinite", 1.0, 0.0,
+                           "they stand at the beginning of the graph of the loss"),),
+        causes=(Suspicion(Cause.NON_FINITE_INPUT, 0.9, FED_BADLY),),
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from barograph.measures.histogram import quantile
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Severity, Symptom
-from barograph.model.key import Key, Kind
+from barograph.model.key import Key, Kind, layer_path
 from barograph.model.records import Subject
 from barograph.model.selection import Histogram, Schedule, Selection
 from barograph.model.step import Mode
@@ -22,7 +22,6 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import learning_rate, stated_loss, table_of
 from barograph.rules.gradients import small_weights
 from barograph.rules.recovery import is_gaining
-from barograph.rules.sheets import layer_path
 from barograph.rules.suspects import ranked
 from barograph.rules.words import names, number
 from barograph.runs.view import StepView

@@ -224,10 +224,10 @@ class NLPSequenceRatio(Rule):
         super().__post_init__()
         for text in self.token_thresholds_percent:
             if not _is_percentage(text):
-                raise SettingsError(f'NLPSequenceRatio.token_thresholds_percent holds "{text}"; each must be a number '
+                raise SettingsError(f'sequence-ratio.token_thresholds_percent holds "{text}"; each must be a number '
                                     "from 0 to 100.")
         if len(self.token_thresholds_percent) not in (1, len(self.token_values)):
-            raise SettingsError(f"NLPSequenceRatio.token_thresholds_percent has {len(self.token_thresholds_percent)} "
+            raise SettingsError(f"sequence-ratio.token_thresholds_percent has {len(self.token_thresholds_percent)} "
                                 f"numbers for {len(self.token_values)} token_values; give one, or one for each.")
 
     @property

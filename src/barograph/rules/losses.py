@@ -109,7 +109,8 @@ class LossNotDecreasing(Rule):
         point = self._taken(view.step.number, loss, memory)
         points: list[Any] = memory["points"]
         if point is None or view.step.number - points[0][_LAST] < self.num_steps:
-            yield Unjudged(f"the losses recorded do not span {self.num_steps} steps and {self.window} more yet")
+            yield Unjudged(f"the losses recorded do not span {self.num_steps} steps and {self.window} more yet",
+                           passing=point is None)
             return
         symptom = self._rise(view, key, point, points, clues)
         if symptom is None:
@@ -243,7 +244,8 @@ def _behind_standstill(view: StepView, fall: Fall, clues: Mapping[str, Any]) -> 
     loss = found[0].path if found else ""
     baseline = baseline_of(loss, clues)
     usual = [Suspicion(cause, 0.1, "a usual suspect")
-             for cause in (Cause.LABELS_UNRELATED, Cause.DETACHED_GRAPH, Cause.SOFTMAX_TWICE)]
+             for cause in (Cause.LABELS_UNRELATED, Cause.DETACHED_GRAPH, Cause.SOFTMAX_TWICE,
+                           Cause.WEIGHT_DECAY_TOO_LARGE)]
     seen = pace_suspicions(clues)
     if baseline is not None and abs(fall.now - baseline) < _AT_BASELINE * baseline:
         learns = goes_at_a_usual_pace(clues)

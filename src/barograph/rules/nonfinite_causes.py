@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barograph.model.cause import Cause, Suspicion
-from barograph.model.facts import Fact
+from barograph.model.facts import NOT_AN_OPERATION, Fact
 from barograph.model.key import Kind
 from barograph.rules.base import Memory
 from barograph.rules.columns import learning_rate, table_of
@@ -63,7 +63,17 @@ def _batch_suspicions(view: StepView) -> list[Suspicion]:
     batch = table_of(view, Kind.BATCH)
     # −inf in a batch may be a mask.
     count = int((batch.column("nan") + batch.column("posinf")).sum())
-    return [Suspicion(Cause.NON_FINITE_INPUT, 0.9, f"{count} values of the batch are NaN or infinite")] if count else []
+    if count:
+        return [Suspicion(Cause.NON_FINITE_INPUT, 0.9, f"{count} values of the batch are NaN or infinite")]
+    return [Suspicion(Cause.NON_FINITE_INPUT, 0.9, FED_BADLY)] if was_fed_badly(view) else []
+
+
+FED_BADLY = "what the loss was computed of, the batch or its targets, was NaN or infinite before anything was computed"
+
+
+def was_fed_badly(view: StepView) -> bool:
+    """Return whether the graph of this step's loss showed data in it that is not finite."""
+    return NOT_AN_OPERATION in told_of(view, Fact.BAD_OPERATION)
 
 
 def _was_fed_well(view: StepView) -> bool:

@@ -9,15 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from barograph.model.finding import Evidence, Severity, Symptom
-from barograph.model.key import Kind
+from barograph.model.key import Kind, layer_path
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import Table, learning_rate, stated_loss, table_of
-from barograph.rules.nonfinite_causes import GREW, causes_of
+from barograph.rules.nonfinite_causes import GREW, causes_of, was_fed_badly
 from barograph.rules.odd_batches import follow_batches, odd_batch_behind
 from barograph.rules.origin import MODULES, ORDER, Flags, Origin, any_bad, bad_rows, evidence_of, origin_of, plural
-from barograph.rules.sheets import layer_path
 from barograph.rules.suspects import recurrent
 from barograph.rules.words import joined, lower_rate, number, sentence
 from barograph.runs.view import StepView
@@ -109,7 +108,9 @@ def _unseen_before(view: StepView, memory: Memory) -> str:
     last = memory.get("finite_step")
     if last is None or view.step.number - last <= 1:
         return ""
-    return f" (steps {last + 1} to {view.step.number - 1} were not recorded; it may have begun there)"
+    first, end = last + 1, view.step.number - 1
+    steps = f"step {first} was" if first == end else f"steps {first} to {end} were"
+    return f" ({steps} not recorded; it may have begun there)"
 
 
 def _hit_in_words(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> str:
@@ -131,6 +132,7 @@ def _remedy(origin: Origin, view: StepView, memory: Memory) -> str:
     if subject.dtype == "float16":
         return f'"{subject.key.path}" is float16, which ends at 65504: use bfloat16, or keep this layer in float32.'
     batch = f"Look at the batch of step {view.step.number}"
+    place = "batch" if was_fed_badly(view) else origin.place
     advice = {
         "batch": f"{batch}: which samples hold NaN or infinite values, and whether scaling divides by zero. "
                  "Repair or drop them where the data is loaded.",
@@ -144,7 +146,7 @@ def _remedy(origin: Origin, view: StepView, memory: Memory) -> str:
         "weight": f"No gradient shows it: look at the optimizer. {sentence(slower)}, and raise its eps.",
     }
     usual = f"{batch} first; if its values are as usual, {slower}, warm it up, or clip gradients to a norm of 1."
-    return advice.get(origin.place, usual)
+    return advice.get(place, usual)
 
 
 def _others_hit(

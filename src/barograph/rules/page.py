@@ -158,6 +158,17 @@ def selection_in_words(selection: Selection) -> str:
         >>> selection_in_words(Selection(kinds=frozenset({Kind.WEIGHT, Kind.GRADIENT}), schedule=Schedule(every=10)))
         'gradient, weight, every 10 steps'
     """
+    return f"{kinds_in_words(selection)}, {_schedule_in_words(selection.schedule)}"
+
+
+def kinds_in_words(selection: Selection) -> str:
+    """Return what a rule's need asks for, whenever it may be.
+
+    Example:
+        >>> from barograph.model.key import Kind
+        >>> kinds_in_words(Selection(kinds=frozenset({Kind.OPTIMIZER_STATE}), include=("*.exp_avg_sq",)))
+        'optimizer state matching *.exp_avg_sq'
+    """
     words = [", ".join(sorted(kind.value.replace("_", " ") for kind in selection.kinds))]
     if selection.layers:
         words.append(f"of {', '.join(sorted(selection.layers))}")
@@ -167,13 +178,13 @@ def selection_in_words(selection: Selection) -> str:
         words.append(f"with {selection.histogram.name.lower()} exponent histograms")
     if selection.units:
         words.append("unit by unit")
-    return " ".join(words) + f", {_schedule_in_words(selection.schedule)}"
+    return " ".join(words)
 
 
 def _schedule_in_words(schedule: Schedule) -> str:
     words = "every step" if schedule.every == 1 else f"every {schedule.every} steps" if schedule.every else ""
     if schedule.steps:
-        listed = f"at steps {', '.join(str(step) for step in sorted(schedule.steps))}"
+        listed = f"at step{'s' * (len(schedule.steps) > 1)} {', '.join(str(step) for step in sorted(schedule.steps))}"
         words = f"{words} and {listed}" if words else listed
     if schedule.start:
         words += f" from step {schedule.start}"

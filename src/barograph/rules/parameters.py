@@ -9,12 +9,11 @@ from typing import ClassVar
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact, fact
 from barograph.model.finding import Evidence, Severity, Symptom
-from barograph.model.key import Kind
+from barograph.model.key import Kind, layer_path
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import fact_value, facts_about
-from barograph.rules.sheets import layer_path
 from barograph.rules.words import names
 from barograph.runs.view import StepView
 
@@ -94,8 +93,10 @@ class ParametersAndOptimizer(Rule):
         idle = values.get(Fact.WITHOUT_GRADIENT, 0.0)
         if not foreign or not (outside or idle >= foreign):
             return []
+        named = sorted(facts_about(view, Fact.OUTSIDE_OPTIMIZER))
+        which = f" ({names(named)})" if named else ""
         told = (f"the optimizer holds {int(foreign)} parameters of no model that was called"
-                + (f", and {int(outside)} of the model that trains are in no optimizer" if outside
+                + (f", and {int(outside)} of the model that trains are in no optimizer{which}" if outside
                    else ", and they get no gradient"))
         return [Symptom(
             message=f"{told[0].upper()}{told[1:]}.",

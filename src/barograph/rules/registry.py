@@ -52,7 +52,9 @@ class Catalog:
         if ":" in name:
             return self._of_the_user(name)
         known = [text for rule_class in self.classes for text in (rule_class.code, rule_class.name)]
-        raise UnknownName(f'"{name}" is no rule. {nearest(name, known)} A rule of your own is written module:Class.')
+        near = nearest(name, known)
+        hint = near if near.startswith("Did you") else "`barograph rules` lists them."
+        raise UnknownName(f'"{name}" is no rule. {hint} A rule of your own is written module:Class.')
 
     def _of_the_user(self, name: str) -> type[Rule]:
         rule_class = check_rule_class(_object_at(name))
@@ -295,8 +297,8 @@ def _object_at(place: str) -> object:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        raise BadRule(f"the module {module_name} of the rule {place} cannot be loaded: "
-                      f"{type(error).__name__}: {error}") from error
+        raise BadRule(f"the module {module_name} of the rule {place} cannot be loaded: {type(error).__name__}: "
+                      f"{error}. It is looked for among what is installed, and in the working directory.") from error
     if not hasattr(module, class_name):
         known = [name for name, value in vars(module).items() if isinstance(value, type) and issubclass(value, Rule)]
         raise UnknownName(f'{module_name} has no "{class_name}". {nearest(class_name, known)}')

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from barograph.model.key import Key, Kind
+from barograph.model.key import Key, Kind, layer_path
 from barograph.model.records import Subject
 from barograph.model.summary import MOMENT_FIELDS
 from barograph.rules.once import once
@@ -350,13 +350,3 @@ def _grouping(subjects: tuple[Subject, ...]) -> _Grouping:
 @once
 def _exempt(classes: tuple[str, ...]) -> Flags:
     return np.array(["Norm" in item or item.startswith("Embedding") for item in classes], bool)
-
-
-def layer_path(parameter_path: str) -> str:
-    """Return the module a parameter belongs to.
-
-    Example:
-        >>> layer_path("blocks.0.fc.weight"), layer_path("scale")
-        ('blocks.0.fc', '')
-    """
-    return parameter_path.rpartition(".")[0]

@@ -65,7 +65,7 @@ def follow(view: StepView, memory: Memory, window: int, least_steps: int) -> Lev
     losses: list[float] = memory.setdefault("losses", [])
     losses.append(loss)
     if len(losses) < window:
-        return Unjudged(f"{len(losses)} losses so far; it takes the median of {window}")
+        return Unjudged(f"{len(losses)} losses so far; it takes the median of {window}", passing="course" in memory)
     point = point_of(memory.pop("since"), view.step.number, losses)
     memory["losses"] = []
     extend(memory, point)

@@ -245,14 +245,19 @@ class Straggler(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         steps, backward = view.worker_scalars(STEP), view.worker_scalars(BACKWARD)
         for worker in steps.keys() & backward.keys():
-            own = steps[worker] - backward[worker] - view.worker_scalars(CAPTURE).get(worker, 0.0)
+            # What capture takes may lie within the backward pass; then it is taken off twice.
+            own = max(0.0, steps[worker] - backward[worker] - view.worker_scalars(CAPTURE).get(worker, 0.0))
             mine = memory.setdefault(worker, {"count": 0, "own": own, "step": steps[worker]})
             mine["count"] += 1
             mine["own"] += _SMOOTHING * (own - mine["own"])
             mine["step"] += _SMOOTHING * (steps[worker] - mine["step"])
         known = {name: mine for name, mine in memory.items() if mine["count"] >= self.least_told}
-        if len(known) < 2 or len(known) < len(memory):
-            yield Unjudged("it compares workers that train together, after some tellings of each")
+        if len(memory) < 2:
+            yield Unjudged("it compares workers that train together, and times of one alone were told")
+            return
+        if len(known) < len(memory):
+            least = min(mine["count"] for mine in memory.values())
+            yield Unjudged(f"the times of some worker were told {least} times so far; it compares {self.least_told}")
             return
         slowest = max(known, key=lambda name: float(known[name]["own"]))
         others = median(float(mine["own"]) for name, mine in known.items() if name != slowest)

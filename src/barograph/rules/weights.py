@@ -12,14 +12,14 @@ import numpy as np
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact
 from barograph.model.finding import Evidence, Severity, Symptom
-from barograph.model.key import Kind
+from barograph.model.key import Kind, layer_path
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import large_step_in, note_largest_step
 from barograph.rules.columns import Table, learning_rate, silent_layer, table_of, table_of_rows
 from barograph.rules.kept import keep, recall
-from barograph.rules.sheets import Numbers, layer_path
+from barograph.rules.sheets import Numbers
 from barograph.rules.standstill import Runs, runs_of
 from barograph.rules.suspects import about, ranked, remember_facts, said_to_be
 from barograph.rules.words import names, number

@@ -12,6 +12,7 @@ import numpy as np
 from barograph.measures.summary import merge
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState
 from barograph.model.key import Key, Kind
+from barograph.model.key import layer_path as layer_of_parameter
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.runs.bundle import bundle
@@ -100,7 +101,7 @@ def layer_path(key: Key) -> str | None:
     if key.kind not in _OF_PARAMETERS | _OF_MODULES:
         return None
     path = _ITEMS.sub("", key.path)
-    return path.rpartition(".")[0] if key.kind in _OF_PARAMETERS else path
+    return layer_of_parameter(path) if key.kind in _OF_PARAMETERS else path
 
 
 def _in_order(entries: Mapping[str, Mapping[Kind, list[Entry]]]) -> list[str]:

@@ -79,6 +79,7 @@ class Publisher:
         self._store = store
         self._make_sampler = sampler
         self._sampler: Sampler | None = None
+        self._unsampled = ""
         self._worker = worker
         self._settings = settings
         self._clock = clock
@@ -189,6 +190,8 @@ class Publisher:
         """Let go of the machine."""
         sampler, self._sampler, self._make_sampler = self._sampler, None, None
         if sampler is not None:
+            # The last word on the run says it, too.
+            self._unsampled = sampler.problem
             sampler.close()
 
     def _sample(self) -> None:
@@ -198,7 +201,8 @@ class Publisher:
             self._sampler = self._sampler or self._make_sampler()
             figures = self._sampler.sample()
         except Exception as error:  # noqa: BLE001 - records are worth more than what the machine does; it is reported
-            self._problems.note("sampler", f"The use of the machine is not recorded any more: {error!r}")
+            self._problems.note("sampler", f"The use of the machine is not recorded any more: "
+                                           f"{type(error).__name__}: {error}")
             self._sampler = self._make_sampler = None
             return
         if figures:
@@ -268,7 +272,7 @@ class Publisher:
 
     def _heartbeat(self) -> Heartbeat:
         now = self._status()
-        unseen = self._sampler.problem if self._sampler is not None else ""
+        unseen = self._sampler.problem if self._sampler is not None else self._unsampled
         if unseen:
             now = replace(now, coverage=replace(now.coverage, reasons=(*now.coverage.reasons, unseen)))
         return replace(

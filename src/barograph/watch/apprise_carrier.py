@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import apprise
 from apprise.manager_plugins import NotificationManager
@@ -39,13 +40,15 @@ class Apprised:
         inline: Whether nothing in the URL came from the environment or a file: then it must hold no secret.
 
     Raises:
-        SettingsError: The URL does not say what its service needs, or holds a secret of its own.
+        SettingsError: The URL does not say what its service needs, or holds a secret of its own; or the service
+            cannot be used on this machine.
     """
 
     def __init__(self, url: Secret, *, timeout_secs: float, inline: bool) -> None:
         self._url = url
         self._timeout_secs = timeout_secs
         scheme = url.text.partition("://")[0].lower()
+        _check_usable_here(scheme)
         with _Heard() as heard:
             service = apprise.Apprise.instantiate(_with_timeouts(url.text, timeout_secs), suppress_exceptions=True)
         if service is None:
@@ -72,6 +75,20 @@ class Apprised:
 
     def abort(self) -> None:
         """See `Carrier.abort`; its connections have time limits of their own."""
+
+
+def _check_usable_here(scheme: str) -> None:
+    manager = NotificationManager()  # type: ignore[no-untyped-call]
+    service = manager[scheme] if scheme in _SERVICES else None
+    if service is None or service.enabled:
+        return
+    needs: Mapping[str, Any] = service.requirements
+    packages = needs.get("packages_required") or ()
+    named = packages if isinstance(packages, str) else ", ".join(map(str, packages))
+    what = f"It needs {named}: pip install it." if named else str(needs.get("details") or "")
+    close = {"dbus", "qt", "kde", "glib", "gnome", "macosx", "windows"}
+    desk = ' Any program that shows a notice serves, too: "command:./notice.sh".' if scheme in close else ""
+    raise SettingsError(f"The service {scheme} cannot be used on this machine. {what}{desk} See {service.setup_url}.")
 
 
 def service_names() -> list[str]:

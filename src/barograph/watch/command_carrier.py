@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from barograph.errors import SettingsError
+from barograph.provenance.secrets import Secrets
 from barograph.watch.carrier import NotDelivered
 from barograph.watch.message import Message
 
@@ -103,5 +104,7 @@ def _code_in_words(code: int) -> str:
 def _last_words(said: IO[bytes]) -> str:
     said.seek(0, os.SEEK_END)
     said.seek(max(0, said.tell() - 4 * _OUTPUT_CHARS))
-    text = " ".join(said.read().decode("utf-8", "replace").split())[-_OUTPUT_CHARS:]
+    # They go into the run, and a program that fails often says what it was called with.
+    whole = Secrets(os.environ).hide(said.read().decode("utf-8", "replace"))
+    text = " ".join(whole.split())[-_OUTPUT_CHARS:]
     return f": {text}" if text else ""

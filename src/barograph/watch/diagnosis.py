@@ -41,7 +41,7 @@ def diagnose(findings: Iterable[Finding]) -> tuple[Suspicion, ...]:
         findings: Of one run, in any order.
 
     Returns:
-        Each cause once, with the reason and the remedy of its strongest suspicion.
+        Each cause once, with the reason of its strongest suspicion, and the remedy of the strongest that has one.
 
     Example:
         >>> diagnose([])
@@ -49,8 +49,11 @@ def diagnose(findings: Iterable[Finding]) -> tuple[Suspicion, ...]:
     """
     voices: dict[str, dict[str, _Voice]] = {}
     for finding in findings:
-        for suspicion in finding.causes:
-            voice = _Voice(replace(suspicion, weight=suspicion.weight * _credit(finding)), finding.opened_step)
+        for place, suspicion in enumerate(finding.causes):
+            # What the finding advises is meant for what it suspects first.
+            remedy = suspicion.remedy or ("" if place else finding.remedy)
+            weighed = replace(suspicion, weight=suspicion.weight * _credit(finding), remedy=remedy)
+            voice = _Voice(weighed, finding.opened_step)
             of_rules = voices.setdefault(suspicion.cause, {})
             of_rules[finding.code] = min((voice, of_rules.get(finding.code, voice)), key=_rank)
     causes = [_joined(list(of_rules.values())) for of_rules in voices.values()]
@@ -60,12 +63,16 @@ def diagnose(findings: Iterable[Finding]) -> tuple[Suspicion, ...]:
 def causes_in_order(finding: Finding, diagnosis: Iterable[Suspicion]) -> tuple[Suspicion, ...]:
     """Return the causes of one finding in the order that the whole run speaks for.
 
+    Where another finding has a better reason for one of them, that reason and its remedy stand there.
+
     Args:
         finding: Of the run.
         diagnosis: Of the run, as `diagnose` returns it.
     """
-    place = {suspicion.cause: number for number, suspicion in enumerate(diagnosis)}
-    return tuple(sorted(finding.causes, key=lambda item: place.get(item.cause, len(place))))
+    whole = {suspicion.cause: (number, suspicion) for number, suspicion in enumerate(diagnosis)}
+    known = [whole.get(item.cause, (len(whole), item)) for item in finding.causes]
+    in_order = sorted(zip(known, finding.causes, strict=True), key=lambda pair: pair[0][0])
+    return tuple(replace(own, why=best.why, remedy=best.remedy) for (_, best), own in in_order)
 
 
 def _credit(finding: Finding) -> float:
@@ -81,5 +88,6 @@ def _joined(voices: list[_Voice]) -> _Voice:
     strongest, *others = sorted(voices, key=_rank)
     weight = strongest.suspicion.weight
     together = 1.0 - math.prod(1.0 - other.suspicion.weight for other in others)
-    raised = replace(strongest.suspicion, weight=weight + _ADDED_SHARE * (1.0 - weight) * together)
+    remedy = next((voice.suspicion.remedy for voice in (strongest, *others) if voice.suspicion.remedy), "")
+    raised = replace(strongest.suspicion, weight=weight + _ADDED_SHARE * (1.0 - weight) * together, remedy=remedy)
     return _Voice(raised, min(voice.opened_step for voice in voices))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
+from barograph.model.step import Mode
 from barograph.runs.view import StepView
 from barograph.watch.needs import Need
 
@@ -26,27 +27,45 @@ class Expectations:
         self._unmet = [Need(replace(item, units=False, raw=False)) for item in selections]
         self._kinds_seen: set[Kind] = set()
         self._looks = 0
+        self._due = [0] * len(self._unmet)
 
     def take(self, view: StepView) -> None:
         """Look whether the step recorded anything that they name."""
         if not self._unmet:
             return
+        if view.kinds & _OF_THE_MODEL:
+            # A step whose tensors could be afforded is recorded with all that was due in it.
+            for place, item in enumerate(self._unmet):
+                self._due[place] += item.selection.schedule.includes(view.step.number, view.step.mode)
         kinds = frozenset().union(*(item.selection.kinds for item in self._unmet)) & view.kinds
         self._kinds_seen |= kinds
         if not kinds:
             return
         self._looks += 1
         if self._looks <= _ALWAYS or self._looks & (self._looks - 1) == 0:
-            self._unmet = [item for item in self._unmet if not item.meets(view)]
+            met = [item.meets(view) for item in self._unmet]
+            self._due = [due for due, was_met in zip(self._due, met, strict=True) if not was_met]
+            self._unmet = [item for item, was_met in zip(self._unmet, met, strict=True) if not was_met]
 
     def unmet(self) -> tuple[str, ...]:
-        """Return one sentence for each collection that has met nothing though there was something of its kinds."""
-        unmet = [item.selection for item in self._unmet]
-        return tuple(_sentence(item) for item in unmet if item.kinds & self._kinds_seen)
+        """Return one sentence for each collection that has met nothing, though it was asked for in steps enough."""
+        return tuple(_sentence(item.selection, kind_seen=bool(item.selection.kinds & self._kinds_seen))
+                     for item, due in zip(self._unmet, self._due, strict=True)
+                     if due >= _ENOUGH or item.selection.kinds & self._kinds_seen)
 
 
-def _sentence(item: Selection) -> str:
+_ENOUGH = 3
+"""Steps that were due and recorded: had there been anything of it, it would have come in one of them."""
+
+_OF_THE_MODEL = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.OUTPUT})
+
+
+def _sentence(item: Selection, *, kind_seen: bool) -> str:
     asks = [f"{word} {', '.join(values)}" for word, values in (
-        ("include", item.include), ("exclude", item.exclude), ("layers", sorted(item.layers))) if values]
-    return (f'The collection "{item.name}" matches nothing that was recorded: no {" or ".join(sorted(item.kinds))} '
+        ("include", item.include), ("exclude", item.exclude), ("layers", sorted(item.layers)),
+        ("modes", () if item.schedule.modes == frozenset(Mode) else sorted(item.schedule.modes))) if values]
+    kinds = " or ".join(sorted(item.kinds))
+    if not kind_seen and not asks:
+        return f'The collection "{item.name}" has recorded nothing: there was no {kinds} in this training.'
+    return (f'The collection "{item.name}" matches nothing that was recorded: no {kinds} '
             f"with {'; '.join(asks) or 'its schedule'}. `barograph keys` lists the paths there are.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -52,33 +51,55 @@ def feed(unmet: Sequence[Selection], around: frozenset[Kind]) -> str:
     """
     modes = frozenset().union(*(need.schedule.modes for need in unmet))
     kinds = frozenset().union(*(need.kinds for need in unmet))
+    if kinds & OF_TREES or (Kind.FACT in kinds and told_of(unmet) == (_TREES,)):
+        return "It is for boosted trees."
+    if any(need.kinds == {Kind.MACHINE} and all(name.startswith("gpu") for name in need.include) for need in unmet):
+        return "It is for trainings on GPUs of NVIDIA; none was seen in use, or machine_hz is 0."
     if kinds == {Kind.MACHINE}:
-        if all(name.startswith("gpu") for need in unmet for name in need.include):
-            return "It is for trainings on GPUs of NVIDIA; none was seen in use, or machine_hz is 0."
         return "Set machine_hz above 0, and train for some seconds at least."
     if kinds == {Kind.TIME}:
         return "Train for some seconds at least: where the time of a step goes is told twice a second."
-    if kinds & OF_TREES or (Kind.FACT in kinds and told_of(unmet) == (_TREES,)):
-        return "It is for boosted trees."
     if around & OF_TREES and kinds & (OF_NETWORKS | {Kind.FACT}):
         return "It is for networks: boosted trees have none of it."
     if kinds == {Kind.FACT}:
         return f"It is told of {_listed(told_of(unmet))}{'' if modes != {Mode.EVAL} else ', of an evaluation'}."
     if modes == {Mode.EVAL}:
-        return ("Evaluate within the run: PyTorch in model.eval() with torch.no_grad() and a loss function of torch; "
-                "Keras with validation_data or evaluate; JAX with observe(…, evaluation=True); trees with a data set "
-                "to judge by.")
-    if kinds <= {Kind.LABEL, Kind.CONFUSION}:
+        return _EVALUATE
+    return _of_losses(kinds, around) or _of_tensors(kinds, around)
+
+
+def _of_losses(kinds: frozenset[Kind], around: frozenset[Kind]) -> str:
+    if kinds <= {Kind.LABEL, Kind.CONFUSION, Kind.FACT}:
         return ("Use a loss that takes classes (a cross-entropy of torch, Keras or Optax), or name labels and answers: "
                 "run.save_predictions(targets, predictions).")
     if kinds == {Kind.LOSS} and around & OF_TREES:
         return "Have the training data judged, too: evals=[(data, \"train\")], valid_sets or eval_set."
     if kinds == {Kind.LOSS}:
         return "Call backward on one number, or say it where steps end: run.step(loss)."
-    if not around - _BESIDE:
+    if kinds <= {Kind.LABEL, Kind.CONFUSION, Kind.FACT, Kind.TARGET, Kind.LOSS}:
+        return ("Use a loss of torch, Keras or Optax over classes, or over distances from targets, such as a "
+                "cross-entropy or a mean squared error.")
+    return ""
+
+
+def _of_tensors(kinds: frozenset[Kind], around: frozenset[Kind]) -> str:
+    if around and not around - _BESIDE:
         return "No step of a training was recorded."
-    names = sorted(kind.value for kind in kinds)
-    return f'Use the preset "standard", or add a collection with kinds = {json.dumps(names)}.'
+    if kinds == {Kind.BATCH}:
+        return 'It is for models that are fed numbers with a fraction, under the preset "standard".'
+    if kinds == {Kind.OPTIMIZER_STATE}:
+        return 'It is for optimizers that keep something (momentum, Adam), under the preset "standard".'
+    # One sentence for many rules: they are then told in one line.
+    if kinds & {Kind.INPUT, Kind.OUTPUT, Kind.BATCH}:
+        return ('It is for networks whose layers are modules, under the preset "standard" or a collection with these '
+                "kinds.")
+    return ('It is for networks, under the preset "standard" or a collection with these kinds, and a budget that lets '
+            "tensors be recorded.")
+
+
+_EVALUATE = ("Evaluate within the run: PyTorch in model.eval() with torch.no_grad() and a loss function of torch; "
+             "Keras with validation_data or evaluate; JAX with observe(…, evaluation=True); trees with a data set to "
+             "judge by.")
 
 
 def told_of(needs: Iterable[Selection]) -> tuple[str, ...]:

@@ -9,9 +9,10 @@ from barograph.errors import BadRule
 from barograph.model.clock import Clock
 from barograph.model.finding import Finding, NotEvaluated, Symptom
 from barograph.model.key import Kind
+from barograph.model.selection import Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged
-from barograph.rules.page import selection_in_words
+from barograph.rules.page import kinds_in_words
 from barograph.runs.view import StepView
 from barograph.watch.feeding import feed
 from barograph.watch.needs import Need
@@ -72,7 +73,7 @@ class Judge:
         secs = self._clock.monotonic() - before
         problems = self._slowness(secs, view) if secs > SLOW_SECS else []
         if unjudged:
-            self._explain(unjudged[-1].reason, view)
+            self._explain(unjudged[-1], view)
         else:
             self._judged += 1
         return self._tracks.take(view, symptoms, judged=not unjudged), problems
@@ -97,12 +98,11 @@ class Judge:
         if self.broken:
             return self._unfed(f"The rule failed{self.broken}", "Report it to whoever wrote the rule.")
         if unmet and not self._judged and all(need.layers and need.kinds & self._kinds_seen for need in unmet):
-            layers = ", ".join(sorted({name for need in unmet for name in need.layers}))
-            return self._unfed(f"No layer it judges was seen: {layers}.", "")
+            return self._unfed(f"No layer it judges was seen: {_layers_in_words(unmet)}.", "")
         if unmet:
             part = "In part: n" if len(unmet) < len(needs) and self._judged else "N"
-            seen = "; ".join(selection_in_words(need) for need in unmet)
-            return self._unfed(f"{part}othing was recorded of what it needs: {seen}.", feed(unmet, self._around))
+            return self._unfed(f"{part}othing was recorded of what it needs: {_asked_in_words(unmet)}.",
+                               feed(unmet, self._around))
         if not self._judged:
             reason = self._unjudged_reason or "no step recorded what it needs together"
             return self._unfed(f"It saw its records, but could not judge: {reason}.", "")
@@ -135,8 +135,12 @@ class Judge:
         self._kinds_seen = frozenset(Kind(kind) for kind in data["kinds_seen"])
         self._around = frozenset(Kind(kind) for kind in data.get("around", ()))
         self._calls, self._judged = data["calls"], data["judged"]
-        for need, met in zip(self._watched, data["met"], strict=True):
-            need.met = met
+        met: list[bool] = data["met"]
+        if len(met) != len(self._watched):
+            # Saved by another version, in which the rule needed other things.
+            met = [all(met)] * len(self._watched)
+        for need, was_met in zip(self._watched, met, strict=True):
+            need.met = was_met
         self._unjudged_reason, self.broken, self._slow = data["unjudged_reason"], data["broken"], data["slow"]
 
     def _note_needs(self, view: StepView) -> None:
@@ -146,13 +150,13 @@ class Judge:
             need.look(view)
         self._all_seen = self._kinds_seen >= self._kinds and all(need.met for need in self._watched)
 
-    def _explain(self, reason: str, view: StepView) -> None:
+    def _explain(self, said: Unjudged, view: StepView) -> None:
         """Remember why it could not judge, as long as it never could."""
-        if self._judged or reason == self._unjudged_reason:
+        if self._judged or said.reason == self._unjudged_reason:
             return
         # What it says of a step that is none of its business explains nothing.
-        if not self._unjudged_reason or any(need.meets(view) for need in self._watched):
-            self._unjudged_reason = reason
+        if not self._unjudged_reason or (not said.passing and any(need.meets(view) for need in self._watched)):
+            self._unjudged_reason = said.reason
 
     def _slowness(self, secs: float, view: StepView) -> list[str]:
         if self._slow:
@@ -195,3 +199,20 @@ def _check_plain(value: object, where: str) -> None:
             _check_plain(item, f"{where}[…]")
     elif not (value is None or isinstance(value, str | int | float)):
         raise BadRule(f"its {where} holds {type(value).__name__}; use numbers, texts, lists and dicts with text keys")
+
+
+def _layers_in_words(needs: list[Selection]) -> str:
+    layers = ", ".join(sorted({name for need in needs for name in need.layers}))
+    patterns = sorted({pattern for need in needs for pattern in need.include})
+    if not patterns:
+        return layers
+    return f"{layers}, by names such as {', '.join(patterns[:_PATTERNS_SHOWN])}"
+
+
+def _asked_in_words(needs: list[Selection]) -> str:
+    """Return what was asked for, each thing once; how often is on the rule's page, and is not why it did not come."""
+    return "; ".join(dict.fromkeys(
+        kinds_in_words(need) + (" in evaluation" if need.schedule.modes == {Mode.EVAL} else "") for need in needs))
+
+
+_PATTERNS_SHOWN = 3

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from barograph.errors import BadRule, BarographError, StoreDenied, StoreError
+from barograph.errors import BadRule, BarographError, DamagedChunk, StoreDenied, StoreError
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
 from barograph.rules.base import Rule
-from barograph.runs.control import read_answers
+from barograph.runs.control import read_answers, read_requests, read_stop
 from barograph.runs.feed import Feed
 from barograph.runs.findings import read_findings, write_event
 from barograph.runs.view import StepView
@@ -33,7 +34,7 @@ from barograph.watch.panel import Item, NewAttempt, Panel, one_panel
 from barograph.watch.post import Post
 from barograph.watch.progress import Progress, progress_from_json
 from barograph.watch.pulse import Pulse
-from barograph.watch.state import read_state, write_state
+from barograph.watch.state import STATE, read_state, write_state
 
 _MACHINE_ALONE = frozenset({Kind.MACHINE})
 ANSWERS_SECS = 0.5
@@ -95,6 +96,7 @@ class Watcher:
 
     Raises:
         StoreError: The store cannot be read.
+        DamagedChunk: What the last watcher remembers is not what a watcher writes.
         BadRule: Two rules have one code.
     """
 
@@ -133,6 +135,7 @@ class Watcher:
         self._asked = False
         self._taken_over: set[str] = set()
         self._answered: dict[str, None] = {}
+        self._would_have: list[tuple[Finding, str]] = []
         self._expected = Expectations(expected)
         self._record = record
         self._findings: dict[str, Finding] = {}
@@ -176,6 +179,11 @@ class Watcher:
     def unmet(self) -> tuple[str, ...]:
         """What was expected and met nothing so far, one sentence each."""
         return self._expected.unmet()
+
+    @property
+    def would_have(self) -> tuple[tuple[Finding, str], ...]:
+        """What was not done and would have been, had the run still gone on: the finding, and one sentence."""
+        return tuple(self._would_have)
 
     def progress(self, group: str) -> Progress | None:
         """Return how far a group of workers was judged; None where nothing of it was."""
@@ -229,6 +237,10 @@ class Watcher:
     def close(self) -> None:
         """Have told what is still to be told, save what the next watcher goes on from, and let go of the panels."""
         self._work()
+        if any(task.action is None for task in self._tasks) and not self._refused:
+            # The summary shows them; whoever asks the run later must not take them for never found.
+            self._problem("What was found could not all be written into the run, which will not remember it: watch it "
+                          "again when its store can be written.")
         if self._post is not None:
             self._post.close()
             self._hear_from_post()
@@ -242,18 +254,20 @@ class Watcher:
         self._cursor = None
         state = read_state(self._store) if self._record else None
         self._told: Any = state.get("post", {}) if state else {}
-        if self._post is not None:
-            # Also where it starts at the first step again: what was told once is not told again.
-            self._post.load(self._told)
+        with self._as_damage():
+            if self._post is not None:
+                # Also where it starts at the first step again: what was told once is not told again.
+                self._post.load(self._told)
         mine = [identity(rule) for rule in self.rules]
         if state is None or [item["rule"] for item in state["judges"]] != mine:
             return None
-        for panel in self._panels:
-            panel.load([state["judges"][self._place[rule.code]] for rule in panel.rules])
-        self._problems, self._steps = state["problems"], state["steps"]
-        self._damage = state["damage"]
-        self._pulse.load(state["pulse"])
-        self._progress = {group: progress_from_json(saved) for group, saved in state["progress"].items()}
+        with self._as_damage():
+            for panel in self._panels:
+                panel.load([state["judges"][self._place[rule.code]] for rule in panel.rules])
+            self._problems, self._steps = state["problems"], state["steps"]
+            self._damage = state["damage"]
+            self._pulse.load(state["pulse"])
+            self._progress = {group: progress_from_json(saved) for group, saved in state["progress"].items()}
         self._findings = {item.id: item for item in read_findings(self._store).findings}
         # The last watcher may have had no actions, or was killed before it came to act.
         self._to_act_on = self._open()
@@ -262,6 +276,15 @@ class Watcher:
         self._asked = bool(self._actions)  # by the watcher before this one, perhaps
         self._cursor = state["cursor"]
         return self._cursor
+
+    @contextmanager
+    def _as_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise DamagedChunk(f"What the last watcher remembers cannot be taken up: {type(error).__name__}: {error}. "
+                               f"Remove it, and the run is judged from its first step again ({STATE} in "
+                               f"{self._store.url}).") from error
 
     def _goes_on(self, finding: Finding) -> bool:
         # What opened in an earlier life of the run was known when it was started again.
@@ -273,10 +296,29 @@ class Watcher:
 
     def _say_what_would_be_done(self) -> None:
         # What was open when this watcher took over, the one before it has dealt with, while the run went on or not.
-        for finding in [item for item in self._to_act_on if item.id not in self._taken_over]:
+        news = [item for item in self._to_act_on if item.id not in self._taken_over]
+        asked = self._asked_for(news)
+        for finding in news:
             for action in self._actions:
-                if text := action.would(finding):
+                if finding.id not in asked and (text := action.would(finding)):
+                    self._would_have.append((finding, text))
                     self._notify(Notice(Event.ACTION, text, finding))
+
+    def _asked_for(self, findings: Iterable[Finding]) -> set[str]:
+        """Return the ids of findings because of which something was asked, by a watcher that was killed before it could
+        remember that; in a dry look of none, since all of it is about what would have been."""
+        if self._dry or not self._record or not self._actions:
+            return set()
+        asked: set[str] = set()
+        for attempt in {finding.attempt for finding in findings}:
+            try:
+                stop = read_stop(self._store, attempt=attempt)
+                asked |= {item.finding_id for item in read_requests(self._store, attempt=attempt)}
+            except StoreError as error:
+                self._away("What was asked of the training cannot be read", error)
+                continue
+            asked |= {stop.finding_id} if stop else set()
+        return asked
 
     def _hear_answers(self, *, at_once: bool) -> None:
         """Tell what the training did of what was asked."""

@@ -3,22 +3,26 @@
     python -m barograph.watch.panel_process FILE
 
 FILE is shared with the parent, who reads in it which rule is at work. What a rule prints goes to standard
-error, and what it reads from standard input is at its end at once: the pipes behind both are the parent's.
+error, and is told once as a problem with it; what it reads from standard input is at its end at once: the pipes behind
+both are the parent's.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import mmap
 import os
 import pickle
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from barograph.model.clock import SystemClock
 from barograph.rules.base import Rule
 from barograph.watch.framing import Frames, Messages
-from barograph.watch.panel import LocalPanel
+from barograph.watch.panel import LocalPanel, Said
 from barograph.watch.parent import end_with_parent
 
 AT_WORK = struct.Struct("<qq")
@@ -37,11 +41,13 @@ def main(path: str) -> None:
         at_work = mmap.mmap(shared.fileno(), AT_WORK_BYTES)
     frames, messages = _private_frames(), Messages()
     count = 0
+    printed = _Printed()
 
     def announce(seat: int) -> None:
         nonlocal count
         count += 1
         AT_WORK.pack_into(at_work, 0, seat, count)
+        printed.seat = seat
 
     packed, states, broken = messages.unpacked(frames.receive())
     rules = []
@@ -56,6 +62,13 @@ def main(path: str) -> None:
         judge.broken = broken.get(seat, judge.broken)
     announce(IDLE)
     frames.send(messages.packed("ready"))
+    with contextlib.redirect_stdout(printed):
+        _serve(panel, frames, messages, printed, announce)
+
+
+def _serve(
+    panel: LocalPanel, frames: Frames, messages: Messages, printed: _Printed, announce: Callable[[int], None]
+) -> None:
     while True:
         try:
             data = frames.receive()
@@ -64,10 +77,47 @@ def main(path: str) -> None:
         what, items = messages.unpacked(data)
         reply = answer(panel, what, items)
         announce(IDLE)
+        if what == "take":
+            reply = [*reply[0], *printed.told(panel)], reply[1]
         try:
             frames.send(messages.packed(reply))
         except BrokenPipeError:
             return
+
+
+class _Printed(io.TextIOBase):
+    """Standard output of the rules: hands on what they print, and remembers who did.
+
+    Attributes:
+        seat: Of the rule that is at work.
+    """
+
+    def __init__(self) -> None:
+        self.seat = IDLE
+        self._first: dict[int, str] = {}
+        self._told: set[int] = set()
+
+    def writable(self) -> bool:
+        """Return that it can be written to."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Hand on what is printed, to standard error."""
+        if text.strip() and self.seat != IDLE:
+            self._first.setdefault(self.seat, text.strip())
+        return sys.stderr.write(text)
+
+    def told(self, panel: LocalPanel) -> list[Said]:
+        """Return one problem for each rule that printed and was not told of yet."""
+        new = [seat for seat in self._first if seat not in self._told]
+        self._told.update(new)
+        rules = panel.rules
+        return [Said(0, rules[seat].code, (), (
+            f'The rule {rules[seat].code} {rules[seat].name} prints ("{self._first[seat][:_MOST_LETTERS]}"), which '
+            "nobody is told of: what a rule has to say it yields, as a Symptom or as Unjudged.",)) for seat in new]
+
+
+_MOST_LETTERS = 60
 
 
 def answer(panel: LocalPanel, what: str, items: Any) -> Any:

@@ -13,9 +13,11 @@ from barograph.runs.view import StepView
 _BETWEEN_STEPS = frozenset({Kind.SCALAR, Kind.CUSTOM, Kind.MACHINE})
 """May be recorded between two steps, under the number of the coming one."""
 
-_OF_THE_MODEL = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OPTIMIZER_STATE, Kind.INPUT, Kind.OUTPUT,
-                           Kind.TREE, Kind.IMPORTANCE})
-"""What a step has that counts as seen in a worker's coverage: a model of trees has no weights."""
+_OF_THE_MODEL = frozenset({
+    Kind.WEIGHT, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind.INPUT, Kind.OUTPUT, Kind.OPTIMIZER_STATE,
+    Kind.BATCH, Kind.IMPORTANCE, Kind.TREE,
+})
+"""A step that recorded one of these counts as seen in a worker's coverage, whatever is recorded of the model."""
 
 
 @dataclass(slots=True)
@@ -25,7 +27,7 @@ class Progress:
     Attributes:
         attempt: Which.
         made: Optimizer steps that are known from the records to have been made, of the busiest optimizer.
-        with_tensors: Optimizer steps judged of which tensors were there, or trees.
+        with_tensors: Optimizer steps judged of which something of the model was there: tensors, or trees.
     """
 
     attempt: int

@@ -50,6 +50,7 @@ class Recipient:
         self._changes = threading.Condition()
         self._waiting: list[_Waiting] = []
         self._given_up: list[Message] = []
+        self._refused: set[str] = set()
         self._told: dict[str, None] = {}
         self._lost = 0
         self._failures = 0
@@ -201,6 +202,17 @@ class Recipient:
             for name in list(self._told)[:-_REMEMBERED]:
                 del self._told[name]
             self._take_out(batch)
+            self._try_again_what_was_given_up()
+
+    def _try_again_what_was_given_up(self) -> None:
+        """Let wait again what was given up while nobody answered: now somebody does.
+
+        One try each, since the others must not wait for one that alone is never taken.
+        """
+        again = [message for message in self._given_up if message.id not in self._refused]
+        self._given_up = [message for message in self._given_up if message.id in self._refused]
+        now = self._clock.monotonic()
+        self._waiting += [_Waiting(message, now, self._notify.retries) for message in again]
 
     def _failed(self, batch: list[_Waiting], why: str, *, again: bool, after_secs: float) -> None:
         with self._changes:
@@ -213,19 +225,22 @@ class Recipient:
                 item.tries += 1
             most = min(_LAST_TRIES, self._notify.retries + 1) if self._closing else self._notify.retries + 1
             if not again or batch[0].tries >= most:
-                self._give_up(batch, why)
+                self._give_up(batch, why, again=again)
             first = _LAST_PAUSE_SECS if self._closing else _FIRST_PAUSE_SECS
             pause = min(first * 2.0 ** (self._failures - 1), _LONGEST_PAUSE_SECS)
             self._again_at = self._clock.monotonic() + max(pause, after_secs)
 
-    def _give_up(self, batch: list[_Waiting], why: str) -> None:
-        tries = batch[0].tries
+    def _give_up(self, batch: list[_Waiting], why: str, *, again: bool) -> None:
+        tries = min(batch[0].tries, self._notify.retries + 1)
         self._given_up += [item.message for item in batch]
+        if not again:
+            self._refused |= {item.message.id for item in batch}
         self._take_out(batch)
         if not self._closing:
             times = f" after {tries} tries" if tries > 1 else ""
-            self._sayings.append(f"{self.label} was not told of {_named(batch)}{times}: {why}. "
-                                  "It stays in the run, and the next watcher that notifies tells it.")
+            or_soon = "It is told with what comes next; else" if again else "It stays in the run, and"
+            self._sayings.append(f"{self.label} was not told of {_named(batch)}{times}: {why}. {or_soon} "
+                                 "the next watcher that notifies tells it.")
 
     def _take_out(self, batch: list[_Waiting]) -> None:
         gone = {id(item) for item in batch}
@@ -272,9 +287,9 @@ class _Waiting:
 
     __slots__ = ("message", "since", "tries", "was_held")
 
-    def __init__(self, message: Message, since: float) -> None:
+    def __init__(self, message: Message, since: float, tries: int = 0) -> None:
         self.message, self.since = message, since
-        self.tries, self.was_held = 0, False
+        self.tries, self.was_held = tries, False
 
 
 def _named(batch: list[_Waiting]) -> str:

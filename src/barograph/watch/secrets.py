@@ -7,6 +7,7 @@ is taken whole, as it is there.
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -41,7 +42,7 @@ class Secret:
         self.references = bool(given)
         forms = {form for value in given for form in (value, quote(value, safe=""), quote_plus(value), unquote(value))}
         # The longest first, so that no rest of one is left standing.
-        self._hidden = sorted({*forms, *_inner(text)}, key=len, reverse=True)
+        self._hidden = sorted({*forms, *_inner(text), *_as_sent(text, given)}, key=len, reverse=True)
 
     def __repr__(self) -> str:
         return "Secret(…)"
@@ -148,6 +149,15 @@ def _inner(text: str) -> set[str]:
     found |= {value for name, value in parse_qsl(parts.query)
               if _SAYS_SECRET.search(name) or "@" in value or len(value) >= _LONG_CHARS}
     return {item for item in found if len(item) >= _SHORTEST}
+
+
+def _as_sent(text: str, values: Iterable[str]) -> set[str]:
+    """Return what a login makes of secrets on the way, which a server may repeat where it refuses: they are no less
+    readable in base64."""
+    name = _split(text, "What says whom to notify").netloc.rpartition("@")[0]
+    user, _, password = (unquote(part) for part in name.partition(":"))
+    said = {*values, *((password, f"{user}:{password}", f"\0{user}\0{password}") if password else ())}
+    return {base64.b64encode(item.encode()).decode() for item in said if len(item) >= _SHORTEST}
 
 
 def _value_of(match: re.Match[str], environment: Mapping[str, str]) -> str:

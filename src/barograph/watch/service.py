@@ -104,12 +104,16 @@ class RunVerdict:
         going_on: It is still watched.
         steps: Judged.
         findings: All of them, open ones first, then the worst.
+        problems: What went wrong with the watching, a sentence each.
+        damage: Those of them that say what could not be read.
     """
 
     name: str
     going_on: bool
     steps: int
     findings: tuple[Finding, ...] = field(default=())
+    problems: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
 
 
 class Service:
@@ -168,7 +172,7 @@ class Service:
                 continue
             try:
                 poll = item.watcher.poll()
-            except BarographError as error:
+            except Exception as error:  # noqa: BLE001 - see _problem
                 self._problem(name, error)
                 item.due, item.is_behind = now + DISCOVER_SECS, False
                 continue
@@ -186,7 +190,7 @@ class Service:
         for name, item in self._watched.items():
             try:
                 item.watcher.close()
-            except BarographError as error:
+            except Exception as error:  # noqa: BLE001 - see _problem
                 self._problem(name, error)
 
     def _discovered(self) -> Iterator[str]:
@@ -203,7 +207,7 @@ class Service:
                 if self._begin(name):
                     room -= 1
                     yield name
-            except BarographError as error:
+            except Exception as error:  # noqa: BLE001 - see _problem
                 self._problem(name, error)
 
     def _walk(self) -> None:
@@ -245,9 +249,9 @@ class Service:
             known = _known(self._store_of(name))
             if not item.watcher.poll().ended:
                 return False
-            self._verdicts[name] = _verdict(name, item.watcher, going_on=False)
             item.watcher.close()
-        except BarographError as error:
+            self._verdicts[name] = _verdict(name, item.watcher, going_on=False)
+        except Exception as error:  # noqa: BLE001 - see _problem
             self._problem(name, error)
             item.due = self._clock.monotonic() + DISCOVER_SECS
             return False
@@ -255,8 +259,13 @@ class Service:
         self._done[name] = known
         return True
 
-    def _problem(self, name: str, error: BarographError) -> None:
-        text = f"{name}: {error}" if name else str(error)
+    def _problem(self, name: str, error: Exception) -> None:
+        """Note what one run did to us. Whatever that is: a run is data from anybody, and must not end the watching of
+        the others, though its papers hold what no version of ours has written."""
+        what = str(error) if isinstance(error, BarographError) else (
+            f"It cannot be watched: {type(error).__name__}: {error}. Something in it is not as Barograph writes it; "
+            "it is tried again, and the others are watched.")
+        text = f"{name}: {what}" if name else what
         if text not in self._told:
             self._told.add(text)
             self._problems.append(text)
@@ -269,4 +278,4 @@ def _known(store: Store) -> _Known:
 def _verdict(name: str, watcher: Watcher, *, going_on: bool) -> RunVerdict:
     findings = sorted(watcher.findings, key=lambda item: (
         item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
-    return RunVerdict(name, going_on, watcher.steps, tuple(findings))
+    return RunVerdict(name, going_on, watcher.steps, tuple(findings), watcher.problems, watcher.damage)

@@ -41,4 +41,21 @@ def read_state(store: Store) -> dict[str, Any] | None:
         return None
     if body.get("version") != _VERSION:
         return None
-    return dict(json.loads(body["state"]))
+    try:
+        state = json.loads(body["state"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+    return state if _is_a_state(state) else None
+
+
+_ENTRIES: Mapping[str, type | tuple[type, ...]] = {
+    "cursor": (dict, type(None)), "judges": list, "progress": dict, "pulse": dict, "problems": list, "damage": list,
+    "steps": int,
+}
+
+
+def _is_a_state(state: Any) -> bool:
+    """Return whether it has the shape of what a watcher saves: a run is data, and may come from anybody."""
+    return (isinstance(state, dict) and all(isinstance(state.get(name), kind) for name, kind in _ENTRIES.items())
+            and all(isinstance(judge, dict) and "rule" in judge for judge in state["judges"])
+            and all(isinstance(text, str) for text in (*state["problems"], *state["damage"])))

@@ -110,6 +110,7 @@ class RunSummary:
         unseen: One sentence for each thing that was not seen, and why; empty: all was seen but for steps
             that were passed over on purpose.
         actions: What was asked of the training, and what it did.
+        would_have: What was not done and would have been, had the run still gone on: the finding's id and one sentence.
     """
 
     url: str
@@ -122,6 +123,7 @@ class RunSummary:
     workers: tuple[WorkerReport, ...]
     unseen: tuple[str, ...]
     actions: tuple[ActionTaken, ...] = ()
+    would_have: tuple[tuple[str, str], ...] = ()
 
     @property
     def diagnosis(self) -> tuple[Suspicion, ...]:
@@ -160,6 +162,7 @@ class RunSummary:
             "not_evaluated": [asdict(item) for item in self.not_evaluated], "problems": list(self.problems),
             "workers": [_worker_to_json(item) for item in self.workers], "unseen": list(self.unseen),
             "actions": [asdict(item) for item in self.actions],
+            "would_have": [{"finding_id": name, "text": text} for name, text in self.would_have],
         })
         return data
 
@@ -174,6 +177,7 @@ class RunSummary:
         for finding in self.findings:
             lines += [line.plain for line in indented(finding_lines(finding, self.diagnosis), by=2)]
         lines += _listed("done", [str(item) for item in self.actions])
+        lines += _listed("not done", [text for _, text in self.would_have])
         lines += _listed("not seen", self.unseen)
         lines += _listed("not evaluated", self.not_evaluated_lines(whole=False))
         lines += _listed("problems", self.problems)
@@ -201,6 +205,7 @@ def summary_of(store: Store, watcher: Watcher) -> RunSummary:
         problems=(*watcher.problems, *watcher.unmet,
                   *(text for item in workers if item.last for text in item.last.problems)),
         workers=workers, unseen=tuple(_unseen(workers, watcher, attempt)), actions=tuple(_actions(store, attempt)),
+        would_have=tuple((finding.id, text) for finding, text in watcher.would_have),
     )
 
 

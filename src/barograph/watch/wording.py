@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
 from barograph.model.cause import Suspicion
-from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity
+from barograph.model.finding import Evidence, Finding, FindingState, NotEvaluated, Severity
 from barograph.model.step import named
+from barograph.rules.words import number
 from barograph.watch.diagnosis import causes_in_order
 
 SEVERITY_STYLES = {
@@ -41,8 +43,7 @@ def finding_lines(finding: Finding, diagnosis: Iterable[Suspicion] = ()) -> list
     )
     lines = [head]
     for item in finding.evidence[:EVIDENCE_SHOWN]:
-        what = f"{item.key or 'run'} at step {item.step}: {item.text}"
-        lines.append(Text(f"· {shown(what)}", "dim"))
+        lines.append(Text(f"· {shown(evidence_text(item, finding.message))}", "dim"))
     if not gone:
         lines += _what_to_do(finding, diagnosis)
     return lines
@@ -51,11 +52,50 @@ def finding_lines(finding: Finding, diagnosis: Iterable[Suspicion] = ()) -> list
 def _what_to_do(finding: Finding, diagnosis: Iterable[Suspicion]) -> list[Text]:
     causes = causes_in_order(finding, diagnosis)
     lines = [Text.assemble(("why it matters: ", "bold"), shown(finding.why))] if finding.why else []
-    for number, cause in enumerate(causes[:CAUSES_SHOWN]):
-        why = f": {shown(cause.why)}" if cause.why else ""
-        lines.append(Text.assemble(("likely: " if number == 0 else "or: ", "bold"), shown(cause.cause), why))
+    for place, cause in enumerate(causes[:CAUSES_SHOWN]):
+        why = shown(after_colon(cause.why, finding.message))
+        lines.append(Text.assemble(("likely: " if place == 0 else "or: ", "bold"), shown(cause.cause), why))
     remedy = next((cause.remedy for cause in causes[:1] if cause.remedy), finding.remedy)
     return [*lines, Text.assemble(("do: ", "bold"), shown(remedy))]
+
+
+def evidence_text(item: Evidence, message: str) -> str:
+    """Return a piece of evidence: on what, in which step, what was seen, and what it was held against.
+
+    Args:
+        item: Which.
+        message: Of the finding; what that has said is not said again.
+
+    Example:
+        >>> from barograph.model.key import key_from_text
+        >>> evidence_text(Evidence(key_from_text("weight:fc"), 7, "max_abs", 30.0, 10.0), "It is loud.")
+        'weight:fc at step 7: max_abs 30 against 10'
+        >>> evidence_text(Evidence(None, 7, "share", 0.9, 0.5, "dead in 3 of 4"), "It is dead.")
+        'run at step 7: dead in 3 of 4 (share 0.9 against 0.5)'
+        >>> evidence_text(Evidence(None, 7, "share", 0.9, 0.5, "a share of 0.9"), "It is dead.")
+        'run at step 7: a share of 0.9 (against 0.5)'
+    """
+    where_and_when = f"{item.key or 'run'} at step {item.step}"
+    text = after_colon(item.text, message)
+    # Of counts that must be 0, and of numbers that are only shown, there is nothing to be said.
+    if not math.isfinite(item.threshold) or item.threshold in (0.0, item.value):
+        return where_and_when + text
+    value, limit = number(item.value), number(item.threshold)
+    if value in item.text and limit in item.text:
+        return where_and_when + text
+    held = f"against {limit}" if text and value in item.text else f"{item.statistic} {value} against {limit}"
+    return f"{where_and_when}{text} ({held})" if text else f"{where_and_when}: {held}"
+
+
+def after_colon(text: str, message: str) -> str:
+    """Return the text behind a colon; "" where the message has said just that.
+
+    Example:
+        >>> after_colon("it is applied twice", "It is applied twice."), after_colon("in 3 layers", "It is dead.")
+        ('', ': in 3 layers')
+    """
+    said = message.casefold().startswith(text.rstrip(".").casefold())
+    return "" if said else f": {text}"
 
 
 def cause_lines(diagnosis: Sequence[Suspicion]) -> list[Text]:
@@ -142,4 +182,4 @@ def shown(text: str) -> str:
 
 def indented(lines: Iterable[Text], *, by: int = 0) -> list[Text]:
     """Return the lines of a finding with all but the first moved below its name, and all of them by some more."""
-    return [Text(" " * (by + (_WIDTH if number else 0))) + line for number, line in enumerate(lines)]
+    return [Text(" " * (by + (_WIDTH if place else 0))) + line for place, line in enumerate(lines)]

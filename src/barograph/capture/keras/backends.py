@@ -123,7 +123,7 @@ class TensorFlowBackend:
         return logs
 
     def values(self, model: Any, state: Any, *, training: bool) -> ValueOf:
-        return _own_value
+        return own_value
 
     def keep(self, model: Any, given: Any, *, training: bool) -> None:
         pass
@@ -320,7 +320,8 @@ BACKENDS: Mapping[str, Callable[[], Backend]] = {
     "tensorflow": TensorFlowBackend, "torch": TorchBackend, "jax": JaxBackend}
 
 
-def _own_value(variable: Any) -> Any:
+def own_value(variable: Any) -> Any:
+    """Return the value that a variable holds itself: between two calls of Keras's functions that is the newest."""
     return variable.value
 
 

@@ -11,6 +11,7 @@ import keras
 
 from barograph.capture.keras.answers import losses_of
 from barograph.capture.keras.arrays import array_of
+from barograph.capture.keras.backends import own_value
 from barograph.capture.keras.collector import Seen, Wanted
 from barograph.capture.keras.names import KerasNames
 from barograph.capture.keras.random import RandomStates
@@ -36,6 +37,11 @@ class WatchedModel:
         tap: Where its steps go.
         backend: Of Keras.
         recorder: Holds steps; None: none are held.
+
+    Attributes:
+        model: It.
+        tap: Where its steps go.
+        is_trained: It has made a step.
     """
 
     def __init__(self, model: Any, tap: ArrayTap, backend: Backend, recorder: KerasRecorder | None = None) -> None:
@@ -53,6 +59,13 @@ class WatchedModel:
         self._is_evaluating = False
         self._last_logs: Any = None
         self._adds: bool | None = None
+        self.is_trained = False
+        self._value: ValueOf | None = None
+
+    @property
+    def standing(self) -> tuple[Any, ValueOf]:
+        """The model, and what tells the value of a variable of it now, in the middle of a step, too."""
+        return self.model, self._value or own_value
 
     def plan_changed(self) -> None:
         """Ask anew what is wanted."""
@@ -94,7 +107,11 @@ class WatchedModel:
                 if keras.backend.is_float_dtype(keras.backend.standardize_dtype(before.dtype))})
             backend.keep(model, given, training=True)
         if ends or held:
-            tap.end_step(skipped=held or self._was_skipped(seen))
+            self.is_trained, self._value = True, value
+            try:
+                tap.end_step(skipped=held or self._was_skipped(seen))
+            finally:
+                self._value = None
         return backend.returned(logs, given)
 
     def _called(self, functions: Functions, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +13,7 @@ import keras
 
 from barograph.capture.entrance import Entrance
 from barograph.capture.keras.backends import BACKENDS
+from barograph.capture.keras.checkpoint import save
 from barograph.capture.keras.collector import Collector
 from barograph.capture.keras.functions import Functions
 from barograph.capture.keras.hearing import Hearing
@@ -19,6 +21,8 @@ from barograph.capture.keras.model import WatchedModel
 from barograph.capture.keras.recorder import KerasRecorder
 from barograph.capture.keras.tensorflow_loop import TensorFlowLoop
 from barograph.capture.keras.wrappers import Wrappers
+from barograph.capture.orders import NotDone
+from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
     from barograph.capture.doors import Listening
@@ -63,6 +67,7 @@ class KerasTap(Hearing):
         """Put the wrappers in."""
         global _listening
         self._wrappers.install(tapes=keras.backend.backend() == "tensorflow")
+        self._session.steering.offer_checkpoint(self._save_checkpoint)
         _listening = self
 
     # What the recording asks
@@ -128,6 +133,15 @@ class KerasTap(Hearing):
         return loop
 
     # Within
+
+    def _save_checkpoint(self) -> str:
+        """Save the models that are trained into the run; return where."""
+        if self._session.rank[0]:
+            raise NotDone("the first worker saves one of Keras")
+        url = self._recording.url
+        name = save(store_from_url(url), [watched.standing for watched in self._models.values() if watched.is_trained],
+                    attempt=self._recording.launch.attempt, steps=self._session.steps_made, who=f"pid{os.getpid()}")
+        return f"{url.rstrip('/')}/{name}"
 
     def _is_recorded_by_ours(self) -> None:
         if self._recorder is not None:

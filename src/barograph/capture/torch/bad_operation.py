@@ -10,6 +10,7 @@ import torch
 
 from barograph.capture.torch.graph import Walk, operation, saved
 from barograph.capture.torch.memory import in_memory
+from barograph.model.facts import NOT_AN_OPERATION
 
 _MOST_NODES = 4096
 _MOST_SECS = 0.25
@@ -21,7 +22,7 @@ _NAMES = {
 _RESULTS = ("result", "result0", "result1", "output")
 _INPUTS = {
     "self": 0, "input": 0, "other": 1, "mat2": -1, "mat1": -2, "tensor1": -2, "tensor2": -1, "batch1": -2, "batch2": -1,
-    "weight": 1, "condition": 0, "exponent": 1, "value": 2, "key": 1, "query": 0,
+    "weight": 1, "condition": 0, "exponent": 1, "value": 2, "key": 1, "query": 0, "target": 1,
 }
 """A saved tensor to the place, among what went into the node, where it came from."""
 
@@ -57,15 +58,16 @@ _MASKS = ("MaskedFill", "Where")
 
 
 def bad_operations(roots: Iterable[Any]) -> dict[str, float]:
-    """Return the operation that made a loss not finite, nearest to the data.
+    """Return what made a loss not finite, nearest to the data.
 
     Args:
         roots: Nodes that made the loss.
 
     Returns:
-        One name ("log", "exp", "div", "sqrt", "addmm"…) with 1. Where the parameters themselves are not finite any
-        more, a gradient of an earlier step was not: then each operation of this graph whose derivative is
-        infinite somewhere, with 0.5. Nothing where the data is to blame, or nothing is known.
+        One name ("log", "exp", "div", "sqrt", "addmm"…) with 1. `NOT_AN_OPERATION` with 1 where what was fed, or what
+        the loss compares with, holds NaN or +inf. Where the parameters themselves are not finite any more, a gradient
+        of an earlier step was not: then each operation of this graph whose derivative is infinite somewhere, with 0.5.
+        Nothing where nothing is known.
     """
     search = _Search()
     for node in Walk(roots, most_nodes=_MOST_NODES, most_secs=_MOST_SECS):
@@ -113,6 +115,7 @@ class _Search:
         self._guilty: set[int] = set()
         self._parameters_bad_at: int | None = None
         self._data_bad_at: int | None = None
+        self._data_is_masked = True
         self._steep: set[str] = set()
 
     def look_at(self, node: Any) -> None:
@@ -123,17 +126,21 @@ class _Search:
         if name in _FINITE_AND_STEEP and _exponent_is_steep(node, name):
             self._steep.add(short_name(name))
         self._nodes[number] = node
-        for source_number, is_parameter, is_data in self._bad_inputs(node):
+        for value, source_number, is_parameter in self._bad_inputs(node):
             if is_parameter:
                 self._parameters_bad_at = _least(self._parameters_bad_at, number)
-            elif is_data:
+            elif source_number is None:
                 self._data_bad_at = _least(self._data_bad_at, number)
+                # −inf alone is how masks are written.
+                self._data_is_masked &= not bool((value.isnan() | value.isposinf()).any())
             else:
                 self._guilty.add(source_number)
         if _gives_bad(node, name):
             self._guilty.add(number)
 
-    def _bad_inputs(self, node: Any) -> Iterator[tuple[int, bool, bool]]:
+    def _bad_inputs(self, node: Any) -> Iterator[tuple[torch.Tensor, int | None, bool]]:
+        """Yield what went in and is not finite, the number of the node that gave it (None: none did: it is data), and
+        whether it is a parameter."""
         for name, place in _INPUTS.items():
             value = saved(node, name)
             if value is None or not value.is_floating_point() or bool(torch.isfinite(value).all()):
@@ -141,12 +148,10 @@ class _Search:
             edges = node.next_functions
             source = edges[place][0] if -len(edges) <= place < len(edges) else None
             if source is None:
-                yield -1, False, True
-            elif _parameter_behind(source) is not None:
-                # A tensor of the script's own that wants a gradient is a parameter here, too.
-                yield -1, True, False
+                yield value, None, False
             else:
-                yield source._sequence_nr(), False, False
+                # A tensor of the script's own that wants a gradient is a parameter here, too.
+                yield value, source._sequence_nr(), _parameter_behind(source) is not None
 
     def verdict(self) -> dict[str, float]:
         # Nodes are numbered as they were made, so the first was given what is finite, or data or parameters were not.
@@ -155,7 +160,9 @@ class _Search:
             self._parameters_bad_at = _least(self._parameters_bad_at, first)
         for blamed in (self._parameters_bad_at, self._data_bad_at):
             if blamed is not None and (first is None or blamed <= first):
-                return dict.fromkeys(sorted(self._steep), 0.5) if self._parameters_bad_at is not None else {}
+                if self._parameters_bad_at is not None:
+                    return dict.fromkeys(sorted(self._steep), 0.5)
+                return {} if self._data_is_masked else {NOT_AN_OPERATION: 1.0}
         return {_name_of(self._nodes[first]): 1.0} if first is not None else {}
 
 

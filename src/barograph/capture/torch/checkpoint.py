@@ -124,6 +124,9 @@ def load(run: str, model: nn.Module | Mapping[str, nn.Module], optimizer: Any = 
     checkpoint = read_checkpoint(store_from_url(run))
     if checkpoint is None:
         raise UnknownKey(f"The run holds no checkpoint ({run}).")
+    if (framework := checkpoint.content.get("framework", "torch")) != "torch":
+        raise NotPlain(f"It is a checkpoint of {framework}; barograph.capture.{framework}.checkpoint.load reads it "
+                       f"({checkpoint.name}).")
     for kind, wanted in (("models", model), ("optimizers", optimizer)):
         # One alone has no label; it can be called by its class.
         held = {label or item["class"].rpartition(":")[2]: item for label, item in checkpoint.content[kind].items()}

@@ -23,6 +23,9 @@ from barograph.model.step import Mode
 if TYPE_CHECKING:
     from barograph.capture.torch.recorder import TorchRecorder
 
+_STEPS_ALONE = 10
+"""Steps after which a script in which nothing but what was handed over was trained is taken to go on like that."""
+
 
 class ForwardTap:
     """Listens to the modules of torch, as long as anything is asked of them.
@@ -41,6 +44,8 @@ class ForwardTap:
         door: See above.
         seen: A forward pass was heard since the last backward pass.
         hears_evaluation: It listens because of an evaluation.
+        wary: It listens to every step, since only a forward pass tells whose loss it is that is made next: the script
+            trains models that were not handed over, or it is not known yet that it does not.
     """
 
     def __init__(
@@ -49,6 +54,7 @@ class ForwardTap:
     ) -> None:
         self.door = door
         self.seen = self.hears_evaluation = False
+        self.wary = only
         self._session = door.session
         self._place = door.place
         self._names = names
@@ -65,6 +71,8 @@ class ForwardTap:
         self._looked_for: list[Root] = []
         self._handles: list[Any] = []
         self._is_aside = False
+        self._strangers = False
+        self._own_steps = 0
 
     @property
     def heard(self) -> bool:
@@ -84,8 +92,19 @@ class ForwardTap:
     def prepare(self, mask: int) -> None:
         """Listen to the forward passes of the step that comes next, where anything is taken of them."""
         self.hears_evaluation = False
-        self._listen(self._outputs.asked(mask) or self._data.asked(mask) or self._outputs.always
+        if self.wary and not self._strangers:
+            self._own_steps += 1
+            self.wary = self._own_steps < _STEPS_ALONE or self._recorder is not None
+        self._listen(self._outputs.asked(mask) or self._data.asked(mask) or self._outputs.always or self.wary
                      or self._recorder is not None)
+
+    def beware(self) -> None:
+        """Note that the script trains a model that was not handed over: from now on each step is listened to."""
+        if not self.wary:
+            # Of the step under way it is not known what was called: the next loss is let pass.
+            self.wary = self.seen = True
+            self._listen(True)
+        self._strangers = True
 
     def _listen(self, wanted: bool) -> None:
         """Hear of forward passes, or not: a hook costs each module some microseconds, also where it does nothing."""

@@ -114,7 +114,7 @@ class LabelTap:
             ShapeMismatch: There is not one answer, or one row of scores, for each label.
             UnsupportedCapture: The labels are no numbers of classes.
         """
-        truth, answers = torch.as_tensor(targets).detach().cpu(), torch.as_tensor(predictions).detach().cpu()
+        truth, answers = _tensor(targets, "targets"), _tensor(predictions, "predictions")
         scored = answers.dim() == truth.dim() + 1
         if (answers.shape[:-1] if scored else answers.shape) != truth.shape:
             raise ShapeMismatch(
@@ -189,6 +189,16 @@ def _tell_yes_or_no(name: str, buffer: StepBuffer, codes: NDArray[Any], training
 def _tell_range(buffer: StepBuffer, extremes: NDArray[Any], training: bool) -> None:
     if np.isfinite(extremes).all():
         tell_range(buffer, extremes.reshape(-1), classes=2)
+
+
+def _tensor(values: Any, what: str) -> torch.Tensor:
+    try:
+        return torch.as_tensor(values).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UnsupportedCapture(
+            f"save_predictions was given {what} that are no numbers ({type(values).__name__}); hand over class numbers "
+            "from 0, or scores of the classes, as a tensor, an array or a list."
+        ) from error
 
 
 def _class_numbers(values: torch.Tensor, what: str) -> torch.Tensor:

@@ -26,8 +26,7 @@ def listen(recording: Recording) -> None:
     recording.torch = tap
     recording.add_tap(tap)
     recording.name_samples(recording.source)
-    if session.steering.save_checkpoint is None:
-        session.steering.save_checkpoint = functools.partial(save_checkpoint, recording, tap)
+    session.steering.offer_checkpoint(functools.partial(save_checkpoint, recording, tap))
     order = recording.launch.resume
     if order is None:
         tap.install()

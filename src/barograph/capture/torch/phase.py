@@ -43,6 +43,7 @@ class Phase:
     before_evaluation_ends: list[Callable[[StepBuffer, Mode], None]] = field(default_factory=list)
     _evaluation_mode: Mode = Mode.EVAL
     _provisional: Root | None = None
+    _without_gradients: bool = False
     _metrics_in_training: bool = False
     _backwards: int = 0
 
@@ -53,12 +54,13 @@ class Phase:
             mode = self.session.mode
         elif not torch.is_grad_enabled():
             mode = Mode.EVAL
+            self._without_gradients = True
         elif module.training or root.trains_in_eval:
             mode = Mode.TRAIN
         else:
             # In eval mode with gradients on: an evaluation that forgot no_grad, or a training in eval mode.
             # If `backward` follows, it was training.
-            self._provisional = root
+            self._hold(root)
             mode = Mode.EVAL
         self.last_forward = mode
         if mode is not Mode.TRAIN:
@@ -85,9 +87,19 @@ class Phase:
                 self._metrics_in_training = True
             return Mode.TRAIN if differentiable and self._provisional is None else self.last_forward
         if not differentiable:
+            self._without_gradients = not self._metrics_in_training
             return Mode.TRAIN if self._metrics_in_training else Mode.EVAL
-        self._provisional = next((root for root in self.names.roots if root.seems_evaluated), None)
+        self._provisional = None
+        if (root := next((root for root in self.names.roots if root.seems_evaluated), None)) is not None:
+            self._hold(root)
         return Mode.TRAIN if self._provisional is None else Mode.EVAL
+
+    def _hold(self, root: Root) -> None:
+        """Hold what comes to be an evaluation until a backward pass says that it was training."""
+        if self._without_gradients:
+            # No backward pass can follow from that: it is an evaluation of its own, and none of its samples trained.
+            self.end_evaluation()
+        self._provisional = root
 
     def of_predictions(self) -> Mode:
         """Return what labels and answers are of that the script names now."""
@@ -132,6 +144,7 @@ class Phase:
 
     def end_evaluation(self) -> None:
         """Publish the evaluation that was under way, if there was one."""
+        self._without_gradients = False
         if not self.evaluates:
             return
         mask = self.evaluation_mask or 0

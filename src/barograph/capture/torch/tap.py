@@ -69,8 +69,6 @@ class TorchTap:
         self._phase = Phase(session, self.names, self._allowance)
         reader = Reader()
         self._outputs = OutputTap(session, self.names, reader)
-        # Whose loss it is that `backward` starts from, only the forward pass before it tells.
-        self._outputs.always = self._outputs.always or only
         self._parameters = ParameterTap(session, self.names, self.optimizers, reader)
         self._losses = LossTap(session, self._phase)
         self._facts = FactTap(session, self.names, self.optimizers, self._phase)
@@ -186,7 +184,8 @@ class TorchTap:
         if in_backward():
             return
         self._facts.gradients_before_backward()
-        if self._only and not self._forwards.seen:
+        if self._forwards.wary and not self._forwards.seen:
+            self._forwards.beware()
             return  # of a model that was not handed over
         self._forwards.seen = False
         self._place.root = None
@@ -207,7 +206,7 @@ class TorchTap:
     def _read_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
         if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point() or in_transform():
             return
-        if self._only and not self._forwards.seen:
+        if self._forwards.wary and not self._forwards.seen:
             return
         mode = self._phase.of_loss(loss, forward_seen=self._forwards.heard)
         if mode is not Mode.TRAIN:
@@ -284,13 +283,13 @@ class TorchTap:
 
     @entry_point("looking at a skipped step")
     def _look_at_skipped(self, scaler: Any, optimizer: Any) -> None:
-        if self._recorder is not None and (not self._only or self._is_watched(optimizer)):
+        if self._recorder is not None and not self._is_strange(optimizer):
             self._forwards.settle_names()
             self._recorder.scaler_skipped(self.optimizers.entry(optimizer), scaler, self._facts.schedulers)
 
     @entry_point("recording a skipped step")
     def _scaler_skipped(self, optimizer: Any) -> None:
-        if not self._only or self._is_watched(optimizer):
+        if not self._is_strange(optimizer):
             self._forwards.settle_names()
             # Its gradients are not judged and its weights have not moved: what was due is due at the next step.
             self._facts.step_ended(self.optimizers.entry(optimizer), 0, skipped=True)
@@ -328,7 +327,7 @@ class TorchTap:
 
     @entry_point("looking at a step before its update")
     def _look_before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._recorder is None or (self._only and not self._is_watched(optimizer)):
+        if self._recorder is None or self._is_strange(optimizer):
             return
         self.session.began()
         self._forwards.settle_names()
@@ -341,12 +340,12 @@ class TorchTap:
 
     @entry_point("withholding an update")
     def _withhold(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not self._only or self._is_watched(optimizer):
+        if not self._is_strange(optimizer):
             self._hands.before_update(optimizer, closure=_has_closure(args, kwargs))
 
     @entry_point("reading gradients before a step")
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._only and not self._is_watched(optimizer):
+        if self._is_strange(optimizer):
             return
         phase = self._phase
         self._place.root = None
@@ -429,7 +428,7 @@ class TorchTap:
     @entry_point("counting a step")
     def _pass(self, optimizer: Any) -> None:
         """Count a step that the budget has no room for, not even for its loss."""
-        if self._only and not self._is_watched(optimizer):
+        if self._is_strange(optimizer):
             return
         self._phase.end_evaluation()
         entry = self.optimizers.entry(optimizer, refresh=False)
@@ -439,7 +438,7 @@ class TorchTap:
 
     @entry_point("reading weights after a step")
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._only and not self._is_watched(optimizer):
+        if self._is_strange(optimizer):
             return
         phase = self._phase
         entry = self.optimizers.entry(optimizer, refresh=False)
@@ -500,8 +499,15 @@ class TorchTap:
 
     # Small things
 
-    def _is_watched(self, optimizer: Any) -> bool:
-        return any(self.names.parameter(item) is not None for item in parameters_of(optimizer))
+    def _is_strange(self, optimizer: Any) -> bool:
+        """Return whether an optimizer trains nothing that was handed over, where only that is recorded."""
+        if not self._only or any(self.names.parameter(item) is not None for item in parameters_of(optimizer)):
+            return False
+        if not self._forwards.wary:
+            # Nobody listened to whose the losses of this step are.
+            self._phase.train.losses.clear()
+        self._forwards.beware()
+        return True
 
     @entry_point("saving a tensor")
     def save(self, name: str, tensor: Any) -> None:

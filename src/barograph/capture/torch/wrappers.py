@@ -18,6 +18,7 @@ Everything else rests on torch's official global hooks. There is no hook for the
 - `torch.utils.data.DataLoader.__iter__` and `_BaseDataLoaderIter.__next__` of `torch.utils.data.dataloader`: a
   pass over the data begins, and how long training waits for a batch. What the batch holds is not looked at here.
 - `_BaseDataLoaderIter._next_index`: which samples a batch is to be made of.
+- `torch.distributed.destroy_process_group`: what other threads still hold of the last step is let go of first.
 - `torch.no_grad.__enter__` and `torch.inference_mode.__enter__`: an evaluation may follow, whose forward pass is to be
   heard, though in the steps around it none is.
 
@@ -58,6 +59,9 @@ SCHEDULERS = tuple(
     and kind is not lr_scheduler.LRScheduler
 )
 """Those of torch that have a `step` of their own."""
+
+_TURNS_SECS = 0.05
+"""In which every thread that waits for the interpreter's lock gets it: it changes hands each 5 ms."""
 
 _passages: dict[str, Callable[[Any, Any], Any]] = {}
 
@@ -126,6 +130,8 @@ class Wrappers:
         self._wrap(_BaseDataLoaderIter, "__next__", self._loader_next)
         if self._feeder.traces:
             self._wrap(_BaseDataLoaderIter, "_next_index", self._next_index)
+        if hasattr(torch.distributed, "destroy_process_group"):
+            self._wrap(torch.distributed, "destroy_process_group", self._leave_group)
         self._wrap(torch.no_grad, "__enter__", self._turn_off)
         self._wrap(torch.inference_mode, "__enter__", self._turn_off)
         for name in LOSS_FUNCTIONS:
@@ -292,6 +298,13 @@ class Wrappers:
         result = original(*args, **kwargs)
         listener.scaler_step_ended(scaler, optimizer)
         return result
+
+    @staticmethod
+    def _leave_group(original: Any, _: Listener, args: Any, kwargs: Any) -> Any:
+        # Threads of gloo hold objects of Python until they get the interpreter's lock once more, and torch waits for
+        # these threads, with that lock, when the group goes: for ever, if they had no turn. Ours take turns as well.
+        time.sleep(_TURNS_SECS)
+        return original(*args, **kwargs)
 
     @staticmethod
     def _turn_off(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:

@@ -1,0 +1,119 @@
+"""A checkpoint of what Keras trains, without pickle: the variables of models and optimizers, as they stand in a step.
+
+Of every backend alike. It is to look at, and to go on from by hand with `load`.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from barograph.capture.array_read import raw_array
+from barograph.capture.keras.arrays import array_of
+from barograph.capture.keras.backends import ValueOf
+from barograph.capture.keras.recorder import type_name
+from barograph.capture.orders import NotDone
+from barograph.errors import NotPlain, UnknownKey, nearest
+from barograph.model.tensor import RawTensor
+from barograph.runs.checkpoints import read_checkpoint, write_checkpoint
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+
+FRAMEWORK = "keras"
+
+
+def save(store: Store, models: Iterable[tuple[Any, ValueOf]], *, attempt: int, steps: int, who: str) -> str:
+    """Write how models and their optimizers stand into the run; return the name of the file.
+
+    Args:
+        store: The run's.
+        models: Those that are trained, each with what tells the value of a variable of it now.
+        attempt: Which life of the run.
+        steps: Optimizer steps made.
+        who: Tells the checkpoint of one process from another's.
+
+    Raises:
+        NotDone: There is none.
+        StoreError: The store did not take it.
+    """
+    tensors: dict[str, RawTensor] = {}
+    held: dict[str, dict[str, Any]] = {"models": {}, "optimizers": {}}
+    finite = True
+    for model, value in models:
+        label = _free_name(str(model.name), held["models"])
+        for kind, item in (("models", model), ("optimizers", model.optimizer)):
+            arrays = [array_of(value(variable)) for variable in item.variables]
+            named = [f"{kind}/{label}/{number}" for number in range(len(arrays))]
+            tensors |= {name: raw_array(np.ascontiguousarray(array).reshape(array.shape))
+                        for name, array in zip(named, arrays, strict=True)}
+            held[kind][label] = {"class": type_name(item), "variables": [
+                {"path": str(variable.path), "array": name}
+                for variable, name in zip(item.variables, named, strict=True)]}
+            finite = finite and (kind == "optimizers" or all(map(_is_finite, arrays)))
+    if not held["models"]:
+        raise NotDone("no model of Keras is trained here")
+    versions = {"python": platform.python_version(), "keras": keras.__version__}
+    content = {"framework": FRAMEWORK, "backend": keras.backend.backend(), **held, "versions": versions}
+    return write_checkpoint(store, attempt=attempt, steps=steps, who=who, content=content, tensors=tensors,
+                            finite=finite)
+
+
+def load(run: str, model: Any) -> int:
+    """Give a model, and its optimizer where it is compiled with one, what a run's last checkpoint holds.
+
+    Args:
+        run: Directory or URL of the run.
+        model: It must be built, and as it was. Of several models that were trained, the one of this name is meant.
+
+    Returns:
+        The steps that were made by then.
+
+    Raises:
+        UnknownKey: The run has no checkpoint, or that holds no model of this name.
+        DamagedChunk: Its bytes are not those that were written.
+        NotPlain: It is none of Keras.
+        ValueError: The model, or its optimizer, has other variables.
+    """
+    checkpoint = read_checkpoint(store_from_url(run))
+    if checkpoint is None:
+        raise UnknownKey(f"The run holds no checkpoint ({run}).")
+    if checkpoint.content.get("framework") != FRAMEWORK:
+        raise NotPlain(f"It is no checkpoint of Keras; barograph.capture.torch.checkpoint.load reads it "
+                       f"({checkpoint.name}).")
+    models = checkpoint.content["models"]
+    label = str(model.name) if len(models) > 1 else next(iter(models))
+    if label not in models:
+        raise UnknownKey(f'The checkpoint holds no model "{label}". {nearest(label, models)}')
+    # Both are looked at before either is changed.
+    parts = [(model.variables, models[label])]
+    if getattr(model, "optimizer", None) is not None:
+        model.optimizer.build(model.trainable_variables)
+        parts.append((model.optimizer.variables, checkpoint.content["optimizers"][label]))
+    for variables, saved in parts:
+        _check(variables, [checkpoint.tensors[item["array"]].shape for item in saved["variables"]], saved["class"])
+    for variables, saved in parts:
+        for variable, item in zip(variables, saved["variables"], strict=True):
+            variable.assign(checkpoint.tensors[item["array"]])
+    return checkpoint.steps
+
+
+def _check(variables: Sequence[Any], shapes: Sequence[tuple[int, ...]], name: str) -> None:
+    here = [tuple(variable.shape) for variable in variables]
+    if here != list(shapes):
+        differs = next((number for number, pair in enumerate(zip(here, shapes, strict=False)) if pair[0] != pair[1]),
+                       min(len(here), len(shapes)))
+        raise ValueError(f"It is another than was saved ({name}): {len(here)} variables here, {len(shapes)} there; "
+                         f"they differ from number {differs} on.")
+
+
+def _is_finite(array: Any) -> bool:
+    return bool(np.isfinite(array.astype(np.float64)).all()) if array.dtype.kind not in "OSU" else True
+
+
+def _free_name(name: str, taken: dict[str, Any]) -> str:
+    return name if name not in taken else next(
+        other for number in range(2, len(taken) + 3) if (other := f"{name}#{number}") not in taken)
