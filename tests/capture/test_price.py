@@ -55,6 +55,11 @@ def test_capture_stays_under_its_share_of_the_run(budget, capture_secs):
     assert len(recorded) > 10
 
 
+def test_a_fifth_of_the_share_is_left_to_what_no_clock_of_capture_sees():
+    _, share = train(Price(0.01), steps=200_000, step_secs=0.05, capture_secs=0.0005)
+    assert 0.0065 < share < 0.0081
+
+
 def test_what_can_be_afforded_is_not_left_lying():
     _, share = train(Price(0.01), steps=20_000, step_secs=0.05, capture_secs=0.005)
     assert share > 0.004
@@ -96,11 +101,11 @@ def test_a_short_training_of_short_steps_is_seen_all_along(steps, step_secs, cap
     bare_secs = steps * step_secs
     assert share * bare_secs <= 0.01 * bare_secs + SHORT_STEPS_GRACE_SECS
     assert len(recorded) >= least
-    assert max(after - before for before, after in itertools.pairwise([*recorded, steps])) <= steps / 2.5
+    assert max(after - before for before, after in itertools.pairwise([*recorded, steps])) <= steps / 2
 
 
 def test_steps_of_a_usual_length_have_no_more_than_a_tenth_of_a_second():
-    recorded, share = train(Price(0.01), steps=100, step_secs=0.06, capture_secs=0.009)
+    recorded, share = train(Price(0.01), steps=100, step_secs=0.06, capture_secs=0.008)
     assert share * 6.0 <= 0.06 + GRACE_SECS
     assert len(recorded) > 10
 
@@ -150,7 +155,8 @@ def test_the_first_three_evaluations_are_read_on_credit_and_others_when_there_is
     price.charge(5.0)
     price.end_step(1)
     assert [price.affords_evaluation(1, 10.0) for _ in range(5)] == [True, True, True, False, False]
-    assert price.affords_evaluation(1, 600.0)
+    assert not price.affords_evaluation(1, 600.0)
+    assert price.affords_evaluation(1, 750.0)
     assert price.affords_evaluation(0, 10.0)
 
 
@@ -177,8 +183,8 @@ def test_an_evaluation_that_turns_out_dear_is_not_read_on_and_the_next_waits_lon
     price.forget_step()
     for _ in range(2):
         price.affords_evaluation(1, 2.0)
-    assert not price.affords_evaluation(1, 25.0)
-    assert price.affords_evaluation(1, 35.0)
+    assert not price.affords_evaluation(1, 35.0)
+    assert price.affords_evaluation(1, 44.0)
 
 
 def test_without_a_budget_every_evaluation_is_read():

@@ -21,6 +21,10 @@ _NUMBERS_AN_OCTAVE = 128
 _OCTAVES = 8
 """How many times the number of steps may double before the grace is used up: from the tenth to some thousands."""
 
+_SEEN_SHARE = 0.8
+"""Of the budget: what the clock of capture may see it spend. The rest is for what no clock of its own can see: calls of
+hooks, and caches that the training finds cold. Measured by leaving capture out of every other step."""
+
 _NUMBERS_SHARE = 0.5
 """Of the budget and of the grace: what is kept for plain numbers."""
 
@@ -36,10 +40,10 @@ class Price:
     """Measures what capture costs and decides when the next step can be afforded.
 
     The promise is over the run: capture's share of the time that training takes without it is at most
-    `budget`, plus a tenth of a second that is not counted, so that a training of a few seconds is seen as
-    well; half a second where steps are so short that what is recorded of one costs as much as a third of it. The
-    first steps say most about initialisation, so the first ten that are due are recorded on credit, and paid
-    back before any other.
+    `budget`, of which it spends four fifths by its own clock and leaves the rest to what that does not see, plus
+    a tenth of a second that is not counted, so that a training of a few seconds is seen as well; half a second
+    where steps are so short that what is recorded of one costs as much as a third of it. The first steps say
+    most about initialisation, so the first ten that are due are recorded on credit, and paid back before any other.
 
     From then on steps are recorded as far apart as the budget asks for, or, out of what is not counted, every 2**k
     steps from step n · 2**k on, n being 4 to 32 as their price allows: nobody knows how long a training will be, and
@@ -196,10 +200,11 @@ class Price:
         if self.budget is None or not step_secs > 0:
             return 0
         missing_secs = self._foreseen(0) - self._numbers_left_secs(now)
-        return max(0, min(_LONGEST_SLEEP_STEPS, int(missing_secs / (_NUMBERS_SHARE * self.budget * step_secs))))
+        a_step_secs = _NUMBERS_SHARE * _SEEN_SHARE * self.budget * step_secs
+        return max(0, min(_LONGEST_SLEEP_STEPS, int(missing_secs / a_step_secs)))
 
     def _allowed_secs(self, now: float) -> float:
-        return (self.budget or 0.0) * self._bare_secs(now)
+        return _SEEN_SHARE * (self.budget or 0.0) * self._bare_secs(now)
 
     def _bare_secs(self, now: float) -> float:
         """Return how long training took without capture and without pauses."""
