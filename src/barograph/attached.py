@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from barograph.capture.recording import Recording
 from barograph.capture.steps import Steps
@@ -39,17 +39,24 @@ class AttachedRun:
         """Where the run is; what `barograph show` and `barograph.open` take."""
         return self._recording.url
 
-    def log(self, values: Mapping[str, float], step: int | None = None) -> None:
+    def log(self, values: Mapping[str, Any], step: int | None = None) -> None:
         """Record numbers.
 
         Args:
-            values: Name to number; a tensor of one element is read, which waits for its device.
+            values: Name to number; a tensor of one element is read, which waits for its device. Numbers within another
+                dictionary have both names, `val.accuracy`. Whatever is no number is named once, and passed over;
+                None is nothing.
             step: Step they belong to; None: the number of steps made so far.
 
         Raises:
             SessionClosed: The run has been closed.
         """
-        recorded = self._recording
+        recorded, given = self._recording, cast("object", values)
+        if not isinstance(given, Mapping):
+            recorded.session.guard.report(
+                f'run.log takes numbers by their names, as in run.log({{"accuracy": 0.5}}), and was given '
+                f"{type(given).__name__}: nothing of it is recorded")
+            return
         try:
             recorded.session.log(values, step)
         except SessionClosed:

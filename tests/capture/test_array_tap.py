@@ -366,3 +366,13 @@ def test_of_what_the_script_compiles_only_our_part_is_start_up() -> None:
     with told.session.starting_up(ours=False):
         sum(range(200_000))
     assert told.session.startup_secs == started_secs
+
+
+def test_what_there_is_of_several_models_adds_up() -> None:
+    told = Told()
+    told.tap.declare(parameters=["a.weight", "a.bias"], modules=["a"])
+    told.tap.declare(parameters=["b.weight", "a.bias"], modules=["b"])
+    told.tap.take(Kind.OUTPUT, {"a[0]": FLOATS, "a[1]": FLOATS})
+    told.tap.end_step(0.5)
+    seen = told.session.seen.coverage(1, 1, 0, "")
+    assert (seen.parameters, seen.modules, seen.modules_seen) == (3, 2, 1)

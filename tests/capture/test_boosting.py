@@ -185,6 +185,8 @@ def test_a_linear_booster_has_no_trees_and_says_what_its_features_count_for() ->
             {"booster": "gblinear", "objective": "binary:logistic"}, xgboost.DMatrix(x, y), 2))
     assert read.keys(kind="tree") == []
     assert len(read.keys(kind="importance")) == 5
+    assert read.workers[0].last.coverage.reasons == (
+        "no loss was seen: the training was given no data set to judge by, or no metric that is a loss",)
 
 
 def test_a_callback_without_a_run_says_so() -> None:
@@ -471,3 +473,4 @@ def test_two_fits_are_two_series_and_partial_fit_goes_on_with_one() -> None:
     assert read.series("weight:coef", "l2", optimizer="").steps.tolist() == [0]
     assert read.series("weight:coef", "l2", optimizer="#2").steps.tolist() == [0, 1]
     assert read.series("update:coef", "l2", optimizer="#2").steps.tolist() == [1]
+    assert read.workers[0].last.coverage.reasons == ("no loss was seen: scikit-learn's SGD tells none",)

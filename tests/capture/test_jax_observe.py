@@ -450,7 +450,7 @@ def test_the_guard_alone_changes_no_bit() -> None:
 TWO_DEVICES = """
 import sys
 sys.path.insert(0, sys.argv[1])
-import jax, numpy as np
+import jax, jax.numpy as jnp, numpy as np, optax
 import jax_training as trainings
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 import barograph, barograph.jax
@@ -464,6 +464,7 @@ assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(bare[0]), jax.tr
 run = barograph.open("memory://pmap")
 assert run.series("weight:hidden.kernel", "count").values.tolist() == [8 * 16] * 4
 assert run.series("output:relu", "count").values.tolist() == [32 * 16] * 4
+assert np.allclose(run.series("loss:total").values, watched[1])
 spread = NamedSharding(Mesh(jax.devices(), ("batch",)), P("batch"))
 trainings.X = jax.device_put(trainings.X, spread)
 bare = trainings.train_plain(trainings.same)
@@ -473,6 +474,28 @@ assert bare[1] == watched[1]
 assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(bare[0]), jax.tree.leaves(watched[0])))
 run = barograph.open("memory://sharded")
 assert run.series("output:relu", "count").values.tolist() == [32 * 16] * 6
+explicit = jax.make_mesh((2,), ("batch",), axis_types=(jax.sharding.AxisType.Explicit,))
+spread, whole = NamedSharding(explicit, P("batch")), NamedSharding(explicit, P())
+with jax.set_mesh(explicit):
+    tx, x = optax.adam(1e-2), jax.device_put(trainings.X, spread)
+    def one(params, state, x):
+        loss, gradients = jax.value_and_grad(lambda params: jnp.mean((x @ params["kernel"]) ** 2))(params)
+        updates, state = tx.update(gradients, state, params)
+        return optax.apply_updates(params, updates), state, loss
+    def train(wrap):
+        params = jax.device_put({"kernel": jnp.ones((8, 4))}, whole)
+        state, step = tx.init(params), wrap(jax.jit(one))
+        for _ in range(3):
+            params, state, loss = step(params, state, x)
+        return np.asarray(params["kernel"])
+    bare = train(trainings.same)
+    settings = {"strict": True, "budget": None, "preset": "moments", "recorder": True}
+    with barograph.attach(to="memory://explicit", watch=False, **settings):
+        watched = train(barograph.jax.observe)
+assert np.array_equal(bare, watched)
+run = barograph.open("memory://explicit")
+assert run.series("output:kernel", "count").values.tolist() == [32 * 4] * 3
+assert run.series("gradient:kernel", "count").values.tolist() == [8 * 4] * 3
 print("well")
 """
 
@@ -482,3 +505,65 @@ def test_several_devices_by_pmap_and_by_sharded_arrays() -> None:
     done = subprocess.run([sys.executable, "-c", TWO_DEVICES, os.path.dirname(trainings.__file__)], env=environment,
                           capture_output=True, text=True, timeout=120)
     assert done.stdout == "well\n", done.stderr
+
+
+def _no_loss(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, list[float]]]:
+    """Return a training whose step gives its state back under names, and what else is named; "": nothing is."""
+    tx = optax.sgd(0.1)
+
+    def step(params: Any, state: Any) -> dict[str, Any]:
+        loss, gradients = jax.value_and_grad(trainings.loss_of)(params, X, Y)
+        updates, state = tx.update(gradients, state, params)
+        found = {"params": optax.apply_updates(params, updates), "state": state}
+        return {**found, **{name: loss if "loss" in name else loss * 0 for name in names}}
+
+    def train(wrap: Any) -> tuple[Any, list[float]]:
+        params, observed = trainings.weights(), wrap(jax.jit(step))
+        losses, state = [], tx.init(params)
+        for _ in range(3):
+            losses.append(float(trainings.loss_of(params, X, Y)))
+            found = observed(params, state)
+            params, state = found["params"], found["state"]
+        return params, losses
+
+    return train
+
+
+@pytest.mark.parametrize("names", [("loss", "a_metric"), ("accuracy", "train_loss")])
+def test_a_loss_among_named_results_is_found_beside_the_state(names: tuple[str, ...]) -> None:
+    _, losses, run = recorded(_no_loss(names))
+    assert np.allclose(run.series("loss:total").values, losses)
+
+
+def test_a_loss_that_the_step_does_not_return_is_seen_where_gradients_are_computed() -> None:
+    """As in the steps of Flax NNX, which keep it in a metric: with the statistics, and that is said."""
+    _, losses, run = recorded(_no_loss(()))
+    assert run.series("loss:total").steps.tolist() == [1, 2]
+    assert np.allclose(run.series("loss:total").values, losses[1:])
+    last = run.workers[0].last
+    assert last is not None
+    assert any("not among the plain numbers that the step returns" in reason for reason in last.coverage.reasons)
+
+
+def _resumed(tx: Any, *, before: int) -> list[int]:
+    """Return the steps recorded of a training that goes on after so many."""
+    step, params = jax.jit(trainings.step_with(tx)), trainings.weights()
+    state = tx.init(params)
+    for _ in range(before):
+        params, state, _ = step(params, state, X, Y)
+    url = f"memory://jax/{next(_RUNS)}"
+    with barograph.attach(to=url, watch=False, strict=True, budget=None, preset="moments"):
+        observed = barograph.jax.observe(step)
+        for _ in range(2):
+            params, state, _ = observed(params, state, X, Y)
+    return barograph.open(url).series("loss:total").steps.tolist()
+
+
+@pytest.mark.parametrize(("tx", "steps"), [
+    (optax.adam(1e-2), [3, 4]),
+    (optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(optax.constant_schedule(0.1))), [3, 4]),
+    (optax.sgd(0.1), [0, 1]),
+    (optax.MultiSteps(optax.adam(1e-2), 2), [0, 1]),
+], ids=["adam", "schedule", "sgd", "micro-batches"])
+def test_a_training_whose_optimizer_was_restored_goes_on_counting(tx: Any, steps: list[int]) -> None:
+    assert _resumed(tx, before=3) == steps

@@ -167,6 +167,27 @@ def test_what_a_loss_is_handed_is_told(
     assert (run.series(f"fact:{fact}").values.tolist()[0] if told else None) == share
 
 
+@pytest.mark.parametrize("named", [True, False], ids=["by name", "in order"])
+def test_labels_and_targets_of_each_output_are_told(named: bool) -> None:
+    keras.utils.set_random_seed(0)
+    given = keras.Input((6,))
+    kind = keras.layers.Dense(3, activation="softmax", name="kind")(given)
+    size = keras.layers.Dense(1, name="size")(given)
+    model = keras.Model(given, {"kind": kind, "size": size} if named else [kind, size])
+    losses = {"kind": "SparseCategoricalCrossentropy", "size": "mse"}
+    model.compile("sgd", losses if named else [*losses.values()], run_eagerly=BACKEND != "jax")
+    x, labels = samples()
+    truth = {"kind": labels, "size": x[:, :1]}
+    place = f"memory://keras-outputs-{named}"
+    with barograph.attach(to=place, watch=False, strict=True, budget=None):
+        model.fit(x, truth if named else [*truth.values()], batch_size=40, verbose=0)
+    run = barograph.open(place)
+    counts = [run.series(f"label:kind[{number}]").values.tolist() for number in range(3)]
+    assert counts == [[count] for count in np.bincount(labels)]
+    assert run.series("target:size", "count").values.tolist() == [40]
+    assert "target:kind" not in map(str, run.keys(kind="target"))
+
+
 @pytest.mark.parametrize(("options", "told"), [
     ({"class_weight": {0: 1.0, 1: 2.0, 2: 9.0}}, 1.0), ({"sample_weight": np.ones(40, np.float32)}, 0.0), ({}, None),
 ])
@@ -241,6 +262,17 @@ def test_of_several_steps_in_one_call_the_last_is_told_with_its_number() -> None
     assert last is not None
     assert last.coverage.steps == 5
     assert any("steps_per_execution=2" in reason for reason in last.coverage.reasons)
+    assert not any("budget" in reason for reason in last.coverage.reasons)
+
+
+@pytest.mark.parametrize(("gathers", "steps"), [(None, [5, 6, 7, 8, 9]), (2, [2, 3, 4])])
+def test_a_model_that_was_saved_and_loaded_goes_on_counting(
+        tmp_path: Any, gathers: int | None, steps: list[int]) -> None:
+    model = small(keras.optimizers.SGD(0.01, gradient_accumulation_steps=gathers))
+    fitted(model)
+    model.save(tmp_path / "half.keras")
+    run, _ = recorded(f"memory://keras-loaded-{gathers}", keras.models.load_model(tmp_path / "half.keras"))
+    assert run.series("loss:total").steps.tolist() == steps
 
 
 class Named(keras.Model if keras is not None else object):  # type: ignore[misc]
@@ -384,7 +416,8 @@ def test_a_callback_begins_a_run_for_several_trainings() -> None:
     fitted(model)
     assert callback.run is not None
     callback.run.close()
-    assert barograph.open("memory://keras-callback").series("loss:total").steps.tolist() == list(range(10))
+    # The training before the callback had made five.
+    assert barograph.open("memory://keras-callback").series("loss:total").steps.tolist() == list(range(5, 15))
     assert getattr(model.train_function, "of_keras", None) is None
 
 

@@ -109,6 +109,29 @@ def test_of_what_is_frozen_without_a_matrix_of_weights_nothing_is_said() -> None
     assert told(model, "fact:frozen", "fact:untrained") == [2.0, 0.0]
 
 
+class Evaluated(keras.Model):
+    """A model that is evaluated in training mode: each call within an evaluation says so."""
+
+    def __init__(self, *, forgets: bool) -> None:
+        super().__init__()
+        self.inner, self.forgets = body(), forgets
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        return self.inner(x, training=training or self.forgets)
+
+
+@pytest.mark.parametrize(("forgets", "expected"), [(True, [1.0]), (False, [0.0])])
+def test_an_evaluation_is_told_by_how_it_calls_the_layers_that_mind(forgets: bool, expected: list[float]) -> None:
+    model = Evaluated(forgets=forgets)
+    model.compile(keras.optimizers.SGD(0.01), "mse", run_eagerly=EAGER)
+    x, y = np.random.default_rng(0).normal(size=(2, 8, 4)).astype(np.float32)
+    place = f"memory://keras-modes/{next(_RUNS)}"
+    with barograph.attach(to=place, watch=False, strict=True, budget=None):
+        model.evaluate(x, y[:, :1], batch_size=8, verbose=0)
+    run = barograph.open(place)
+    assert run.series("fact:layers_in_train", mode="eval").values.tolist() == expected
+
+
 class Stepping(keras.Model):
     """A student with a `train_step` of its own, and a teacher beside it."""
 

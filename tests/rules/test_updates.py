@@ -118,6 +118,11 @@ def test_where_no_loss_was_recorded_the_step_alone_decides() -> None:
     assert symptoms(updating(0.9)) == [["large"]]
 
 
+def test_where_no_gradient_and_no_loss_was_recorded_a_step_may_be_many() -> None:
+    """As of scikit-learn's SGD, which tells of whole calls of `partial_fit`."""
+    assert symptoms(step_of(1, weights={"coef": 1.0}, updates={"coef": 0.9})) == [[]]
+
+
 def test_the_norm_before_the_step_is_taken_where_it_was_recorded() -> None:
     before = step_of(4, weights={"a.weight": 1.0}, gradients={"a.weight": 1.0})
     after = step_of(5, weights={"a.weight": 10.0}, updates={"a.weight": 4.0}, gradients={"a.weight": 1.0})

@@ -181,14 +181,14 @@ def test_a_rule_that_saw_nothing_says_what_would_feed_it(high: type[Rule]) -> No
     ("T104", "loss matching total in evaluation; fact, tree matching early_stopping*, depth",
      "It is for boosted trees."),
     ("D107", "fact matching classes*; fact matching label_min*; fact matching label_max*; label",
-     "Use a loss of torch that takes class numbers, or name labels and answers: "
+     "Use a loss that takes classes (a cross-entropy of torch, Keras or Optax), or name labels and answers: "
      "run.save_predictions(targets, predictions)."),
     ("D103", "batch unit by unit; output", 'It is for networks whose layers are modules, under the preset "standard" '
      "or a collection with these kinds."),
     ("M102", "machine matching gpu*; machine matching cpu_busiest",
      "It is for trainings on GPUs of NVIDIA; none was seen in use, or machine_hz is 0."),
-    ("L108", "loss; confusion, label, target", "Use a loss of torch over classes, or over distances from targets, such "
-     "as cross_entropy or mse_loss."),
+    ("L108", "loss; confusion, label, target", "Use a loss of torch, Keras or Optax over classes, or over distances "
+     "from targets, such as a cross-entropy or a mean squared error."),
     ("O101", "optimizer state; gradient; weight", 'It is for networks, under the preset "standard" or a collection '
      "with these kinds, and a budget that lets tensors be recorded."),
 ])

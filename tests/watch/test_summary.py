@@ -152,9 +152,11 @@ def test_a_whole_run_has_nothing_unseen(store: Store, training: Training, high: 
         ({"modules_seen": 1}, "2 of 3 modules' outputs were not recorded."),
         ({"loss_seen": False}, "No loss was seen."),
         ({"steps_seen": 0}, "The tensors of none of 1 step were recorded."),
-        ({"steps": 0, "steps_seen": 0},
-         "No optimizer of torch was seen to step. One that is compiled with fullgraph=True is not seen: leave "
-         "that away. A script that moves weights itself says where a step ends, with run.step."),
+        ({"steps": 0, "steps_seen": 0, "evaluations": 0},
+         "No step of a training was seen. An optimizer of torch that is compiled with fullgraph=True is not seen: leave"
+         " that away. A step of JAX is seen below barograph.jax.observe, a loop of TensorFlow below "
+         "barograph.tensorflow.step. A script that moves weights itself says where a step ends, with run.step."),
+        ({"steps": 0, "steps_seen": 0, "evaluations": 1}, "No step of a training was seen, evaluations alone."),
     ],
 )
 def test_every_gap_of_the_coverage_is_said(
@@ -273,7 +275,7 @@ def test_where_nothing_was_recorded_that_is_what_is_not_seen(
 
     assert summary.verdict == "Nothing was judged: nothing was recorded."
     (unseen,) = summary.unseen
-    assert unseen.startswith("No training was recorded: no process took a step with an optimizer of torch")
+    assert unseen.startswith("No training was recorded: no process made a step that Barograph hears")
     assert "not evaluated" not in summary.to_text()
     assert "No findings" not in summary.to_text()
 

@@ -20,6 +20,7 @@ from barograph.capture.array_read import About, ArrayReader, dense, merge_reduce
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.entrance import Entrance, Passage, entry_point
 from barograph.capture.plan import Taking
+from barograph.capture.seen import NO_LOSS_OF_TORCH
 from barograph.capture.session import Session
 from barograph.model.facts import Fact, fact
 from barograph.model.key import Key, Kind, canonical_path
@@ -348,8 +349,10 @@ class ArrayTap:
             things: What is recorded of a step whose turn it is, for people; "": tensors.
         """
         seen = self.session.seen
-        seen.parameters = max(seen.parameters, len(set(map(canonical_path, parameters))))
-        seen.modules = max(seen.modules, len(set(map(canonical_path, modules))))
+        # A process may train several models, one after the other.
+        seen.named_parameters.update(map(canonical_path, parameters))
+        seen.named_modules.update(map(canonical_path, modules))
+        seen.parameters, seen.modules = len(seen.named_parameters), len(seen.named_modules)
         seen.things = things or seen.things
 
     # Steps and evaluations
@@ -395,7 +398,7 @@ class ArrayTap:
     def pass_steps(self, count: int) -> None:
         """Count steps that were made before the one under way, and of which nothing is known."""
         for _ in range(count):
-            self.session.pass_step(self._label or "")
+            self.session.pass_step(self._label or "", unseen=True)
 
     @entry_point("beginning an evaluation")
     def begin_evaluation(self, mode: Mode = Mode.EVAL) -> None:
@@ -429,7 +432,7 @@ class ArrayTap:
             return
         self._has_begun = True
         seen, session = self.session.seen, self.session
-        if not session.steps_by_optimizer:
+        if not session.steps_by_optimizer and seen.no_loss == NO_LOSS_OF_TORCH:
             seen.no_loss = "none was handed over"
         if self._label is None:
             self._label = session.take_label()

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from barograph.model.key import Kind
 from barograph.model.manifest import Coverage
 
+NO_LOSS_OF_TORCH = "none went through `backward` or a loss function of torch"
+
 
 @dataclass(slots=True)
 class Seen:
@@ -15,6 +17,7 @@ class Seen:
     Attributes:
         parameters: Trainable parameters there are.
         weights, gradients: Paths of the parameters whose value, whose gradient was recorded.
+        named_parameters, named_modules: Paths of what taps of arrays have declared.
         modules: Leaf modules there are.
         outputs: Paths of the leaf modules whose output was recorded.
         loss: A loss was recorded.
@@ -25,6 +28,8 @@ class Seen:
     """
 
     parameters: int = 0
+    named_parameters: set[str] = field(default_factory=set)
+    named_modules: set[str] = field(default_factory=set)
     weights: set[str] = field(default_factory=set)
     gradients: set[str] = field(default_factory=set)
     modules: int = 0
@@ -33,7 +38,7 @@ class Seen:
     evaluations: int = 0
     reasons: dict[str, str] = field(default_factory=dict)
     things: str = "tensors"
-    no_loss: str = "none went through `backward` or a loss function of torch"
+    no_loss: str = NO_LOSS_OF_TORCH
 
     def note(self, kind: Kind, path: str) -> None:
         """Note that something of this kind was recorded."""
@@ -42,7 +47,8 @@ class Seen:
         elif kind is Kind.GRADIENT:
             self.gradients.add(path)
         elif kind is Kind.OUTPUT:
-            self.outputs.add(path)
+            layer = path.partition("[")[0]  # one may return several
+            self.outputs.add(layer if layer in self.named_modules else path)
 
     def coverage(self, steps: int, recorded: int, numbers_passed: int, why: str) -> Coverage:
         """Return how much was seen.

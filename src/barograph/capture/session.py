@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barograph.capture.buffer import PendingStep, RowTable, StepBuffer
 from barograph.capture.guard import Guard
+from barograph.capture.logged import numbers_in
 from barograph.capture.loss_level import LossLevel
 from barograph.capture.plan import Agenda, Plan
 from barograph.capture.presets import preset_named
@@ -234,12 +235,12 @@ class Session:
             return 0
         return self.price.steps_until_numbers(self._step_secs[-1], self.clock.monotonic())
 
-    def pass_step(self, optimizer: str) -> None:
-        """Count a step of which nothing is recorded."""
+    def pass_step(self, optimizer: str, *, unseen: bool = False) -> None:
+        """Count a step of which nothing is recorded; `unseen`: not because of what it would cost."""
         self._hand_over_fed(optimizer)
         self._steps[optimizer] = self.made(optimizer) + 1
         self._tick += 1
-        self._numbers_passed += 1
+        self._numbers_passed += not unseen
         self.price.pass_step()
         self._time_step()
 
@@ -321,7 +322,7 @@ class Session:
         if self.level.jumps(value) or self._look_waits:
             self.look_closely(self._stepped_last)
 
-    def log(self, values: Mapping[str, float], step: int | None = None, mode: Mode | None = None) -> None:
+    def log(self, values: Mapping[str, Any], step: int | None = None, mode: Mode | None = None) -> None:
         """Record numbers of the script's own; without a mode, in the one that the script has set."""
         if self.closed:
             raise SessionClosed(f"This run is closed; it records nothing more ({self.settings.to}).")
@@ -337,7 +338,16 @@ class Session:
         mode = mode or self.mode or Mode.TRAIN
         now = time.time()
         for name, value in values.items():
-            writer.log(name, value if type(value) is float else float(value), number, mode, now)
+            if isinstance(value, int | float):
+                writer.log(name, value if type(value) is float else float(value), number, mode, now)
+                continue
+            for path, found in numbers_in({name: value}, self._no_number):
+                writer.log(path, found, number, mode, now)
+
+    def _no_number(self, name: str, value: Any) -> None:
+        self.guard.report(
+            f"{name!r} was logged, and is no number ({type(value).__name__}): it is not recorded. Arrays go to "
+            "run.save", cause=f"logged {name}")
 
     # Ending
 

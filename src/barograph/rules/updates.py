@@ -96,8 +96,12 @@ class WeightUpdateRatio(Rule):
             yield Unjudged("no step was recorded with finite updates and weights")
             return
         ratio, rate, layers = measured
+        found = stated_loss(view)
+        if found is None and not len(table_of(view, Kind.GRADIENT)):
+            # As of scikit-learn's SGD, whose `fit` and `partial_fit` are many steps each.
+            yield Unjudged("updates were recorded without gradients and without a loss: they may be of many steps")
+            return
         if ratio > self.large_threshold:
-            found = stated_loss(view)
             memory["large"] = {"step": view.step.number, "ratio": ratio, "rate": rate, "loss": found and found[1],
                                "worst": [[str(key), value] for value, key in reversed(layers.sorted()[-3:])]}
             if found is None:

@@ -14,6 +14,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.page import kinds_in_words
 from barograph.runs.view import StepView
+from barograph.watch.feeding import feed
 from barograph.watch.needs import Need
 from barograph.watch.tracks import Tracks, checked_symptom
 
@@ -42,6 +43,7 @@ class Judge:
         self._memories: dict[str, Memory] = {}
         self._tracks = Tracks(rule)
         self._kinds_seen: frozenset[Kind] = frozenset()
+        self._around: frozenset[Kind] = frozenset()
         self._all_seen = False
         self._calls = 0
         self._judged = 0
@@ -50,6 +52,8 @@ class Judge:
 
     def take(self, view: StepView) -> tuple[list[Finding], list[str]]:
         """Return the findings that opened or closed in this step, and problems with the rule, once each."""
+        if view.step.mode is Mode.TRAIN and not self._around >= view.kinds:
+            self._around |= view.kinds
         if self.broken or self._kinds.isdisjoint(view.kinds):
             return [], []
         if not self._all_seen:
@@ -97,7 +101,8 @@ class Judge:
             return self._unfed(f"No layer it judges was seen: {_layers_in_words(unmet)}.", "")
         if unmet:
             part = "In part: n" if len(unmet) < len(needs) and self._judged else "N"
-            return self._unfed(f"{part}othing was recorded of what it needs: {_asked_in_words(unmet)}.", _feed(unmet))
+            return self._unfed(f"{part}othing was recorded of what it needs: {_asked_in_words(unmet)}.",
+                               feed(unmet, self._around))
         if not self._judged:
             reason = self._unjudged_reason or "no step recorded what it needs together"
             return self._unfed(f"It saw its records, but could not judge: {reason}.", "")
@@ -117,7 +122,8 @@ class Judge:
         """Return its state as plain JSON data; `check` it first."""
         return {
             "rule": identity(self.rule), "memories": self._memories, "tracks": self._tracks.to_json(),
-            "kinds_seen": sorted(self._kinds_seen), "met": [need.met for need in self._watched],
+            "kinds_seen": sorted(self._kinds_seen), "around": sorted(self._around),
+            "met": [need.met for need in self._watched],
             "calls": self._calls, "judged": self._judged,
             "unjudged_reason": self._unjudged_reason, "broken": self.broken, "slow": self._slow,
         }
@@ -127,6 +133,7 @@ class Judge:
         self._memories = {name: dict(memory) for name, memory in data["memories"].items()}
         self._tracks.load(data["tracks"])
         self._kinds_seen = frozenset(Kind(kind) for kind in data["kinds_seen"])
+        self._around = frozenset(Kind(kind) for kind in data.get("around", ()))
         self._calls, self._judged = data["calls"], data["judged"]
         met: list[bool] = data["met"]
         if len(met) != len(self._watched):
@@ -209,39 +216,3 @@ def _asked_in_words(needs: list[Selection]) -> str:
 
 
 _PATTERNS_SHOWN = 3
-
-
-def _feed(unmet: list[Selection]) -> str:
-    """Return what would feed these needs, a sentence that stands by itself; "" where nothing would."""
-    modes = frozenset().union(*(need.schedule.modes for need in unmet))
-    kinds = frozenset().union(*(need.kinds for need in unmet))
-    if kinds & {Kind.TREE, Kind.IMPORTANCE}:
-        return "It is for boosted trees."
-    if modes == {Mode.EVAL}:
-        return ("Evaluate within the run: a pass in model.eval() with torch.no_grad() whose loss is computed by a loss "
-                "function of torch, as in training.")
-    if any(need.kinds == {Kind.MACHINE} and all(name.startswith("gpu") for name in need.include) for need in unmet):
-        return "It is for trainings on GPUs of NVIDIA; none was seen in use, or machine_hz is 0."
-    if kinds == {Kind.MACHINE}:
-        return "Set machine_hz above 0, and train for some seconds at least."
-    if kinds == {Kind.TIME}:
-        return "Train for some seconds at least: where the time of a step goes is told twice a second."
-    if kinds == {Kind.FACT}:
-        return ""  # it is looked for in every training; where it is not there, nothing feeds it
-    if kinds <= {Kind.LABEL, Kind.CONFUSION, Kind.FACT}:
-        return ("Use a loss of torch that takes class numbers, or name labels and answers: "
-                "run.save_predictions(targets, predictions).")
-    if kinds == {Kind.LOSS}:
-        return "Call backward on one number, or say it where steps end: run.step(loss)."
-    if kinds <= {Kind.LABEL, Kind.CONFUSION, Kind.FACT, Kind.TARGET, Kind.LOSS}:
-        return "Use a loss of torch over classes, or over distances from targets, such as cross_entropy or mse_loss."
-    if kinds == {Kind.BATCH}:
-        return 'It is for models that are fed numbers with a fraction, under the preset "standard".'
-    if kinds == {Kind.OPTIMIZER_STATE}:
-        return 'It is for optimizers that keep something (momentum, Adam), under the preset "standard".'
-    # One sentence for many rules: they are then told in one line.
-    if kinds & {Kind.INPUT, Kind.OUTPUT, Kind.BATCH}:
-        return ('It is for networks whose layers are modules, under the preset "standard" or a collection with these '
-                "kinds.")
-    return ('It is for networks, under the preset "standard" or a collection with these kinds, and a budget that lets '
-            "tensors be recorded.")

@@ -250,9 +250,10 @@ def _why_nobody_judged(rules: int) -> str:
 def _unseen(workers: Sequence[WorkerReport], watcher: Watcher, attempt: int) -> list[str]:
     lines = list(watcher.damage)
     if not workers:
-        return [*lines, "No training was recorded: no process took a step with an optimizer of torch under Barograph. "
-                        "A script that moves its weights itself says where a step ends: attach(explicit_steps=True) "
-                        "and run.step(loss)."]
+        return [*lines, "No training was recorded: no process made a step that Barograph hears: of an optimizer of "
+                        "torch, a fit of Keras, a round of boosting by train or fit, a step below "
+                        "barograph.jax.observe or barograph.tensorflow.step. A script that moves its weights itself "
+                        "says where a step ends: attach(explicit_steps=True) and run.step(loss)."]
     for worker in workers:
         of = f" of {worker.name}" if len(workers) > 1 else ""
         if worker.last is None:
@@ -294,8 +295,10 @@ def _gaps(last: Heartbeat) -> list[str]:
     if last.dropped_steps:
         gaps.append(f"{_counted(last.dropped_steps, 'step')} dropped because the store did not keep up")
     if not coverage.steps:
-        gaps.append("No optimizer of torch was seen to step. One that is compiled with fullgraph=True is not seen: "
-                    "leave that away. A script that moves weights itself says where a step ends, with run.step")
+        gaps.append("No step of a training was seen" + (", evaluations alone" if coverage.evaluations else (
+            ". An optimizer of torch that is compiled with fullgraph=True is not seen: leave that away. A step of JAX "
+            "is seen below barograph.jax.observe, a loop of TensorFlow below barograph.tensorflow.step. A script that "
+            "moves weights itself says where a step ends, with run.step")))
     elif not coverage.steps_seen:
         gaps.append(f"The tensors of none of {_counted(coverage.steps, 'step')} were recorded")
     elif not coverage.reasons:

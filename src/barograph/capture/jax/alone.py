@@ -67,7 +67,7 @@ def _walk(jaxpr: Any, given: Sequence[_Part | None]) -> list[_Part | None]:
 
 def _results(eqn: Any, parts: list[_Part | None]) -> list[_Part | None]:
     name, inner = eqn.primitive.name, called(eqn)
-    if eqn.primitive is MARK and eqn.params["mark"].kind is Kind.LOSS:
+    if eqn.primitive is MARK and eqn.params["mark"].kind is Kind.LOSS and not eqn.params["mark"].role:
         return [_Part(eqn.params["mark"].path, math.prod(eqn.outvars[0].aval.shape))]
     if inner is not None:
         return _walk(inner[0], parts)

@@ -61,7 +61,8 @@ class JaxGuard:
                 put back to what they were.
             steps: How many the call made.
         """
-        judged, losses = _judged(harvested, steps), losses_in(harvested.results, steps, self._loss)
+        judged, losses = _judged(harvested, steps), losses_in(
+            harvested.results, steps, self._loss, mapped=harvested.version.program.is_mapped)
         held: list[int] = []
         for step in range(steps):
             number = self._tap.step + step

@@ -21,6 +21,9 @@ from barograph.model.key import Kind
 OF_CLASSES = ("softmax_cross_entropy", "softmax_cross_entropy_with_integer_labels", "safe_softmax_cross_entropy")
 OF_YES_OR_NO = ("sigmoid_binary_cross_entropy",)
 OF_DISTANCES = ("squared_error", "l2_loss", "huber_loss", "log_cosh")
+VALUE = Mark(Kind.LOSS, "total", role="number")
+"""Of what gradients are computed of."""
+
 HEARD = (*OF_CLASSES, *OF_YES_OR_NO, *OF_DISTANCES)
 
 
@@ -42,6 +45,34 @@ def heard(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         return mark(values, Mark(Kind.LOSS, name))
 
     return loss
+
+
+def watched_value_and_grad(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `jax.value_and_grad` as one that marks the value, where a step is being observed.
+
+    So the loss is known of a step that returns none, as those of Flax NNX, which keep it in a metric.
+    """
+
+    @functools.wraps(original)
+    def value_and_grad(fun: Any, argnums: Any = 0, has_aux: bool = False, *args: Any, **kwargs: Any) -> Any:
+        made = original(fun, argnums, has_aux, *args, **kwargs)
+
+        @functools.wraps(made)
+        def call(*given: Any, **named: Any) -> Any:
+            if not observing.depth or observing.updating or observing.differentiating:
+                return made(*given, **named)
+            observing.differentiating += 1
+            try:
+                value, gradients = made(*given, **named)
+            finally:
+                observing.differentiating -= 1
+            if has_aux:
+                return (mark(value[0], VALUE), value[1]), gradients
+            return mark(value, VALUE), gradients
+
+        return call
+
+    return value_and_grad
 
 
 def _mark_given(name: str, given: dict[str, Any]) -> None:

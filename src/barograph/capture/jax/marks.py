@@ -59,12 +59,14 @@ class Observing(threading.local):
         depth: Calls within each other.
         updating: An optimizer's update is under way, whose inner updates are not marked.
         hearing: A loss function's arguments are being marked.
+        differentiating: Functions within each other whose values and gradients are being computed.
     """
 
     def __init__(self) -> None:
         self.depth = 0
         self.updating = False
         self.hearing = False
+        self.differentiating = 0
 
 
 observing = Observing()

@@ -2,41 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from barograph.capture.jax.names import scalars_of
 
 
-def numbers_in(found: Any, steps: int, loss: Callable[[Any], Any] | None) -> tuple[Any, dict[str, Any]]:
+def numbers_in(found: Any, steps: int, loss: Callable[[Any], Any] | None, *, mapped: bool = False
+               ) -> tuple[Any, dict[str, Any]]:
     """Return the loss, None where there is none, and the metrics by name.
 
     Args:
         found: What the step returned.
         steps: How many it has made: then each has that many values.
         loss: Finds the loss; None: it is looked for.
+        mapped: It ran under `pmap`: each device has such a number, and the results stand side by side.
     """
     if loss is not None:
         return loss(found), {}
     shape = (steps,) if steps > 1 else ()
+    if mapped:
+        shape = (jax.tree.leaves(found)[0].shape[0], *shape)
     numbers: dict[str, Any] = {}
-    for part in found if isinstance(found, tuple | list) else (found,):
+    for prefix, part in _parts(found):
         for name, leaf in scalars_of(part, shape).items():
-            numbers.setdefault(name, leaf)
-    first = next((name for name in ("loss", "", *numbers) if name in numbers), None)
+            numbers.setdefault(".".join(filter(None, (prefix, name))), leaf)
+    called_so = [name for name in numbers if "loss" in name.lower()]
+    first = next((name for name in ("loss", "", *called_so, *numbers) if name in numbers), None)
     of_loss = None if first is None else numbers.pop(first)
     return of_loss, {name: leaf for name, leaf in numbers.items() if name}
 
 
-def losses_in(found: Any, steps: int, loss: Callable[[Any], Any] | None) -> list[float]:
+def _parts(found: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what stands side by side in what a step returned, each with its name: state and numbers, mostly."""
+    if isinstance(found, tuple | list):
+        yield from (("", part) for part in found)
+    elif isinstance(found, Mapping):
+        # JAX has sorted them: of those that nothing tells apart, the last is the first, as within a part.
+        yield from ((str(name), found[name]) for name in reversed(list(found)))
+    else:
+        yield "", found
+
+
+def losses_in(found: Any, steps: int, loss: Callable[[Any], Any] | None, *, mapped: bool = False) -> list[float]:
     """Return the loss of each step; none where there is none. Waits for the device."""
-    losses, _ = numbers_in(found, steps, loss)
+    losses, _ = numbers_in(found, steps, loss, mapped=mapped)
     return [] if losses is None else [float(number_of(losses, step, steps)) for step in range(steps)]
 
 
 def number_of(values: Any, step: int, steps: int) -> float:
-    """Return the number of one step of several that a call has made."""
+    """Return the number of one step of several that a call has made; of several devices the mean."""
     array = np.asarray(values)
-    return float(array[step] if steps > 1 and array.ndim else array.mean())
+    return float(array[..., step].mean() if steps > 1 and array.ndim else array.mean())

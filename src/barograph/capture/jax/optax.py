@@ -1,8 +1,8 @@
 """Marks what an Optax optimizer is given and what it returns, while an observed step is being traced.
 
 The list of wrappers: `optax.GradientTransformation.update`, read as an attribute; `optax.apply_updates`;
-`equinox.apply_updates`; the loss functions that `losses.py` names. Each does nothing outside of an observed step, and
-all are taken out at the end.
+`equinox.apply_updates`; the loss functions, and `jax.value_and_grad`, that `losses.py` names. Each does nothing
+outside of an observed step, and all are taken out at the end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from barograph.capture.jax.losses import HEARD, heard
+from barograph.capture.jax.losses import HEARD, heard, watched_value_and_grad
 from barograph.capture.jax.marks import Mark, mark, mark_number, observing
 from barograph.capture.jax.names import is_number_array, learning_rates, named_leaves, named_state, path_of
 from barograph.capture.jax.rates import hyperparameters
@@ -31,6 +31,7 @@ class Wrappers:
     def install(self) -> None:
         """Put in those whose libraries have been imported since; the others are there already."""
         optax, equinox = sys.modules.get("optax"), sys.modules.get("equinox")
+        self._replace("jax.value_and_grad", jax, "value_and_grad", watched_value_and_grad)
         if optax is not None and hasattr(optax, "apply_updates"):
             self._replace("optax.update", optax.GradientTransformation, "update", _watched_update)
             self._replace("optax.apply", optax, "apply_updates", _watched_apply)

@@ -49,8 +49,9 @@ def seen_of(program: Program, found: Any, loss: Callable[[Any], Any] | None) -> 
         loss: Finds the loss; None: it is looked for.
     """
     results = zip(program.result_names, jax.tree.leaves(found), strict=True)
+    losses = losses_in(found, program.steps, loss, mapped=program.is_mapped)
     return {
-        "losses": [value.hex() for value in losses_in(found, program.steps, loss)], "gradients": {},
+        "losses": [value.hex() for value in losses], "gradients": {},
         "results": {name: _told(host_array(leaf)) for name, leaf in results},
     }
 

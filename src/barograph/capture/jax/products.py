@@ -22,6 +22,9 @@ _AS_IT_IS = frozenset({"convert_element_type", "copy", "copy_p", "transpose", "o
                        "reduce_precision"})
 
 
+_LOOKED_INTO = CALLS | {"scan", "shard_map"}
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
     """One layer's output.
@@ -72,7 +75,7 @@ def _walk(jaxpr: Any, given: Sequence[str], found: dict[str, tuple[Any, int, str
         if eqn.primitive is MARK or name in _AS_IT_IS:
             if paths[0]:
                 known[eqn.outvars[0]] = paths[0]
-        elif (name in CALLS or name == "scan") and inner is not None and marks_in(getattr(inner, "jaxpr", inner)):
+        elif name in _LOOKED_INTO and inner is not None and marks_in(getattr(inner, "jaxpr", inner)):
             _walk(getattr(inner, "jaxpr", inner), paths, found)
         elif name in ("dot_general", "conv_general_dilated") and bool(paths[0]) != bool(paths[1]):
             axis = _unit_axis(eqn, of_first=bool(paths[0]))

@@ -65,6 +65,7 @@ class Program:
         stillness: Which parameters cannot move, by the trace alone.
         many_devices: The arguments lie on several devices.
         branches: What it computes hangs on what it is given: steps say nothing of a branch that they did not take.
+        is_mapped: It runs under `pmap`: what it returns stands side by side, one for each device.
         given_bytes: Memory of all arrays among the arguments.
         gives_away: The memory of some of them is given away.
     """
@@ -86,6 +87,7 @@ class Program:
                        {name: kwargs[name] for name in self._static[1] if name in kwargs}, len(args))
         self._structure = jax.tree.structure(self._dynamic(args, kwargs))
         self.many_devices = any(len(leaf.sharding.device_set) > 1 for leaf in leaves if isinstance(leaf, jax.Array))
+        self.is_mapped = _is_mapped(function)
         self.given_bytes = sum(int(getattr(leaf, "nbytes", 0)) for leaf in leaves)
         self.gives_away = any(self.donated)
         self._carried: Mapping[int, int] | None = None
@@ -144,7 +146,7 @@ class Program:
                     found[place] = withheld(unfit, leaves[source], found[place])
             return [] if apart else found, basket.values
 
-        avals = [jax.ShapeDtypeStruct(info.shape, info.dtype) for info in infos]
+        avals = [_like(info, var.aval) for info, var in zip(infos, closed.jaxpr.invars, strict=True)]
         jax.eval_shape(run, *avals)
         donated = () if keeps or apart else tuple(number for number, info in enumerate(infos) if info.donated)
         shardings = getattr(self._traced, "_params", {}).get("in_shardings")
@@ -284,6 +286,18 @@ def _anew(function: Any) -> Any:
     return jax.jit(lambda *args, **kwargs: plain(*args, **kwargs), static_argnums=info.static_argnums,
                    static_argnames=info.static_argnames, donate_argnums=info.donate_argnums,
                    donate_argnames=info.donate_argnames)
+
+
+def _like(info: Any, aval: Any) -> Any:
+    """Return what stands for an argument where nothing is computed: with its place, where that is part of its type."""
+    place = getattr(aval, "sharding", None)
+    explicit = bool(place is not None and getattr(place.mesh, "explicit_axes", ()))
+    return jax.ShapeDtypeStruct(info.shape, info.dtype, **({"sharding": place} if explicit else {}))
+
+
+def _is_mapped(function: Any) -> bool:
+    plain = getattr(function, "__wrapped__", None)
+    return hasattr(plain, "lower") and not hasattr(plain, "trace")
 
 
 def _has_branches(jaxpr: Any) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from barograph.capture.buffer import StepBuffer
 
-_OF_EACH_DEVICE = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET, Kind.CUSTOM})
+_OF_EACH_DEVICE = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET, Kind.CUSTOM, Kind.LOSS})
 """What each device has its part of; weights, gradients and what an optimizer keeps are the same on all."""
 
 _MODEL = frozenset({Kind.GRADIENT, Kind.UPDATE})
@@ -174,6 +174,10 @@ class Reading:
 
     def _number(self, tap: ArrayTap, number: int, step: int) -> None:
         mark = self._found[number].mark
+        if mark.kind is Kind.LOSS:
+            # Of micro-batches, and of devices that each have their part, the mean.
+            tap.loss(lambda: float(np.mean(self._flat(number, step))))
+            return
 
         def put(buffer: StepBuffer) -> None:
             buffer.scalars[Key(mark.kind, mark.path)] = float(self._flat(number, step)[-1])

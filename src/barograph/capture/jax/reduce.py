@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import PartitionSpec
 from numpy.typing import NDArray
 
 from barograph.measures.sampling import SAMPLED_FROM, sampled_indices
@@ -41,6 +42,17 @@ def reduce(
         units: The last axis tells units apart, each with statistics of its own.
         bound: Elements of units with |x| >= bound count as beyond; NaN: none do.
     """
+    axes = getattr(jax.typeof(array).sharding.mesh, "explicit_axes", ())
+    if not axes:
+        return _reduce(array, histogram, units=units, bound=bound)
+    # Where a tensor's place is part of its type, each operation would have to say where its result lies.
+    within = jax.sharding.auto_axes(lambda array: _reduce(array, histogram, units=units, bound=bound),
+                                    axes=axes, out_sharding=PartitionSpec())
+    reduced: Reduced = within(array)
+    return reduced
+
+
+def _reduce(array: Any, histogram: Histogram, *, units: bool, bound: float) -> Reduced:
     values = _values(array)
     bits, width = _bits(values)
     bins = {} if not histogram else {"bins": _bins(values, histogram)}

@@ -15,6 +15,7 @@ import jax
 from barograph.capture.array_tap import ArrayTap
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.jax.blame import Blame
+from barograph.capture.jax.counts import updates_before
 from barograph.capture.jax.guard import JaxGuard
 from barograph.capture.jax.layers import LayerWrappers, linen_interception
 from barograph.capture.jax.marks import Mark, observed_call
@@ -79,7 +80,7 @@ class ObservedStep:
         self._alone: tuple[Program, str] | None = None
         self._given: tuple[tuple[Any, ...], Mapping[str, Any]] | None = None
         self._blame = Blame(tap)
-        self._is_compiled = self._has_read = False
+        self._is_compiled = self._has_read = self._loss_is_within = False
         self._is_together = bool(options.together)
         self._due = False
         self._held: tuple[int, ...] = ()
@@ -98,6 +99,8 @@ class ObservedStep:
         """
         if not self._options.evaluation:
             self._tap.session.steering.raise_if_stopped()
+            if not self._calls and not self._tap.has_begun:
+                self._go_on_from(args, kwargs)
         self._begin_call()
         self._given = (args, kwargs) if self._compiled.takes_arguments_as_they_are else None
         if self._due and self._is_together and self._must_be_measured():
@@ -116,6 +119,14 @@ class ObservedStep:
             # The update is withheld, so nothing is lost where this raises.
             self._tap.session.steering.raise_if_stopped()
         return found
+
+    def _go_on_from(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Count on where an optimizer that was restored has stood."""
+        before = 0
+        with self._tap.guarded("reading how far the optimizer has come"):
+            before = updates_before((args, kwargs))
+        if before:
+            self._tap.begin_training(before)
 
     # Which version runs
 
@@ -290,6 +301,8 @@ class ObservedStep:
     def _wants(self, mark: Mark) -> Taking | None:
         plan = self._tap.session.plan
         mode = Mode.EVAL if self._options.evaluation else Mode.TRAIN
+        if mark.kind is Kind.LOSS and mark.role and self._loss_is_within:
+            return Taking()
         if mark.kind is Kind.LOSS or (
                 mark.kind in (Kind.GRADIENT, Kind.UPDATE) and self._stillness_holds(mark.path)):
             return None
@@ -308,7 +321,10 @@ class ObservedStep:
         steps = self._options.steps or (self._program.steps if self._program is not None else 1)
         reading, losses, metrics, alone = None, None, dict[str, Any](), ""
         with self._tap.guarded("looking for the loss"):
-            losses, metrics = numbers_in(found, steps, self._options.loss)
+            mapped = self._program is not None and self._program.is_mapped
+            losses, metrics = numbers_in(found, steps, self._options.loss, mapped=mapped)
+            if losses is None:
+                self._look_within()
             if losses is not None and self._program is not None:
                 alone = self._alone_of(self._program, found, losses)
         first, self._has_read = self._harvested is not None and not self._has_read, True
@@ -331,6 +347,19 @@ class ObservedStep:
                     self._charge()
             if not self._options.evaluation:
                 self._tap.end_explicit_step(skipped=step in self._held)
+
+    def _look_within(self) -> None:
+        """Have the loss of a step that returns none come out of it with its statistics, where it is marked there."""
+        if self._loss_is_within or self._program is None or self._options.evaluation:
+            return
+        self._loss_is_within = True
+        marked = any(mark.kind is Kind.LOSS and mark.role for mark in self._program.marks)
+        self._tap.session.seen.reasons["jax loss"] = (
+            "the loss is not among the plain numbers that the step returns: " + (
+                "it is recorded only where tensors are, from the second such step on; return it to have it of each step"
+                if marked else "return it, or name it with observe(step, loss=…)"))
+        if marked:
+            self._versions.clear()
 
     def _reading_first(self, first: bool) -> AbstractContextManager[None]:
         """Return what counts as start-up what is made when statistics are read for the first time: rows and names."""

@@ -298,6 +298,11 @@ class Collector:
         self.seen["withheld"] = ops.logical_not(fits)
         return fits
 
+    def evaluated(self, model: Any) -> None:
+        """Note in which mode an evaluation has called a model."""
+        if self.wanted.modes:
+            self.modes = self._modes_heard.of_trained(model.trainable_variables, self.names.layers)
+
     def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
         """Take what a layer was called with and what it returned."""
         path = self.names.layers.get(id(layer))

@@ -109,6 +109,8 @@ class Functions:
             shared, collector = steps.mine()
             with self._collecting(collector):
                 result = self._backend.step(model, original, collector, args, training=self.training)
+            if not self.training:
+                collector.evaluated(model)
             # Where one replica fails, none comes as far as this.
             result["seen"] = shared.gathered()
             self.paths, self.verdict = shared.whole.paths or self.paths, shared.whole.verdict
@@ -120,7 +122,10 @@ class Functions:
             collector = Collector(names, wanted, self._backend.reach(args))
             with self._collecting(collector):
                 try:
-                    return self._backend.step(model, original, collector, args, training=self.training)
+                    result = self._backend.step(model, original, collector, args, training=self.training)
+                    if not self.training:
+                        collector.evaluated(model)
+                    return result
                 finally:
                     self.lost |= collector.lost
                     self.paths, self.verdict = collector.paths or self.paths, collector.verdict

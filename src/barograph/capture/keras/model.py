@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from barograph.capture.keras.answers import losses_of
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.backends import own_value
 from barograph.capture.keras.collector import Seen, Wanted
@@ -76,7 +77,7 @@ class WatchedModel:
     def train(self, functions: Functions, args: tuple[Any, ...]) -> Any:
         """Make the step, or the steps, of one call of Keras's function; return what it returns."""
         tap, backend, model = self.tap, self._backend, self.model
-        names = self._names_now()
+        names = self._names_now(backend.values(model, args[0], training=True))
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
         args = backend.prepared(args, executes=several, eager=model.run_eagerly)
         wanted = self._wanted_of(names, training=True) if tap.due(*_OF_THE_FUNCTION) else self._passing_of(functions)
@@ -136,7 +137,7 @@ class WatchedModel:
         """Return how many steps of the optimizer the call has made, and whether one has ended."""
         optimizer = self.model.optimizer
         inner = getattr(optimizer, "inner_optimizer", optimizer)
-        gathers = getattr(inner, "gradient_accumulation_steps", None) or 1
+        gathers = _gathers(inner)
         if several > 1:
             self._say("keras steps_per_execution", f"steps_per_execution={several}: of the steps that Keras makes in "
                       "one call, the last alone is seen")
@@ -171,7 +172,7 @@ class WatchedModel:
 
     def _tell(self, seen: Seen, logs: Any, names: KerasNames) -> None:
         telling = self._telling
-        telling.tensors(seen, names, *_loss_of(self.model))
+        telling.tensors(seen, names, losses_of(self.model))
         if "loss" in seen:
             telling.loss(seen["loss"], self._alone())
             telling.penalty(seen)
@@ -191,7 +192,7 @@ class WatchedModel:
     def test(self, functions: Functions, args: tuple[Any, ...]) -> Any:
         """Make the evaluation of a batch, or of several, of one call of Keras's function; return what it returns."""
         tap, backend, model = self.tap, self._backend, self.model
-        names = self._names_now()
+        names = self._names_now(_own_value)
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
         args = backend.prepared(args, executes=several, eager=model.run_eagerly)
         if not self._is_evaluating:
@@ -202,9 +203,10 @@ class WatchedModel:
         logs, seen, given = self._called(functions, names, wanted, args)
         with tap.guarded("recording an evaluation of Keras"), self._reading_first(first):
             self._last_logs = logs
-            self._telling.tensors(seen, names, *_loss_of(model))
+            self._telling.tensors(seen, names, losses_of(model))
             if "loss" in seen:
                 self._telling.loss(seen["loss"], self._alone())
+            self._telling.evaluated(functions.modes)
         return backend.returned(logs, given)
 
     def end_evaluation(self) -> None:
@@ -218,7 +220,7 @@ class WatchedModel:
 
     # What there is, and what of it is wanted
 
-    def _names_now(self) -> KerasNames:
+    def _names_now(self, value: ValueOf) -> KerasNames:
         if self._names is None or (self.tap.due() and not self._names.fits()):
             with self.tap.guarded("reading the layers of a Keras model"):
                 self._names = KerasNames(self.model)
@@ -226,14 +228,17 @@ class WatchedModel:
                 self.tap.declare(parameters=self._names.trainable, modules=self._names.leaves)
                 optimizer = self.model.optimizer
                 inner = getattr(optimizer, "inner_optimizer", optimizer)
-                self._iterations = self._iterations_before(inner)
+                self._iterations = self._iterations_before(inner, value)
+                if not self.tap.has_begun and self._iterations:
+                    # A model that was loaded brings its optimizer along, which has counted.
+                    self.tap.begin_training(self._iterations // _gathers(inner))
         return self._names or KerasNames(self.model)
 
-    def _iterations_before(self, optimizer: Any) -> int:
+    def _iterations_before(self, optimizer: Any, value: ValueOf) -> int:
         if optimizer is None or not optimizer.built:
             return 0
-        value = optimizer._iterations._value
-        return 0 if value is None else int(array_of(value))
+        count = value(optimizer._iterations)
+        return 0 if count is None else int(array_of(count))
 
     def _wanted_of(self, names: KerasNames, *, training: bool) -> Wanted:
         which = training, len(names.leaves)
@@ -242,7 +247,7 @@ class WatchedModel:
                 self._light, gradients=training and self.tap.asks_ever(Kind.GRADIENT),
                 outputs=self._asked(Kind.OUTPUT, names), inputs=self._asked(Kind.INPUT, names),
                 data=self.tap.asks_ever(Kind.BATCH, Kind.TARGET, Kind.LABEL, Kind.CONFUSION, Kind.FACT),
-                modes=training and self.tap.asks_ever(Kind.FACT), fed=self.tap.asks_ever(Kind.BATCH),
+                modes=self.tap.asks_ever(Kind.FACT), fed=self.tap.asks_ever(Kind.BATCH),
             )
         return self._wanted[which]
 
@@ -277,16 +282,18 @@ class WatchedModel:
             self._adds = any(getattr(weight, "regularizer", None) is not None for weight in weights) or any(
                 getattr(layer, "activity_regularizer", None) is not None for layer in layers) or bool(self.model.losses)
         loss = getattr(self.model, "loss", None)
-        return "" if self._adds or loss is None or isinstance(loss, list | tuple | dict) else _loss_of(self.model)[0]
+        several = loss is None or isinstance(loss, list | tuple | dict)
+        return "" if self._adds or several else losses_of(self.model).alone
 
     def _say(self, cause: str, reason: str) -> None:
         self.tap.session.seen.reasons[cause] = reason
 
 
-def _loss_of(model: Any) -> tuple[str, bool]:
-    """Return what the loss of a model is called, as it was compiled or by its function, and whether it takes logits."""
-    loss = getattr(model, "loss", None)
-    if loss is None or isinstance(loss, list | tuple | dict):
-        return "loss", False
-    name = loss if isinstance(loss, str) else getattr(loss, "name", None) or getattr(loss, "__name__", "loss")
-    return str(name), bool(getattr(loss, "from_logits", False))
+def _own_value(variable: Any) -> Any:
+    # In an evaluation JAX is given no variables of the optimizer: they are where they belong.
+    return variable._value
+
+
+def _gathers(optimizer: Any) -> int:
+    """Return how many batches an optimizer makes one step of."""
+    return getattr(optimizer, "gradient_accumulation_steps", None) or 1

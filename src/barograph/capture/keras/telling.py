@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from barograph.capture.keras.answers import Losses
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Seen
 from barograph.capture.keras.likeness import tell_likeness
@@ -43,14 +44,13 @@ class Telling:
         self._states: Mapping[str, Any] = {}
         self._states_of: tuple[Names, Any] | None = None
 
-    def tensors(self, seen: Seen, names: Names, loss: str, from_logits: bool = False) -> None:
+    def tensors(self, seen: Seen, names: Names, losses: Losses) -> None:
         """Tell gradients, inputs and outputs of layers, and what the loss was computed of.
 
         Args:
             seen: What the step gave out.
             names: Of what is trained.
-            loss: What the loss is called.
-            from_logits: It takes logits, not probabilities.
+            losses: How the model was compiled.
         """
         tap = self._tap
         if "gradients" in seen:
@@ -65,7 +65,7 @@ class Telling:
             tap.fact(Fact.BROADCAST, lambda: float(array_of(seen["broadcast"])))
         data = {name: items[-1] for name, items in seen.get("data", {}).items()}
         if data:
-            self._data(data, loss, from_logits)
+            self._data(data, losses)
             if not _fed(data):
                 # A step of the script's own may compute its loss of labels and answers alone.
                 self.fed(seen)
@@ -76,7 +76,7 @@ class Telling:
             fed = _fed({name: items[-1] for name, items in seen.get("fed", {}).items()})
             self._tap.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
 
-    def _data(self, data: Mapping[str, Any], loss: str, from_logits: bool) -> None:
+    def _data(self, data: Mapping[str, Any], losses: Losses) -> None:
         tap = self._tap
         fed = _fed(data)
         tap.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
@@ -85,16 +85,14 @@ class Telling:
         weights = data.get("sample_weight")
         if weights is not None and tap.taking(Kind.FACT, Fact.LOSS_WEIGHTED.value) is not None:
             tap.fact(Fact.LOSS_WEIGHTED, float(np.ptp(array_of(weights)) > 0))
-        truth, answers = data.get("y"), data.get("y_pred")
-        if truth is None or answers is None:
-            return
-        if "crossentropy" not in loss:
-            tap.take(Kind.TARGET, {loss: _lazily(truth)})
-            return
-        if tap.due(Kind.LABEL, Kind.CONFUSION):
-            tap.predictions(array_of(truth), _scores(array_of(answers), from_logits), loss)
-        if not tap.evaluating:
-            tell_likeness(tap, loss, answers, from_logits)
+        handed = list(losses.over(data))
+        for item in handed:
+            if not item.of_classes:
+                tap.take(Kind.TARGET, {item.path: _lazily(item.truth)})
+            elif tap.due(Kind.LABEL, Kind.CONFUSION):
+                tap.predictions(array_of(item.truth), _scores(array_of(item.answers), item.from_logits), item.path)
+        if len(handed) == 1 and not tap.evaluating:
+            tell_likeness(tap, handed[0].function, handed[0].answers, handed[0].from_logits)
 
     def loss(self, value: Any, alone: str = "") -> None:
         """Tell the loss of the step, or of a batch of an evaluation.
@@ -125,6 +123,12 @@ class Telling:
             told[fact(Fact.LAYERS_IN_EVAL)] = modes.in_eval / modes.layers if modes.layers else 0.0
             told[fact(Fact.MODEL_IN_EVAL)] = modes.whole_in_eval
         self._tap.numbers({key: float(value) for key, value in told.items()})
+
+    def evaluated(self, modes: Modes | None) -> None:
+        """Tell how an evaluation called the layers that mind the mode, where that is due."""
+        if modes is not None:
+            in_train = modes.layers - modes.in_eval
+            self._tap.fact(Fact.LAYERS_IN_TRAIN, in_train / modes.layers if modes.layers else 0.0)
 
     def _untrained(self, names: Names, value: ValueOf) -> dict[Key, float]:
         """Return what is told of frozen layers that learnt nothing; once one has moved, that is settled."""

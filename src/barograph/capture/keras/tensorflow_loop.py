@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from barograph.capture.keras.answers import Losses
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Seen, Wanted
 from barograph.capture.keras.loop_functions import LoopFunctions, value_of
@@ -57,7 +58,7 @@ class TensorFlowLoop:
                 tap.session.seen.reasons["replicas of a loop"] = (
                     f"the replicas of a {self._functions.unseen} cannot be looked into: nothing of what they "
                     "compute is recorded")
-            self._telling.tensors(seen, names, "loss", False)
+            self._telling.tensors(seen, names, Losses())
             if "loss" in seen:
                 self._telling.loss(seen["loss"])
             self._telling.learning_rate(seen)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barograph.capture.entrance import Entrance
+from barograph.capture.logged import numbers_in
 from barograph.capture.patches import Patches
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class TrainerLoop(Patches):
         if self.silent or self._session.passes_over:
             return
         with self._entrance.guarded(f"recording what {self._library} logs"):
-            numbers = dict(_numbers(values()))
+            numbers = dict(numbers_in(values()))
             if numbers:
                 self._session.log(numbers, mode=mode)
 
@@ -80,19 +81,3 @@ class TrainerLoop(Patches):
     def own_end(self, leave: Leave) -> contextlib.AbstractContextManager[None]:
         """Have a training that is stopped in a `with` block end as the library ends one."""
         return self._session.steering.own_end.within(leave)
-
-
-def _numbers(values: Mapping[str, Any], of: str = "") -> Iterator[tuple[str, float]]:
-    """Yield what is a number among what is logged."""
-    for name, value in values.items():
-        path = f"{of}.{name}" if of else str(name)
-        if isinstance(value, Mapping):
-            yield from _numbers(value, path)
-        elif isinstance(value, int | float) or _has_one_element(value):
-            yield path, float(value.detach() if hasattr(value, "detach") else value)
-
-
-def _has_one_element(value: Any) -> bool:
-    """Return whether this is a tensor, an array or a scalar of one real number."""
-    shape, dtype = getattr(value, "shape", None), str(getattr(value, "dtype", "complex"))
-    return shape is not None and all(size == 1 for size in shape) and "complex" not in dtype and "str" not in dtype

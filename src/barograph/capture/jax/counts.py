@@ -1,0 +1,35 @@
+"""How many updates an optimizer of Optax has made, by the counts in its state: a restored one goes on from there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def updates_before(tree: Any) -> int:
+    """Return the updates that were made with the optimizer state in a tree; 0 where nothing counts them.
+
+    Plain SGD keeps no count. Nor is one told of `optax.MultiSteps`, which counts updates, where each call is a step.
+
+    Args:
+        tree: What a step is called with, with its arrays.
+
+    Example:
+        >>> import optax
+        >>> updates_before(optax.adam(1e-3).init({"w": np.ones(2)}))
+        0
+    """
+    states = [leaf for leaf in jax.tree.leaves(tree, is_leaf=_is_state) if _is_state(leaf)]
+    if any("count" not in state._fields for state in states):
+        return 0
+    # Flax NNX keeps each in a box of its own.
+    counts = [np.asarray(count) for state in states for count in jax.tree.leaves(state.count)]
+    # Of several devices, or of models side by side, all have come as far.
+    return max((int(count.max()) for count in counts if count.size and count.dtype.kind in "iu"), default=0)
+
+
+def _is_state(leaf: Any) -> bool:
+    fields = getattr(type(leaf), "_fields", ())
+    return type(leaf).__module__.partition(".")[0] == "optax" and ("count" in fields or "gradient_step" in fields)

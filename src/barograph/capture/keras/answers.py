@@ -1,0 +1,106 @@
+"""What the loss of a Keras model is made of: of each output its loss function, the truth and the answers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import keras
+
+
+class OfLoss(NamedTuple):
+    """One loss function, and what it was handed.
+
+    Attributes:
+        path: Under which that is recorded: what the loss is called; of a model with several outputs, the output.
+        function: The loss function, as Keras calls it.
+        from_logits: It takes logits, not probabilities.
+        truth, answers: As the model and its data have them.
+    """
+
+    path: str
+    function: str
+    from_logits: bool
+    truth: Any
+    answers: Any
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether what it is handed are classes."""
+        return "crossentropy" in self.function
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """The loss of a model as it was compiled.
+
+    Attributes:
+        given: It: a name, a function, an object; of several outputs a list or a dictionary of those, or one for all.
+        outputs: What the outputs of a functional model are called, in order.
+    """
+
+    given: Any = None
+    outputs: tuple[str, ...] = ()
+
+    @property
+    def alone(self) -> str:
+        """What the only loss is called; "loss" where that is not known."""
+        return "loss" if self.given is None or isinstance(self.given, list | tuple | dict) else _called(self.given)
+
+    def over(self, data: Mapping[str, Any]) -> Iterator[OfLoss]:
+        """Yield each loss with what it was handed.
+
+        Args:
+            data: What the loss was computed of, by argument and item: `y`, `y_pred[out]`, `y[0]`.
+        """
+        if "y" in data and "y_pred" in data:
+            given = next(iter(_parts(self.given)), None)
+            yield _of(self.alone if given is None or given is self.given else _called(given), given, data["y"],
+                      data["y_pred"])
+            return
+        # A dictionary has one of each name, a list one of each number.
+        names = self.outputs or tuple(name[7:-1] for name in data if name.startswith("y_pred["))
+        for number, name in enumerate(names):
+            truth, answers = (data.get(f"{kind}[{name}]", data.get(f"{kind}[{number}]")) for kind in ("y", "y_pred"))
+            given = self._of_output(name, number)
+            if truth is not None and answers is not None and given is not None:
+                yield _of(name if not name.isdigit() else f"output{name}", given, truth, answers)
+
+    def _of_output(self, name: str, number: int) -> Any:
+        if isinstance(self.given, dict):
+            return self.given.get(name)
+        if isinstance(self.given, list | tuple):
+            return self.given[number] if number < len(self.given) else None
+        return self.given
+
+
+def losses_of(model: Any) -> Losses:
+    """Return how a model was compiled."""
+    names = getattr(model, "output_names", None) or ()
+    return Losses(getattr(model, "loss", None), tuple(map(str, names)))
+
+
+def _of(path: str, given: Any, truth: Any, answers: Any) -> OfLoss:
+    return OfLoss(path, _function(given), bool(getattr(given, "from_logits", False)), truth, answers)
+
+
+def _parts(given: Any) -> list[Any]:
+    if isinstance(given, dict):
+        return list(given.values())
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _called(given: Any) -> str:
+    return str(given if isinstance(given, str) else getattr(given, "name", None) or getattr(given, "__name__", "loss"))
+
+
+def _function(given: Any) -> str:
+    return _full(given) if isinstance(given, str) else "loss" if given is None else _called(given)
+
+
+@functools.cache
+def _full(name: str) -> str:
+    """Return what Keras calls the function that a script may call by a shorter name, or by its class."""
+    return _called(keras.losses.get(name))
