@@ -11,9 +11,10 @@ import torch
 
 import barograph
 from barograph.model.clock import SystemClock
-from barograph.model.key import Key
+from barograph.model.key import Key, Kind
 from barograph.model.manifest import EndState, Heartbeat, Manifest
 from barograph.model.records import StepRecords, Subject
+from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
 from barograph.runs.claim import claim_run, claim_worker
@@ -27,12 +28,18 @@ from benchmarks.models import GPT
 VOCABULARY, CONTEXT, WIDTH, BLOCKS, HEADS, BATCH = 64, 16, 32, 13, 4, 8
 """Thirteen narrow blocks: every step has about a thousand tensors, and is quickly made."""
 
+OF_A_STEP = frozenset({
+    Kind.BATCH, Kind.INPUT, Kind.TARGET, Kind.OUTPUT, Kind.LOSS, Kind.GRADIENT, Kind.GRADIENT_CLIPPED,
+    Kind.LEARNING_RATE, Kind.UPDATE, Kind.OPTIMIZER_STATE, Kind.WEIGHT,
+})
+"""What there is in a step, whichever of it is due."""
+
 STEP_SECS = 0.05
 """Time between two steps that are repeated."""
 
 
 def record_training(url: str, steps: int) -> None:
-    """Train a small decoder and record what the default settings record, at every step, with no budget.
+    """Train a small decoder and record what the default settings ever record, all of it at every step.
 
     Args:
         url: Where the run goes.
@@ -44,7 +51,8 @@ def record_training(url: str, steps: int) -> None:
     model = GPT(VOCABULARY, CONTEXT, WIDTH, BLOCKS, HEADS)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     loss_fn = torch.nn.CrossEntropyLoss()
-    with barograph.attach(model, optimizer, to=url, budget=None, watch=False):
+    whole = Selection(name="whole", kinds=OF_A_STEP)
+    with barograph.attach(model, optimizer, to=url, budget=None, watch=False, collections=[whole]):
         for _ in range(steps):
             tokens = _walks()
             optimizer.zero_grad()
