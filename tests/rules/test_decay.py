@@ -33,6 +33,15 @@ def test_weights_that_shrink_under_a_decay_stronger_than_the_gradient_are_named(
     assert causes(found) == {Cause.WEIGHT_DECAY_TOO_LARGE: 0.9}
 
 
+def test_a_step_whose_update_was_not_recorded_says_nothing_of_adamw() -> None:
+    views = shrinking(10.0, 4.0, 3.5, decay=10.0, decoupled=1.0, update=4.0, rate=1.0)
+    bare = step(15, tensors(Kind.WEIGHT, a=3.9), tensors(Kind.GRADIENT, a=0.1), {LOSS: 2.3, RATE: 1.0})
+
+    assert said(WeightDecay(), *views[:2], bare)[-1] == [
+        Unjudged("what moves the weights beside decay was not recorded with them")]
+    assert subjects(WeightDecay(), *views[:2], bare, views[2])[-1] == [""]
+
+
 def test_of_adamw_the_update_is_what_it_is_held_against() -> None:
     assert subjects(WeightDecay(), *shrinking(10.0, 4.0, decay=10.0, decoupled=1.0, update=4.0, rate=1.0))[-1] == [""]
     assert subjects(WeightDecay(), *shrinking(10.0, 4.0, decay=0.1, decoupled=1.0, update=1.0))[-1] == []

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import barograph
 from barograph.attaching import attach
 from barograph.model.cause import Cause
 from barograph.model.finding import Finding
@@ -213,3 +214,21 @@ def test_a_layer_that_is_switched_off_is_all_zero() -> None:
 
     assert found.subject == "output"
     assert [item.key and item.key.path for item in found.evidence] == ["act"]
+
+
+def test_of_a_script_that_clips_the_clipped_gradients_are_recorded_whenever_gradients_are() -> None:
+    url = f"memory://{secrets.token_hex(8)}"
+    model = mlp(32)
+    optimizer = adam()(model)
+    with attach(model, optimizer, to=url, watch=False, budget=None):
+        for _ in range(12):
+            optimizer.zero_grad()
+            F.cross_entropy(model(torch.randn(64, 16)), torch.randint(0, 4, (64,))).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+            optimizer.step()
+    run = barograph.open(url)
+
+    before, after = (run.series(f"{kind}:0.weight", "l2") for kind in ("gradient", "gradient_clipped"))
+    assert list(after.steps) == list(before.steps) == list(range(12))
+    assert (after.values <= 0.0101).all()
+    assert (before.values > 0.0101).all()

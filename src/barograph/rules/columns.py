@@ -32,6 +32,10 @@ _COUNT = MOMENT_FIELDS.index("count")
 TOTAL_LOSS = Key(Kind.LOSS, "total")
 """The loss that `backward` starts from."""
 
+GRADIENTS = frozenset({Kind.GRADIENT, Kind.GRADIENT_CLIPPED})
+"""Before and after the script has clipped them; the latter are there only where it does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """The tensors of one kind that were seen in one step, a row each, with what can be said of them.

@@ -93,7 +93,10 @@ class WeightDecay(Rule):
         if norm > self.shrunk * first or not decay or not (beyond or lost):
             return
         share = self._share(view, decay, norm, facts, memory)
-        if share is None or share < _HOLDS * self.pull:
+        if share is None:
+            yield Unjudged("what moves the weights beside decay was not recorded with them")
+            return
+        if share < _HOLDS * self.pull:
             return
         if share >= self.pull and (beyond or norm < last):
             yield self._symptom(view, memory, decay, norm, share)

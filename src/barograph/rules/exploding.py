@@ -17,7 +17,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import LayerTable, learning_rate, stated_loss, table_of
+from barograph.rules.columns import GRADIENTS, LayerTable, learning_rate, stated_loss, table_of
 from barograph.rules.gradients import growth_backwards
 from barograph.rules.suspects import about, momentum_in, ranked, recurrent, remember_facts
 from barograph.rules.words import lower_rate, number, sentence
@@ -60,7 +60,11 @@ class ExplodingGradient(Rule):
     @property
     def needs(self) -> tuple[Selection, ...]:
         schedule = Schedule(every=5, steps=frozenset(range(10)), modes=frozenset({Mode.TRAIN}))
-        return (Selection(kinds=frozenset({Kind.GRADIENT}), schedule=schedule),)
+        return (
+            Selection(kinds=frozenset({Kind.GRADIENT}), schedule=schedule),
+            # Whether gradients are clipped must be known of each step that is judged.
+            Selection(kinds=GRADIENTS, schedule=Schedule(modes=frozenset({Mode.TRAIN}))),
+        )
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         table = table_of(view, Kind.GRADIENT)

@@ -18,7 +18,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import LayerTable, Table, layers_of, learning_rate, stated_loss, table_of
+from barograph.rules.columns import GRADIENTS, LayerTable, Table, layers_of, learning_rate, stated_loss, table_of
 from barograph.rules.recovery import is_gaining
 from barograph.rules.suspects import ranked, recurrent
 from barograph.rules.words import joined, lower_rate, number, sentence
@@ -214,7 +214,11 @@ class GradientNormSpike(Rule):
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        return (Selection(kinds=frozenset({Kind.GRADIENT}), schedule=Schedule(every=5, modes=_IN_TRAINING)),)
+        return (
+            Selection(kinds=frozenset({Kind.GRADIENT}), schedule=Schedule(every=5, modes=_IN_TRAINING)),
+            # Whether gradients are clipped must be known of each step that is judged.
+            Selection(kinds=GRADIENTS, schedule=Schedule(modes=_IN_TRAINING)),
+        )
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         table = table_of(view, Kind.GRADIENT)

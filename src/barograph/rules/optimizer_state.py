@@ -17,7 +17,7 @@ from barograph.model.records import Subject
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import Table, learning_rate, table_of
+from barograph.rules.columns import GRADIENTS, Table, learning_rate, table_of
 from barograph.rules.once import once
 from barograph.rules.standstill import runs_of
 from barograph.rules.suspects import ranked
@@ -60,8 +60,8 @@ class OptimizerState(Rule):
     def needs(self) -> tuple[Selection, ...]:
         # Seldom: there are two tensors of state for each weight.
         schedule = Schedule(every=100, steps=frozenset({5, 12, 14, 16, 50}), modes=frozenset({Mode.TRAIN}))
-        return tuple(Selection(kinds=frozenset({kind}), schedule=schedule)
-                     for kind in (Kind.OPTIMIZER_STATE, Kind.GRADIENT, Kind.WEIGHT))
+        return tuple(Selection(kinds=kinds, schedule=schedule) for kinds in (
+            frozenset({Kind.OPTIMIZER_STATE}), GRADIENTS, frozenset({Kind.WEIGHT})))
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         states, gradients = table_of(view, Kind.OPTIMIZER_STATE), _used(view)
