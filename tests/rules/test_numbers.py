@@ -85,8 +85,8 @@ def test_the_first_module_whose_output_is_not_finite_is_the_origin() -> None:
     where, found = only(hit, rule=NonFiniteOrigin()), only(hit)
 
     assert where.message == (
-        'NaN or infinite values arose in "relu" (ReLU): its output holds 2 infinite of 10 values, while what ran '
-        "before it was finite."
+        'NaN or infinite values arose in "relu" (ReLU) or just before it: its output holds 2 infinite of 10 values, '
+        "while what ran before it was finite."
     )
     assert where.evidence == found.evidence[:1]
     assert found.message == ("NaN or infinite values: 2 of 3 outputs, 1 of 1 losses, 2 of 2 gradients and 2 of 2 "

@@ -127,8 +127,10 @@ def _origin_in_outputs(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) 
                       f"the input of the second {_counts(inputs, fed_badly[0])}")
     before = ("while its inputs were finite" if fed else
               "while what ran before it was finite" if row else "and it is the first that ran")
+    # Where its inputs were not recorded, it may have been the code between the module before and this one.
+    where = _named(outputs, row) + (" or just before it" if row and not fed else "")
     return Origin(outputs, row, "output" if fed or row else "first output", f"NaN or infinite values arose in "
-                  f"{_named(outputs, row)}: its output {_counts(outputs, row)}, {before}")
+                  f"{where}: its output {_counts(outputs, row)}, {before}")
 
 
 def _first_output(outputs: Table, bad: Flags) -> int:
