@@ -104,6 +104,25 @@ def test_a_short_training_of_short_steps_is_seen_all_along(steps, step_secs, cap
     assert max(after - before for before, after in itertools.pairwise([*recorded, steps])) <= steps / 2
 
 
+def test_steps_of_which_little_is_due_leave_something_for_those_that_come():
+    price, now, recorded = Price(0.01), 0.0, []
+    price.start(now)
+    for step in range(500):
+        # Each tenth has everything due that was owed, and the first ten have.
+        mask = 0b11 if step < 10 or step % 10 == 0 else 0b01
+        if price.affords(mask, step, now):
+            recorded.append(step)
+            secs = 0.01 if mask == 0b11 else 0.001
+            price.charge(secs)
+            now += secs
+            price.end_step(mask)
+        else:
+            price.end_step(0)
+        now += 0.004
+    assert len([step for step in recorded if step >= 100]) >= 8
+    assert max(recorded) >= 300
+
+
 def test_steps_of_a_usual_length_have_no_more_than_a_tenth_of_a_second():
     recorded, share = train(Price(0.01), steps=100, step_secs=0.06, capture_secs=0.008)
     assert share * 6.0 <= 0.06 + GRACE_SECS
@@ -262,9 +281,10 @@ def test_steps_that_were_short_stay_so_where_that_is_asked() -> None:
             price.charge(0.005 if mask else 0.002)
             price.end_step(mask)
             now += 0.008
-        # What is due now has cost nothing before, so that steps seem long.
-        price.end_step(0b10)
-        price.affords(0b10, 60, now)
+        # One step is long, so that on the whole they are not short any more.
+        now += 1.6
+        price.end_step(0)
+        price.affords(0b1, 60, now)
         return price.affords_numbers(64, now)
 
     assert losses_left(keeps=True)

@@ -65,7 +65,7 @@ class Price:
 
     Attributes:
         keeps_grace: Steps that were found to be short stay so: where a step that is recorded runs another program, what
-            is due next may be so cheap that they would seem long, and what was spent then leaves nothing for losses.
+            was spent on it would leave nothing for losses once steps seem long.
     """
 
     def __init__(self, budget: float | None) -> None:
@@ -81,6 +81,8 @@ class Price:
         self._step_secs = 0.0
         self._numbers_secs = 0.0
         self._steps = 0
+        self._recorded_steps = 0
+        self._recorded_secs = 0.0
         self._grace_secs = GRACE_SECS
         self._credits = _OPENING_STEPS
         self._evaluation_credits = _OPENING_EVALUATIONS
@@ -124,6 +126,10 @@ class Price:
         self._steps += 1
         if mask == 0:
             self._numbers_secs += secs
+        else:
+            # Of the first all that is read for the first time is a part.
+            self._recorded_secs += secs if self._recorded_steps else 0.0
+            self._recorded_steps += 1
         _smooth(self._estimates, mask, secs)
 
     def end_evaluation(self, mask: int) -> None:
@@ -147,7 +153,9 @@ class Price:
         if self._credits > 0:
             self._credits -= 1
             return True
-        foreseen, allowed = self._foreseen(mask), self._tensors_secs(now)
+        # Not by a step alone of which little is due: those that come have more, and nothing would be left for them.
+        foreseen = max(self._foreseen(mask), self._recorded_secs / max(1, self._recorded_steps - 1))
+        allowed = self._tensors_secs(now)
         short = foreseen * self._steps > _SHORT_SHARE * self._bare_secs(now)
         if short or not self.keeps_grace:
             self._grace_secs = SHORT_STEPS_GRACE_SECS if short else GRACE_SECS
