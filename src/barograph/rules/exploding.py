@@ -59,12 +59,8 @@ class ExplodingGradient(Rule):
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        schedule = Schedule(every=5, steps=frozenset(range(10)), modes=frozenset({Mode.TRAIN}))
-        return (
-            Selection(kinds=frozenset({Kind.GRADIENT}), schedule=schedule),
-            # Whether gradients are clipped must be known of each step that is judged.
-            Selection(kinds=GRADIENTS, schedule=Schedule(modes=frozenset({Mode.TRAIN}))),
-        )
+        # Whether gradients are clipped must be known of each step that is judged.
+        return (Selection(kinds=GRADIENTS, schedule=Schedule(modes=frozenset({Mode.TRAIN}))),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         table = table_of(view, Kind.GRADIENT)

@@ -214,11 +214,8 @@ class GradientNormSpike(Rule):
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        return (
-            Selection(kinds=frozenset({Kind.GRADIENT}), schedule=Schedule(every=5, modes=_IN_TRAINING)),
-            # Whether gradients are clipped must be known of each step that is judged.
-            Selection(kinds=GRADIENTS, schedule=Schedule(modes=_IN_TRAINING)),
-        )
+        # Whether gradients are clipped must be known of each step that is judged.
+        return (Selection(kinds=GRADIENTS, schedule=Schedule(modes=_IN_TRAINING)),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         table = table_of(view, Kind.GRADIENT)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from barograph.model.finding import Evidence
 from barograph.model.key import Kind
-from barograph.rules.columns import Table
+from barograph.rules.columns import GRADIENTS, Table
 from barograph.rules.words import joined
 from barograph.runs.view import StepView
 
@@ -27,7 +27,6 @@ MODULES = ("output", "between")
 """Places that name a module in the midst of others."""
 
 _ACTIVATIONS = (Kind.INPUT, Kind.OUTPUT)
-_GRADIENTS = (Kind.GRADIENT, Kind.GRADIENT_CLIPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class Origin:
 def any_bad(view: StepView, tables: Mapping[Kind, Table], *, only_nan: bool) -> bool:
     """Return whether `bad_rows` finds any, without looking at the rows."""
     for kind, table in tables.items():
-        if kind in _ACTIVATIONS or (view.step.skipped and kind in _GRADIENTS):
+        if kind in _ACTIVATIONS or (view.step.skipped and kind in GRADIENTS):
             continue
         if table.has_nan or not (only_nan or table.is_whole):
             return True
@@ -73,7 +72,7 @@ def bad_rows(view: StepView, tables: Mapping[Kind, Table], *, only_nan: bool) ->
     are infinite on purpose.
     """
     bad = {kind: _nonfinite(table, only_nan) for kind, table in tables.items()
-           if not (view.step.skipped and kind in _GRADIENTS)}
+           if not (view.step.skipped and kind in GRADIENTS)}
     spoilt = any(rows.any() for kind, rows in bad.items() if kind not in _ACTIVATIONS)
     for kind in _ACTIVATIONS:
         if kind in bad and not spoilt:
@@ -101,7 +100,7 @@ def origin_of(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> Origin
     if first is Kind.INPUT:
         row = int(rows[0])
         return Origin(table, row, "batch", f"The input of {_named(table, row)} {_counts(table, row)}")
-    if first in _GRADIENTS:
+    if first in GRADIENTS:
         # A gradient flows from the loss back, so it went wrong first in the last layer that shows it.
         row = int(rows[-1])
         return Origin(table, row, "gradient", f"Gradients went wrong first: that of {_named(table, row)} "

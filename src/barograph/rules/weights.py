@@ -17,7 +17,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import large_step_in, note_largest_step
-from barograph.rules.columns import Table, learning_rate, silent_layer, table_of, table_of_rows
+from barograph.rules.columns import GRADIENTS, Table, learning_rate, silent_layer, table_of, table_of_rows
 from barograph.rules.kept import keep, recall
 from barograph.rules.sheets import Numbers
 from barograph.rules.standstill import Runs, runs_of
@@ -85,12 +85,12 @@ class UnchangedTensor(Rule):
             runs = runs_of(table, known, step=view.step.number, rtol=self.rtol, atol=self.atol)
             known["steps"] = known.get("steps", 0) + 1
             waiting += known["steps"] < self.num_steps
-            matters = kind not in _GRADIENTS or _matters(table, memory)
+            matters = kind not in GRADIENTS or _matters(table, memory)
             if runs.longest < self.num_steps or not matters:
                 continue
             counts = (table.column("count") > table.column("zeros")) & (self.equal_nan | table.whole)
             unchanged = (runs.length >= self.num_steps) & counts
-            if kind in _GRADIENTS and not (unchanged == counts).all():
+            if kind in GRADIENTS and not (unchanged == counts).all():
                 continue
             same += [(table, int(row)) for row in np.flatnonzero(unchanged)]
             since += zip(runs.since[unchanged].tolist(), runs.length[unchanged].tolist(), strict=True)
@@ -117,9 +117,6 @@ class UnchangedTensor(Rule):
         return Evidence(table.subjects[row].key, step, "sum", total, math.nan, text)
 
 
-_GRADIENTS = (Kind.GRADIENT.value, Kind.GRADIENT_CLIPPED.value)
-
-
 def _matters(gradients: Table, memory: Memory) -> bool:
     """Take the gradients' norm in; return whether it is still what it was, but for three orders of magnitude."""
     norm = gradients.norm
@@ -131,7 +128,7 @@ def _why_still(kinds: set[Kind], why: str) -> tuple[Suspicion, ...]:
     if Kind.LOSS in kinds:
         return (Suspicion(Cause.DETACHED_GRAPH, 0.3, why), Suspicion(Cause.WRONG_LOSS, 0.3, why),
                 Suspicion(Cause.DEAD_RELU, 0.1, why), Suspicion(Cause.LEARNING_RATE_TOO_LOW, 0.1, why))
-    if Kind.GRADIENT in kinds or Kind.GRADIENT_CLIPPED in kinds:
+    if kinds & GRADIENTS:
         return Suspicion(Cause.REPEATED_BATCH, 0.4, why), Suspicion(Cause.PARAMETER_NOT_IN_OPTIMIZER, 0.3, why)
     return ()
 
