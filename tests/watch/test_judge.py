@@ -189,7 +189,8 @@ def test_a_rule_that_saw_nothing_says_what_would_feed_it(high: type[Rule]) -> No
      "It is for trainings on GPUs of NVIDIA; none was seen in use, or machine_hz is 0."),
     ("L108", "loss; confusion, label, target", "Use a loss of torch, Keras or Optax over classes, or over distances "
      "from targets, such as a cross-entropy or a mean squared error."),
-    ("O101", "optimizer state; gradient; weight", 'It is for networks, under the preset "standard" or a collection '
+    ("O101", "optimizer state; gradient, gradient clipped; weight",
+     'It is for networks, under the preset "standard" or a collection '
      "with these kinds, and a budget that lets tensors be recorded."),
 ])
 def test_what_would_feed_a_rule_is_said_for_what_it_is(code: str, reason: str, feed: str) -> None:
