@@ -109,6 +109,8 @@ typedef struct {
     void (*subtract)(const float *, const float *, size_t, float *);
     void (*from_bfloat16)(const char *, size_t, float *);
     void (*from_float16)(const char *, size_t, float *);
+    int (*finite_f32)(const float *, size_t);
+    int (*finite_f64)(const double *, size_t);
 } Loops;
 
 static inline int64_t bits_of_f64(double x)
@@ -751,6 +753,28 @@ static void summarize(const Source *source, uint64_t numel, int mode, double *ro
     merge(&tally, row);
 }
 
+/* Whether every element is finite, of a complex number both parts; whole numbers always are. */
+static int are_finite(const char *data, uint64_t numel, int dtype)
+{
+    float out[BLOCK];
+    double wide_out[BLOCK];
+    if (dtype == C64 || dtype == C128) {
+        dtype = dtype == C64 ? F32 : F64;
+        numel *= 2;
+    }
+    if (dtype > E5M2)
+        return 1;
+    for (uint64_t start = 0; start < numel; start += BLOCK) {
+        size_t n = numel - start < BLOCK ? (size_t)(numel - start) : BLOCK;
+        if (dtype == F64)
+            wide(data, NULL, dtype, start, n, wide_out);
+        if (dtype == F64 ? !level->loops->finite_f64(wide_out, n)
+                         : !level->loops->finite_f32(narrow(data, dtype, start, n, out), n))
+            return 0;
+    }
+    return 1;
+}
+
 /* ---- Units ----------------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -1131,23 +1155,30 @@ static int take_modes(PyObject *modes, Batch *batch)
     return 1;
 }
 
-static int take_batch(PyObject *const *args, Batch *batch)
+/* Takes the first lists of a batch: addresses, sizes, types and, where there are four, rows. */
+static int take_tensors(PyObject *const *args, int lists, Batch *batch)
 {
     static const char *const names[] = {"pointers", "numels", "dtypes", "rows"};
     Py_buffer *views[] = {&batch->pointers, &batch->numels, &batch->dtypes, &batch->rows};
-    for (batch->taken = 0, batch->mode = 0; batch->taken < 4; batch->taken++) {
+    for (batch->taken = 0, batch->mode = 0; batch->taken < lists; batch->taken++) {
         int narrow_list = batch->taken == 2;
         if (!take_list(args[batch->taken], names[batch->taken], narrow_list ? "il" : "lq", narrow_list ? 4 : 8,
                        views[batch->taken]))
             return 0;
     }
-    if (!take_modes(args[6], batch))
-        return 0;
-    for (int i = 1; i < 4; i++)
+    for (int i = 1; i < lists; i++)
         if (views[i]->shape[0] != batch->pointers.shape[0]) {
-            PyErr_SetString(PyExc_ValueError, "pointers, numels, dtypes and rows must have one length.");
+            PyErr_Format(PyExc_ValueError, "%s must have one length.",
+                         lists == 4 ? "pointers, numels, dtypes and rows" : "pointers, numels and dtypes");
             return 0;
         }
+    return 1;
+}
+
+static int take_batch(PyObject *const *args, Batch *batch)
+{
+    if (!take_tensors(args, 4, batch) || !take_modes(args[6], batch))
+        return 0;
     if (batch->mode < 0 && batch->modes.shape[0] != batch->pointers.shape[0]) {
         PyErr_SetString(PyExc_ValueError, "modes must be one number, or one for each tensor.");
         return 0;
@@ -1160,14 +1191,19 @@ typedef struct {
     int64_t numel, row, mode;
 } Task;
 
-static Task task_of(const Batch *batch, Py_ssize_t i)
+/* A tensor of a batch, to be read as it is. */
+static Task tensor_of(const Batch *batch, Py_ssize_t i)
 {
-    Task task;
+    Task task = {{NULL, NULL, NULL, 0}, 0, 0, 0};
     task.source.data = (const char *)(uintptr_t)((const int64_t *)batch->pointers.buf)[i];
-    task.source.minus = NULL;
-    task.source.advance = NULL;
     task.source.dtype = ((const int32_t *)batch->dtypes.buf)[i];
     task.numel = ((const int64_t *)batch->numels.buf)[i];
+    return task;
+}
+
+static Task task_of(const Batch *batch, Py_ssize_t i)
+{
+    Task task = tensor_of(batch, i);
     task.row = ((const int64_t *)batch->rows.buf)[i];
     task.mode = batch->mode < 0 ? ((const uint8_t *)batch->modes.buf)[i] : batch->mode;
     return task;
@@ -1206,6 +1242,40 @@ static PyObject *py_summarize_many(PyObject *module, PyObject *const *args, Py_s
     }
     release_batch(&batch);
     return done ? Py_NewRef(Py_None) : NULL;
+}
+
+/* Whether all tensors of a batch are finite; −1 where one of them is none. */
+static int batch_is_finite(const Batch *batch)
+{
+    double size_bytes = 0;
+    Py_ssize_t count = batch->pointers.shape[0];
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Task task = tensor_of(batch, i);
+        if (!check_elements(task.source.data, task.numel, task.source.dtype))
+            return -1;
+        size_bytes += (double)task.numel * SIZES[task.source.dtype];
+    }
+    PyThreadState *thread = let_others_run(size_bytes);
+    FloatState state = enter_float_state();
+    int finite = 1;
+    for (Py_ssize_t i = 0; finite && i < count; i++) {
+        Task task = tensor_of(batch, i);
+        finite = are_finite(task.source.data, (uint64_t)task.numel, task.source.dtype);
+    }
+    leave_float_state(state);
+    take_over(thread);
+    return finite;
+}
+
+static PyObject *py_all_finite(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    Batch batch;
+    (void)module;
+    if (!take_arguments("all_finite", given, 3))
+        return NULL;
+    int finite = take_tensors(args, 3, &batch) ? batch_is_finite(&batch) : -1;
+    release_batch(&batch);
+    return finite < 0 ? NULL : PyBool_FromLong(finite);
 }
 
 static int check_layers(int64_t outer, int64_t units, int64_t inner, const Layers *layers)
@@ -1318,6 +1388,7 @@ static PyMethodDef methods[] = {
     CALL(difference_into),
     CALL(units_into),
     CALL(copy),
+    CALL(all_finite),
     {"instructions", py_instructions, METH_NOARGS, "Return the names of the sets of instructions this processor has."},
     {"use_instructions", py_use_instructions, METH_O, "Use the set of that name; return the one in use before."},
     {NULL, NULL, 0, NULL},

@@ -271,6 +271,31 @@ TARGET static void LOOPS(from_float16)(const char *x, size_t n, float *out)
     }
 }
 
+/* Whether every element of a block is finite: without the sign, what is not has the largest bits. */
+TARGET static int LOOPS(finite_f32)(const float *x, size_t n)
+{
+    uint32_t largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= 0x7fffffffu;
+        largest = bits > largest ? bits : largest;
+    }
+    return largest < 0x7f800000u;
+}
+
+TARGET static int LOOPS(finite_f64)(const double *x, size_t n)
+{
+    uint64_t largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= 0x7fffffffffffffffu;
+        largest = bits > largest ? bits : largest;
+    }
+    return largest < 0x7ff0000000000000u;
+}
+
 /* The largest exponent field of a finite element. */
 TARGET static uint32_t LOOPS(largest_field)(const float *x, size_t n)
 {
@@ -414,7 +439,8 @@ TARGET static void LOOPS(read_planes)(const uint32_t *planes, uint32_t counts[2]
 static const Loops LOOPS(loops) = {
     LOOPS(moments_f32),     LOOPS(moments_f64),   LOOPS(strip),         LOOPS(count_beyond),
     LOOPS(count_denormals), LOOPS(largest_field), LOOPS(count_outside), WINDOW_LOOPS,
-    LOOPS(subtract),        LOOPS(from_bfloat16), LOOPS(from_float16),
+    LOOPS(subtract),        LOOPS(from_bfloat16), LOOPS(from_float16),  LOOPS(finite_f32),
+    LOOPS(finite_f64),
 };
 
 #undef VF

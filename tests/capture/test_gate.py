@@ -43,6 +43,24 @@ def test_one_bad_element_is_enough_and_its_parameter_is_named(bad, dtype):
     assert verdict.numbers["parameters"] == 1
 
 
+@pytest.mark.parametrize("change", [
+    lambda g: g.t(), lambda g: g[:, ::2], lambda g: g[:1].expand(50, 40), lambda g: torch.empty(0),
+    lambda g: g.reshape(2, 5, 10, 20).contiguous(memory_format=torch.channels_last),
+    lambda g: g.to(torch.float8_e5m2), lambda g: torch.complex(g, g).conj(), lambda g: torch._neg_view(g),
+])
+@pytest.mark.parametrize("measures", [False, True])
+def test_however_it_lies_it_is_looked_at_with_and_without_a_norm(change, measures, monkeypatch):
+    settings = {"norm_above": 1e30} if measures else {}
+    good = torch.ones(50, 40)
+    bad = good.clone()
+    bad[0, :] = math.nan
+    if not measures:
+        monkeypatch.setattr("barograph.capture.torch.gate.stacked_norms", None)
+    assert looks(change(good), **settings) is None
+    monkeypatch.undo()
+    assert (looks(change(bad), **settings) is None) == (change(bad).numel() == 0)
+
+
 def test_of_many_parameters_a_few_are_named():
     verdict = looks(*(torch.tensor([math.nan]) for _ in range(5)))
     assert verdict.text == "The gradient of p0, p1, p2 and 2 more is not finite."

@@ -40,6 +40,12 @@ def loaded() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a trainer make its directory, which it does where nothing is saved, too, where it is in nobody's way."""
+    monkeypatch.chdir(tmp_path)
+
+
 class Small(nn.Module):
     """A network of the kind that a trainer takes: it returns its loss."""
 

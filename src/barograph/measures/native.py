@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["DTYPE_CODES", "available", "copy", "difference_into", "dtype_code", "summarize_into", "summarize_many",
-           "units_into"]
+__all__ = ["DTYPE_CODES", "all_finite", "available", "copy", "difference_into", "dtype_code", "summarize_into",
+           "summarize_many", "units_into"]
 
 try:
     _loops: Any = importlib.import_module("barograph._native")
@@ -173,6 +173,27 @@ def units_into(
         ([2.0, 0.0], [0.0, 1.0])
     """
     _loops.units_into(pointer, outer, units, inner, dtype, bound, columns)
+
+
+def all_finite(pointers: NDArray[np.int64], numels: NDArray[np.int64], dtypes: NDArray[np.int32]) -> bool:
+    """Return whether every element of every tensor is finite: neither NaN nor infinite, nor a part of it.
+
+    It costs what reading the memory costs, and ends at the first element that is not.
+
+    Args:
+        pointers, numels, dtypes: One entry for each tensor, as in `summarize_many`.
+
+    Raises:
+        ValueError: As in `summarize_many`.
+
+    Example:
+        >>> import numpy as np
+        >>> tensor = np.array([1.0, np.inf], np.float32)
+        >>> all_finite(np.array([tensor.ctypes.data]), np.array([2]), np.array([dtype_code("float32")], np.int32))
+        False
+    """
+    finite: bool = _loops.all_finite(pointers, numels, dtypes)
+    return finite
 
 
 def copy(destination: int, source: int, size_bytes: int) -> None:

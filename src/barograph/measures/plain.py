@@ -79,6 +79,15 @@ def units_into(
         columns[:, 6] += np.square(values, where=finite, out=np.zeros_like(values)).sum(axis=1)
 
 
+def all_finite(pointers: NDArray[np.int64], numels: NDArray[np.int64], dtypes: NDArray[np.int32]) -> bool:
+    """Return whether every element of every tensor is finite."""
+    if not len(pointers) == len(numels) == len(dtypes):
+        raise ValueError("pointers, numels and dtypes must have one length.")
+    tensors = [memory(*where) for where in zip(pointers.tolist(), numels.tolist(), dtypes.tolist(), strict=True)]
+    with np.errstate(all="ignore"):  # a signalling NaN is data
+        return all(bool(np.isfinite(tensor).all()) for tensor in tensors)
+
+
 def copy(destination: int, source: int, size_bytes: int) -> None:
     """Copy bytes from one address to another."""
     code = 7  # uint8

@@ -63,6 +63,11 @@ class RecorderSettings:
     capsule_on: tuple[str, ...] = ()
     pickle: bool = False
 
+    @property
+    def may_hold_finite(self) -> bool:
+        """Whether a step may be held of which all is finite: for how large something is, or what a function says."""
+        return self.norm_above is not None or self.loss_above is not None or self.when is not None
+
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON data that `recorder_from` reads back."""
         found = {item.name: getattr(self, item.name) for item in fields(self)}

@@ -11,6 +11,7 @@ import torch
 from barograph.capture.torch.clipping import BeforeClip
 from barograph.capture.torch.norms import fetched, is_finite, stacked_norms, wide
 from barograph.capture.torch.optimizers import Slot
+from barograph.capture.torch.read import plainly_finite
 from barograph.capture.torch.shards import part_of
 from barograph.capture.torch.sharing import Share
 from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
@@ -24,7 +25,8 @@ _GRAVE = 1024.0
 class Gate:
     """Looks at the gradients of a step before they are used.
 
-    One pass over them, and one wait for a device: the norm of a tensor is not finite if any of its elements is not.
+    One pass over them, and one wait for a device: the norm of a tensor is not finite if any of its elements is not. In
+    memory, where a finite step cannot be held, no norm is taken: they are read once, to see whether they are finite.
 
     Args:
         settings: What it holds beyond what is not finite.
@@ -55,6 +57,8 @@ class Gate:
             Exception: Whatever that function raises.
         """
         known = [(slot, gradient) for slot in slots if (gradient := slot.gradient) is not None]
+        if share is None and not self._settings.may_hold_finite and _is_fit(known, losses, clips):
+            return None
         seen = _seen(known, losses, scale, clips)
         whole = math.hypot(*seen.before_clip) if known else 0.0
         numbers = {"norm": whole, **({"loss": seen.losses[-1]} if losses else {})}
@@ -101,6 +105,20 @@ class Gate:
         return None
 
 
+def _is_fit(
+    known: Sequence[tuple[Slot, torch.Tensor]], losses: Sequence[torch.Tensor], clips: BeforeClip | None
+) -> bool:
+    """Return whether nothing is wrong with a step, as far as that is seen at once."""
+    return (plainly_finite([gradient for _, gradient in known])
+            and not (clips is not None and clips.lost([slot for slot, _ in known]))
+            and all(math.isfinite(loss) for loss, in fetched([_mean(root) for root in losses])))
+
+
+def _mean(root: torch.Tensor) -> torch.Tensor:
+    """Return what a backward pass started from as one number, in a tensor of one axis."""
+    return wide(part_of(root)).mean().reshape(1)
+
+
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """What was read of a step, at once.
@@ -123,7 +141,7 @@ def _seen(
     stacked = stacked_norms([gradient for _, gradient in known])
     clipped = clips.norms if clips is not None else []
     rows = fetched([*(norms for _, norms in stacked), *(norms for _, norms in clipped),
-                    *(wide(part_of(root)).mean().reshape(1) for root in losses),
+                    *(_mean(root) for root in losses),
                     *([] if scale is None else [wide(scale.detach()).reshape(1)])])
     of_stacked, of_clipped = rows[: len(stacked)], rows[len(stacked): len(stacked) + len(clipped)]
     of_losses = [row[0] for row in rows[len(stacked) + len(clipped):][: len(losses)]]

@@ -57,7 +57,7 @@ def is_finite(gradient: torch.Tensor) -> bool:
     values = _values(gradient)
     if not values.numel():
         return True
-    low, high = torch.aminmax(torch.view_as_real(values) if values.is_complex() else values)
+    low, high = torch.aminmax(torch.view_as_real(values.resolve_conj()) if values.is_complex() else values)
     return math.isfinite(float(low)) and math.isfinite(float(high))
 
 
@@ -68,5 +68,6 @@ def _values(gradient: torch.Tensor) -> torch.Tensor:
         item = item._values()
     elif item.layout is not torch.strided:
         item = item.to_dense()
-    # Squares of what float16 holds go beyond it: summed as float32 they do not.
-    return item.float() if item.dtype is torch.float16 else item
+    # Squares of what float16 holds go beyond it: summed as float32 they do not. Of float8 torch takes no norm.
+    is_narrow = item.dtype is torch.float16 or (item.is_floating_point() and item.itemsize == 1)
+    return item.float() if is_narrow else item

@@ -93,6 +93,26 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous()
 
 
+def plainly_finite(tensors: Sequence[torch.Tensor]) -> bool:
+    """Return whether tensors all lie in memory, where that is seen at once, and hold finite numbers alone.
+
+    Where that is not so it is not known: one may lie on a device, be split over workers, or sparse; or the native loop
+    is not built, whose plain twin is slower than torch.
+    """
+    pointers, numels, codes, kept = [], [], [], []
+    for tensor in tensors:
+        is_plain = type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is torch.strided
+        if not is_plain or tensor.dtype not in _CODES or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            return False
+        elements = dense(tensor)
+        kept.append(elements)
+        pointers.append(elements.data_ptr())
+        numels.append(elements.numel())
+        codes.append(_CODES[elements.dtype])
+    return native.available() and native.all_finite(
+        np.array(pointers, np.int64), np.array(numels, np.int64), np.array(codes, np.int32))
+
+
 class Reader:
     """Reads tensors into a `StepBuffer`.
 
