@@ -34,6 +34,7 @@ def view(
     *,
     outputs: Sequence[Summary] = (),
     inputs: Sequence[Summary] = (),
+    batch: Summary | None = None,
     loss: Summary = FINE,
     gradients: Sequence[Summary] = (FINE, FINE),
     weights: Sequence[Summary] = (FINE, FINE),
@@ -43,6 +44,7 @@ def view(
     in_keys = [Key(Kind.INPUT, name) for name in LAYERS]
     parameters = ("conv.weight", "fc.weight")
     records: dict[Key, Summary | float] = {
+        **({} if batch is None else {Key(Kind.BATCH, "model[0]"): batch}),
         **dict(zip(in_keys, inputs, strict=False)),
         **dict(zip(out_keys, outputs, strict=False)),
         LOSS: loss,
@@ -105,7 +107,7 @@ def test_inputs_where_recorded_clear_or_charge_the_module() -> None:
     assert "its output holds 4 NaN of 10 values, while its inputs were finite." in cleared.message
     assert 'arose between "conv" (Conv2d) and "relu" (ReLU)' in between.message
     assert between.evidence[0].key == Key(Kind.INPUT, "relu")
-    assert "code between these two modules" in between.remedy
+    assert "code between these two for" in between.remedy
 
 
 def test_a_bad_batch_is_named_as_such() -> None:
@@ -291,6 +293,32 @@ def test_data_at_the_beginning_of_the_graph_that_is_not_finite_is_behind_the_los
 
     assert (found.causes[0].cause, found.causes[0].weight) == (Cause.NON_FINITE_INPUT, 0.9)
     assert found.remedy.startswith("Look at the batch of step 0: which samples hold NaN or infinite values")
+
+
+def fed(batch: Summary, dtype: str = "float32", **facts: float) -> StepView:
+    """Return a step whose loss is NaN, of whose graph it is known that data in it were not finite."""
+    keys = {LOSS: NAN, Key(Kind.BATCH, "model[0]"): batch, Key(Kind.OUTPUT, "norm"): POSINF,
+            fact(Fact.BAD_OPERATION): 1.0, fact(Fact.BAD_OPERATION, "data"): 1.0}
+    return StepView.of(0, keys, dtypes={Key(Kind.OUTPUT, "norm"): dtype})
+
+
+def test_data_in_the_graph_of_which_the_batch_was_finite_were_made_of_it() -> None:
+    charged, cleared, half = only(fed(NAN)), only(fed(FINE)), only(fed(FINE, "float16"))
+
+    assert charged.causes[0].cause == Cause.NON_FINITE_INPUT
+    assert charged.remedy.startswith("Look at the batch of step 0: which")
+    assert {item.cause for item in cleared.causes[:3]} == {
+        Cause.EXP_OVERFLOW, Cause.DIVISION_BY_ZERO, Cause.LOG_OF_ZERO}
+    assert "something that is computed of the batch alone made it" in cleared.causes[0].why
+    assert not cleared.remedy.startswith("Look at the batch of step 0: which")
+    assert half.causes[0].cause == Cause.FP16_OVERFLOW
+
+
+def test_a_first_module_that_is_fed_badly_of_a_finite_batch_lies_behind_what_is_computed_of_it() -> None:
+    found = only(view(7, batch=FINE, outputs=[NAN, NAN, NAN], inputs=[NAN, NAN, NAN], loss=NAN), rule=NonFiniteOrigin())
+
+    assert 'arose between the batch and "conv" (Conv2d), the first module that ran: the batch is' in found.message
+    assert found.causes[0].cause != Cause.NON_FINITE_INPUT
 
 
 def test_infinities_of_float16_are_overflow() -> None:

@@ -8,7 +8,7 @@ from barograph.model.key import Kind
 from barograph.rules.base import Memory
 from barograph.rules.columns import learning_rate, table_of
 from barograph.rules.odd_batches import odd_batch_behind
-from barograph.rules.origin import Origin
+from barograph.rules.origin import Origin, was_fed_well
 from barograph.rules.suspects import FAR_LOSS, ranked
 from barograph.rules.told import told_of
 from barograph.rules.words import lower_rate, number, percent, sentence
@@ -32,7 +32,7 @@ USUAL_BY_PLACE: dict[str, tuple[tuple[Cause, float], ...]] = {
 
 def causes_of(origin: Origin, view: StepView, memory: Memory) -> tuple[Suspicion, ...]:
     """Return what may be behind it: what was seen to go wrong, what grew before, and the usual of such a place."""
-    fed_well = _was_fed_well(view)
+    fed_well = was_fed_well(view)
     usual = [Suspicion(cause, 0.1, f"it arose in the {origin.place}, and what the model was fed is finite")
              if fed_well and cause is Cause.NON_FINITE_INPUT else
              Suspicion(cause, weight, f"it arose in the {origin.place}") for cause, weight in _usual_of(origin)]
@@ -65,21 +65,23 @@ def _batch_suspicions(view: StepView) -> list[Suspicion]:
     count = int((batch.column("nan") + batch.column("posinf")).sum())
     if count:
         return [Suspicion(Cause.NON_FINITE_INPUT, 0.9, f"{count} values of the batch are NaN or infinite")]
-    return [Suspicion(Cause.NON_FINITE_INPUT, 0.9, FED_BADLY)] if was_fed_badly(view) else []
+    if NOT_AN_OPERATION not in told_of(view, Fact.BAD_OPERATION):
+        return []
+    if was_fed_well(view):
+        return [Suspicion(cause, 0.1 + weight, _MADE_OF_DATA) for cause, weight in USUAL_BY_PLACE["between"]]
+    return [Suspicion(Cause.NON_FINITE_INPUT, 0.9, FED_BADLY)]
 
 
 FED_BADLY = "what the loss was computed of, the batch or its targets, was NaN or infinite before anything was computed"
 
 
+_MADE_OF_DATA = ("the batch is finite, and what the loss was computed of was NaN or infinite before any parameter came "
+                 "in: something that is computed of the batch alone made it")
+
+
 def was_fed_badly(view: StepView) -> bool:
-    """Return whether the graph of this step's loss showed data in it that is not finite."""
-    return NOT_AN_OPERATION in told_of(view, Fact.BAD_OPERATION)
-
-
-def _was_fed_well(view: StepView) -> bool:
-    """Return whether the batch of this step was recorded, and all of it is finite."""
-    batch = table_of(view, Kind.BATCH)
-    return len(batch) > 0 and bool(batch.whole.all())
+    """Return whether the graph of this step's loss showed data in it that is not finite, and the batch may be so."""
+    return NOT_AN_OPERATION in told_of(view, Fact.BAD_OPERATION) and not was_fed_well(view)
 
 
 def _growth_suspicions(view: StepView, memory: Memory) -> list[Suspicion]:

@@ -15,7 +15,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.columns import table_of
 from barograph.rules.nonfinite_causes import OPERATIONS, USUAL_BY_PLACE, narrow_suspicion, operation_suspicions
-from barograph.rules.origin import MODULES, ORDER, Origin, any_bad, bad_rows, origin_of
+from barograph.rules.origin import MODULES, ORDER, Origin, any_bad, bad_rows, origin_of, was_fed_well
 from barograph.rules.suspects import ranked
 from barograph.rules.words import joined
 from barograph.runs.view import StepView
@@ -65,7 +65,8 @@ class NonFiniteOrigin(Rule):
             yield Unjudged("what was struck first spoilt everything since")
             return
         memory["hit"] = True
-        origin = origin_of(tables, bad_rows(view, tables, only_nan=False)) if is_bad else None
+        bad = bad_rows(view, tables, only_nan=False)
+        origin = origin_of(tables, bad, fed_well=was_fed_well(view)) if is_bad else None
         if origin is not None and origin.place in MODULES:
             yield Symptom(
                 message=f"{origin.text}.", remedy=self._remedy(origin),
@@ -89,7 +90,7 @@ class NonFiniteOrigin(Rule):
         if subject.dtype == "float16":
             return f'"{subject.key.path}" is float16, which ends at 65504: use bfloat16, or keep this layer in float32.'
         if origin.place == "between":
-            return ("Look at the code between these two modules for log, sqrt, exp or a division; add an epsilon "
+            return ("Look at the code between these two for log, sqrt, exp or a division; add an epsilon "
                     "inside, or clamp what goes in.")
         return (f'Look at "{subject.key.path}": what it was fed in that step, and whether its weights have grown; an '
                 "exponential, root or division in it wants a clamp or an epsilon.")

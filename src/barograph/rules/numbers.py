@@ -16,7 +16,18 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import Table, learning_rate, stated_loss, table_of
 from barograph.rules.nonfinite_causes import GREW, causes_of, was_fed_badly
 from barograph.rules.odd_batches import follow_batches, odd_batch_behind
-from barograph.rules.origin import MODULES, ORDER, Flags, Origin, any_bad, bad_rows, evidence_of, origin_of, plural
+from barograph.rules.origin import (
+    MODULES,
+    ORDER,
+    Flags,
+    Origin,
+    any_bad,
+    bad_rows,
+    evidence_of,
+    origin_of,
+    plural,
+    was_fed_well,
+)
 from barograph.rules.suspects import recurrent
 from barograph.rules.words import joined, lower_rate, number, sentence
 from barograph.runs.view import StepView
@@ -77,7 +88,7 @@ class NonFinite(Rule):
             # They help to find the origin even where they are not asked for.
             tables[Kind.INPUT] = table_of(view, Kind.INPUT)
             bad[Kind.INPUT] = tables[Kind.INPUT].column("nan") + tables[Kind.INPUT].infinite > 0
-        origin = origin_of(tables, bad)
+        origin = origin_of(tables, bad, fed_well=was_fed_well(view))
         what = origin.text if origin.place not in MODULES else _hit_in_words(tables, bad)
         yield Symptom(
             message=f"{what}{_unseen_before(view, memory)}.",
@@ -136,7 +147,7 @@ def _remedy(origin: Origin, view: StepView, memory: Memory) -> str:
     advice = {
         "batch": f"{batch}: which samples hold NaN or infinite values, and whether scaling divides by zero. "
                  "Repair or drop them where the data is loaded.",
-        "between": "Look at the code between these two modules for log, sqrt, exp or a division; add an epsilon "
+        "between": "Look at the code between these two for log, sqrt, exp or a division; add an epsilon "
                    "inside, or clamp what goes in.",
         "loss": "Look at the loss for a log or a division that meets 0, and for labels out of range. Take the loss "
                 "that works on logits (cross_entropy, binary_cross_entropy_with_logits), or add an epsilon.",

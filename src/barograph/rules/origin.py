@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from barograph.model.finding import Evidence
 from barograph.model.key import Kind
-from barograph.rules.columns import GRADIENTS, Table
+from barograph.rules.columns import GRADIENTS, Table, table_of
 from barograph.rules.words import joined
 from barograph.runs.view import StepView
 
@@ -35,7 +35,8 @@ class Origin:
 
     Attributes:
         table, row: The tensor that shows it.
-        place: "batch", "between" (two modules), "first output", "output", "loss", "gradient" or "weight".
+        place: "batch", "between" (two modules, or the batch and the first), "first output", "output", "loss",
+            "gradient" or "weight".
         text: One sentence without its full stop.
     """
 
@@ -80,15 +81,22 @@ def bad_rows(view: StepView, tables: Mapping[Kind, Table], *, only_nan: bool) ->
     return bad
 
 
-def origin_of(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> Origin:
+def was_fed_well(view: StepView) -> bool:
+    """Return whether the batch of this step was recorded, and all of it is finite, and its targets where they were."""
+    batch, target = table_of(view, Kind.BATCH), table_of(view, Kind.TARGET)
+    return len(batch) > 0 and batch.is_whole and target.is_whole
+
+
+def origin_of(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags], *, fed_well: bool = False) -> Origin:
     """Return where the bad rows arose.
 
     Args:
         tables: Each with the rows in the order in which they were computed.
         bad: Which of them are not finite; at least one.
+        fed_well: As `was_fed_well` says.
     """
     if bad.get(Kind.OUTPUT, np.zeros(0, bool)).any():
-        return _origin_in_outputs(tables, bad)
+        return _origin_in_outputs(tables, bad, fed_well=fed_well)
     first = next(kind for kind in ORDER if kind in bad and bad[kind].any())
     table, rows = tables[first], np.flatnonzero(bad[first])
     fine = [plural(kind) for kind in (Kind.OUTPUT, Kind.LOSS, Kind.GRADIENT)
@@ -111,12 +119,16 @@ def origin_of(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> Origin
                   f"first of the {len(rows)} hit (of {len(table)}){while_fine}")
 
 
-def _origin_in_outputs(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> Origin:
+def _origin_in_outputs(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags], *, fed_well: bool) -> Origin:
     outputs, inputs = tables[Kind.OUTPUT], tables[Kind.INPUT]
     row = _first_output(outputs, bad[Kind.OUTPUT])
     module = _module(outputs.paths[row])
     fed = [index for index, path in enumerate(inputs.paths) if _module(path) == module]
     fed_badly = [index for index in fed if bad[Kind.INPUT][index]]
+    if fed_badly and row == 0 and fed_well:
+        return Origin(inputs, fed_badly[0], "between", f"NaN or infinite values arose between "
+                      f"the batch and {_named(inputs, fed_badly[0])}, the first module that ran: the batch is finite, "
+                      f"the input of that module {_counts(inputs, fed_badly[0])}")
     if fed_badly and row == 0:
         return Origin(inputs, fed_badly[0], "batch", f"What the model was fed is not finite: the input of "
                       f"{_named(inputs, fed_badly[0])}, the first module that ran, {_counts(inputs, fed_badly[0])}")
