@@ -217,8 +217,8 @@ def test_a_push_before_the_last_change_does_not_count() -> None:
     assert symptoms(FrozenParameter(), *moving, *idle)[-1] == ["gradient zero"]
 
 
-def silenced(*, update: float, moving: int) -> list[str]:
-    """Return the causes where a layer moved in so many steps and then answers nothing to any sample."""
+def silenced(*, update: float, moving: int) -> Symptom:
+    """Return what is told where a layer moved in so many steps and then answers nothing to any sample."""
     views = []
     for number in range(moving + 12):
         dead = number >= moving
@@ -229,16 +229,19 @@ def silenced(*, update: float, moving: int) -> list[str]:
                 Key(Kind.OUTPUT, "b"): summary(1.0), Key(Kind.LEARNING_RATE, "group0"): 0.1}
         views.append(StepView.of(number, view))
     (found,) = [item for item in said(FrozenParameter(), *views)[-1] if isinstance(item, Symptom)]
-    return [str(item.cause) for item in found.causes]
+    return found
 
 
 def test_what_moved_until_a_step_that_was_too_large_speaks_for_the_learning_rate() -> None:
-    assert silenced(update=0.5, moving=3) == ["learning-rate-too-high", "dead-relu"]
-    assert silenced(update=1e-3, moving=3) == ["dead-relu", "learning-rate-too-high"]
+    thrown, faded = silenced(update=0.5, moving=3), silenced(update=1e-3, moving=3)
+
+    assert [item.cause for item in thrown.causes] == ["learning-rate-too-high", "dead-relu"]
+    assert [item.cause for item in faded.causes] == ["dead-relu", "learning-rate-too-high"]
+    assert thrown.causes[0].remedy.startswith("Lower the learning rate from 0.1 to 0.01 and start again")
 
 
 def test_what_never_moved_began_so() -> None:
-    assert silenced(update=0.5, moving=0)[:2] == ["dead-relu", "detached-graph"]
+    assert [item.cause for item in silenced(update=0.5, moving=0).causes[:2]] == ["dead-relu", "detached-graph"]
 
 
 def test_what_is_not_finite_is_left_to_the_rule_for_it() -> None:

@@ -202,7 +202,8 @@ class UnshuffledData(Rule):
                    "in each epoch.",
             evidence=(Evidence(Key(Kind.LABEL, f"{loss}[{chief}]"), view.step.number, "classes_in_batch",
                                float(len(now)), _FEW * expected, seen),),
-            causes=(Suspicion(Cause.UNSHUFFLED_DATA, 0.85, seen),),
+            # Counted, where others suspect: a large step and dead units follow from it.
+            causes=(Suspicion(Cause.UNSHUFFLED_DATA, 0.9, seen),),
         )
 
 

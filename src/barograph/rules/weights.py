@@ -22,7 +22,7 @@ from barograph.rules.kept import keep, recall
 from barograph.rules.sheets import Numbers
 from barograph.rules.standstill import Runs, runs_of
 from barograph.rules.suspects import about, ranked, remember_facts, said_to_be
-from barograph.rules.words import names, number
+from barograph.rules.words import lower_rate, names, number, sentence
 from barograph.runs.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -229,7 +229,8 @@ class FrozenParameter(Rule):
                                bool((weights.l2[rows] == 0).any()),
                                f"{names([weights.paths[row] for row in rows])} never changed"
                                if stopped is None or subject == "not moved" else
-                               f"{names([weights.paths[row] for row in rows])} moved until step {since}", stopped),
+                               f"{names([weights.paths[row] for row in rows])} moved until step {since}", stopped,
+                               lower_rate(learning_rate(view), 10)),
             evidence=tuple(
                 Evidence(weights.subjects[row].key, step, "l2", float(weights.l2[row]), math.nan,
                          f"norm {number(float(weights.l2[row]))} unchanged, gradient norm "
@@ -298,11 +299,12 @@ def _without_idle_biases(weights: Table, rows: list[int]) -> list[int]:
 
 
 def _why_frozen(
-    subject: str, facts: dict[str, float], narrow: str, silent: str, at_zero: bool, why: str, stopped: str | None
+    subject: str, facts: dict[str, float], narrow: str, silent: str, at_zero: bool, why: str, stopped: str | None,
+    slower: str,
 ) -> tuple[Suspicion, ...]:
     """Return why weights stay: by what is known of their optimizer and of the graph, else the usual.
 
-    `stopped`: they moved before, and what large step there was; "": none.
+    `stopped`: they moved before, and what large step there was; "": none. `slower`: the advice for the learning rate.
     """
     outside, foreign = about(facts, Fact.OUTSIDE_OPTIMIZER).get("", 0.0), about(facts, Fact.FOREIGN).get("", 0.0)
     unreached = about(facts, Fact.UNREACHED).get("", 0.0)
@@ -317,9 +319,10 @@ def _why_frozen(
         )
     if stopped is not None and silent and not unreached:
         died = f"{why}; since then {silent} answers nothing above zero to any sample"
+        remedy = f"{sentence(slower)} and start again: units that died do not come back."
+        thrown, weight = (f"{died}, and {stopped}", 0.8) if stopped else (died, 0.4)
         return ranked(
-            Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.8, f"{died}, and {stopped}") if stopped else
-            Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, died),
+            Suspicion(Cause.LEARNING_RATE_TOO_HIGH, weight, thrown, remedy),
             Suspicion(Cause.DEAD_RELU, 0.7, died),
         )
     return ranked(
