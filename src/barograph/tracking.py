@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from barograph.late import importer
 
 if TYPE_CHECKING:
+    from barograph.experiments.analytics import compare, curves, judge
     from barograph.experiments.component import Component
     from barograph.experiments.experiment import Experiment, Trial
     from barograph.experiments.lineage import Edge
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from barograph.share.archives import check_archive, export_archive, import_archive
 
 __all__ = ["Action", "Artifact", "Component", "ComponentTable", "Context", "Edge", "Experiment", "Run", "TrackedRun",
-           "Tracker", "Trial", "check_archive", "export_archive", "import_archive", "list_runs", "load_run"]
+           "Tracker", "Trial", "check_archive", "compare", "curves", "export_archive", "import_archive", "judge",
+           "list_runs", "load_run"]
 
 # Who writes a run need not wait for what asks the catalog: each name is imported on first use.
 __getattr__ = importer(__name__, {
@@ -37,8 +39,11 @@ __getattr__ = importer(__name__, {
     "Tracker": "barograph.experiments.run",
     "Trial": "barograph.experiments.experiment",
     "check_archive": "barograph.share.archives",
+    "compare": "barograph.experiments.analytics",
+    "curves": "barograph.experiments.analytics",
     "export_archive": "barograph.share.archives",
     "import_archive": "barograph.share.archives",
+    "judge": "barograph.experiments.analytics",
     "list_runs": "barograph.experiments.run",
     "load_run": "barograph.experiments.run",
 })

@@ -13,19 +13,19 @@ from barograph.cli.catalog_options import catalog_with
 from barograph.cli.opening import run_at
 from barograph.cli.printing import Column, Printer
 from barograph.errors import SettingsError
-from barograph.experiments.comparing import Comparison, compared, group_of, grouped
+from barograph.experiments.comparing import Comparison, compared, group_of
 from barograph.experiments.curves import best_at, curve_of
 from barograph.experiments.item import Item
+from barograph.experiments.judging import Judgement, is_less_better, judged
 from barograph.experiments.run_entries import packages_of
-from barograph.experiments.verdict import Outcome, Verdict, interval, verdict
+from barograph.experiments.verdict import Outcome
 from barograph.model.clock import SystemClock
 from barograph.model.items import STATISTICS
-from barograph.share.comparison import MOST_LINES, ComparisonContent, Group, Judged, overlays_of
+from barograph.share.comparison import MOST_LINES, ComparisonContent, overlays_of
 from barograph.share.page_comparison import page_of_comparison
 from barograph.store.whole_file import check_writable, write_whole
 from barograph.watch.figures import count, figure, size
 
-_LOWER = ("loss", "error", "err", "perplexity", "mse", "mae", "rmse")
 _COLORS = {Outcome.ACCEPTED: "green", Outcome.REJECTED: "red", Outcome.UNDECIDED: "yellow"}
 
 
@@ -44,7 +44,7 @@ def print_differences(
     found = compared(items, packages=[packages_of(str(item.facts["place"])) for item in items])
     reached = _reached(items, metric, at, along, less) if metric is not None and at is not None else {}
     if html is not None:
-        _write_page(printer, html, items, metric=metric, along=along, judged=None, quiet=as_json)
+        _write_page(printer, html, items, metric=metric, along=along, judgement=None, quiet=as_json)
     if as_json:
         printer.json({**asdict(found), "reached": reached})
         return
@@ -66,34 +66,25 @@ def print_groups(
     """
     catalog, printer = catalog_with(names, root), Printer()
     items = [catalog.item(name) for name in names] if names else catalog.find(search)
-    groups = grouped(items, by, metric)
-    greater = not _less_is_better(metric, less)
-    rows = sorted(((name, values, *interval(values, level)) for name, values in groups.items()),
-                  key=lambda row: _rank(row[2], greater))
-    judged = verdict(rows[0][1], rows[1][1], greater_is_better=greater, level=level, method=method) if (
-        len(rows) > 1) else None
+    found = judged(items, by, metric, less_is_better=less, level=level, method=method)
     if html is not None:
-        told = Judged(by, metric, tuple(Group(name, tuple(values), mean, low, high)
-                                        for name, values, mean, low, high in rows),
-                      judged, _sentence(rows[0][0], rows[1][0], judged).plain if judged else "", level)
-        order = [group.name for group in told.groups]
-        judged_items = sorted((item for item in items if _series(metric) in item.metrics),
-                              key=lambda item: (order.index(group_of(item, by)), item.name))
-        _write_page(printer, html, judged_items, metric=metric, along=along, judged=told, quiet=as_json)
+        order = [group.name for group in found.groups]
+        shown = sorted((item for item in items if _series(metric) in item.metrics),
+                       key=lambda item: (order.index(group_of(item, by)), item.name))
+        _write_page(printer, html, shown, metric=metric, along=along, judgement=found, quiet=as_json)
     if as_json:
         printer.json({
-            "metric": metric, "by": by, "greater_is_better": greater,
-            "groups": [{"name": name, "values": values, "mean": mean, "low": low, "high": high}
-                       for name, values, mean, low, high in rows],
-            "verdict": asdict(judged) if judged else None,
+            "metric": metric, "by": by, "greater_is_better": found.greater_is_better,
+            "groups": [asdict(group) for group in found.groups],
+            "verdict": asdict(found.verdict) if found.verdict else None,
         })
         return
     printer.table((Column(by), Column("runs", right=True), Column(f"mean {metric}", right=True),
                    Column(f"{level:.0%} interval", right=True)),
-                  [[name, f"{len(values)}", figure(mean), _bounds(low, high)]
-                   for name, values, mean, low, high in rows])
-    if judged is not None:
-        printer.line(_sentence(rows[0][0], rows[1][0], judged))
+                  [[group.name, f"{len(group.values)}", figure(group.mean), _bounds(group.low, group.high)]
+                   for group in found.groups])
+    if sentence := _sentence(found):
+        printer.line(sentence)
 
 
 def _print_parts(printer: Printer, found: Comparison, metric: str | None) -> None:
@@ -111,7 +102,12 @@ def _print_parts(printer: Printer, found: Comparison, metric: str | None) -> Non
         printer.table(columns, [[row.name, *map(_shown, row.values)] for row in differences])
 
 
-def _sentence(first: str, second: str, judged: Verdict) -> Text:
+def _sentence(judgement: Judgement) -> Text:
+    """Return which group is better; empty where there is one alone."""
+    judged = judgement.verdict
+    if judged is None:
+        return Text()
+    first, second = (group.name for group in judgement.groups[:2])
     sentence = {
         Outcome.ACCEPTED: f"{first} is better than {second}", Outcome.REJECTED: f"{second} is better than {first}",
         Outcome.UNDECIDED: f"whether {first} is better than {second} is not decided",
@@ -122,16 +118,18 @@ def _sentence(first: str, second: str, judged: Verdict) -> Text:
 
 
 def _write_page(
-    printer: Printer, file: Path, items: Sequence[Item], *, metric: str | None, along: str, judged: Judged | None,
-    quiet: bool,
+    printer: Printer, file: Path, items: Sequence[Item], *, metric: str | None, along: str,
+    judgement: Judgement | None, quiet: bool,
 ) -> None:
     check_writable(file, example="compared.html")
     overlays, left_out = overlays_of(items, metric=_series(metric) if metric is not None else None, along=along,
-                                     by=judged.by if judged is not None else "")
+                                     by=judgement.by if judgement is not None else "")
     found = compared(items, packages=[packages_of(str(item.facts["place"])) for item in items]) if (
         len(items) > 1) else None
     data = page_of_comparison(ComparisonContent(
-        tuple(items), found, along, overlays, left_out, max(0, len(items) - MOST_LINES), judged, SystemClock().unix(),
+        tuple(items), found, along, overlays, left_out, max(0, len(items) - MOST_LINES), judgement,
+        _sentence(judgement).plain if judgement is not None else "",
+        SystemClock().unix(),
     )).encode()
     write_whole(file, data)
     if not quiet:
@@ -152,18 +150,10 @@ def _reached(
     except ValueError:
         raise SettingsError(f'--at is "{at}"; write numbers with commas between them: 30,60,90.') from None
     called = _series(metric)
-    greater = not _less_is_better(metric, less)
+    greater = not is_less_better(metric, less)
     best = [best_at(curve_of(run_at(str(item.facts["place"])), called, along), places, greater_is_better=greater)
             for item in items]
     return {place: [values[number] for values in best] for number, place in enumerate(places)}
-
-
-def _less_is_better(metric: str, said: bool | None) -> bool:
-    return said if said is not None else any(word in metric.lower() for word in _LOWER)
-
-
-def _rank(mean: float, greater: bool) -> tuple[bool, float]:
-    return mean != mean, -mean if greater else mean
 
 
 def _bounds(low: float, high: float) -> str:

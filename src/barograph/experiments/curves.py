@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from barograph.errors import SettingsError, UnknownKey, nearest
+from barograph.errors import NotARun, SettingsError, StoreError, UnknownKey, nearest
+from barograph.experiments.item import Item
 from barograph.report.notebook import curve_html
 from barograph.runs.metrics import metrics_in
 from barograph.runs.reader import Run
+from barograph.store.urls import store_from_url
 
 EPOCH = "epoch"
 """Name of the number by which a script says in which epoch it is."""
@@ -100,6 +102,17 @@ def best_at(curve: Curve, at: Sequence[float], *, greater_is_better: bool) -> li
         reached = reached[~np.isnan(reached)]
         best.append(math.nan if not len(reached) else float(reached.max() if greater_is_better else reached.min()))
     return best
+
+
+def run_of(item: Item) -> Run | None:
+    """Return the run that a component is; None where it is none, or where its records are gone."""
+    place = str(item.facts["place"])
+    if not place:
+        return None
+    try:
+        return Run(store_from_url(place))
+    except (NotARun, StoreError):
+        return None  # what the catalog knows of it is told all the same
 
 
 def aligned(curves: Mapping[str, Curve]) -> dict[str, list[float]]:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 from barograph.errors import BarographError
 from barograph.experiments.comparing import Comparison
 from barograph.experiments.item import Item
+from barograph.experiments.judging import Judgement
 from barograph.experiments.table import ComponentTable
+from barograph.experiments.table_curves import Curves
 from barograph.experiments.verdict import Verdict
 from barograph.model.items import ArtifactLink, ItemKind
+from barograph.report.charts import Line, line_chart
 from barograph.report.exhibits import Exhibit
 from barograph.report.markup import Child, Markup, element, joined
 from barograph.report.notebook import charts_of, state_badge
@@ -18,6 +21,7 @@ from barograph.report.page_exhibits import exhibit
 from barograph.report.page_findings import severity_class
 from barograph.report.style import fragment
 from barograph.report.tables import table
+from barograph.report.thinning import kept_points
 from barograph.runs.reader import open as open_run
 from barograph.watch.figures import figure, local_time, size
 
@@ -30,6 +34,9 @@ MOST_ROWS = 30
 
 MOST_COLUMNS = 24
 """And columns."""
+
+MOST_LINES = 24
+"""Lines of a chart."""
 
 _FACTS = ("description", "hypothesis", "message", "command", "commit", "place")
 _USUAL = ("uid", "kind", "place", "by", "steps", "started_unix", "ended_unix")
@@ -100,6 +107,29 @@ def verdict_html(shown: Verdict) -> str:
         "p", element("span", shown.outcome.value, class_=f"badge {severity_class(level)}"),
         f": the first is {'not known to be ' if level == 'doubtful' else 'worse, not ' if level == 'breaking' else ''}"
         f"better, by {figure(shown.difference)}.{bounds} {shown.reason}"))
+
+
+def judgement_html(shown: Judgement) -> str:
+    """Return groups as a table, the best first, and the verdict on the first two."""
+    rows = [(group.name, f"{len(group.values)}", figure(group.mean),
+             "" if group.low != group.low else f"{figure(group.low)} to {figure(group.high)}")
+            for group in shown.groups[:MOST_ROWS]]
+    heads = (shown.by, "runs", f"mean {shown.metric}", f"{shown.level:.0%} interval")
+    parts = [table("Groups, the best first", heads, rows, numbers=3), _more(len(shown.groups), "group")]
+    return fragment(*parts) + (verdict_html(shown.verdict) if shown.verdict is not None else "")
+
+
+def curves_html(shown: Curves) -> str:
+    """Return the curves of several runs in one chart."""
+    lines = []
+    for name, curve in list(shown.items())[:MOST_LINES]:
+        kept = kept_points(curve.at, curve.values, low=float(curve.at[0]), high=float(curve.at[-1]))
+        lines.append(Line(name, curve.at[kept].tolist(), curve.values[kept].tolist()))
+    said = "; ".join(f"{line.name}: {figure(line.ys[0])} at first, {figure(line.ys[-1])} at last" for line in lines)
+    without = f"Without: {', '.join(shown.without)}." if shown.without else ""
+    return fragment(
+        line_chart(shown.metric, f"{said}.", lines, x_title=shown.along), _more(len(shown), "run", MOST_LINES),
+        element("p", without, class_="note") if without else Markup())
 
 
 def lineage_html(lineage: Lineage) -> str:

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from barograph.errors import NotARun, StoreError, UnknownKey
+from barograph.errors import UnknownKey
 from barograph.experiments.comparing import Comparison, group_of
-from barograph.experiments.curves import curve_of
+from barograph.experiments.curves import curve_of, run_of
 from barograph.experiments.item import Item
-from barograph.experiments.verdict import Verdict
+from barograph.experiments.judging import Judgement
 from barograph.report.thinning import kept_points
 from barograph.runs.reader import Run
-from barograph.store.urls import store_from_url
 
 MOST_CHARTS = 24
 """Most metrics that have a chart each."""
@@ -60,44 +59,6 @@ class Overlay:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Runs that differ in their seeds.
-
-    Attributes:
-        name: What they have in common.
-        values: What came out.
-        mean, low, high: Of the values, and the interval of the mean; NaN where there is none.
-    """
-
-    name: str
-    values: tuple[float, ...]
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """Groups of runs, and whether the best is better than the next.
-
-    Attributes:
-        by: What tells them apart.
-        metric: What counts.
-        groups: The best first.
-        verdict: None where there is one group alone.
-        sentence: The verdict in words; "" without one.
-        level: Confidence of the intervals.
-    """
-
-    by: str
-    metric: str
-    groups: tuple[Group, ...]
-    verdict: Verdict | None
-    sentence: str
-    level: float
-
-
-@dataclass(frozen=True, slots=True)
 class ComparisonContent:
     """What the page says.
 
@@ -109,6 +70,7 @@ class ComparisonContent:
         overlays_left_out: How many metrics more there are.
         lines_left_out: How many runs have no line, since there are so many.
         judged: Groups of them; None where nobody asked.
+        sentence: Which group is better, in words; "" where nothing says.
         made_unix: When the page was made.
     """
 
@@ -118,7 +80,8 @@ class ComparisonContent:
     overlays: tuple[Overlay, ...]
     overlays_left_out: int
     lines_left_out: int
-    judged: Judged | None
+    judged: Judgement | None
+    sentence: str
     made_unix: float
 
 
@@ -142,7 +105,7 @@ def overlays_of(
         for name in item.metrics:
             had[name] = had.get(name, 0) + 1
     names = [metric] if metric is not None else sorted(had, key=lambda name: (-had[name], name))
-    runs = [(f"{group_of(item, by)}: {item.name}" if by else item.name, _run_of(item)) for item in items[:MOST_LINES]]
+    runs = [(f"{group_of(item, by)}: {item.name}" if by else item.name, run_of(item)) for item in items[:MOST_LINES]]
     overlays = [_overlay(name, runs, along) for name in names[:MOST_CHARTS]]
     if metric is not None and not overlays[0].lines:
         raise UnknownKey(f'None of these runs has a metric "{metric}" by {along}.')
@@ -175,12 +138,3 @@ def _line(name: str, run: Run, metric: str, along: str) -> OverlaidLine | None:
         float(finite.max()) if len(finite) else float("nan"), len(curve.values),
     )
 
-
-def _run_of(item: Item) -> Run | None:
-    place = str(item.facts["place"])
-    if not place:
-        return None
-    try:
-        return Run(store_from_url(place))
-    except (NotARun, StoreError):
-        return None  # its folder is gone; what the catalog knows is told all the same

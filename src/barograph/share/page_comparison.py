@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from barograph.experiments.comparing import Comparison, Difference
+from barograph.experiments.judging import Judgement
 from barograph.experiments.verdict import Outcome
 from barograph.report.charts import Line, line_chart
 from barograph.report.document import document
 from barograph.report.markdown import rendered
 from barograph.report.markup import Markup, element, joined
 from barograph.report.tables import table
-from barograph.share.comparison import ComparisonContent, Judged, Overlay
+from barograph.share.comparison import ComparisonContent, Overlay
 from barograph.version import __version__
 from barograph.watch.figures import count, duration, figure, local_time
 
@@ -49,14 +50,14 @@ def _parts(comparison: Comparison | None) -> list[tuple[str, str, Markup]]:
 
 
 def _lead(content: ComparisonContent) -> Markup:
-    if content.judged is not None and content.judged.sentence:
-        return element("p", content.judged.sentence, class_="verdict")
+    if content.sentence:
+        return element("p", content.sentence, class_="verdict")
     differing = [_PARTS[part].lower() for part in (content.comparison.parts if content.comparison else ())]
     return element("p", f"They differ in: {', '.join(differing)}." if differing else
                    "They differ in nothing that is known of them.", class_="verdict")
 
 
-def _verdict(judged: Judged) -> Markup:
+def _verdict(judged: Judgement) -> Markup:
     rows = [(group.name, ", ".join(figure(value) for value in group.values), f"{len(group.values)}", figure(group.mean),
              "–" if group.low != group.low else f"{figure(group.low)} to {figure(group.high)}")
             for group in judged.groups]

@@ -1,0 +1,98 @@
+"""A metric of several runs as one table: a column for each run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from barograph.errors import UnknownKey
+from barograph.experiments.curves import Curve, aligned, best_at, curve_of, run_of
+from barograph.experiments.item import Item
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+class Curves(Mapping[str, Curve]):
+    """A metric of several runs, by the names of the runs.
+
+    Args:
+        metric: Its name.
+        along: What the curves go by, one of `ALIGNMENTS`.
+        curves: By the name of their run.
+        without: Names of the runs that have none.
+    """
+
+    def __init__(self, metric: str, along: str, curves: Mapping[str, Curve], without: Sequence[str] = ()) -> None:
+        self.metric = metric
+        self.along = along
+        self.without = tuple(without)
+        self._curves = dict(curves)
+
+    def __getitem__(self, name: str) -> Curve:
+        return self._curves[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._curves)
+
+    def __len__(self) -> int:
+        return len(self._curves)
+
+    def __repr__(self) -> str:
+        return f"Curves({self.metric} of {len(self)} runs by {self.along})"
+
+    def _repr_html_(self) -> str:
+        from barograph.experiments.showing import curves_html
+
+        return curves_html(self)
+
+    def best_at(self, at: Sequence[float], *, greater_is_better: bool) -> dict[str, list[float]]:
+        """Return the best value that each had reached at these places; NaN where it had none."""
+        return {name: best_at(curve, at, greater_is_better=greater_is_better) for name, curve in self.items()}
+
+    def to_arrow(self) -> pa.Table:
+        """Return a row for each place that any of them has, and a column for each; NaN where one has no value."""
+        columns = aligned(self._curves)
+        return pa.table({self.along: columns.pop("at"), **columns})
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return what `to_arrow` returns, for pandas, with the places as index."""
+        return self.to_arrow().to_pandas().set_index(self.along)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return what `to_arrow` returns, for polars."""
+        import polars
+
+        return polars.DataFrame(self.to_arrow())
+
+
+def curves_of(items: Sequence[Item], metric: str, along: str = "step", *, points: int | None = None) -> Curves:
+    """Return a metric of several runs.
+
+    Args:
+        items: Of a catalog; those without the metric, or whose records are gone, stand in `without`.
+        metric, along, points: As of `curve_of`.
+
+    Raises:
+        SettingsError: There is no such way.
+        UnknownKey: None of them has the metric.
+    """
+    found: dict[str, Curve] = {}
+    without, why = [], ""
+    for item in items:
+        run, curve = run_of(item), None
+        try:
+            curve = curve_of(run, metric, along, points=points) if run is not None else None
+        except UnknownKey as error:
+            why = str(error)
+        if curve is None or not len(curve.at):
+            without.append(item.name)
+        else:
+            # Two runs may have one name, and each is a column of its own.
+            found[item.name if item.name not in found else f"{item.name} ({item.uid})"] = curve
+    if not found:
+        raise UnknownKey(why or f'None of these has records of a metric "{metric}".')
+    return Curves(metric, along, found, without)
