@@ -1,4 +1,4 @@
-"""`barograph.tensorflow.step`: has a training loop of one's own recorded, written with `tf.GradientTape`.
+"""`barograph.tensorflow.step` and `evaluation`: have a training loop of one's own recorded, with `tf.GradientTape`.
 
 A `fit` of Keras needs none of it: see `barograph.keras`.
 """
@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from barograph.capture.keras.tap import Loop, Loops, listening
+from barograph.capture.keras.tap import Evaluation, Loop, Loops, listening
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -45,5 +45,37 @@ def step(function: _Function) -> _Function:
         if not known or known[0][0] is not tap:
             known[:] = [(tap, tap.new_loop(function))]
         return known[0][1].call(args, kwargs)
+
+    return cast("_Function", call)
+
+
+def evaluation(function: _Function) -> _Function:
+    """Return a function that makes a part of an evaluation each time that it is called, and has its numbers recorded.
+
+    Calls between two steps are one evaluation, in the mode "eval", after the steps that were made; its numbers are the
+    means of what the calls returned. Of several numbers the loss is the one called "loss", else the first without a
+    name, else the first with "loss" in its name; others that have names are metrics.
+
+    Args:
+        function: Returns a number, several, or a dictionary of them: a `tf.function`, or a plain one.
+
+    Example:
+        @barograph.tensorflow.evaluation
+        @tf.function
+        def evaluate(x, y):
+            return {"loss": loss_function(y, model(x, training=False))}
+    """
+    known: list[tuple[Loops, Evaluation]] = []
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result, tap = function(*args, **kwargs), listening()
+        if tap is None:
+            known.clear()
+            return result
+        if not known or known[0][0] is not tap:
+            known[:] = [(tap, tap.new_evaluation())]
+        known[0][1].take(result)
+        return result
 
     return cast("_Function", call)

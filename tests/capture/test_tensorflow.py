@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from barograph.capture.guard import BarographWarning
 from barograph.errors import TrainingStopped
 from barograph.runs.capsules import capsule_names, read_capsule
 from barograph.store.urls import store_from_url
+from barograph.testing.frameworks import FrameworkConformance, Task
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 with warnings.catch_warnings():
@@ -60,6 +62,50 @@ def trained(
             x[3, 1] = np.nan
         losses.append(float(function(tensorflow.constant(x), tensorflow.constant(y[:, :1]))))
     return losses, [np.array(weight.numpy()) for weight in model.weights]
+
+
+class TestTapeLoop(FrameworkConformance):
+    """The suite of every door, for a loop with a tape in a `tf.function`."""
+
+    framework = "tensorflow"
+    many_steps = 60
+
+    def train(self, task: Task, run: Any) -> Mapping[str, Any]:
+        import barograph.tensorflow
+
+        keras.utils.set_random_seed(task.seed)
+        model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(6, activation="tanh", name="hidden"),
+                                  keras.layers.Dense(2, name="out")])
+        optimizer = keras.optimizers.SGD(0.1)
+
+        @tensorflow.function
+        def train_step(xs: Any, ys: Any) -> Any:
+            total, loss = [tensorflow.zeros_like(weight) for weight in model.trainable_variables], 0.0
+            for number in range(task.accumulate):
+                with tensorflow.GradientTape() as tape:
+                    part = tensorflow.reduce_mean((model(xs[number], training=True) - ys[number]) ** 2)
+                gradients = tape.gradient(part, model.trainable_variables)
+                total = [a + b / task.accumulate for a, b in zip(total, gradients, strict=True)]
+                loss += part / task.accumulate
+            optimizer.apply_gradients(zip(total, model.trainable_variables, strict=True))
+            return loss
+
+        @tensorflow.function
+        def evaluate(x: Any) -> Any:
+            return tensorflow.reduce_mean((model(x, training=False) - x[:, :2]) ** 2)
+
+        step = barograph.tensorflow.step(train_step) if run is not None else train_step
+        evaluates = barograph.tensorflow.evaluation(evaluate) if run is not None else evaluate
+        rng = np.random.default_rng(task.seed)
+        for number in range(task.steps):
+            x = rng.normal(size=(task.accumulate, 5, 4)).astype(np.float32)
+            if number == task.nan_at:
+                x[0, 0, 0] = np.nan
+            step(tensorflow.constant(x), tensorflow.constant(x[..., :2]))
+            if task.evaluate_every and (number + 1) % task.evaluate_every == 0:
+                evaluates(tensorflow.constant(x[0]))
+        return {path: weight.numpy() for path, weight in zip(
+            ("hidden.kernel", "hidden.bias", "out.kernel", "out.bias"), model.weights, strict=True)}
 
 
 @GRAPH_OR_NOT
@@ -123,3 +169,42 @@ def test_gradients_of_a_tape_without_an_optimizer_of_keras_are_recorded() -> Non
 
 def test_a_decorated_step_runs_as_it_is_while_nothing_is_recorded() -> None:
     assert trained(graph=True, decorated=True, steps=2)[0] == trained(graph=True, decorated=False, steps=2)[0]
+
+
+def test_calls_of_an_evaluation_between_two_steps_are_one_and_its_numbers_are_means() -> None:
+    import barograph.tensorflow
+
+    weight = tensorflow.Variable(2.0, name="w")
+    answers = iter([{"val_loss": 4.0, "acc": 0.5, "name": "x"}, {"val_loss": 2.0, "acc": 0.75},
+                    tensorflow.constant([1.5]), (3.0, 7.0)])
+
+    @barograph.tensorflow.step
+    def step() -> Any:
+        with tensorflow.GradientTape() as tape:
+            loss = weight**2
+        weight.assign_sub(0.1 * tape.gradient(loss, weight))
+        return loss
+
+    @barograph.tensorflow.evaluation
+    def evaluate() -> Any:
+        return next(answers)
+
+    with barograph.attach(to="memory://loop-evaluated", watch=False, strict=True, budget=None):
+        evaluate()
+        step()
+        evaluate()
+        evaluate()
+        step()
+        assert evaluate() == (3.0, 7.0)
+    run = barograph.open("memory://loop-evaluated")
+    losses = run.series("loss:total", mode="eval")
+    assert (losses.steps.tolist(), losses.values.tolist()) == ([0, 1, 2], [4.0, 1.75, 3.0])
+    assert run.series("scalar:acc", mode="eval").values.tolist() == [0.5, 0.75]
+    assert run.series("loss:total").steps.tolist() == [0, 1]
+    assert list(map(str, run.keys(kind="scalar"))) == ["scalar:acc"]
+
+
+def test_an_evaluation_without_a_recording_is_called_as_it_is() -> None:
+    import barograph.tensorflow
+
+    assert barograph.tensorflow.evaluation(lambda x, *, y: x + y)(1, y=2) == 3

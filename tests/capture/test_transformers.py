@@ -196,6 +196,38 @@ def test_the_callback_begins_a_run_and_nothing_where_there_is_one():
     assert second.run is None
 
 
+class TestAccelerate(FrameworkConformance):
+    """The suite of every door, for a loop that Accelerate prepares."""
+
+    framework = "accelerate"
+
+    def train(self, task: Task, run: AttachedRun | None) -> Mapping[str, Any]:
+        from accelerate import Accelerator
+        from accelerate.state import AcceleratorState, GradientState, PartialState
+
+        for state in (AcceleratorState, GradientState, PartialState):
+            state._reset_state()  # each training is a process to it
+        torch.manual_seed(task.seed)
+        accelerator = Accelerator(cpu=True, gradient_accumulation_steps=task.accumulate)
+        data = samples(5 * task.steps * task.accumulate, seed=task.seed)
+        if task.nan_at is not None:
+            data[5 * task.nan_at]["x"] = torch.full((4,), float("nan"))
+        model = Small()
+        model, optimizer, loader = accelerator.prepare(
+            model, torch.optim.SGD(model.parameters(), 0.1), torch.utils.data.DataLoader(data, 5))
+        for number, batch in enumerate(loader):
+            with accelerator.accumulate(model):
+                accelerator.backward(model(**batch)["loss"])
+                optimizer.step()
+                optimizer.zero_grad()
+            if task.evaluate_every and (number + 1) % (task.evaluate_every * task.accumulate) == 0:
+                model.eval()
+                with torch.no_grad():
+                    model(**batch)
+                model.train()
+        return {name: value.detach().numpy().copy() for name, value in model.named_parameters()}
+
+
 def test_what_accelerate_logs_is_recorded_and_its_micro_batches_make_one_step():
     from accelerate import Accelerator
 

@@ -97,6 +97,10 @@ class KerasReplayer(Hearing):
         """Return what makes the held step when a loop's own is called."""
         return _LoopAgain(function, self)
 
+    def new_evaluation(self) -> _Unheard:
+        """Return nobody: an evaluation is let go by."""
+        return _Unheard()
+
     def loop_called(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Make the held step in the place of that of a loop."""
         with ending_where_it_fails(self._order):
@@ -158,6 +162,13 @@ class KerasReplayer(Hearing):
 
     def _cannot(self, error: Exception) -> None:
         end(self._order, failed(error))
+
+
+class _Unheard:
+    """Takes what an evaluation returns, and makes nothing of it."""
+
+    def take(self, result: Any) -> None:
+        """Do nothing."""
 
 
 class _LoopAgain:

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from barograph.capture.array_tap import ArrayTap
-from barograph.capture.buffer import StepBuffer
+from barograph.capture.evaluation_means import EvaluationMeans
 from barograph.capture.jax.blame import Blame
 from barograph.capture.jax.counts import updates_before
 from barograph.capture.jax.guard import JaxGuard
@@ -89,7 +89,7 @@ class ObservedStep:
         self._asked = 0
         self._timed: dict[bool, list[float]] = {False: [], True: []}
         self._calls = self._plain_calls = 0
-        self._means = _Means()
+        self._means = EvaluationMeans()
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Make the step, or the part of an evaluation, and record it; return what the user's function returns.
@@ -387,25 +387,6 @@ class ObservedStep:
         if with_statistics and without:
             more = statistics.median(with_statistics) - statistics.median(without)
             self._tap.session.price.charge(max(0.0, more))
-
-
-class _Means:
-    """Metrics: of a step the last value, of an evaluation the mean over its parts."""
-
-    def __init__(self) -> None:
-        self._of: StepBuffer | None = None
-        self._values: dict[Key, list[float]] = {}
-
-    def add(self, tap: ArrayTap, key: Key, value: float | Callable[[], float]) -> None:
-        """Have a metric recorded once its device has it."""
-        def put(buffer: StepBuffer) -> None:
-            if buffer is not self._of:
-                self._of, self._values = buffer, {}
-            values = self._values.setdefault(key, [])
-            values.append(value() if callable(value) else value)
-            buffer.scalars[key] = sum(values) / len(values)
-
-        tap.defer(put)
 
 
 def _is_on_host() -> bool:

@@ -19,12 +19,13 @@ from barograph.capture.keras.functions import Functions
 from barograph.capture.keras.hearing import Hearing
 from barograph.capture.keras.model import WatchedModel
 from barograph.capture.keras.recorder import KerasRecorder
-from barograph.capture.keras.tensorflow_loop import TensorFlowLoop
+from barograph.capture.keras.tensorflow_loop import LoopEvaluation, TensorFlowLoop
 from barograph.capture.keras.wrappers import Wrappers
 from barograph.capture.orders import NotDone
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
+    from barograph.capture.array_tap import ArrayTap
     from barograph.capture.doors import Listening
     from barograph.model.selection import Selection
     from barograph.model.step import Mode
@@ -37,11 +38,21 @@ class Loop(Protocol):
         """Make the step; return what the function returns."""
 
 
+class Evaluation(Protocol):
+    """Takes what one function returns that makes a part of an evaluation."""
+
+    def take(self, result: Any) -> None:
+        """Record its numbers."""
+
+
 class Loops(Protocol):
     """Has the steps of a script's own loops called."""
 
     def new_loop(self, function: Any) -> Loop:
         """Return what calls the step of a loop of the script's own."""
+
+    def new_evaluation(self) -> Evaluation:
+        """Return who takes what an evaluation of the script's own returns."""
 
 
 class KerasTap(Hearing):
@@ -58,6 +69,8 @@ class KerasTap(Hearing):
         self._backend = BACKENDS[keras.backend.backend()]()
         self._is_torch = keras.backend.backend() == "torch"
         self._wrappers = Wrappers(self)
+        self._tap_of_loop: ArrayTap | None = None
+        self._evaluated_first: ArrayTap | None = None
         self._models: weakref.WeakKeyDictionary[Any, WatchedModel] = weakref.WeakKeyDictionary()
         wanted = self._session.settings.recorder
         self._recorder = None if wanted is None else KerasRecorder(self._session, wanted)
@@ -128,9 +141,18 @@ class KerasTap(Hearing):
 
     def new_loop(self, function: Any) -> TensorFlowLoop:
         """Return what calls the step of a loop of the script's own."""
-        loop = TensorFlowLoop(function, self._recording.new_array_tap(), self.collecting_of_replicas, self._recorder)
+        tap = self._evaluated_first or self._recording.new_array_tap()
+        self._tap_of_loop, self._evaluated_first = tap, None
+        loop = TensorFlowLoop(function, tap, self.collecting_of_replicas, self._recorder)
         self._is_recorded_by_ours()
         return loop
+
+    def new_evaluation(self) -> LoopEvaluation:
+        """Return who takes what an evaluation of the script's own returns: of the loop that came last before it, or of
+        the first that comes."""
+        if self._tap_of_loop is None:
+            self._tap_of_loop = self._evaluated_first = self._recording.new_array_tap()
+        return LoopEvaluation(self._tap_of_loop)
 
     # Within
 

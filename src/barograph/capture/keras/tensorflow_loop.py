@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from barograph.capture.evaluation_means import EvaluationMeans
 from barograph.capture.keras.answers import Losses
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Seen, Wanted
@@ -19,6 +22,50 @@ if TYPE_CHECKING:
     from barograph.capture.array_tap import ArrayTap
 
 _OF_THE_FUNCTION = (Kind.GRADIENT, Kind.OUTPUT, Kind.INPUT)
+
+
+class LoopEvaluation:
+    """A part of an evaluation that a loop of the script's own makes each time that its function is called.
+
+    Args:
+        tap: Of the loop.
+    """
+
+    def __init__(self, tap: ArrayTap) -> None:
+        self._tap = tap
+        self._means = EvaluationMeans()
+
+    def take(self, result: Any) -> None:
+        """Record the numbers that it returned: the loss, and metrics, each the mean over the evaluation."""
+        with self._tap.guarded("recording an evaluation of TensorFlow"):
+            loss, metrics = numbers_of(result)
+            if not self._tap.evaluating:
+                self._tap.begin_evaluation()
+            if loss is not None:
+                self._tap.loss(loss)
+            for name, value in metrics.items():
+                self._means.add(self._tap, Key(Kind.SCALAR, name), value)
+
+
+def numbers_of(result: Any) -> tuple[float | None, dict[str, float]]:
+    """Return the loss and the metrics among what an evaluation returned.
+
+    The loss is the number called "loss", else the first without a name, else the first with "loss" in its name. Others
+    with names are metrics; what is no single number is passed over.
+    """
+    named: dict[str, float] = {}
+    unnamed: list[float] = []
+    for name, value in (result.items() if isinstance(result, Mapping) else
+                        (("", item) for item in (result if isinstance(result, list | tuple) else [result]))):
+        array = np.asarray(array_of(value) if not isinstance(value, int | float) else value)
+        if array.size != 1 or array.dtype.kind not in "fiu":
+            continue
+        if name:
+            named[str(name)] = float(array.reshape(()))
+        else:
+            unnamed.append(float(array.reshape(())))
+    key = "loss" if "loss" in named else None if unnamed else next((name for name in named if "loss" in name), None)
+    return (named.pop(key) if key is not None else unnamed[0] if unnamed else None), named
 
 
 class TensorFlowLoop:
@@ -43,6 +90,8 @@ class TensorFlowLoop:
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make the step; return what the function returns."""
         tap, names = self._tap, self._names
+        if tap.evaluating:
+            tap.end_evaluation()
         wanted = self._wanted() if tap.due(*_OF_THE_FUNCTION) else self._light
         with tap.guarded("reading weights before their update"):
             self._telling.before(names, value_of)

@@ -1,0 +1,28 @@
+"""Metrics that come in parts: of an evaluation the mean over its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barograph.capture.array_tap import ArrayTap
+from barograph.capture.buffer import StepBuffer
+from barograph.model.key import Key
+
+
+class EvaluationMeans:
+    """Metrics: of a step the last value, of an evaluation the mean over its parts."""
+
+    def __init__(self) -> None:
+        self._of: StepBuffer | None = None
+        self._values: dict[Key, list[float]] = {}
+
+    def add(self, tap: ArrayTap, key: Key, value: float | Callable[[], float]) -> None:
+        """Have a metric recorded once its device has it."""
+        def put(buffer: StepBuffer) -> None:
+            if buffer is not self._of:
+                self._of, self._values = buffer, {}
+            values = self._values.setdefault(key, [])
+            values.append(value() if callable(value) else value)
+            buffer.scalars[key] = sum(values) / len(values)
+
+        tap.defer(put)
