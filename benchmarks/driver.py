@@ -29,6 +29,7 @@ from benchmarks import (
     steps,
     trace,
     trees,
+    turns,
     weights,
 )
 from benchmarks.environments import OWN, EnvironmentUnavailable, prepare
@@ -54,6 +55,14 @@ def measure_steps(choice: argparse.Namespace) -> dict[str, Any]:
         reports.append(steps.measure_steps(workload, names, effort, device=choice.device, seed=choice.seed))
         steps.print_steps(reports[-1])
     return {"workloads": reports, "unavailable": unavailable}
+
+
+def measure_turns(choice: argparse.Namespace) -> dict[str, Any]:
+    """What recording costs within one process, bare and recorded steps by turns."""
+    heading("What recording costs, by turns with bare steps in one process")
+    report = turns.measure_turns(turns.QUICK if choice.quick else turns.Effort(), choice.workloads)
+    turns.print_turns(report)
+    return report
 
 
 def measure_kernel(choice: argparse.Namespace) -> dict[str, Any]:
@@ -203,6 +212,7 @@ def _reported(
 
 PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "steps": measure_steps,
+    "turns": measure_turns,
     "kernel": measure_kernel,
     "log": measure_log,
     "read": measure_read,

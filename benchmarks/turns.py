@@ -1,0 +1,116 @@
+"""What recording costs a training, measured within one process: bare and recorded steps by turns.
+
+Two processes that train the same model differ by two or three percent, by where their memory lies. Within one process
+neighbouring blocks of steps do not, so that tenths of a percent can be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.processes import KEEP_PAGES, run_worker
+from benchmarks.tables import Table, note, progress
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured: processes of each, seconds of their blocks together, of one block, and before the first."""
+
+    processes: int = 3
+    secs: float = 60.0
+    block_secs: float = 1.0
+    warm_up_secs: float = 10.0
+    variables: Mapping[str, str] = field(default_factory=lambda: KEEP_PAGES)
+
+
+QUICK = Effort(processes=1, secs=20.0)
+
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "default settings": {},
+    "losses alone": {"preset": "free", "budget": None},
+    "with the flight recorder": {"preset": "free", "budget": None, "recorder": True},
+}
+
+_RESAMPLED = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What recorded steps cost.
+
+    Attributes:
+        more: Time of a recorded step beside a bare one, less 1.
+        share: What was added, as a share of all time of the training, its bare blocks among it.
+    """
+
+    more: float
+    share: float
+
+
+def measure_turns(effort: Effort, workloads: Sequence[str]) -> dict[str, Any]:
+    """Return the blocks of each workload with each of `SETTINGS`, process by process."""
+    found: dict[str, Any] = {}
+    for number in range(effort.processes):
+        for workload in workloads:
+            for name, options in SETTINGS.items():
+                progress(f"turns, process {number + 1} of {effort.processes}: {workload}, {name}")
+                answer = run_worker("turns_worker", {
+                    "workload": workload, "options": dict(options), "secs": effort.secs,
+                    "block_secs": effort.block_secs, "warm_up_secs": effort.warm_up_secs,
+                }, variables=effort.variables)
+                found.setdefault(workload, {}).setdefault(name, []).append(answer["turns"])
+    return {"workloads": found}
+
+
+def print_turns(report: Mapping[str, Any]) -> None:
+    """Print what a recorded step takes more, and what that is of all time."""
+    table = Table("workload", "settings", "turns", "a recorded step takes", "of all time", "by the clock")
+    for workload, by_settings in report["workloads"].items():
+        for name, processes in by_settings.items():
+            turns = [turn for process in processes for turn in process]
+            thread, low, high = with_interval(turns, "thread")
+            wall = cost_of(turns, "wall")
+            table.add(workload, name, str(len(turns)), f"{thread.more:+.2%} [{low.more:+.2%} to {high.more:+.2%}]",
+                      f"{thread.share:+.2%} [{low.share:+.2%} to {high.share:+.2%}]", f"{wall.share:+.2%}")
+    table.print()
+    note("processor time of the thread that trains, mean over all steps; […]: 95 % of 2,000 resamplings of the turns. "
+         "The budget of the default settings is a share of all time, bare blocks included; what is looked at in every step "
+         "is judged by what a recorded step takes. The first seconds, in which half a second is not counted, are over")
+
+
+def cost_of(turns: Sequence[Mapping[str, Any]], clock: str) -> Cost:
+    """Return what recorded steps cost beside the bare ones of the same turns.
+
+    Args:
+        turns: As `turns_worker` gives them.
+        clock: "thread" or "wall".
+    """
+    return _cost(_numbers(turns, clock))
+
+
+def with_interval(turns: Sequence[Mapping[str, Any]], clock: str) -> tuple[Cost, Cost, Cost]:
+    """Return the cost, and the ends of the interval that holds 95 % of resampled ones."""
+    numbers = _numbers(turns, clock)
+    generator = np.random.default_rng(0)
+    drawn = [_cost(numbers[generator.integers(0, len(numbers), len(numbers))]) for _ in range(_RESAMPLED)]
+    more, share = np.array([[one.more, one.share] for one in drawn]).T
+    low, high = (Cost(float(np.quantile(more, at)), float(np.quantile(share, at))) for at in (0.025, 0.975))
+    return _cost(numbers), low, high
+
+
+def _numbers(turns: Sequence[Mapping[str, Any]], clock: str) -> NDArray[np.float64]:
+    """Return steps and seconds of the bare block of each turn, and of the recorded one; shape (turns, 4)."""
+    return np.array([[turn["bare"]["steps"], turn["bare"][clock], turn["recorded"]["steps"], turn["recorded"][clock]]
+                     for turn in turns], np.float64)
+
+
+def _cost(numbers: NDArray[np.float64]) -> Cost:
+    # Each turn by the bare steps beside it, so that a machine that drifts cancels out.
+    bare_secs = numbers[:, 1] / numbers[:, 0] * numbers[:, 2]
+    added = float((numbers[:, 3] - bare_secs).sum())
+    return Cost(added / float(bare_secs.sum()), added / float((numbers[:, 1] + numbers[:, 3]).sum()))
