@@ -19,16 +19,27 @@ from benchmarks.tables import Table, note, progress
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: processes of each, seconds of their blocks together, of one block, and before the first."""
+    """How much is measured.
+
+    Attributes:
+        processes: Of each.
+        secs: Of the blocks of a process together.
+        block_secs: Of one block.
+        warm_up_secs: Before the first.
+        settling: So many times longer both are with a budget, which pays back what the first steps cost before it
+            spends any more.
+        variables: Environment variables.
+    """
 
     processes: int = 3
-    secs: float = 60.0
+    secs: float = 30.0
     block_secs: float = 1.0
     warm_up_secs: float = 10.0
+    settling: float = 4.0
     variables: Mapping[str, str] = field(default_factory=lambda: KEEP_PAGES)
 
 
-QUICK = Effort(processes=1, secs=20.0)
+QUICK = Effort(processes=1, secs=15.0, warm_up_secs=5.0)
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "default settings": {},
@@ -59,9 +70,10 @@ def measure_turns(effort: Effort, workloads: Sequence[str]) -> dict[str, Any]:
         for workload in workloads:
             for name, options in SETTINGS.items():
                 progress(f"turns, process {number + 1} of {effort.processes}: {workload}, {name}")
+                longer = effort.settling if "budget" not in options else 1.0
                 answer = run_worker("turns_worker", {
-                    "workload": workload, "options": dict(options), "secs": effort.secs,
-                    "block_secs": effort.block_secs, "warm_up_secs": effort.warm_up_secs,
+                    "workload": workload, "options": dict(options), "secs": longer * effort.secs,
+                    "block_secs": effort.block_secs, "warm_up_secs": longer * effort.warm_up_secs,
                 }, variables=effort.variables)
                 found.setdefault(workload, {}).setdefault(name, []).append(answer["turns"])
     return {"workloads": found}
@@ -79,8 +91,8 @@ def print_turns(report: Mapping[str, Any]) -> None:
                       f"{thread.share:+.2%} [{low.share:+.2%} to {high.share:+.2%}]", f"{wall.share:+.2%}")
     table.print()
     note("processor time of the thread that trains, mean over all steps; […]: 95 % of 2,000 resamplings of the turns. "
-         "The budget of the default settings is a share of all time, bare blocks included; what is looked at in every step "
-         "is judged by what a recorded step takes. The first seconds, in which half a second is not counted, are over")
+         "The budget of the default settings is a share of all time, bare blocks included; what looks at every step "
+         "is judged by what a recorded step takes. The opening, of which up to half a second is not counted, is over")
 
 
 def cost_of(turns: Sequence[Mapping[str, Any]], clock: str) -> Cost:
