@@ -60,7 +60,8 @@ def measure_steps(choice: argparse.Namespace) -> dict[str, Any]:
 def measure_turns(choice: argparse.Namespace) -> dict[str, Any]:
     """What recording costs within one process, bare and recorded steps by turns."""
     heading("What recording costs, by turns with bare steps in one process")
-    report = turns.measure_turns(turns.QUICK if choice.quick else turns.Effort(), choice.workloads)
+    effort = turns.QUICK if choice.quick else turns.Effort()
+    report = turns.measure_turns(replace(effort, processes=choice.rounds or effort.processes), choice.workloads)
     turns.print_turns(report)
     return report
 
