@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from barograph.capture.jax.names import scalars_of
+from barograph.capture.returned import loss_among
 
 
 def numbers_in(found: Any, steps: int, loss: Callable[[Any], Any] | None, *, mapped: bool = False
@@ -30,8 +31,8 @@ def numbers_in(found: Any, steps: int, loss: Callable[[Any], Any] | None, *, map
     for prefix, part in _parts(found):
         for name, leaf in scalars_of(part, shape).items():
             numbers.setdefault(".".join(filter(None, (prefix, name))), leaf)
-    called_so = [name for name in numbers if "loss" in name.lower()]
-    first = next((name for name in ("loss", "", *called_so, *numbers) if name in numbers), None)
+    known = loss_among(numbers)
+    first = known if known is not None else next(iter(numbers), None)
     of_loss = None if first is None else numbers.pop(first)
     return of_loss, {name: leaf for name, leaf in numbers.items() if name}
 

@@ -16,6 +16,7 @@ from barograph.capture.keras.random import RandomStates
 from barograph.capture.keras.recorder import KerasRecorder, packed_step
 from barograph.capture.keras.replicas import SharedStep
 from barograph.capture.keras.telling import Telling
+from barograph.capture.returned import loss_among
 from barograph.model.key import Key, Kind
 
 if TYPE_CHECKING:
@@ -48,24 +49,19 @@ class LoopEvaluation:
 
 
 def numbers_of(result: Any) -> tuple[float | None, dict[str, float]]:
-    """Return the loss and the metrics among what an evaluation returned.
+    """Return the loss, as `loss_among` knows it, and the metrics among what an evaluation returned.
 
-    The loss is the number called "loss", else the first without a name, else the first with "loss" in its name. Others
-    with names are metrics; what is no single number is passed over.
+    Of several without a name the first counts; what is no single number is passed over.
     """
-    named: dict[str, float] = {}
-    unnamed: list[float] = []
-    for name, value in (result.items() if isinstance(result, Mapping) else
-                        (("", item) for item in (result if isinstance(result, list | tuple) else [result]))):
-        array = np.asarray(array_of(value) if not isinstance(value, int | float) else value)
-        if array.size != 1 or array.dtype.kind not in "fiu":
-            continue
-        if name:
-            named[str(name)] = float(array.reshape(()))
-        else:
-            unnamed.append(float(array.reshape(())))
-    key = "loss" if "loss" in named else None if unnamed else next((name for name in named if "loss" in name), None)
-    return (named.pop(key) if key is not None else unnamed[0] if unnamed else None), named
+    parts = result.items() if isinstance(result, Mapping) else (
+        ("", item) for item in (result if isinstance(result, list | tuple) else [result]))
+    numbers: dict[str, float] = {}
+    for name, value in parts:
+        array = np.asarray(value if isinstance(value, int | float) else array_of(value))
+        if array.size == 1 and array.dtype.kind in "fiu":
+            numbers.setdefault(str(name), float(array.reshape(())))
+    loss = loss_among(numbers)
+    return numbers.pop(loss) if loss is not None else None, {name: value for name, value in numbers.items() if name}
 
 
 class TensorFlowLoop:

@@ -1,0 +1,19 @@
+"""Which of the numbers that a function of the script returns is the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+
+def loss_among(names: Collection[str]) -> str | None:
+    """Return the name of the loss: "loss", else what has no name, else the first with "loss" in it; None where none is.
+
+    Args:
+        names: Of the numbers, in order; "" of one without.
+
+    Example:
+        >>> loss_among(["acc", "val_loss"]), loss_among(["val_loss", ""]), loss_among(["acc"])
+        ('val_loss', '', None)
+    """
+    called_so = [name for name in names if "loss" in name.lower()]
+    return next((name for name in ("loss", "", *called_so) if name in names), None)
