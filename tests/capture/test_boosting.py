@@ -443,6 +443,25 @@ def test_histogram_boosting_tells_each_round_with_the_loss_of_its_own() -> None:
     assert read.series("importance:x3").values[-1] > read.series("importance:x0").values[-1]
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_histogram_boosting_tells_labels_and_the_answers_of_the_finished_model(classes: int) -> None:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    x, _ = table()
+    y = np.digitize(x[:, 1] + 0.5 * x[:, 2], [0.3, 0.9][:classes - 1])
+    models: list[Any] = []
+    read = recorded(f"hgb-labels-{classes}", lambda run: models.append(HistGradientBoostingClassifier(
+        max_iter=4, max_leaf_nodes=4, random_state=0).fit(x, np.array(["a", "b", "c"])[y])))
+    answers = np.searchsorted(["a", "b", "c"], models[0].predict(x))
+    assert (answers != y).any()
+    for label in range(classes):
+        assert read.series(f"label:train[{label}]").values.tolist() == [(y == label).sum()] * 4
+        for answer in range(classes):
+            count = ((y == label) & (answers == answer)).sum()
+            key = f"confusion:train[{label},{answer}]"
+            assert (float(read.series(key).values[-1]) if key in map(str, read.keys()) else 0.0) == count
+
+
 def test_a_perceptron_is_recorded_like_any_network() -> None:
     from sklearn.neural_network import MLPClassifier
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from barograph.capture.doors import say_missing
 from barograph.capture.rounds import Answers, EarlyStopping, Metric, Rounds, Tree
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from numpy.typing import NDArray
 
     from barograph.capture.patches import Patches
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 _CLASSICAL = "ensemble._gb.BaseGradientBoosting._fit_stages"
 _BY_HISTOGRAM = "ensemble._hist_gradient_boosting.gradient_boosting.BaseHistGradientBoosting.fit"
+_FRAMES = 6
+"""Callers of what makes a tree, among which `fit` is; its wrappers and ours lie between."""
+
 _GROWER = "ensemble._hist_gradient_boosting.grower.TreeGrower.make_predictor"
 
 
@@ -99,9 +105,7 @@ class _ClassicalGrown:
     def answers(self) -> Iterable[Answers]:
         """Return labels and answers of a classification."""
         if self.raw is not None and hasattr(self._estimator, "classes_"):
-            raw = np.asarray(self.raw)
-            answers = raw if raw.shape[-1] > 1 else (raw[:, 0] > 0).astype(np.int64)
-            yield Answers("train", self._labels, answers, True, True)
+            yield _answers_of(self._labels, np.asarray(self.raw))
 
     def hyperparameters(self) -> Mapping[str, Any]:
         """Return the parameters of the estimator."""
@@ -146,6 +150,7 @@ class _ByHistogram:
         """Tell the round before, where this is the first tree of another."""
         grown = getattr(self._here, "grown", None)
         if grown is not None:
+            grown.look_within(sys._getframe(1))
             predictors = getattr(grown.estimator, "_predictors", ())
             if predictors and not predictors[-1]:
                 self._tell(len(predictors) - 1)
@@ -166,6 +171,22 @@ class _HistogramGrown:
         self.told = told
         self._summed = 0
         self._gains: NDArray[np.float64] = np.zeros(0)
+        self._labels: Any = None
+        self._raw: Any = None
+
+    def look_within(self, frame: FrameType | None) -> None:
+        """Find what the samples are and what is answered to them: `fit` keeps both to itself, in its own variables.
+
+        The answers are added to in place, tree by tree, so they are found once.
+        """
+        for _ in range(_FRAMES if self._raw is None else 0):
+            if frame is None:
+                return
+            if frame.f_code.co_name == "fit" and "raw_predictions" in frame.f_code.co_varnames:
+                inside = frame.f_locals
+                self._raw, self._labels = inside.get("raw_predictions"), inside.get("y_train")
+                return
+            frame = frame.f_back
 
     def metrics(self) -> Iterable[Metric]:
         """Return what early stopping computed, if it is on."""
@@ -194,8 +215,9 @@ class _HistogramGrown:
         return {"": _named(self.estimator, self._gains)}
 
     def answers(self) -> Iterable[Answers]:
-        """Return nothing: its predictions are not at hand while it is fitted."""
-        return ()
+        """Return labels and answers of a classification, on what it is trained on."""
+        if self._raw is not None and self._labels is not None and hasattr(self.estimator, "classes_"):
+            yield _answers_of(np.asarray(self._labels).astype(np.int64), np.asarray(self._raw))
 
     def hyperparameters(self) -> Mapping[str, Any]:
         """Return the parameters of the estimator."""
@@ -214,6 +236,11 @@ class _HistogramGrown:
         if not getattr(self.estimator, "do_early_stopping_", False):
             return EarlyStopping(0)
         return EarlyStopping(int(self.estimator.n_iter_no_change), self.estimator.validation_fraction is None)
+
+
+def _answers_of(labels: Any, raw: NDArray[Any]) -> Answers:
+    """Return the answers of a classification of which each sample has one score, or one for each class."""
+    return Answers("train", labels, raw if raw.shape[-1] > 1 else (raw[:, 0] > 0).astype(np.int64), True, True)
 
 
 def _gains(predictor: Any) -> NDArray[np.float64]:
