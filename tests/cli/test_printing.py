@@ -103,6 +103,8 @@ def test_bars_show_what_is_zero_and_what_is_not_finite() -> None:
     assert sparkline([1.0, 0.0, math.nan, math.inf]) == "▅·!!"
     assert curve([1.0, math.nan, 3.0]) == "▁!█"
     assert curve([]) == ""
+    assert curve([2.0**64, math.nan, 2.0**64, math.inf]) == "▅!▅!"
+    assert curve([-1.7e308, 0.0, 1.7e308]) == "▁▅█"
     assert sparkline([]) == ""
 
 

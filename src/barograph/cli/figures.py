@@ -35,9 +35,16 @@ def curve(values: Sequence[float], width: int = 24) -> str:
     means = [_mean(values[start:stop]) for start, stop in _parts(len(values), width)]
     finite = [value for value in means if math.isfinite(value)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 0.0)
-    if low == high:
-        low, high = low - 1.0, high + 1.0
-    return "".join(_bar((value - low) / (high - low)) for value in means)
+    return "".join(_bar(_share(value, low, high)) for value in means)
+
+
+def _share(value: float, low: float, high: float) -> float:
+    """Return where a value lies between two others, from 0 to 1; between two that are equal in the middle.
+
+    Halves are taken, since the way from one to the other may be longer than a number can be.
+    """
+    half = high / 2 - low / 2
+    return (value / 2 - low / 2) / half if half > 0 else 0.5 + 0.0 * value
 
 
 def sparkline(values: Sequence[float], width: int = 24) -> str:
