@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -19,10 +22,15 @@ def planned(rounds: float, rate: float) -> StepView:
     return StepView.of(0, {RATE: rate, **facts({Fact.ROUNDS_PLANNED: rounds})})
 
 
-def boosted(losses: list[float], stopping: dict[object, float], depth: float = 3.0) -> list[StepView]:
-    """A training of so many rounds, each judged by a held-out loss."""
-    first = StepView.of(0, {Key(Kind.TREE, "depth"): depth, **facts(stopping)})  # type: ignore[arg-type]
-    return [first, *(evaluated(number + 1, {TOTAL: loss}) for number, loss in enumerate(losses))]
+def boosted(
+    losses: list[float], stopping: dict[object, float], depth: float = 3.0, trained: Sequence[float] = ()
+) -> list[StepView]:
+    """A training of so many rounds, each judged by a held-out loss, and by one of the training samples where given."""
+    told = {Key(Kind.TREE, "depth"): depth, **facts(stopping)}  # type: ignore[arg-type]
+    rounds = [StepView.of(number, {**told, TOTAL: loss}) for number, loss in enumerate(trained)]
+    rounds = rounds or [StepView.of(0, told)]
+    judged = [evaluated(number + 1, {TOTAL: loss}) for number, loss in enumerate(losses)]
+    return [view for pair in itertools.zip_longest(rounds, judged) for view in pair if view is not None]
 
 
 # Shrinkage
@@ -103,3 +111,16 @@ def test_early_stopping_by_the_training_data_is_told() -> None:
 def test_the_evaluations_of_a_network_are_not_judged() -> None:
     rising = [evaluated(number, {TOTAL: 1.0 + number}) for number in range(100)]
     assert symptoms(RoundsPastBest(), rising) == []
+
+
+def test_a_small_rise_is_enough_where_the_training_samples_are_known_by_heart() -> None:
+    held_out = [*FALLS, *np.linspace(0.5, 0.515, 90).tolist()]
+    learnt = [100 * 0.9**number for number in range(len(held_out))]
+    kept = [max(loss, 2.0) for loss in learnt]
+
+    found = symptoms(RoundsPastBest(), boosted(held_out, NO_STOPPING, 16.0, learnt))
+    assert "nothing stops the training" in found[0].message
+    assert causes(found[0])[:2] == ["overfitting", "trees-too-deep"]
+    assert "its samples are known by heart" in found[0].causes[0].why
+    assert symptoms(RoundsPastBest(), boosted(held_out, NO_STOPPING, 16.0, kept)) == []
+    assert symptoms(RoundsPastBest(memorized_share=0.0), boosted(held_out, NO_STOPPING, 16.0, learnt)) == []

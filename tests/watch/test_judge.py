@@ -178,7 +178,7 @@ def test_a_rule_that_saw_nothing_says_what_would_feed_it(high: type[Rule]) -> No
 
 
 @pytest.mark.parametrize(("code", "reason", "feed"), [
-    ("T104", "loss matching total in evaluation; fact, tree matching early_stopping*, depth",
+    ("T104", "loss matching total in evaluation; fact, loss, tree matching early_stopping*, depth, total",
      "It is for boosted trees."),
     ("D107", "fact matching classes*; fact matching label_min*; fact matching label_max*; label",
      "Use a loss that takes classes (a cross-entropy of torch, Keras or Optax), or name labels and answers: "

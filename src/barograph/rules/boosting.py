@@ -96,9 +96,11 @@ class RoundsPastBest(Rule):
 
     What it sees: the loss of the first held-out data set after every round, as the median of the last `window`. Past
       its best is a model whose held-out loss has not been better for `rounds` rounds, is above its best by
-      `rise_threshold` and by three times what it moves from round to round, and that no early stopping will end. Losses
-      that move in steps, as rates of errors do, are not judged. Likewise sick is early stopping that watches the data
-      which is trained on: their loss falls for ever, so that it never stops anything.
+      `rise_threshold` and by three times what it moves from round to round, and that no early stopping will end. Where
+      the training loss has fallen below `memorized_share` of its first, so that the samples are known by heart, any
+      rise beyond those moves will do. Losses that move in steps, as rates of errors do, are not judged. Likewise sick
+      is early stopping that watches the data which is trained on: their loss falls for ever, so that it never stops
+      anything.
     Why it matters: each further tree fits what holds for the training samples alone, makes the model worse and
       prediction slower.
     What to do: early stopping on held-out data (early_stopping_rounds, lightgbm.early_stopping), and take the best
@@ -114,6 +116,9 @@ class RoundsPastBest(Rule):
 
     rounds: int = parameter(50, "Rounds without a better held-out loss.", at_least=1)
     rise_threshold: float = parameter(0.05, "Share by which the held-out loss must exceed its best.", at_least=0.0)
+    memorized_share: float = parameter(
+        0.01, "Share of its first value below which the training loss means samples known by heart.", at_least=0.0,
+    )
     window: int = parameter(10, "Held-out losses whose median is taken.", at_least=1)
     patience: int = parameter(3, "Judged rounds in a row that must show the fault before a finding opens.", at_least=1)
 
@@ -122,8 +127,8 @@ class RoundsPastBest(Rule):
         return (
             Selection(kinds=frozenset({Kind.LOSS}), include=(TOTAL_LOSS.path,),
                       schedule=Schedule(modes=frozenset({Mode.EVAL}))),
-            Selection(kinds=frozenset({Kind.FACT, Kind.TREE}), schedule=_EVERY,
-                      include=(f"{Fact.EARLY_STOPPING}*", _DEPTH.path)),
+            Selection(kinds=frozenset({Kind.FACT, Kind.TREE, Kind.LOSS}), schedule=_EVERY,
+                      include=(f"{Fact.EARLY_STOPPING}*", _DEPTH.path, TOTAL_LOSS.path)),
         )
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
@@ -144,6 +149,10 @@ class RoundsPastBest(Rule):
         depth, stopping = view.scalar(_DEPTH), view.scalar(_STOPPING)
         if depth is not None and math.isfinite(depth):
             memory["depth"] = depth
+        trained = view.scalar(TOTAL_LOSS)
+        if trained is not None and math.isfinite(trained):
+            memory.setdefault("trained_first", trained)
+            memory["trained"] = trained
         if stopping is None or not math.isfinite(stopping):
             yield Unjudged("whether early stopping ends the training is not known")
             return
@@ -179,7 +188,8 @@ class RoundsPastBest(Rule):
         if len(recent) >= _LEAST_LOSSES and len(set(recent)) <= len(recent) / 2:
             yield Unjudged("the held-out loss moves in steps, as a rate of errors does")
             return
-        limit = best + self.rise_threshold * abs(best) + _MOVES * _moves(recent)
+        by_heart = 0.0 <= memory.get("trained", math.inf) < self.memorized_share * memory.get("trained_first", 0.0)
+        limit = best + (0.0 if by_heart else self.rise_threshold * abs(best)) + _MOVES * _moves(recent)
         if loss > limit:
             yield Symptom(
                 message=f"The held-out loss was best about round {since} with {number(best)}, is {number(loss)} now, "
@@ -187,7 +197,7 @@ class RoundsPastBest(Rule):
                 remedy=f"Take the model of round {since}, and stop early next time (early_stopping_rounds, "
                        "lightgbm.early_stopping); shallower trees, more samples in a leaf.",
                 evidence=(Evidence(TOTAL_LOSS, step, "validation_loss", loss, limit, f"{number(best)} at best"),),
-                subject="past its best", since=since, causes=_behind(memory),
+                subject="past its best", since=since, causes=_behind(memory, by_heart=by_heart),
             )
 
 
@@ -204,8 +214,11 @@ def _moves(losses: list[float]) -> float:
     return moves[len(moves) // 2] if moves else 0.0
 
 
-def _behind(memory: dict[str, Any]) -> tuple[Suspicion, ...]:
-    found = [Suspicion(Cause.OVERFITTING, 0.6, "the held-out loss rises from round to round")]
+def _behind(memory: dict[str, Any], *, by_heart: bool) -> tuple[Suspicion, ...]:
+    why = "the held-out loss rises from round to round"
+    if by_heart:
+        why += f", and the training loss fell to {number(memory['trained'])}: its samples are known by heart"
+    found = [Suspicion(Cause.OVERFITTING, 0.6, why)]
     depth = memory.get("depth", 0.0)
     if depth > _USUAL_DEPTH:
         found.append(Suspicion(Cause.TREES_TOO_DEEP, 0.5, f"trees are {int(depth)} levels deep"))
