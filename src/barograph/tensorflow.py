@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
-from barograph.capture.keras.tap import Evaluation, Loop, Loops, listening
+from barograph.capture.keras.tap import Loops, listening
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Made = TypeVar("_Made")
 
 
 def step(function: _Function) -> _Function:
@@ -34,17 +35,12 @@ def step(function: _Function) -> _Function:
             optimizer.apply_gradients(zip(gradients, model.trainable_variables))
             return loss
     """
-    known: list[tuple[Loops, Loop]] = []
+    kept = _Kept(lambda loops: loops.new_loop(function))
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        tap = listening()
-        if tap is None:
-            known.clear()
-            return function(*args, **kwargs)
-        if not known or known[0][0] is not tap:
-            known[:] = [(tap, tap.new_loop(function))]
-        return known[0][1].call(args, kwargs)
+        loop = kept.now()
+        return function(*args, **kwargs) if loop is None else loop.call(args, kwargs)
 
     return cast("_Function", call)
 
@@ -65,17 +61,35 @@ def evaluation(function: _Function) -> _Function:
         def evaluate(x, y):
             return {"loss": loss_function(y, model(x, training=False))}
     """
-    known: list[tuple[Loops, Evaluation]] = []
+    kept = _Kept(lambda loops: loops.new_evaluation())
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        result, tap = function(*args, **kwargs), listening()
-        if tap is None:
-            known.clear()
-            return result
-        if not known or known[0][0] is not tap:
-            known[:] = [(tap, tap.new_evaluation())]
-        known[0][1].take(result)
+        result, taker = function(*args, **kwargs), kept.now()
+        if taker is not None:
+            taker.take(result)
         return result
 
     return cast("_Function", call)
+
+
+class _Kept(Generic[_Made]):
+    """What a function has of the recording that listens; of another recording it is made anew.
+
+    Args:
+        make: Makes it.
+    """
+
+    def __init__(self, make: Callable[[Loops], _Made]) -> None:
+        self._make = make
+        self._known: tuple[Loops, _Made] | None = None
+
+    def now(self) -> _Made | None:
+        """Return it; None while nothing is recorded."""
+        loops = listening()
+        if loops is None:
+            self._known = None
+            return None
+        if self._known is None or self._known[0] is not loops:
+            self._known = loops, self._make(loops)
+        return self._known[1]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from barograph.errors import NotARun, SettingsError, StoreError, UnknownKey, nearest
 from barograph.experiments.item import Item
 from barograph.report.notebook import curve_html
+from barograph.report.thinning import kept_points
 from barograph.runs.metrics import metrics_in
 from barograph.runs.reader import Run
 from barograph.store.urls import store_from_url
@@ -36,6 +37,11 @@ class Curve:
 
     def __repr__(self) -> str:
         return f"Curve({len(self.at):,} points)"
+
+    def thinned(self) -> Curve:
+        """Return as much of it as a chart can show; it has a point at least."""
+        kept = kept_points(self.at, self.values, low=float(self.at[0]), high=float(self.at[-1]))
+        return Curve(self.at[kept], self.values[kept])
 
     def _repr_html_(self) -> str:
         return curve_html("curve", self.at.tolist(), self.values.tolist(), "")

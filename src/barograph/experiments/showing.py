@@ -21,7 +21,6 @@ from barograph.report.page_exhibits import exhibit
 from barograph.report.page_findings import severity_class
 from barograph.report.style import fragment
 from barograph.report.tables import table
-from barograph.report.thinning import kept_points
 from barograph.runs.reader import open as open_run
 from barograph.watch.figures import figure, local_time, size
 
@@ -121,10 +120,8 @@ def judgement_html(shown: Judgement) -> str:
 
 def curves_html(shown: Curves) -> str:
     """Return the curves of several runs in one chart."""
-    lines = []
-    for name, curve in list(shown.items())[:MOST_LINES]:
-        kept = kept_points(curve.at, curve.values, low=float(curve.at[0]), high=float(curve.at[-1]))
-        lines.append(Line(name, curve.at[kept].tolist(), curve.values[kept].tolist()))
+    drawn = [(name, curve.thinned()) for name, curve in list(shown.items())[:MOST_LINES]]
+    lines = [Line(name, curve.at.tolist(), curve.values.tolist()) for name, curve in drawn]
     said = "; ".join(f"{line.name}: {figure(line.ys[0])} at first, {figure(line.ys[-1])} at last" for line in lines)
     without = f"Without: {', '.join(shown.without)}." if shown.without else ""
     return fragment(

@@ -12,7 +12,6 @@ from barograph.experiments.comparing import Comparison, group_of
 from barograph.experiments.curves import curve_of, run_of
 from barograph.experiments.item import Item
 from barograph.experiments.judging import Judgement
-from barograph.report.thinning import kept_points
 from barograph.runs.reader import Run
 
 MOST_CHARTS = 24
@@ -130,11 +129,10 @@ def _line(name: str, run: Run, metric: str, along: str) -> OverlaidLine | None:
     curve = curve_of(run, metric, along)
     if not len(curve.values):
         return None
-    kept = kept_points(curve.at, curve.values, low=float(curve.at[0]), high=float(curve.at[-1]))
+    drawn = curve.thinned()
     finite = curve.values[np.isfinite(curve.values)]
     return OverlaidLine(
-        name, tuple(curve.at[kept].tolist()), tuple(curve.values[kept].tolist()), float(curve.values[0]),
+        name, tuple(drawn.at.tolist()), tuple(drawn.values.tolist()), float(curve.values[0]),
         float(curve.values[-1]), float(finite.min()) if len(finite) else float("nan"),
         float(finite.max()) if len(finite) else float("nan"), len(curve.values),
     )
-

@@ -99,6 +99,8 @@ def plainly_finite(tensors: Sequence[torch.Tensor]) -> bool:
     Where that is not so it is not known: one may lie on a device, be split over workers, or sparse; or the native loop
     is not built, whose plain twin is slower than torch.
     """
+    if not native.available():
+        return False
     pointers, numels, codes, kept = [], [], [], []
     for tensor in tensors:
         is_plain = type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is torch.strided
@@ -109,7 +111,7 @@ def plainly_finite(tensors: Sequence[torch.Tensor]) -> bool:
         pointers.append(elements.data_ptr())
         numels.append(elements.numel())
         codes.append(_CODES[elements.dtype])
-    return native.available() and native.all_finite(
+    return native.all_finite(
         np.array(pointers, np.int64), np.array(numels, np.int64), np.array(codes, np.int32))
 
 
