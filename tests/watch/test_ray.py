@@ -56,9 +56,18 @@ def panels() -> Iterator[list[ProcessPanel]]:
 
 
 def kill_host(panel: ProcessPanel) -> None:
-    """Kill the process that minds the rules' process, as happens to it where its machine is lost."""
+    """Kill the process that minds the rules' process, as happens to it where its machine is lost; return when it is
+    gone: Ray kills in its own time, and until then an answer may still come."""
     line: Any = panel._line
-    ray.kill(line._host._actor)
+    actor = line._host._actor
+    ray.kill(actor)
+    with pytest.raises(ray.exceptions.RayActorError):
+        ask_to_its_end(actor)
+
+
+def ask_to_its_end(actor: Any) -> None:
+    while True:
+        ray.get(actor.__ray_ready__.remote())
 
 
 def test_rules_of_a_run_on_two_machines_find_what_they_find_here(store: Any, new_training: Any) -> None:
