@@ -61,6 +61,21 @@ def test_random_steps_come_back_bit_for_bit() -> None:
         np.testing.assert_array_equal(histograms[rows], step.exponents)
 
 
+def test_steps_are_the_same_whatever_order_their_rows_stand_in() -> None:
+    rng = np.random.default_rng(RNG_SEED)
+    subjects = tuple(Subject(Key(Kind.WEIGHT, f"block.{index}"), shard=index % 4 == 0) for index in range(100))
+    steps = [random_records(tick, subjects, rng) for tick in range(100)]
+    table = read_table(chunk(*steps), "a chunk")
+    shuffled = table.take(rng.permutation(table.num_rows)).unify_dictionaries().combine_chunks()
+    for order in (table, shuffled):
+        back = events_of(order, SubjectTables())
+        assert [event.step for event in back] == [step.step for step in steps]
+        for event, step in zip(back, steps, strict=True):
+            assert set(event.rows.table.subjects) == set(subjects)
+            rows = [event.rows.table.row_of_key[subject.key] for subject in subjects]
+            np.testing.assert_array_equal(event.rows.moments[rows], step.moments)
+
+
 def test_what_was_not_seen_is_not_stored() -> None:
     subjects = (Subject(Key(Kind.WEIGHT, "seen")), Subject(Key(Kind.WEIGHT, "unseen")))
     moments = np.zeros((2, len(MOMENT_FIELDS)))

@@ -44,6 +44,8 @@ class StepEvent:
     of_machine: bool = False
 
 
+_PIECE_ROWS = 4096
+
 TABLES_KEPT = 64
 """Sets of subjects that are remembered: those of the workers and schedules of a run. Where nearly every step has
 a set of its own (parameters that are used at random), remembering all would fill the memory."""
@@ -144,7 +146,7 @@ def _with_scalars(event: StepEvent, scalars: Mapping[Key, float]) -> StepEvent:
 
 
 class _Rows:
-    """The columns of a table as arrays, sorted by chunk, tick, and the step they are of."""
+    """The columns of a table as arrays, and the order of its rows by chunk, tick, and the step they are of."""
 
     def __init__(self, table: pa.Table, tables: SubjectTables) -> None:
         self._tables = tables
@@ -157,20 +159,18 @@ class _Rows:
         position = table["position"].fill_null(np.iinfo(np.int32).max).to_numpy()
         order = np.lexsort((position, step, modes.codes, source, tick, chunk))
         self._order = order
-        self._chunk, self._tick, self._step = chunk[order], tick[order], step[order]
-        self._source, self._mode = source[order], modes.codes[order]
+        self._chunk, self._tick, self._step, self._source, self._mode = chunk, tick, step, source, modes.codes
         self._modes = [Mode(text) for text in modes.texts]
         optimizers = dictionary_column(table, "optimizer")
-        self._optimizer, self._optimizers = optimizers.codes[order], optimizers.texts
-        self._skipped = table["skipped"].fill_null(False).to_numpy()[order]
-        self._time = table["time"].cast(pa.int64()).to_numpy()[order]
-        subjects, codes = _subjects(table)
-        self._subjects, self._subject = subjects, codes[order]
-        self._moments = _moments(table, order)
+        self._optimizer, self._optimizers = optimizers.codes, optimizers.texts
+        self._skipped = table["skipped"].fill_null(False).to_numpy()
+        self._time = table["time"].cast(pa.int64()).to_numpy()
+        self._subjects, self._subject = _subjects(table)
+        self._moments = _moments(table)
         self._seen = self._moments[:, _COUNT] > 0
-        self._value = table["value"].fill_null(0.0).to_numpy()[order]
-        self._has_value = table["value"].is_valid().to_numpy()[order]
-        self._tensor = table["tensor"].to_numpy()[order]
+        self._value = table["value"].fill_null(0.0).to_numpy()
+        self._has_value = table["value"].is_valid().to_numpy()
+        self._tensor = table["tensor"].to_numpy()
         self._histograms = _Histograms(table)
         self._units = _UnitColumns(table)
         self._table_of_codes: dict[bytes, SubjectTable] = {}
@@ -180,43 +180,37 @@ class _Rows:
         of_step = (self._chunk, self._tick, self._source, self._mode, self._step)
         changes = np.zeros(len(self._order) - 1, bool)
         for column in of_step:
-            changes |= column[1:] != column[:-1]
+            changes |= _changes(column.take(self._order))
         starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(self._order)]
         for start, stop in itertools.pairwise(starts):
-            yield self._event(start, stop)
+            yield self._event(self._order[start:stop])
 
-    def _event(self, start: int, stop: int) -> StepEvent:
+    def _event(self, rows: NDArray[np.intp]) -> StepEvent:
+        first = rows[0]  # what a step is stands in each of its rows
         step = Step(
-            tick=int(self._tick[start]), number=int(self._step[start]),
-            optimizer=self._optimizers[self._optimizer[start]], mode=self._modes[self._mode[start]],
-            time_unix=int(self._time[start]) / 1e6, skipped=bool(self._skipped[start]),
+            tick=int(self._tick[first]), number=int(self._step[first]),
+            optimizer=self._optimizers[self._optimizer[first]], mode=self._modes[self._mode[first]],
+            time_unix=int(self._time[first]) / 1e6, skipped=bool(self._skipped[first]),
         )
-        seen = self._seen[start:stop]
-        if not seen.any():
-            seen_at = np.empty(0, np.intp)
-        else:
-            seen_at = np.flatnonzero(seen) + start
-        original = self._order[seen_at]
-        rows = WorkerRows(
-            table=self._table(self._subject[seen_at]),
-            moments=self._moments[seen_at],
-            histograms=self._histograms.maker(original),
-            units=self._units.mapping(original),
-            scalars=self._scalars(start, stop),
-            tensors=self._saved(start, stop),
+        seen = rows[self._seen.take(rows)]
+        recorded = WorkerRows(
+            table=self._table(self._subject.take(seen)),
+            moments=self._moments.take(seen, axis=0),
+            histograms=self._histograms.maker(seen),
+            units=self._units.mapping(seen),
+            scalars=self._scalars(rows),
+            tensors=self._saved(rows),
         )
-        source = int(self._source[start])
-        return StepEvent(int(self._chunk[start]), step, source != _STEP, rows, of_machine=source == _MACHINE)
+        source = int(self._source[first])
+        return StepEvent(int(self._chunk[first]), step, source != _STEP, recorded, of_machine=source == _MACHINE)
 
-    def _scalars(self, start: int, stop: int) -> dict[Key, float]:
-        at = np.flatnonzero(self._has_value[start:stop]) + start
+    def _scalars(self, rows: NDArray[np.intp]) -> dict[Key, float]:
+        at = rows[self._has_value.take(rows)]
         keys = (self._subjects[code].key for code in self._subject[at].tolist())
         return dict(zip(keys, self._value[at].tolist(), strict=True))
 
-    def _saved(self, start: int, stop: int) -> frozenset[Key]:
-        if not self._tensor[start:stop].any():
-            return frozenset()
-        at = np.flatnonzero(self._tensor[start:stop]) + start
+    def _saved(self, rows: NDArray[np.intp]) -> frozenset[Key]:
+        at = rows[self._tensor.take(rows)]
         return frozenset(self._subjects[code].key for code in self._subject[at].tolist())
 
     def _table(self, codes: NDArray[np.intp]) -> SubjectTable:
@@ -249,9 +243,7 @@ class DictionaryColumn:
 
 def dictionary_column(table: pa.Table, name: str) -> DictionaryColumn:
     """Return one of the columns `TEXTS` of a table whose dictionaries are unified."""
-    column = table[name].combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0)
+    column = _chunk_of(table, name)
     return DictionaryColumn(column.indices.to_numpy().astype(np.int64), column.dictionary.to_pylist())
 
 
@@ -260,23 +252,40 @@ def _subjects(table: pa.Table) -> tuple[list[Subject], NDArray[np.intp]]:
     parts = [dictionary_column(table, name) for name in ("kind", "path", "layer", "dtype")]
     shard = table["shard"].to_numpy().astype(np.int64)
     whole = table["whole"].fill_null(0).to_numpy()
-    combined = np.unique(2 * whole + shard, return_inverse=True)[1]
+    # Rows are sorted by what they are about, so those that differ from the one before are few.
+    changes = np.zeros(table.num_rows - 1, bool)
+    for column in (shard, whole, *(part.codes for part in parts)):
+        changes |= _changes(column)
+    starts = np.concatenate([[0], np.flatnonzero(changes) + 1])
+    combined = np.unique(2 * whole[starts] + shard[starts], return_inverse=True)[1]
     for part in parts:
-        combined = combined * len(part.texts) + part.codes
+        combined = combined * len(part.texts) + part.codes[starts]
     _, first, codes = np.unique(combined, return_index=True, return_inverse=True)
     subjects = []
-    for row in first.tolist():
+    for row in starts[first].tolist():
         kind, path, layer, dtype = (part.texts[part.codes[row]] for part in parts)
         subjects.append(Subject(Key(Kind(kind), path), layer, dtype, bool(shard[row]), int(whole[row])))
-    return subjects, codes
+    return subjects, np.repeat(codes, np.diff(starts, append=table.num_rows))
 
 
-def _moments(table: pa.Table, order: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return the moments of all rows in that order, shape (rows, 10)."""
+def _changes(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return for each row but the first whether it differs from the one before."""
+    changes: NDArray[np.bool_] = column[1:] != column[:-1]
+    return changes
+
+
+def _moments(table: pa.Table) -> NDArray[np.float64]:
+    """Return the moments of all rows, shape (rows, 10)."""
+    columns = {
+        index: table[name].fill_null(0).to_numpy()
+        for index, name in enumerate(MOMENT_FIELDS) if table[name].null_count < table.num_rows
+    }
     moments = np.zeros((table.num_rows, len(MOMENT_FIELDS)))
-    for index, name in enumerate(MOMENT_FIELDS):
-        if table[name].null_count < table.num_rows:
-            moments[:, index] = table[name].fill_null(0).to_numpy()[order]
+    # Piece by piece: what ten columns are written to must stay in the processor's cache.
+    for start in range(0, table.num_rows, _PIECE_ROWS):
+        piece = slice(start, start + _PIECE_ROWS)
+        for index, column in columns.items():
+            moments[piece, index] = column[piece]
     return moments
 
 
@@ -284,8 +293,8 @@ class _Histograms:
     """The filled bins of all rows of a table."""
 
     def __init__(self, table: pa.Table) -> None:
-        self._offsets, self._bins = _lists(table, "exponents")
-        _, self._counts = _lists(table, "exponent_counts")
+        self._offsets = _offsets(table, "exponents")
+        self._bins, self._counts = (_elements(table, name) for name in ("exponents", "exponent_counts"))
 
     def maker(self, rows: NDArray[np.intp]) -> Any:
         return lambda: self._dense(rows)
@@ -311,9 +320,8 @@ class _UnitColumns:
         if self._any:
             self._counts = table["unit_count"].fill_null(0).to_numpy()
             self._bounds = table["unit_bound"].fill_null(0.0).to_numpy()
-            lists = [_lists(table, name) for name in UNIT_LISTS]
-            self._offsets = lists[0][0]
-            self._values = np.stack([values for _, values in lists], axis=1)
+            self._offsets = _offsets(table, UNIT_LISTS[0])
+            self._values = np.stack([_elements(table, name) for name in UNIT_LISTS], axis=1)
 
     def mapping(self, rows: NDArray[np.intp]) -> Mapping[int, UnitSummaries]:
         if not self._any:
@@ -325,10 +333,19 @@ class _UnitColumns:
         return UnitSummaries(int(self._counts[row]), columns, float(self._bounds[row]))
 
 
-def _lists(table: pa.Table, name: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    column = table[name].combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0)
+def _offsets(table: pa.Table, name: str) -> NDArray[np.int64]:
+    """Return where the elements of each row begin among all those of a column of lists, and behind the last, end."""
     # A null list may lie over elements, which `flatten` leaves out; so offsets are made from the lengths.
-    lengths = column.value_lengths().fill_null(0).to_numpy().astype(np.int64)
-    return np.concatenate([[0], np.cumsum(lengths)]), column.flatten().to_numpy()
+    lengths = _chunk_of(table, name).value_lengths().fill_null(0).to_numpy()
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def _elements(table: pa.Table, name: str) -> NDArray[Any]:
+    """Return the elements of all rows of a column of lists."""
+    elements: NDArray[Any] = _chunk_of(table, name).flatten().to_numpy()
+    return elements
+
+
+def _chunk_of(table: pa.Table, name: str) -> Any:
+    column = table[name]
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
