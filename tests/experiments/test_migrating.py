@@ -14,7 +14,7 @@ from sqlalchemy import URL, Connection, create_engine, inspect, make_url, text
 from barograph.errors import CatalogUnavailable
 from barograph.experiments import migrating
 from barograph.experiments.catalog import Catalog
-from barograph.experiments.database import REVISION
+from barograph.experiments.database import CATALOG_VARIABLE, REVISION
 from barograph.experiments.migrating import known_revisions
 from barograph.experiments.schema import METADATA
 from experiments_entries import component
@@ -120,6 +120,50 @@ def _old_catalog(root: Path, revision: str) -> None:
             for row in found:
                 database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
         database.commit()
+
+
+@pytest.mark.parametrize("revision", known_revisions()[:-1])
+def test_an_older_catalog_at_a_server_is_copied_beside_its_tables(
+    tmp_path: Path, empty_postgresql: str, monkeypatch: pytest.MonkeyPatch, revision: str
+) -> None:
+    monkeypatch.setenv(CATALOG_VARIABLE, empty_postgresql)
+    with Catalog(tmp_path / "runs") as catalog:
+        catalog.tell(component("a", parameters={"lr": 0.1}))
+    url = make_url(empty_postgresql)
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        rows = {table: connection.execute(table.select()).mappings().all() for table in METADATA.sorted_tables}
+        METADATA.drop_all(connection)
+        connection.execute(text("DROP TABLE alembic_version"))
+        # Somebody else's, and what an earlier migration kept, which was not to be the last.
+        connection.execute(text("CREATE TABLE theirs AS SELECT 1 AS one"))
+        connection.execute(text(f"CREATE TABLE items_schema_{revision} AS SELECT 1 AS one"))
+    make_old(url, revision)
+    with engine.begin() as connection:
+        for table, found in rows.items():
+            if found:
+                connection.execute(table.insert(), [dict(row) for row in found])
+    before = schema_of(url)
+
+    def fails(connection: Connection) -> None:
+        connection.execute(text("DROP TABLE items"))
+        raise RuntimeError("out of luck")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(migrating, "migrate", fails)
+        with pytest.raises(CatalogUnavailable, match=r"out of luck\. It is as it was "):
+            Catalog(tmp_path / "runs")
+    assert schema_of(url) == before
+    with Catalog(tmp_path / "runs") as catalog:
+        assert catalog.item("a").parameters == {"lr": 0.1}
+    with engine.connect() as connection:
+        versions = connection.execute(text(f"SELECT version_num FROM alembic_version_schema_{revision}"))
+        assert versions.scalars().all() == [revision]
+        assert connection.execute(text(f"SELECT name FROM items_schema_{revision}")).scalars().all() == ["a"]
+        tables = inspect(connection).get_table_names()
+    engine.dispose()
+    assert set(tables) == {*METADATA.tables, "alembic_version", "theirs",
+                           *(f"{table}_schema_{revision}" for table in (*METADATA.tables, "alembic_version"))}
 
 
 def test_a_migration_that_fails_leaves_the_old_catalog_and_says_so(

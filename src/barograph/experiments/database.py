@@ -16,6 +16,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from barograph.errors import CatalogUnavailable, MissingExtra, NewerCatalog, SettingsError
+from barograph.experiments.backup import copy_file, copy_tables
 from barograph.experiments.schema import METADATA, ROOT
 from barograph.machine.filesystem import network_filesystem
 from barograph.store.base import Store
@@ -210,12 +211,15 @@ class Database:
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATING})")
+                for lock in (_MIGRATING, _WRITING):
+                    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({lock})")
             present = revision_of(connection)
             if present == REVISION:
                 return  # another process has done it meanwhile
-            saved = self._save(present) if present is not None and self.is_sqlite else ""
+            saved = copy_file(self.url.database or "", present) if present is not None and self.is_sqlite else ""
             try:
+                if present is not None and not self.is_sqlite:
+                    copy_tables(connection, present)
                 migrate(connection)
                 connection.commit()
             except Exception as error:
@@ -223,17 +227,6 @@ class Database:
                 raise CatalogUnavailable(
                     f"The catalog cannot be brought from schema {present or 'none'} to {REVISION}: {error}. It is as "
                     f"it was{kept} ({self.shown}).") from error
-
-    def _save(self, revision: str) -> str:
-        """Copy the file as it is before it is migrated, while nobody else may write it; return where to."""
-        path = self.url.database or ""
-        saved = f"{path}.schema-{revision}"
-        # By SQLite, since what was written last may not be in the file yet, but in the one beside it.
-        with (contextlib.closing(sqlite3.connect(path)) as source,
-              contextlib.closing(sqlite3.connect(f"{saved}.new")) as target):
-            source.backup(target)
-        os.replace(f"{saved}.new", saved)
-        return saved
 
     @contextmanager
     def _mapped(self) -> Iterator[None]:
