@@ -17,7 +17,6 @@ from barograph.experiments.comparing import Comparison, compared, group_of
 from barograph.experiments.curves import best_at, curve_of
 from barograph.experiments.item import Item
 from barograph.experiments.judging import Judgement, is_less_better, judged
-from barograph.experiments.run_entries import packages_of
 from barograph.experiments.verdict import Outcome
 from barograph.model.clock import SystemClock
 from barograph.model.items import STATISTICS
@@ -41,7 +40,7 @@ def print_differences(
     """
     catalog, printer = catalog_with(names, root), Printer()
     items = [catalog.item(name) for name in names]
-    found = compared(items, packages=[packages_of(str(item.facts["place"])) for item in items])
+    found = compared(items)
     reached = _reached(items, metric, at, along, less) if metric is not None and at is not None else {}
     if html is not None:
         _write_page(printer, html, items, metric=metric, along=along, judgement=None, quiet=as_json)
@@ -124,8 +123,7 @@ def _write_page(
     check_writable(file, example="compared.html")
     overlays, left_out = overlays_of(items, metric=_series(metric) if metric is not None else None, along=along,
                                      by=judgement.by if judgement is not None else "")
-    found = compared(items, packages=[packages_of(str(item.facts["place"])) for item in items]) if (
-        len(items) > 1) else None
+    found = compared(items) if len(items) > 1 else None
     data = page_of_comparison(ComparisonContent(
         tuple(items), found, along, overlays, left_out, max(0, len(items) - MOST_LINES), judgement,
         _sentence(judgement).plain if judgement is not None else "",

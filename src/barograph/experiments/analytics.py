@@ -9,7 +9,6 @@ from barograph.experiments.comparing import Comparison, compared
 from barograph.experiments.component import Component
 from barograph.experiments.item import Item
 from barograph.experiments.judging import Judgement, judged
-from barograph.experiments.run_entries import packages_of
 from barograph.experiments.table_curves import Curves, curves_of
 
 
@@ -24,7 +23,7 @@ def compare(*components: Component, statistics: Sequence[str] = ("last", "min", 
         SettingsError: There are fewer than two; or one is no component.
     """
     items = _items(components)
-    return compared(items, statistics=statistics, packages=[packages_of(str(item.facts["place"])) for item in items])
+    return compared(items, statistics=statistics)
 
 
 def judge(

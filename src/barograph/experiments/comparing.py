@@ -9,6 +9,7 @@ from typing import Any
 
 from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.experiments.item import Item
+from barograph.experiments.run_entries import packages_of
 from barograph.model.items import STATISTICS
 
 
@@ -53,16 +54,12 @@ class Comparison:
 _CODE = ("command", "repository", "branch", "commit", "dirty")
 
 
-def compared(
-    items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min", "max"),
-    packages: Sequence[Mapping[str, str]] = (),
-) -> Comparison:
+def compared(items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min", "max")) -> Comparison:
     """Return in what components differ.
 
     Args:
         items: At least two.
         statistics: Of metrics.
-        packages: Of each, name to version, where these are known.
 
     Raises:
         SettingsError: There are fewer than two.
@@ -76,7 +73,7 @@ def compared(
     told: dict[str, list[Mapping[str, Any]]] = {
         "parameters": [item.parameters for item in items],
         "code": [{name: item.facts[name] for name in _CODE if item.facts[name] not in ("", None)} for item in items],
-        "packages": list(packages),
+        "packages": [packages_of(str(item.facts["place"])) for item in items],
         "data": [{link.name: link.digest or link.uri for link in item.inputs} for item in items],
         "tags": [item.tags for item in items],
         "findings": [{f"{found.code} {found.rule}": found.severity for found in item.findings} for item in items],
