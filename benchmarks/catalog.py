@@ -20,7 +20,7 @@ from benchmarks.interleave import interval_of
 from benchmarks.tables import Table, note, progress, span_text
 
 _METRICS = ("loss", "val_loss", "acc", "f1", "auc")
-_BATCH = 2_000
+_BATCH, _TOLD = 2_000, 100_000
 SEARCHES = {
     "metric and parameter, ordered, first 100":
         "metrics.val_loss.min < 0.3 and params.lr < 0.01 order by metrics.acc.last desc limit 100",
@@ -34,54 +34,79 @@ SEARCHES = {
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: components with 5 metrics, 5 parameters and 4 tags each, points of two series, names in one
-    run, times."""
+    """How much is measured: components with 5 metrics, 5 parameters and 4 tags each, those of a catalog of very many,
+    points of two series, names in one run, times."""
 
     components: int = 10_000
+    very_many: int = 1_000_000
     points: int = 100_000
     long_points: int = 1_000_000
     names: int = 100_000
     rounds: int = 11
 
 
-QUICK = Effort(components=2_000, points=20_000, long_points=200_000, names=10_000, rounds=5)
+QUICK = Effort(components=2_000, very_many=20_000, points=20_000, long_points=200_000, names=10_000, rounds=5)
 
 
 def measure_catalog(effort: Effort) -> dict[str, Any]:
     """Return the seconds that each question takes, every time it was asked; and what filling the catalog took."""
-    with tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as root:
-        with Catalog(root) as catalog:
-            progress(f"catalog: {effort.components:,} components are told")
-            begin = time.perf_counter()
-            _fill(catalog, effort.components)
-            told_secs = time.perf_counter() - begin
-            progress(f"catalog: a series of {effort.points:,} points is recorded")
-            url = _recorded(root, "series", effort.points)
-            progress(f"catalog: a series of {effort.long_points:,} points is recorded")
-            long_url = _recorded(root, "long", effort.long_points)
-            progress(f"catalog: a run with {effort.names:,} names of metrics is recorded")
-            many_url = _named(root, effort.names)
-            one_of_many = f"scalar:{_name(effort.names // 2)}"
-            questions: dict[str, Callable[[], int]] = {
-                "all into a table": lambda: _table(catalog),
-                **{name: lambda text=text: _ids(catalog, text) for name, text in SEARCHES.items()},  # type: ignore[misc]
-                f"a series of {effort.points:,} points": lambda: len(curve_of(barograph.open(url), "loss").values),
-                f"a curve of {effort.long_points:,} points, 2,000 to draw": lambda: barograph.open(
-                    long_url).curve("scalar:loss").count,
-                f"one series of {effort.names:,} names": lambda: len(barograph.open(many_url).series(one_of_many)),
-                f"one curve of {effort.names:,} names": lambda: barograph.open(many_url).curve(one_of_many).count,
-                f"the keys of {effort.names:,} names": lambda: len(barograph.open(many_url).keys()),
-                f"the last value of {effort.names:,} names": lambda: len(inventory(barograph.open(many_url))),
-            }
-            answers = {name: ask() for name, ask in questions.items()}
-            taken: dict[str, list[float]] = {name: [] for name in questions}
-            for number in range(effort.rounds):
-                progress(f"catalog, round {number + 1} of {effort.rounds}")
-                for name, ask in questions.items():
-                    begin = time.perf_counter()
-                    ask()
-                    taken[name].append(time.perf_counter() - begin)
-        return {"components": effort.components, "told_secs": told_secs, "taken": taken, "answers": answers}
+    with (tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as root,
+          Catalog(root) as catalog):
+        progress(f"catalog: {effort.components:,} components are told")
+        begin = time.perf_counter()
+        _fill(catalog, effort.components)
+        told_secs = time.perf_counter() - begin
+        progress(f"catalog: a series of {effort.points:,} points is recorded")
+        url = _recorded(root, "series", effort.points)
+        progress(f"catalog: a series of {effort.long_points:,} points is recorded")
+        long_url = _recorded(root, "long", effort.long_points)
+        progress(f"catalog: a run with {effort.names:,} names of metrics is recorded")
+        many_url = _named(root, effort.names)
+        one_of_many = f"scalar:{_name(effort.names // 2)}"
+        questions: dict[str, Callable[[], int]] = {
+            "all into a table": lambda: _table(catalog),
+            **{name: lambda text=text: _ids(catalog, text) for name, text in SEARCHES.items()},  # type: ignore[misc]
+            f"a series of {effort.points:,} points": lambda: len(curve_of(barograph.open(url), "loss").values),
+            f"a curve of {effort.long_points:,} points, 2,000 to draw": lambda: barograph.open(
+                long_url).curve("scalar:loss").count,
+            f"one series of {effort.names:,} names": lambda: len(barograph.open(many_url).series(one_of_many)),
+            f"one curve of {effort.names:,} names": lambda: barograph.open(many_url).curve(one_of_many).count,
+            f"the keys of {effort.names:,} names": lambda: len(barograph.open(many_url).keys()),
+            f"the last value of {effort.names:,} names": lambda: len(inventory(barograph.open(many_url))),
+        }
+        answers = {name: ask() for name, ask in questions.items()}
+        taken: dict[str, list[float]] = {name: [] for name in questions}
+        for number in range(effort.rounds):
+            progress(f"catalog, round {number + 1} of {effort.rounds}")
+            for name, ask in questions.items():
+                begin = time.perf_counter()
+                ask()
+                taken[name].append(time.perf_counter() - begin)
+    found = _among_very_many(effort)
+    return {"components": effort.components, "told_secs": told_secs, "taken": {**taken, **found["taken"]},
+            "answers": {**answers, **found["answers"]}, "very_many": effort.very_many,
+            "very_many_told_secs": found["told_secs"]}
+
+
+def _among_very_many(effort: Effort) -> dict[str, Any]:
+    """Return as `measure_catalog` what the searches take in a catalog of very many components."""
+    with (tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as root,
+          Catalog(root) as catalog):
+        begin = time.perf_counter()
+        _fill(catalog, effort.very_many, told=lambda count: progress(
+            f"catalog: {count:,} of {effort.very_many:,} components are told"))
+        told_secs = time.perf_counter() - begin
+        taken: dict[str, list[float]] = {}
+        answers = {}
+        for name, text in SEARCHES.items():
+            progress(f"catalog: {name}")
+            shown = f"{name}, of {effort.very_many:,}"
+            answers[shown] = _ids(catalog, text)
+            for _ in range(effort.rounds):
+                begin = time.perf_counter()
+                _ids(catalog, text)
+                taken.setdefault(shown, []).append(time.perf_counter() - begin)
+        return {"told_secs": told_secs, "taken": taken, "answers": answers}
 
 
 def print_catalog(report: Mapping[str, Any]) -> None:
@@ -93,12 +118,15 @@ def print_catalog(report: Mapping[str, Any]) -> None:
     table.print()
     each = report["told_secs"] / report["components"] * 1000
     note(f"{report['components']:,} components with 5 metrics, 5 parameters and 4 tags each, told in "
-         f"{report['told_secs']:.1f} s ({each:.2f} ms each); SQLite; one process; warm")
+         f"{report['told_secs']:.1f} s ({each:.2f} ms each), and {report['very_many']:,} in "
+         f"{report['very_many_told_secs']:,.0f} s; SQLite; one process; warm")
 
 
-def _fill(catalog: Catalog, components: int) -> None:
+def _fill(catalog: Catalog, components: int, told: Callable[[int], object] = lambda count: None) -> None:
     draws = random.Random(0)
     for first in range(0, components, _BATCH):
+        if first % _TOLD == 0:
+            told(first)
         catalog.tell([entry for number in range(first, min(first + _BATCH, components))
                       for entry in _component(number, draws)])
 

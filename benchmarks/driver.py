@@ -27,6 +27,7 @@ from benchmarks import (
     rerun,
     start,
     steps,
+    together,
     trace,
     trees,
     turns,
@@ -181,6 +182,12 @@ def measure_origin(choice: argparse.Namespace) -> dict[str, Any]:
     return _reported(choice, "What made the run, kept", origin, origin.measure_origin, origin.print_origin)
 
 
+def measure_together(choice: argparse.Namespace) -> dict[str, Any]:
+    """How fast many processes log into one run."""
+    return _reported(choice, "Many processes that log into one run", together, together.measure_together,
+                     together.print_together)
+
+
 def measure_rerun(choice: argparse.Namespace) -> dict[str, Any]:
     """Whether the examples are made again to the last bit."""
     return _reported(choice, "The examples, made again", rerun, rerun.measure_rerun, rerun.print_rerun)
@@ -229,6 +236,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "replay": measure_replay,
     "start": measure_start,
     "origin": measure_origin,
+    "together": measure_together,
     "rerun": measure_rerun,
     "catalog": measure_catalog,
     "ask": measure_ask,
