@@ -17,7 +17,7 @@ class Effort:
 
     rounds: int = 5
     processes: int = 16
-    points: int = 500_000
+    points: int = 1_000_000
     a_call: tuple[int, ...] = (1, 10)
 
 
