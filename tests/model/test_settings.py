@@ -25,6 +25,11 @@ FULL = Settings(
 )
 
 
+def test_parameters_of_rules_that_stand_among_the_names_of_rules_are_shown_their_place() -> None:
+    with pytest.raises(SettingsError, match=r"\[rule_settings\.dead-relu\]"):
+        settings_from_mapping({"rules": {"dead-relu": {"threshold_layer": 0.3}}})
+
+
 def test_settings_come_back_from_json():
     assert settings_from_mapping(json.loads(json.dumps(FULL.to_json()))) == FULL
 

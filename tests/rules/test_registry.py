@@ -126,6 +126,8 @@ def test_a_rule_that_does_not_exist_brings_up_the_nearest() -> None:
 def test_settings_for_a_rule_that_does_not_exist_are_an_error() -> None:
     with pytest.raises(UnknownName, match='"N1O1" is no rule'):
         rules_from_settings(Settings(rule_settings={"N1O1": {"only_nan": True}}))
+    with pytest.raises(UnknownName, match=r'"rules.N101" is no rule\. Did you mean "N101"\?'):
+        rules_from_settings(Settings(rule_settings={"rules.N101": {"only_nan": True}}))
 
 
 def test_a_rule_of_the_users_own_is_found_where_the_user_stands(

@@ -12,8 +12,8 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The page to write; one that is there is replaced. Default: the run's name "
-                                          "with .html, here."),
+        typer.Option("--out", "-o", metavar="FILE", help="The page to write; one that is there is replaced. Default: "
+                                                         "the run's name with .html, here."),
     ] = None,
     price_per_hour: Annotated[
         float | None, typer.Option(metavar="PRICE", help="What an hour of the run costs, all its machines together.")

@@ -144,6 +144,9 @@ def settings_from_mapping(data: Mapping[str, Any], *, base: Settings | None = No
     for name, value in data.items():
         if name not in known:
             raise UnknownName(f'"{name}" is no setting. {nearest(name, known)}')
+        if name == "rules" and isinstance(value, Mapping):
+            raise SettingsError("rules is a table; it must be a list of texts: which rules watch. Parameters of a rule "
+                                "stand in a table of its own, [rule_settings.dead-relu] for instance.")
         values[name] = _READERS.get(name, _plain)(name, value)
     start = base or Settings()
     return Settings(**{**{name: getattr(start, name) for name in known}, **values})

@@ -52,7 +52,8 @@ class Catalog:
         if ":" in name:
             return self._of_the_user(name)
         known = [text for rule_class in self.classes for text in (rule_class.code, rule_class.name)]
-        near = nearest(name, known)
+        # Whoever writes rules.G101 means the rule, by where its settings stand.
+        near = nearest(name.rpartition(".")[2], known)
         hint = near if near.startswith("Did you") else "`barograph rules` lists them."
         raise UnknownName(f'"{name}" is no rule. {hint} A rule of your own is written module:Class.')
 
