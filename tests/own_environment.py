@@ -43,11 +43,12 @@ def _make(home: Path, wanted: Sequence[str], finish: Callable[[Path], object]) -
     # Beside it, then renamed: tests that run at once see all of it or nothing.
     draft = Path(tempfile.mkdtemp(dir=home.parent, prefix=f"{home.name}-"))
     try:
-        # Without a pip of its own, which takes longer to install than all the rest.
+        # Without a pip of its own, which takes longer to install than all the rest; and not compiled but where it is
+        # imported, which is little of it.
         venv.create(draft, symlinks=sys.platform != "win32")
         done = subprocess.run(
             [sys.executable, "-m", "pip", "--python", str(_python_of(draft)), "install", "--quiet",
-             "--disable-pip-version-check", *wanted],
+             "--disable-pip-version-check", "--no-compile", *wanted],
             capture_output=True, text=True, check=False, timeout=INSTALL_SECS)
         if done.returncode:
             raise Unavailable(f"pip could not install {' '.join(wanted)}: {done.stderr.strip().splitlines()[-1:]}")
