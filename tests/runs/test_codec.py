@@ -17,6 +17,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.records import StepRecords, Subject, UnitSummaries
 from barograph.model.step import Mode, Step
 from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS
+from barograph.runs import events as events_module
 from barograph.runs.codec import ChunkNotes, encode, notes_of
 from barograph.runs.events import TABLES_KEPT, StepEvent, SubjectTables, events_of, open_records, read_table
 from barograph.runs.inbox import Inbox
@@ -187,6 +188,20 @@ def test_subjects_that_change_from_step_to_step_are_not_remembered_for_ever() ->
         passing.append(weakref.ref(tables.table(subjects_named(f"later {number}"))))
         assert tables.table(subjects_named("in every step")) is kept
     assert sum(reference() is not None for reference in passing) < TABLES_KEPT
+
+
+def test_a_subject_is_made_once_for_all_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = SubjectTables()
+    named = ("weight", "a.weight", "Linear", "float32", False, 0)
+    first = tables.subject(*named)
+    assert first == Subject(Key(Kind.WEIGHT, "a.weight"), "Linear", "float32")
+    assert tables.subject(*named) is first
+    assert tables.subject("weight", "a.weight", "Linear", "float32", True, 64) == Subject(
+        Key(Kind.WEIGHT, "a.weight"), "Linear", "float32", shard=True, whole=64)
+    monkeypatch.setattr(events_module, "SUBJECTS_KEPT", 10)
+    for number in range(100):
+        tables.subject("weight", f"{number}", "", "", False, 0)
+        assert len(tables._subjects) <= 10
 
 
 def test_every_chunk_has_the_one_schema() -> None:

@@ -51,11 +51,26 @@ TABLES_KEPT = 64
 a set of its own (parameters that are used at random), remembering all would fill the memory."""
 
 
+SUBJECTS_KEPT = 2**17
+"""Subjects that are remembered; where a run has more, all are made anew now and then."""
+
+
 class SubjectTables:
-    """Makes one `SubjectTable` for the steps that share their subjects."""
+    """Makes one `SubjectTable` for the steps that share their subjects, and one `Subject` for all chunks."""
 
     def __init__(self) -> None:
         self._tables: dict[tuple[Subject, ...], SubjectTable] = {}
+        self._subjects: dict[tuple[str, str, str, str, bool, int], Subject] = {}
+
+    def subject(self, kind: str, path: str, layer: str, dtype: str, shard: bool, whole: int) -> Subject:
+        """Return the subject of which the columns of a chunk tell."""
+        told = (kind, path, layer, dtype, shard, whole)
+        known = self._subjects.get(told)
+        if known is None:
+            if len(self._subjects) >= SUBJECTS_KEPT:
+                self._subjects.clear()
+            known = self._subjects[told] = Subject(Key(Kind(kind), path), layer, dtype, shard, whole)
+        return known
 
     def table(self, subjects: tuple[Subject, ...]) -> SubjectTable:
         """Return the table of these subjects, the same one as long as it is asked for now and then."""
@@ -165,7 +180,7 @@ class _Rows:
         self._optimizer, self._optimizers = optimizers.codes, optimizers.texts
         self._skipped = table["skipped"].fill_null(False).to_numpy()
         self._time = table["time"].cast(pa.int64()).to_numpy()
-        self._subjects, self._subject = _subjects(table)
+        self._subjects, self._subject = _subjects(table, tables)
         self._moments = _moments(table)
         self._seen = self._moments[:, _COUNT] > 0
         self._value = table["value"].fill_null(0.0).to_numpy()
@@ -247,7 +262,7 @@ def dictionary_column(table: pa.Table, name: str) -> DictionaryColumn:
     return DictionaryColumn(column.indices.to_numpy().astype(np.int64), column.dictionary.to_pylist())
 
 
-def _subjects(table: pa.Table) -> tuple[list[Subject], NDArray[np.intp]]:
+def _subjects(table: pa.Table, tables: SubjectTables) -> tuple[list[Subject], NDArray[np.intp]]:
     """Return the different subjects in a table, and for each row which of them it is about."""
     parts = [dictionary_column(table, name) for name in ("kind", "path", "layer", "dtype")]
     shard = table["shard"].to_numpy().astype(np.int64)
@@ -261,10 +276,9 @@ def _subjects(table: pa.Table) -> tuple[list[Subject], NDArray[np.intp]]:
     for part in parts:
         combined = combined * len(part.texts) + part.codes[starts]
     _, first, codes = np.unique(combined, return_index=True, return_inverse=True)
-    subjects = []
-    for row in starts[first].tolist():
-        kind, path, layer, dtype = (part.texts[part.codes[row]] for part in parts)
-        subjects.append(Subject(Key(Kind(kind), path), layer, dtype, bool(shard[row]), int(whole[row])))
+    rows = starts[first]
+    texts = [[part.texts[code] for code in part.codes[rows].tolist()] for part in parts]
+    subjects = list(map(tables.subject, *texts, shard[rows].astype(bool).tolist(), whole[rows].tolist()))
     return subjects, np.repeat(codes, np.diff(starts, append=table.num_rows))
 
 
