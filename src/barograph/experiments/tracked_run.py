@@ -37,6 +37,9 @@ from barograph.runs.papers import manifest_from_bytes
 from barograph.runs.writer import RunWriter
 from barograph.store.base import Store
 
+# Mode("train") takes as long as all the rest of logging a number.
+_MODES: Mapping[str, Mode] = {mode.value: mode for mode in Mode}
+
 _OVER = (RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunState.KILLED, RunState.EMPTY)
 
 
@@ -118,18 +121,19 @@ class TrackedRun(Exhibiting[None]):
         """
         if self._writer is None:
             raise self._closed()
-        last = self._steps.get((name, mode))
+        series = name, mode
+        last = self._steps.get(series)
         if last is None:
             _check_series(name, mode)
             last = -1
         if step is None:
             step = last + 1
         try:
-            self._log(name, value, step, Mode(mode), time.time() if time_unix is None else time_unix)
+            self._log(name, value, step, _MODES[mode], time.time() if time_unix is None else time_unix)
         except (TypeError, ValueError, OverflowError, struct.error):
             value, step = checked_number(name, value), _checked_step(name, step)
-            self._log(name, value, step, Mode(mode), time.time() if time_unix is None else time_unix)
-        self._steps[name, mode] = step
+            self._log(name, value, step, _MODES[mode], time.time() if time_unix is None else time_unix)
+        self._steps[series] = step
         if step > self._last_step:
             self._last_step = step
 
