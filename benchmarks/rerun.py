@@ -32,7 +32,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "two processes": (sys.executable, *_LAUNCHER, "ddp.py"),
     "attach": ("attach.py",),
     "custom rule": ("custom_rule.py",),
-    "hypothesis": ("hypothesis.py",),
+    "hypothesis": ("digits_hypothesis.py",),
 }
 """What is typed after `barograph run`. The examples that are missing (demo.py, analysis.py) train nothing themselves:
 they start `digits.py` under `barograph run`."""

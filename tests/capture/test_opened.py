@@ -47,12 +47,15 @@ def test_what_is_read_is_taken_down_once_whatever_it_is_opened_with(
     assert set(listening.files.paths) == {str(file), str(zipped)}
 
 
-def test_what_is_written_python_itself_and_devices_are_no_data(listening: Listening, tmp_path: Path) -> None:
+def test_what_is_written_indexes_python_itself_and_devices_are_no_data(listening: Listening, tmp_path: Path) -> None:
     for name, mode in (("new", "w"), ("new", "a"), ("new", "r+")):
         with open(tmp_path / name, mode):
             pass
     (tmp_path / "code.py").write_text("1\n")
-    for path in (tmp_path / "code.py", os.__file__, os.devnull, "/proc/self/status"):
+    index = tmp_path / "runs" / ".catalog" / "catalog.sqlite"
+    index.parent.mkdir(parents=True)
+    index.write_text("of all runs there")
+    for path in (tmp_path / "code.py", index, os.__file__, os.devnull, "/proc/self/status"):
         with open(path):
             pass
     assert listening.files.paths == []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from barograph.model.origin import Code, Origin
-from barograph.rerun.data import checked_data, link_data
+from barograph.rerun.data import DataCheck, checked_data, link_data
 from barograph.runs.fingerprints import END_BYTES, fingerprint_of, fingerprinted
 
 
@@ -19,6 +20,22 @@ def test_what_changed_or_went_is_named(tmp_path: Path) -> None:
     check = checked_data(origin)
     assert (check.same, check.unknown) == (1, 0)
     assert check.changed == (f"{paths[1]} (its content is another)", f"{paths[2]} (No such file or directory)")
+
+
+def test_what_the_run_has_written_itself_is_not_looked_for(tmp_path: Path) -> None:
+    given, made = tmp_path / "given", tmp_path / "made"
+    for path, seconds in ((given, 99), (made, 101)):
+        path.write_bytes(b"as it was")
+        os.utime(path, (seconds, seconds))
+    origin = Origin(code=Code(str(tmp_path)), data=tuple(fingerprint_of(str(path)) for path in (given, made)),
+                    started_unix=100.0)
+    made.unlink()
+    assert checked_data(origin) == DataCheck(same=1, changed=(), unknown=0)
+    made.write_bytes(b"the first run's")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    assert link_data(origin, copy) == 1
+    assert [path.name for path in copy.iterdir()] == ["given"]
 
 
 def test_a_large_file_is_told_by_its_ends_and_its_size(tmp_path: Path) -> None:

@@ -191,6 +191,19 @@ class Origin:
     started_unix: float = 0.0
     problems: tuple[str, ...] = ()
 
+    @property
+    def given(self) -> tuple[DataFile, ...]:
+        """The files of `data` that were there, as they are told, when this began: others it has written itself.
+
+        Example:
+            >>> files = DataFile("given", 1, 99 * 10**9), DataFile("made", 1, 101 * 10**9)
+            >>> [file.path for file in Origin(started_unix=100.0, data=files).given]
+            ['given']
+        """
+        if not self.started_unix:
+            return self.data
+        return tuple(file for file in self.data if file.modified_ns < self.started_unix * 1e9)
+
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON data."""
         return asdict(self)

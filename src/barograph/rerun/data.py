@@ -12,7 +12,7 @@ from barograph.runs.fingerprints import fingerprint_of
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:
-    """How the files stand.
+    """How the files stand that were there when the run began.
 
     Attributes:
         same: How many are.
@@ -26,14 +26,14 @@ class DataCheck:
 
 
 def checked_data(origin: Origin) -> DataCheck:
-    """Return how the files that a run opened stand now, by their fingerprints.
+    """Return how the files that a run opened stand now, by their fingerprints; what it wrote itself it writes again.
 
     Args:
         origin: What made the run.
     """
-    known = [file for file in origin.data if file.fingerprint]
+    known = [file for file in origin.given if file.fingerprint]
     changed = [f"{file.path} ({why})" for file in known if (why := _changed(file))]
-    return DataCheck(len(known) - len(changed), tuple(changed), len(origin.data) - len(known))
+    return DataCheck(len(known) - len(changed), tuple(changed), len(origin.given) - len(known))
 
 
 def link_data(origin: Origin, folder: Path) -> int:
@@ -46,7 +46,7 @@ def link_data(origin: Origin, folder: Path) -> int:
     if origin.code is None:
         return 0
     linked = 0
-    for file in origin.data:
+    for file in origin.given:
         source = Path(os.path.normpath(file.path))
         if not source.is_relative_to(origin.code.root) or not source.is_file():
             continue

@@ -102,7 +102,7 @@ def causes_between(first: Origin | None, second: Origin | None) -> tuple[Cause, 
         return ()
     return (
         *_of_tables("parameters", first.parameters, second.parameters), *_of_code(first.code, second.code),
-        *_of_packages(first, second), *_of_data(first.data, second.data),
+        *_of_packages(first, second), *_of_data(first.given, second.given),
         *_of_tables("seeds", first.seeds, second.seeds),
         *_of_texts("python", "version", first.python_version, second.python_version),
         *_of_texts("machine", "processor", first.hardware.processor, second.hardware.processor),
