@@ -91,6 +91,8 @@ def test_a_search_for_what_nothing_has_says_what_was_meant(call: Call, root: Pat
         ("params.learning_rat < 1", 'a parameter "learning_rat". Did you mean "learning_rate"?'),
         ('metrics."val/los".min < 1 and not params.lr = 1', 'a metric "val/los". Did you mean "val/loss"?'),
         ("tags.taem = 'x' or params.model.depht = 1", 'a tag "taem". Did you mean "team"?'),
+        ("params.x = 1", 'a parameter "x". There are: learning_rate, model.depth.'),
+        ("params.team = 'vision'", 'a parameter "team". There are: learning_rate, model.depth.'),
     ):
         said = call("search", search, "--root", root)
         assert said.code == 0

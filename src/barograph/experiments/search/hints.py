@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, select
 
 from barograph.errors import nearest
-from barograph.experiments.schema import NAMES
+from barograph.experiments.schema import METRICS, NAMES, PARAMETERS, TAGS
 from barograph.experiments.search.syntax import And, Call, Comparison, Condition, Field, Not, Or, Search
 from barograph.experiments.writing import storable_name
 from barograph.model.items import STATISTICS
 
-_WHAT = {"params": "parameter", "metrics": "metric", "tags": "tag"}
+_WHAT = {"params": ("parameter", PARAMETERS), "metrics": ("metric", METRICS), "tags": ("tag", TAGS)}
 _MOST_NAMES = 10_000
 _MOST_TOLD = 10
 
@@ -21,12 +21,13 @@ def hints(connection: Connection, search: Search) -> list[str]:
     """Return a sentence for each parameter, metric or tag of a search that nothing has; the nearest names are said."""
     told: dict[str, None] = {}
     for field in _fields(search):
-        what = _WHAT.get(field.path[0])
+        what, table = _WHAT.get(field.path[0], ("", PARAMETERS))
         parts = field.path[1:-1] if field.path[0] == "metrics" and field.path[-1] in STATISTICS else field.path[1:]
         name = storable_name(".".join(parts))
-        if what is None or not parts or connection.execute(select(NAMES.c.text).where(NAMES.c.text == name)).first():
+        of_its_kind = select(NAMES.c.text).where(select(table).where(table.c.name_id == NAMES.c.id).exists())
+        if not (what and parts) or connection.execute(of_its_kind.where(NAMES.c.text == name)).first():
             continue
-        known = connection.execute(select(NAMES.c.text).order_by(NAMES.c.id.desc()).limit(_MOST_NAMES)).scalars().all()
+        known = connection.execute(of_its_kind.order_by(NAMES.c.id.desc()).limit(_MOST_NAMES)).scalars().all()
         said = nearest(name, known)
         told[f'Nothing here has a {what} "{name}". {said if len(known) <= _MOST_TOLD else said.partition("There ")[0]}'
              .rstrip()] = None
