@@ -22,6 +22,7 @@ from benchmarks import (
     kernel_report,
     logs,
     notice,
+    opening,
     origin,
     reading,
     rerun,
@@ -182,6 +183,16 @@ def measure_origin(choice: argparse.Namespace) -> dict[str, Any]:
     return _reported(choice, "What made the run, kept", origin, origin.measure_origin, origin.print_origin)
 
 
+def measure_open(choice: argparse.Namespace) -> dict[str, Any]:
+    """How long opening a run keeps the script, beside another tracker."""
+    heading("A run is opened")
+    unavailable = _prepare(set(opening.WAYS.values()))
+    ways = {way: environment for way, environment in opening.WAYS.items() if environment not in unavailable}
+    report = opening.measure_opening(ways, opening.QUICK if choice.quick else opening.Effort(), seed=choice.seed)
+    opening.print_opening(report)
+    return {**report, "unavailable": unavailable}
+
+
 def measure_together(choice: argparse.Namespace) -> dict[str, Any]:
     """How fast many processes log into one run."""
     return _reported(choice, "Many processes that log into one run", together, together.measure_together,
@@ -236,6 +247,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "replay": measure_replay,
     "start": measure_start,
     "origin": measure_origin,
+    "open": measure_open,
     "together": measure_together,
     "rerun": measure_rerun,
     "catalog": measure_catalog,

@@ -38,7 +38,7 @@ def measure_origin(effort: Effort, *, seed: int = 0) -> dict[str, Any]:
     generator = random.Random(seed)
     found = []
     with tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as scratch:
-        folder = _repository(Path(scratch, "repository"))
+        folder = repository(Path(scratch, "repository"))
         environment = clean_environment(Path(scratch))
         for number in range(-1, effort.rounds):
             progress(f"origin, round {number + 1} of {effort.rounds}")
@@ -49,7 +49,8 @@ def measure_origin(effort: Effort, *, seed: int = 0) -> dict[str, Any]:
     return {"rounds": found}
 
 
-def _repository(folder: Path) -> Path:
+def repository(folder: Path) -> Path:
+    """Make a repository of so many files, some of them changed and not committed, and return it."""
     folder.mkdir()
     for number in range(FILES):
         (folder / f"module{number}.py").write_text("value = 1\n" * 50, encoding="utf-8")
