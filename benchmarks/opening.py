@@ -54,7 +54,7 @@ def print_opening(report: Mapping[str, Any]) -> None:
         again = interval_of([secs for item in rounds for secs in item["again_secs"]])
         table.add(way, *(span_text(value, "ms", scale=1e3, digits=1) for value in (first, again)))
     table.print()
-    note("until the script goes on; in a repository with uncommitted changes. attach keeps what made the run, and has "
-         "torch loaded before; Run is a run that a program writes itself; MLflow keeps its runs in SQLite")
+    note("until the script goes on; in a repository with changes. attach keeps what made the run, and finds "
+         "torch and an optimizer there; Run is a run that a program writes itself; MLflow keeps its runs in SQLite")
     for way, reason in report["failures"].items():
         note(f"{way} failed: {reason}")
