@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +9,9 @@ from statistics import median
 from typing import Any
 
 from benchmarks.interleave import interval_of
-from benchmarks.processes import Result, WorkerFailed, run_worker
-from benchmarks.tables import Table, note, progress, span_text
+from benchmarks.processes import Result, run_worker
+from benchmarks.rounds import in_rounds
+from benchmarks.tables import Table, note, span_text
 
 TOOLS = ("barograph", "mlflow")
 _LONGEST_SECS = 3600.0
@@ -33,19 +33,13 @@ QUICK = Effort(rounds=2, components=1_000, points=20_000, times=3)
 
 def measure_asking(tools: Sequence[str], effort: Effort, *, seed: int = 0) -> dict[str, Any]:
     """Return what each tool took, round by round; tools that fail are named in `failures`, with the reason."""
-    generator = random.Random(seed)
     measured: dict[str, list[Result]] = defaultdict(list)
-    failures: dict[str, str] = {}
-    for number in range(effort.rounds):
-        for tool in generator.sample(tools, len(tools)):
-            if tool in failures:
-                continue
-            progress(f"ask, round {number + 1} of {effort.rounds}: {tool}")
-            request = {"tool": tool, "components": effort.components, "points": effort.points, "times": effort.times}
-            try:
-                measured[tool].append(run_worker("ask_worker", request, environment=tool, timeout_secs=_LONGEST_SECS))
-            except WorkerFailed as error:
-                failures[tool] = str(error)
+
+    def measure(tool: str, _: int) -> None:
+        request = {"tool": tool, "components": effort.components, "points": effort.points, "times": effort.times}
+        measured[tool].append(run_worker("ask_worker", request, environment=tool, timeout_secs=_LONGEST_SECS))
+
+    failures = in_rounds("ask", tools, effort.rounds, measure, seed=seed)
     return {"components": effort.components, "points": effort.points, "measured": dict(measured), "failures": failures}
 
 

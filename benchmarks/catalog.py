@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import tempfile
 import time
@@ -65,7 +66,7 @@ def measure_catalog(effort: Effort) -> dict[str, Any]:
         one_of_many = f"scalar:{_name(effort.names // 2)}"
         questions: dict[str, Callable[[], int]] = {
             "all into a table": lambda: _table(catalog),
-            **{name: lambda text=text: _ids(catalog, text) for name, text in SEARCHES.items()},  # type: ignore[misc]
+            **_searches(catalog),
             f"a series of {effort.points:,} points": lambda: len(curve_of(barograph.open(url), "loss").values),
             f"a curve of {effort.long_points:,} points, 2,000 to draw": lambda: barograph.open(
                 long_url).curve("scalar:loss").count,
@@ -74,39 +75,41 @@ def measure_catalog(effort: Effort) -> dict[str, Any]:
             f"the keys of {effort.names:,} names": lambda: len(barograph.open(many_url).keys()),
             f"the last value of {effort.names:,} names": lambda: len(inventory(barograph.open(many_url))),
         }
-        answers = {name: ask() for name, ask in questions.items()}
-        taken: dict[str, list[float]] = {name: [] for name in questions}
-        for number in range(effort.rounds):
-            progress(f"catalog, round {number + 1} of {effort.rounds}")
-            for name, ask in questions.items():
-                begin = time.perf_counter()
-                ask()
-                taken[name].append(time.perf_counter() - begin)
-    found = _among_very_many(effort)
-    return {"components": effort.components, "told_secs": told_secs, "taken": {**taken, **found["taken"]},
-            "answers": {**answers, **found["answers"]}, "very_many": effort.very_many,
-            "very_many_told_secs": found["told_secs"]}
+        taken, answers = _asked(questions, effort.rounds)
+    secs, more_taken, more_answers = _among_very_many(effort)
+    return {"components": effort.components, "told_secs": told_secs, "taken": {**taken, **more_taken},
+            "answers": {**answers, **more_answers}, "very_many": effort.very_many, "very_many_told_secs": secs}
 
 
-def _among_very_many(effort: Effort) -> dict[str, Any]:
-    """Return as `measure_catalog` what the searches take in a catalog of very many components."""
+def _among_very_many(effort: Effort) -> tuple[float, dict[str, list[float]], dict[str, int]]:
+    """Return what it took to fill a catalog of very many components, and as `_asked` what searches of it take."""
     with (tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as root,
           Catalog(root) as catalog):
         begin = time.perf_counter()
         _fill(catalog, effort.very_many, told=lambda count: progress(
             f"catalog: {count:,} of {effort.very_many:,} components are told"))
         told_secs = time.perf_counter() - begin
-        taken: dict[str, list[float]] = {}
-        answers = {}
-        for name, text in SEARCHES.items():
-            progress(f"catalog: {name}")
-            shown = f"{name}, of {effort.very_many:,}"
-            answers[shown] = _ids(catalog, text)
-            for _ in range(effort.rounds):
-                begin = time.perf_counter()
-                _ids(catalog, text)
-                taken.setdefault(shown, []).append(time.perf_counter() - begin)
-        return {"told_secs": told_secs, "taken": taken, "answers": answers}
+        questions = {f"{name}, of {effort.very_many:,}": ask for name, ask in _searches(catalog).items()}
+        return told_secs, *_asked(questions, effort.rounds)
+
+
+def _searches(catalog: Catalog) -> dict[str, Callable[[], int]]:
+    return {name: functools.partial(_ids, catalog, text) for name, text in SEARCHES.items()}
+
+
+def _asked(
+    questions: Mapping[str, Callable[[], int]], rounds: int
+) -> tuple[dict[str, list[float]], dict[str, int]]:
+    """Return the seconds that each question takes, every time it was asked, and how many rows answer it."""
+    answers = {name: ask() for name, ask in questions.items()}
+    taken: dict[str, list[float]] = {name: [] for name in questions}
+    for number in range(rounds):
+        progress(f"catalog, round {number + 1} of {rounds}")
+        for name, ask in questions.items():
+            begin = time.perf_counter()
+            ask()
+            taken[name].append(time.perf_counter() - begin)
+    return taken, answers
 
 
 def print_catalog(report: Mapping[str, Any]) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.interleave import Interval, interval_of
-from benchmarks.processes import Result, WorkerFailed, run_worker
-from benchmarks.tables import Table, note, progress
+from benchmarks.processes import Result, run_worker
+from benchmarks.rounds import in_rounds
+from benchmarks.tables import Table, note
 
 TOOLS = ("barograph", "tensorboard", "wandb", "trackio", "aim", "mlflow")
 
@@ -38,22 +38,16 @@ def measure_logs(tools: Sequence[str], effort: Effort, *, seed: int = 0) -> dict
 
     Tools that fail are named in `failures`, with the reason.
     """
-    generator = random.Random(seed)
     measured: dict[str, dict[str, list[Result]]] = {tool: defaultdict(list) for tool in tools}
-    failures: dict[str, str] = {}
-    for number in range(effort.rounds):
-        for tool in generator.sample(tools, len(tools)):
-            if tool in failures:
-                continue
-            progress(f"log, round {number + 1} of {effort.rounds}: {tool}")
-            try:
-                measured[tool]["one"].append(_measure(tool, scalars=1, secs=effort.secs))
-                measured[tool]["several"].append(_measure(tool, scalars=SEVERAL, secs=effort.secs))
-                if number == 0:  # what lies on disk hardly differs from round to round
-                    measured[tool]["empty"].append(_at_a_pace(tool, 1))
-                    measured[tool]["paced"].append(_at_a_pace(tool, effort.paced_calls))
-            except WorkerFailed as error:
-                failures[tool] = str(error)
+
+    def measure(tool: str, number: int) -> None:
+        measured[tool]["one"].append(_measure(tool, scalars=1, secs=effort.secs))
+        measured[tool]["several"].append(_measure(tool, scalars=SEVERAL, secs=effort.secs))
+        if number == 0:  # what lies on disk hardly differs from round to round
+            measured[tool]["empty"].append(_at_a_pace(tool, 1))
+            measured[tool]["paced"].append(_at_a_pace(tool, effort.paced_calls))
+
+    failures = in_rounds("log", tools, effort.rounds, measure, seed=seed)
     return {"measured": measured, "failures": failures}
 
 

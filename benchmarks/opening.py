@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +9,9 @@ from typing import Any
 
 from benchmarks.environments import OWN
 from benchmarks.interleave import interval_of
-from benchmarks.processes import Result, WorkerFailed, run_worker
-from benchmarks.tables import Table, note, progress, span_text
+from benchmarks.processes import Result, run_worker
+from benchmarks.rounds import in_rounds
+from benchmarks.tables import Table, note, span_text
 
 WAYS: Mapping[str, str] = {"attach": OWN, "Run": OWN, "mlflow": "mlflow"}
 """What opens a run, and the environment that it is in."""
@@ -30,19 +30,12 @@ QUICK = Effort(rounds=3, times=5)
 
 def measure_opening(ways: Mapping[str, str], effort: Effort, *, seed: int = 0) -> dict[str, Any]:
     """Return what each process of each way took; ways that fail are named in `failures`, with the reason."""
-    generator = random.Random(seed)
     measured: dict[str, list[Result]] = defaultdict(list)
-    failures: dict[str, str] = {}
-    for number in range(effort.rounds):
-        for way in generator.sample(list(ways), len(ways)):
-            if way in failures:
-                continue
-            progress(f"open, round {number + 1} of {effort.rounds}: {way}")
-            try:
-                measured[way].append(run_worker("opening_worker", {"way": way, "times": effort.times},
-                                                environment=ways[way]))
-            except WorkerFailed as error:
-                failures[way] = str(error)
+
+    def measure(way: str, _: int) -> None:
+        measured[way].append(run_worker("opening_worker", {"way": way, "times": effort.times}, environment=ways[way]))
+
+    failures = in_rounds("open", list(ways), effort.rounds, measure, seed=seed)
     return {"measured": dict(measured), "failures": failures}
 
 

@@ -43,7 +43,7 @@ def print_differences(
     found = compared(items)
     reached = _reached(items, metric, at, along, less) if metric is not None and at is not None else {}
     if html is not None:
-        _write_page(printer, html, items, metric=metric, along=along, judgement=None, quiet=as_json)
+        _write_page(printer, html, items, found, metric=metric, along=along, judgement=None, quiet=as_json)
     if as_json:
         printer.json({**asdict(found), "reached": reached})
         return
@@ -70,7 +70,8 @@ def print_groups(
         order = [group.name for group in found.groups]
         shown = sorted((item for item in items if _series(metric) in item.metrics),
                        key=lambda item: (order.index(group_of(item, by)), item.name))
-        _write_page(printer, html, shown, metric=metric, along=along, judgement=found, quiet=as_json)
+        differing = compared(shown) if len(shown) > 1 else None
+        _write_page(printer, html, shown, differing, metric=metric, along=along, judgement=found, quiet=as_json)
     if as_json:
         printer.json({
             "metric": metric, "by": by, "greater_is_better": found.greater_is_better,
@@ -117,13 +118,12 @@ def _sentence(judgement: Judgement) -> Text:
 
 
 def _write_page(
-    printer: Printer, file: Path, items: Sequence[Item], *, metric: str | None, along: str,
+    printer: Printer, file: Path, items: Sequence[Item], found: Comparison | None, *, metric: str | None, along: str,
     judgement: Judgement | None, quiet: bool,
 ) -> None:
     check_writable(file, example="compared.html")
     overlays, left_out = overlays_of(items, metric=_series(metric) if metric is not None else None, along=along,
                                      by=judgement.by if judgement is not None else "")
-    found = compared(items) if len(items) > 1 else None
     data = page_of_comparison(ComparisonContent(
         tuple(items), found, along, overlays, left_out, max(0, len(items) - MOST_LINES), judgement,
         _sentence(judgement).plain if judgement is not None else "",

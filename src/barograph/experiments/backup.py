@@ -35,8 +35,8 @@ def copy_file(path: str, revision: str) -> str:
     return saved
 
 
-def copy_tables(connection: Connection, revision: str) -> list[str]:
-    """Copy the tables of a catalog at a server beside them, in the transaction of the connection; return the copies.
+def copy_tables(connection: Connection, revision: str) -> None:
+    """Copy the tables of a catalog at a server, beside them and in the transaction of the connection.
 
     They hold the rows alone: who goes back to an older Barograph makes its tables anew, or empties those that are
     there, and fills them from these. Tables that somebody else keeps in the same schema are left alone.
@@ -49,9 +49,9 @@ def copy_tables(connection: Connection, revision: str) -> list[str]:
         DBAPIError: They cannot be made.
     """
     present = set(inspect(connection).get_table_names())
-    copies = {table: f"{table}_schema_{revision}" for table in (*METADATA.tables, _VERSION) if table in present}
     quote = connection.dialect.identifier_preparer.quote
-    for table, copy in copies.items():
-        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {quote(copy)}")
-        connection.exec_driver_sql(f"CREATE TABLE {quote(copy)} AS TABLE {quote(table)}")
-    return list(copies.values())
+    for table in (*METADATA.tables, _VERSION):
+        if table in present:
+            copy = quote(f"{table}_schema_{revision}")
+            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {copy}")
+            connection.exec_driver_sql(f"CREATE TABLE {copy} AS TABLE {quote(table)}")

@@ -7,9 +7,8 @@ import re
 import sys
 import sysconfig
 
-_NO_DATA = re.compile(r"\.(?:py|pyc|pyi|pth|toml\.lock|so(?:\.[\d.]+)?)$")
-_CATALOGS = re.compile(r"/\.catalog/|/barograph/catalogs/")
-"""Where indexes of runs lie, which change with every run."""
+_NO_DATA = re.compile(r"\.(?:py|pyc|pyi|pth|toml\.lock|so(?:\.[\d.]+)?)$|/\.catalog/|/barograph/catalogs/")
+"""Programs and libraries; and what lies in indexes of runs, which change with every run."""
 _OF_PACKAGES = re.compile(r"/(?:site|dist)-packages/")
 _AWAY = ("/proc/", "/dev/", "/sys/", "/run/", "/etc/", "/usr/share/zoneinfo/", "/usr/lib/zoneinfo/")
 """What the system says of itself; types of files and time zones, which Python looks up there, are no data either."""
@@ -28,7 +27,7 @@ class DataPaths:
         Args:
             path: The whole.
         """
-        return not (_NO_DATA.search(path) or _CATALOGS.search(path) or path.startswith(self._away))
+        return not (_NO_DATA.search(path) or path.startswith(self._away))
 
     def may_be_sampled(self, path: str) -> bool:
         """Return likewise of a file that a process is merely seen to have open: libraries open what no script means."""

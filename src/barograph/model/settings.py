@@ -144,9 +144,6 @@ def settings_from_mapping(data: Mapping[str, Any], *, base: Settings | None = No
     for name, value in data.items():
         if name not in known:
             raise UnknownName(f'"{name}" is no setting. {nearest(name, known)}')
-        if name == "rules" and isinstance(value, Mapping):
-            raise SettingsError("rules is a table; it must be a list of texts: which rules watch. Parameters of a rule "
-                                "stand in a table of its own, [rule_settings.dead-relu] for instance.")
         values[name] = _READERS.get(name, _plain)(name, value)
     start = base or Settings()
     return Settings(**{**{name: getattr(start, name) for name in known}, **values})
@@ -264,6 +261,13 @@ def _names(name: str, value: Any) -> tuple[str, ...]:
     return _texts(name, value)
 
 
+def _rules(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, Mapping):
+        raise SettingsError(f"{name} is a table; it must be a list of texts: which rules watch. Parameters of a rule "
+                            "stand in a table of its own, [rule_settings.dead-relu] for instance.")
+    return _names(name, value)
+
+
 def _whole(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise SettingsError(f"{name} is {value!r}; it must be a whole number.")
@@ -324,7 +328,7 @@ def _tags(name: str, value: Any) -> dict[str, str]:
 
 
 _READERS: Mapping[str, Any] = {
-    "to": _text, "rules": _names, "on_finding": _on_finding, "findings_to": _text, "preset": _text, "strict": _truth,
+    "to": _text, "rules": _rules, "on_finding": _on_finding, "findings_to": _text, "preset": _text, "strict": _truth,
     "budget": _budget, "queue_bytes": bytes_from, "keep_last": _optional_whole, "max_bytes": _optional_bytes,
     "flush_secs": seconds_from, "close_timeout_secs": seconds_from, "notify_timeout_secs": seconds_from,
     "rule_timeout_secs": seconds_from,

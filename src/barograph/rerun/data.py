@@ -31,9 +31,10 @@ def checked_data(origin: Origin) -> DataCheck:
     Args:
         origin: What made the run.
     """
-    known = [file for file in origin.given if file.fingerprint]
+    given = origin.given
+    known = [file for file in given if file.fingerprint]
     changed = [f"{file.path} ({why})" for file in known if (why := _changed(file))]
-    return DataCheck(len(known) - len(changed), tuple(changed), len(origin.given) - len(known))
+    return DataCheck(len(known) - len(changed), tuple(changed), len(given) - len(known))
 
 
 def link_data(origin: Origin, folder: Path) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -193,11 +193,8 @@ class _Rows:
     def groups(self) -> Iterator[StepEvent]:
         """Yield one event for each set of rows of one step."""
         of_step = (self._chunk, self._tick, self._source, self._mode, self._step)
-        changes = np.zeros(len(self._order) - 1, bool)
-        for column in of_step:
-            changes |= _changes(column.take(self._order))
-        starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(self._order)]
-        for start, stop in itertools.pairwise(starts):
+        starts = _stretches(column.take(self._order) for column in of_step)
+        for start, stop in itertools.pairwise((*starts.tolist(), len(self._order))):
             yield self._event(self._order[start:stop])
 
     def _event(self, rows: NDArray[np.intp]) -> StepEvent:
@@ -268,10 +265,7 @@ def _subjects(table: pa.Table, tables: SubjectTables) -> tuple[list[Subject], ND
     shard = table["shard"].to_numpy().astype(np.int64)
     whole = table["whole"].fill_null(0).to_numpy()
     # Rows are sorted by what they are about, so those that differ from the one before are few.
-    changes = np.zeros(table.num_rows - 1, bool)
-    for column in (shard, whole, *(part.codes for part in parts)):
-        changes |= _changes(column)
-    starts = np.concatenate([[0], np.flatnonzero(changes) + 1])
+    starts = _stretches((shard, whole, *(part.codes for part in parts)))
     combined = np.unique(2 * whole[starts] + shard[starts], return_inverse=True)[1]
     for part in parts:
         combined = combined * len(part.texts) + part.codes[starts]
@@ -282,10 +276,12 @@ def _subjects(table: pa.Table, tables: SubjectTables) -> tuple[list[Subject], ND
     return subjects, np.repeat(codes, np.diff(starts, append=table.num_rows))
 
 
-def _changes(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return for each row but the first whether it differs from the one before."""
-    changes: NDArray[np.bool_] = column[1:] != column[:-1]
-    return changes
+def _stretches(columns: Iterable[NDArray[Any]]) -> NDArray[np.intp]:
+    """Return the first row of each stretch of rows that are the same in all columns; there is one row at least."""
+    changes: Any = False
+    for column in columns:
+        changes = changes | (column[1:] != column[:-1])
+    return np.concatenate([[0], np.flatnonzero(changes) + 1])
 
 
 def _moments(table: pa.Table) -> NDArray[np.float64]:

@@ -21,11 +21,13 @@ def hints(connection: Connection, search: Search) -> list[str]:
     """Return a sentence for each parameter, metric or tag of a search that nothing has; the nearest names are said."""
     told: dict[str, None] = {}
     for field in _fields(search):
-        what, table = _WHAT.get(field.path[0], ("", PARAMETERS))
+        if field.path[0] not in _WHAT:
+            continue
+        what, table = _WHAT[field.path[0]]
         parts = field.path[1:-1] if field.path[0] == "metrics" and field.path[-1] in STATISTICS else field.path[1:]
         name = storable_name(".".join(parts))
         of_its_kind = select(NAMES.c.text).where(select(table).where(table.c.name_id == NAMES.c.id).exists())
-        if not (what and parts) or connection.execute(of_its_kind.where(NAMES.c.text == name)).first():
+        if not parts or connection.execute(of_its_kind.where(NAMES.c.text == name)).first():
             continue
         known = connection.execute(of_its_kind.order_by(NAMES.c.id.desc()).limit(_MOST_NAMES)).scalars().all()
         said = nearest(name, known)
