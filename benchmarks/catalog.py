@@ -8,18 +8,20 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import barograph
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.curves import curve_of
 from barograph.experiments.tabulating import component_table
-from barograph.model.items import Entry, Verb
+from barograph.model.items import STATISTICS, Entry, Verb
 from barograph.runs.inventory import inventory
 from barograph.tracking import Run
 from benchmarks.interleave import interval_of
 from benchmarks.tables import Table, note, progress, span_text
 
+_TABLE, _COMPONENTS = "all into a table", "kind = 'component'"
 _METRICS = ("loss", "val_loss", "acc", "f1", "auc")
 _BATCH, _TOLD = 2_000, 100_000
 SEARCHES = {
@@ -65,7 +67,7 @@ def measure_catalog(effort: Effort) -> dict[str, Any]:
         many_url = _named(root, effort.names)
         one_of_many = f"scalar:{_name(effort.names // 2)}"
         questions: dict[str, Callable[[], int]] = {
-            "all into a table": lambda: _table(catalog),
+            _TABLE: lambda: _table(catalog, _COMPONENTS),
             **_searches(catalog),
             f"a series of {effort.points:,} points": lambda: len(curve_of(barograph.open(url), "loss").values),
             f"a curve of {effort.long_points:,} points, 2,000 to draw": lambda: barograph.open(
@@ -76,9 +78,13 @@ def measure_catalog(effort: Effort) -> dict[str, Any]:
             f"the last value of {effort.names:,} names": lambda: len(inventory(barograph.open(many_url))),
         }
         taken, answers = _asked(questions, effort.rounds)
+        progress("catalog: that run is told to the catalog, too")
+        catalog.feed()
+        beside_taken, beside_answers = _asked(_beside_many_names(catalog, effort.names), effort.rounds)
     secs, more_taken, more_answers = _among_very_many(effort)
-    return {"components": effort.components, "told_secs": told_secs, "taken": {**taken, **more_taken},
-            "answers": {**answers, **more_answers}, "very_many": effort.very_many, "very_many_told_secs": secs}
+    return {"components": effort.components, "told_secs": told_secs, "taken": {**taken, **beside_taken, **more_taken},
+            "answers": {**answers, **beside_answers, **more_answers},
+            "very_many": effort.very_many, "very_many_told_secs": secs}
 
 
 def _among_very_many(effort: Effort) -> tuple[float, dict[str, list[float]], dict[str, int]]:
@@ -91,6 +97,15 @@ def _among_very_many(effort: Effort) -> tuple[float, dict[str, list[float]], dic
         told_secs = time.perf_counter() - begin
         questions = {f"{name}, of {effort.very_many:,}": ask for name, ask in _searches(catalog).items()}
         return told_secs, *_asked(questions, effort.rounds)
+
+
+def _beside_many_names(catalog: Catalog, names: int) -> dict[str, Callable[[], int]]:
+    beside = f"with a run of {names:,} names in the catalog"
+    return {
+        f"{_TABLE}, {beside}": lambda: _table(catalog, _COMPONENTS),
+        f"{_TABLE}, {beside}, and in the table": lambda: _table(catalog, f"{_COMPONENTS} or name = 'names'"),
+        **{f"{name}, {beside}": ask for name, ask in _searches(catalog).items()},
+    }
 
 
 def _searches(catalog: Catalog) -> dict[str, Callable[[], int]]:
@@ -171,9 +186,15 @@ def _name(number: int) -> str:
     return f"layer.{number // 100}.metric_{number % 100}"
 
 
-def _table(catalog: Catalog) -> int:
+def _table(catalog: Catalog, search: str) -> int:
+    """Make the table, and every column that more than one component has anything in."""
     with catalog.reading() as connection:
-        return len(component_table(connection, catalog.ids("kind = 'component'", connection)))
+        table = component_table(connection, catalog.ids(search, connection))
+    common = {f"metrics.{name}.{statistic}" for name in table.columns.metrics.commonest(len(_METRICS))
+              for statistic in STATISTICS}
+    for name in (*takewhile(lambda name: not name.startswith("metrics."), table.columns), *common):
+        table.columns[name]
+    return len(table)
 
 
 def _ids(catalog: Catalog, text: str) -> int:

@@ -12,26 +12,41 @@ from benchmarks.tables import Table, note, progress, span_text
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """How they log: so many numbers a call; under so many names in all, which are shared out or logged by each."""
+
+    a_call: int
+    names: int
+    by_each: bool = True
+
+    def __str__(self) -> str:
+        if self.names == self.a_call:
+            return f"{self.a_call}"
+        return f"{self.a_call}, {self.names:,} names, {'each by all' if self.by_each else 'shared out'}"
+
+
+@dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: times, processes, and numbers that each of them logs, so many a call."""
+    """How much is measured: times, processes, numbers that each of them logs, and how."""
 
     rounds: int = 5
     processes: int = 16
     points: int = 1_000_000
-    a_call: tuple[int, ...] = (1, 10)
+    ways: tuple[Way, ...] = (Way(1, 1), Way(10, 10), Way(10, 100_000, by_each=False), Way(10, 100_000))
 
 
-QUICK = Effort(rounds=2, processes=4, points=50_000)
+QUICK = Effort(rounds=2, processes=4, points=50_000, ways=(Way(1, 1), Way(10, 10), Way(10, 10_000, by_each=False)))
 
 
 def measure_together(effort: Effort) -> dict[str, Any]:
-    """Return as `measured` what each round took and kept, by numbers a call."""
+    """Return as `measured` what each round took and kept, by how it was logged."""
     measured: dict[str, list[Result]] = {}
     for number in range(effort.rounds):
-        for a_call in effort.a_call:
-            progress(f"together, round {number + 1} of {effort.rounds}: {a_call} a call")
-            measured.setdefault(f"{a_call}", []).append(run_worker("together_worker", {
-                "processes": effort.processes, "points": effort.points, "a_call": a_call,
+        for way in effort.ways:
+            progress(f"together, round {number + 1} of {effort.rounds}: {way} a call")
+            measured.setdefault(str(way), []).append(run_worker("together_worker", {
+                "processes": effort.processes, "points": effort.points, "a_call": way.a_call, "names": way.names,
+                "by_each": way.by_each,
             }))  # fmt: skip
     return {"processes": effort.processes, "points": effort.points, "measured": measured}
 
@@ -39,9 +54,9 @@ def measure_together(effort: Effort) -> dict[str, Any]:
 def print_together(report: Mapping[str, Any]) -> None:
     """Print the table."""
     table = Table("numbers a call", "points a second, all on disk", "while they log", "lost")
-    for a_call, rounds in report["measured"].items():
+    for way, rounds in report["measured"].items():
         rates = [interval_of([item["points"] / item[name] for item in rounds]) for name in ("secs", "logging_secs")]
-        table.add(a_call, *(span_text(rate, "M/s", scale=1e-6, digits=2) for rate in rates),
+        table.add(way, *(span_text(rate, "M/s", scale=1e-6, digits=2) for rate in rates),
                   f"{sum(item['points'] - item['kept'] for item in rounds):,}")
     table.print()
     note(f"{report['processes']} processes that log {report['points']:,} numbers each into one run; from the moment "

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 
 import numpy as np
 
 import barograph
+from barograph.runs.events import dictionary_column
 from barograph.tracking import Run, load_run
 from benchmarks.processes import Request, Result, answer_request
 
@@ -18,7 +20,11 @@ _VALUES = np.random.default_rng(0).normal(size=10_000).tolist()
 
 
 def measure(request: Result) -> Request:
-    """Return what it took until everything was published, and how many numbers are there, each at its step."""
+    """Return what it took until everything was published, and how many numbers are there, each at its step.
+
+    The request holds how many `processes` log, `points` of each, so many numbers `a_call`, and how many `names` there
+    are: the next call's numbers have the next ones. `by_each`: every process logs them all; else each has its share.
+    """
     root, count = request["directory"], request["processes"]
     with Run(_NAME, root=root) as run:
         url = run.url
@@ -26,11 +32,14 @@ def measure(request: Result) -> Request:
         processes = multiprocessing.get_context("spawn")
         barrier = processes.Barrier(count + 1)
         pipes, started = [], []
-        for _ in range(count):
+        share = request["names"] if request["by_each"] else request["names"] // count
+        for number in range(count):
             here, there = processes.Pipe()
             pipes.append(here)
-            started.append(processes.Process(target=_log, args=(root, request["points"], request["a_call"], barrier,
-                                                                there)))
+            first = 0 if request["by_each"] else number * share
+            names = range(first, first + share)
+            started.append(processes.Process(target=_log, args=(
+                root, request["points"], request["a_call"], names, barrier, there)))
             started[-1].start()
         barrier.wait()
         begun = time.perf_counter()
@@ -44,24 +53,39 @@ def measure(request: Result) -> Request:
     return {"points": 1 + sum(logged), "logging_secs": logging_secs, "secs": secs, "kept": _kept(url)}
 
 
-def _log(root: str, points: int, a_call: int, barrier: Barrier, pipe: Connection) -> None:
-    names = [f"metric_{number}" for number in range(a_call)]
-    rows = [dict(zip(names, _VALUES[first : first + a_call], strict=True)) for first in range(len(_VALUES) - a_call)]
+def _log(root: str, points: int, a_call: int, names: Sequence[int], barrier: Barrier, pipe: Connection) -> None:
+    calls = _calls(a_call, names)
     with load_run(_NAME, root=root) as run:
         barrier.wait()
-        for step in range(points // a_call):
+        for number in range(points // a_call):
+            called, row = calls[number % len(calls)]
             if a_call == 1:
-                run.log_metric("metric_0", _VALUES[step % len(_VALUES)], step)
+                run.log_metric(called, row[called], number)
             else:
-                run.log_metrics(rows[step % len(rows)], step)
+                run.log_metrics(row, number)
         pipe.send(points // a_call * a_call)
+
+
+def _calls(a_call: int, names: Sequence[int]) -> list[tuple[str, dict[str, float]]]:
+    """Return what one call after the other logs, and the first name of it."""
+    named = [f"metric_{number}" for number in names]
+    calls = []
+    for first in range(0, max(len(_VALUES), len(named)), a_call):
+        places = range(first, first + a_call)
+        calls.append((named[first % len(named)],
+                      {named[place % len(named)]: _VALUES[place % len(_VALUES)] for place in places}))
+    return calls
 
 
 def _kept(url: str) -> int:
     """Return how many numbers there are, each counted once."""
     run = barograph.open(url)
-    workers = [state.worker.name for state in run.workers]
-    return sum(len(np.unique(run.series(key, worker=worker).steps)) for worker in workers for key in run.keys("scalar"))
+    kept = 0
+    for state in run.workers:
+        table = run.arrow("scalar", worker=state.worker.name, columns=("path", "step"))
+        names = dictionary_column(table, "path").codes
+        kept += len(np.unique(names * (1 << 32) + table["step"].to_numpy()))
+    return kept
 
 
 if __name__ == "__main__":

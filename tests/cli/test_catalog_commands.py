@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from barograph.experiments import handle
+from barograph.experiments.catalog import Catalog
 from barograph.tracking import Component, Experiment, Run
+from experiments_entries import component
 
 Call = Callable[..., Any]
 
@@ -100,3 +102,17 @@ def test_a_search_for_what_nothing_has_says_what_was_meant(call: Call, root: Pat
     for search in ("params.learning_rate > 5", "name = 'third'", "finding('overfit')"):
         assert call("search", search, "--root", root).err == ""
     assert call("search", "not params.lr = 1", "--root", root).err == ""
+
+
+def test_of_very_many_metrics_the_commonest_are_printed_and_the_rest_counted(call: Call, root: Path) -> None:
+    with Catalog(root) as catalog:
+        catalog.tell(component("wide", metrics={f"layer.{number:04}": 1.0 for number in range(2_000)}))
+        catalog.tell(component("first", metrics={"zoo": 0.25}))
+        catalog.tell(component("second", metrics={"zoo": 0.75}))
+    found = call("search", "kind = 'component'", "--root", root)
+    assert "zoo" in found.out
+    assert "0.75" in found.out
+    assert "… and 1,971 more metrics: --columns metrics.NAME, or --json" in found.out
+    assert "layer.1999" not in found.out
+    assert "layer.1999" in call("search", "name = 'wide'", "--columns", "name,metrics.layer.1999", "--root", root).out
+    assert len(call("search", "name = 'wide'", "--root", root, "--json").json[0]) > 2_000

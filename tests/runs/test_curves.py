@@ -25,7 +25,7 @@ from barograph.runs.condensing import published_curves
 from barograph.runs.curves_file import SeriesBuckets, curves_file, read_curves
 from barograph.runs.doctor import examine
 from barograph.runs.layout import CURVES, ChunkName, CurvesName
-from barograph.runs.metrics import metrics_of
+from barograph.runs.metrics import metrics_in, metrics_of
 from barograph.runs.outbox import Published
 from barograph.runs.writer import RunWriter
 
@@ -202,6 +202,38 @@ def test_who_follows_a_run_forgets_the_files_that_were_made_one(workshop: Any) -
     assert len(workshop.names("records")) < 20
     assert len(run._condensed._of_files) < 20
     assert len(run._records._shelf._footers) < 20
+
+
+@pytest.mark.parametrize("spoiled", ["not", "damaged", "gone", "superseded"])
+def test_which_metrics_there_are_is_known_whatever_became_of_the_buckets(
+    recorded: Any, make_records: MakeRecords, spoiled: str
+) -> None:
+    names = recorded.names(CURVES)
+    if spoiled == "damaged":
+        recorded.store.inner.put(names[0], b"damaged")
+    elif spoiled == "gone":
+        recorded.store.inner.delete(names[0])
+    elif spoiled == "superseded":
+        publish(recorded, recorded.writer(recorded.worker(attempt=0)), numbers(5_000), 9_000, name="old")
+        second = recorded.writer(recorded.worker(attempt=recorded.claim()))
+        recorded.publish(second, make_records(0, 8_000))
+        publish(recorded, second, numbers(100), 8_000, name="late")
+        recorded.publish(second)
+    run = recorded.run()
+    late = {"late", "loss.loss"} if spoiled == "superseded" else set()
+    assert metrics_in(run).keys() == {"acc", *late}
+    assert metrics_in(run).keys() == metrics_of(run).keys() == metrics_in(run).keys()
+
+
+def test_which_metrics_there_are_is_read_without_their_numbers(recorded: Any) -> None:
+    run = recorded.run()
+    recorded.store.calls.clear()
+    metrics_in(run)
+    metrics_in(run)
+    read = [name for verb, name in recorded.store.calls if verb == "get"]
+    assert sorted(name for name in read if name.startswith(CURVES)) == sorted(recorded.names(CURVES))
+    assert {chunk.first for name in records_read(recorded) if (chunk := ChunkName.from_name(name))} == {2}
+    assert run._condensed._curves == {}
 
 
 def test_where_a_file_of_records_is_gone_its_buckets_do_not_stand_in_for_it(recorded: Any) -> None:

@@ -68,7 +68,8 @@ def print_one(name: str, root: str | None, *, as_json: bool) -> None:
     for note in item.notes:
         printer.entries([(f"{local_time(note.time_unix)} {note.by}".rstrip(), note.text)])
     if len(table):
-        print_table(printer, usual(table))
+        shown, left_out = usual(table)
+        print_table(printer, shown, left_out=left_out)
     else:
         printer.line(f"Nothing was tried yet. Start:  barograph run --experiment {shlex.quote(item.name)} train.py")
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from barograph.cli.catalog_options import open_catalog
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
+from barograph.experiments.columns import Columns
 from barograph.experiments.search.hints import hints
 from barograph.experiments.search.parser import search_from_text
 from barograph.experiments.table import ComponentTable
@@ -20,6 +21,7 @@ from barograph.watch.figures import count, figure, local_time
 _USUAL = ("name", "state", "created_unix", "trials", "findings")
 _SHOWN = 100
 _STATISTIC = "last"
+_MOST_METRICS = 30
 
 
 def print_search(question: str, root: str | None, *, columns: str | None, output: str | None, as_json: bool) -> None:
@@ -41,31 +43,48 @@ def print_search(question: str, root: str | None, *, columns: str | None, output
         Printer().line(f"Nothing in {catalog.store.url} answers this." if question else
                        f"There are no runs and no components in {catalog.store.url} yet.")
     else:
-        print_table(Printer(), table if columns is not None else usual(table), hidden="uid" if columns else "")
+        shown, left_out = (table, 0) if columns is not None else usual(table)
+        print_table(Printer(), shown, hidden="uid" if columns else "", left_out=left_out)
 
 
-def usual(table: ComponentTable) -> ComponentTable:
-    """Return what a person wants to see first: what a row is, and in what rows differ."""
-    kept = {name: values for name, values in table.columns.items() if name in _USUAL}
-    for name, values in table.columns.items():
-        group, _, rest = name.partition(".")
-        if group == "params" and len(table) > 1 and len({repr(value) for value in values}) == 1:
-            continue
-        if (group in ("params", "tags")) or (group == "metrics" and rest.endswith(f".{_STATISTIC}")):
-            kept[name] = values
-    return ComponentTable({**kept, "uid": table.columns["uid"]})
+def usual(table: ComponentTable) -> tuple[ComponentTable, int]:
+    """Return what a person wants to see first: what a row is, and in what rows differ.
+
+    Returns:
+        The table; and of how many more metrics it says nothing, as only few have them.
+    """
+    names = table.columns.metrics.commonest(_MOST_METRICS)
+    metrics = {f"metrics.{name}.{_STATISTIC}" for name in names}
+    kept: dict[str, Sequence[Any]] = {}
+    for name in table.columns:
+        group, _, _ = name.partition(".")
+        if name in _USUAL or name in metrics or group == "tags":
+            kept[name] = table.columns[name]
+        elif group == "params":
+            values = table.columns[name]
+            if len(table) == 1 or len({repr(value) for value in values}) > 1:
+                kept[name] = values
+    return ComponentTable(Columns({**kept, "uid": table.columns["uid"]})), table.columns.metrics.count - len(names)
 
 
-def print_table(printer: Printer, table: ComponentTable, *, hidden: str = "uid") -> None:
-    """Print a table of components; on a terminal no more rows than anybody reads."""
-    names = [name for name, values in table.columns.items()
-             if name != (hidden or "uid") and any(value is not None and value != "" for value in values)]
+def print_table(printer: Printer, table: ComponentTable, *, hidden: str = "uid", left_out: int = 0) -> None:
+    """Print a table of components; on a terminal no more rows than anybody reads.
+
+    Args:
+        printer: Prints.
+        table: What.
+        hidden: A column that is not printed.
+        left_out: Metrics that the table says nothing of.
+    """
+    columns = [(name, table.columns[name]) for name in table.columns.filled() if name != (hidden or "uid")]
     rows = len(table) if not printer.on_terminal else min(len(table), _SHOWN)
-    shown = [Column(_title(name), right=_is_number(table.columns[name]), spare=_spare(name, number))
-             for number, name in enumerate(names)]
-    printer.table(shown, [[_cell(name, table.columns[name][row]) for name in names] for row in range(rows)])
+    shown = [Column(_title(name), right=_is_number(values), spare=_spare(name, number))
+             for number, (name, values) in enumerate(columns)]
+    printer.table(shown, [[_cell(name, values[row]) for name, values in columns] for row in range(rows)])
     if rows < len(table):
         printer.line(f"… and {len(table) - rows} more: --json, or -o table.csv")
+    if left_out:
+        printer.line(f"… and {count(left_out, 'more metric')}: --columns metrics.NAME, or --json")
 
 
 def _title(name: str) -> str:

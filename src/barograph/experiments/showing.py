@@ -72,10 +72,11 @@ def listing_html(handles: Sequence[Handle]) -> str:
 
 def table_html(shown: ComponentTable) -> str:
     """Return a table of components; of many rows and columns the first."""
-    names = [name for name, values in shown.columns.items() if any(value is not None for value in values)]
+    names = shown.columns.filled()
     wanted = [name for name in names if name not in _USUAL] or names
     kept = wanted[:MOST_COLUMNS]
-    rows = [[_cell(name, shown.columns[name][at]) for name in kept] for at in range(min(len(shown), MOST_ROWS))]
+    values = [(name, shown.columns[name]) for name in kept]
+    rows = [[_cell(name, column[at]) for name, column in values] for at in range(min(len(shown), MOST_ROWS))]
     left_out = len(names) - len(kept)
     return fragment(
         table(f"{len(shown):,} components", kept, rows, numbers=0), _more(len(shown), "row"),

@@ -7,12 +7,13 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barograph.errors import SettingsError, UnknownName, nearest
+from barograph.experiments.columns import Columns
 
 if TYPE_CHECKING:
     import pandas
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 FACTS = ("name", "state", "kind", "uid", "created_unix", "started_unix", "ended_unix", "steps", "place", "commit", "by")
 """Columns that every component has."""
 
+_MOST_CELLS = 100_000_000
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ComponentTable:
@@ -30,10 +33,11 @@ class ComponentTable:
     Attributes:
         columns: Name to values, one a row, in the order of the rows. `params.NAME`, `metrics.NAME.STATISTIC`,
             `tags.NAME`, `inputs.NAME`, `outputs.NAME`; before them what every component has, with `trials`,
-            `experiments` and `findings`, names with commas between them. None: the component has none of it.
+            `experiments` and `findings`, names with commas between them. None: the component has none of it. Those of
+            metrics are made when they are asked for: a table with a run of a hundred thousand metrics is one, too.
     """
 
-    columns: dict[str, Sequence[Any]]
+    columns: Columns
 
     def __len__(self) -> int:
         return len(self.columns["uid"])
@@ -48,9 +52,8 @@ class ComponentTable:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Return the rows, without what a component has none of."""
-        names = list(self.columns)
-        for values in zip(*self.columns.values(), strict=True):
-            yield {name: _plain(value) for name, value in zip(names, values, strict=True) if value is not None}
+        for row in self.columns.by_row():
+            yield {name: _plain(value) for name, value in row.items()}
 
     def only(self, names: Sequence[str]) -> ComponentTable:
         """Return the table with those columns alone, in that order; "uid" stays.
@@ -60,44 +63,46 @@ class ComponentTable:
 
         Raises:
             UnknownName: There is no such column.
+            SettingsError: There would be more than a hundred million cells.
         """
         kept: dict[str, Sequence[Any]] = {}
         for name in names:
-            found = {column: values for column, values in self.columns.items()
-                     if column == name or column.startswith(f"{name}.")}
+            found = [column for column in self.columns if column == name or column.startswith(f"{name}.")]
             if not found:
                 raise UnknownName(f'"{name}" is no column. {nearest(name, self.columns)}')
-            kept.update(found)
-        return ComponentTable({**kept, "uid": self.columns["uid"]} if "uid" not in kept else kept)
+            _refuse_huge(len(self), len(found))
+            kept.update((column, self.columns[column]) for column in found)
+        return ComponentTable(Columns({**kept, "uid": self.columns["uid"]} if "uid" not in kept else kept))
 
     def to_arrow(self) -> pa.Table:
-        """Return it as an Arrow table; a column of mixed types is one of texts."""
+        """Return it as an Arrow table; a column of mixed types is one of texts; errors as of `only`."""
         import pyarrow as pa
 
-        return pa.table({name: arrow_column(values) for name, values in self.columns.items()})
+        return pa.table({name: arrow_column(values) for name, values in self._laid_out().items()})
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return it for pandas."""
+        """Return it for pandas; errors as of `only`."""
         import pandas
 
-        return pandas.DataFrame({name: list(values) for name, values in self.columns.items()})
+        return pandas.DataFrame({name: list(values) for name, values in self._laid_out().items()})
 
     def to_polars(self) -> polars.DataFrame:
-        """Return it for polars."""
+        """Return it for polars; errors as of `only`."""
         import polars
 
         return polars.DataFrame(self.to_arrow())
 
     def to_csv(self) -> str:
-        """Return it as CSV, with a head; what a component has none of is empty."""
+        """Return it as CSV, with a head; what a component has none of is empty; errors as of `only`."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
+        lines = self._lines()
         writer.writerow(self.columns)
-        writer.writerows(self._lines())
+        writer.writerows(lines)
         return text.getvalue()
 
     def to_markdown(self) -> str:
-        """Return it as a table in Markdown."""
+        """Return it as a table in Markdown; errors as of `only`."""
         lines = [list(self.columns), ["---"] * len(self.columns), *self._lines()]
         return "".join(f"| {' | '.join(map(_in_markdown, line))} |\n" for line in lines)
 
@@ -128,7 +133,20 @@ class ComponentTable:
 
     def _lines(self) -> list[list[str]]:
         return [["" if value is None else _text(value) for value in values]
-                for values in zip(*self.columns.values(), strict=True)]
+                for values in zip(*self._laid_out().values(), strict=True)]
+
+    def _laid_out(self) -> Mapping[str, Sequence[Any]]:
+        """Return the columns, where all their cells fit into memory."""
+        _refuse_huge(len(self), len(self.columns))
+        return self.columns
+
+
+def _refuse_huge(rows: int, columns: int) -> None:
+    if rows * columns > _MOST_CELLS:
+        raise SettingsError(
+            f"{rows:,} rows and {columns:,} columns are {rows * columns:,} cells, more than the {_MOST_CELLS:,} that "
+            'are laid out in one table. Choose columns, as by .only(["params", "metrics.loss"]) or '
+            "--columns params,metrics.loss; rows as JSON hold what each has alone.")
 
 
 def arrow_column(values: Sequence[Any]) -> pa.Array:

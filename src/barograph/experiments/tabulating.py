@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, func, select
 
 from barograph.errors import UnknownName, nearest
+from barograph.experiments.columns import Columns, MetricColumns
 from barograph.experiments.packing import metrics_in, numbers_in, texts_in
 from barograph.experiments.schema import FINDINGS, ITEMS, LINKS, MEMBERS, METRIC_SHEETS, NAMES, SHEETS
 from barograph.experiments.table import FACTS, ComponentTable
@@ -47,7 +48,7 @@ class _Maker:
         total = connection.execute(select(func.count()).select_from(ITEMS)).scalar_one()
         # Where most are wanted, all are read: quicker than to name them.
         self._all = 2 * len(ids) >= total
-        self._names = {row.id: row.text for row in connection.execute(select(NAMES.c.id, NAMES.c.text))}
+        self._names: dict[int, str] = {}
 
     def table(self, statistics: Sequence[str]) -> ComponentTable:
         columns: dict[str, Sequence[Any]] = self._facts()
@@ -60,10 +61,7 @@ class _Maker:
         columns |= self._joined("experiments", of_experiment.order_by(*oldest), ITEMS.c.id)
         columns |= self._joined("findings", select(FINDINGS.c.item_id, FINDINGS.c.rule), FINDINGS.c.item_id)
         columns |= self._parameters_and_tags()
-        columns |= self._metrics(statistics)
-        columns |= self._links("input")
-        columns |= self._links("output")
-        return ComponentTable(columns)
+        return ComponentTable(Columns(columns, self._metrics(statistics), self._links("input") | self._links("output")))
 
     def _rows(self, statement: Select[Any], number: Any) -> Iterator[Sequence[Any]]:
         if self._all:
@@ -111,13 +109,30 @@ class _Maker:
             columns[name] = np.full(len(self._ids), None, object)
         columns[name][rows] = values
 
-    def _metrics(self, statistics: Sequence[str]) -> dict[str, Sequence[Any]]:
+    def _metrics(self, statistics: Sequence[str]) -> MetricColumns:
         found = metrics_in(data for _, data in self._rows(select(METRIC_SHEETS), METRIC_SHEETS.c.item_id))
-        columns: dict[str, Sequence[Any]] = {}
-        for name, mine, rows in sorted(self._by_name(found), key=lambda part: self._names[part[0]]):
-            for statistic in statistics:
-                columns[f"metrics.{self._names[name]}.{statistic}"] = self._column(rows, mine[statistic])
-        return columns
+        rows = self._rows_of(found["item"])
+        found, rows = found[rows >= 0], rows[rows >= 0]
+        numbers, codes = np.unique(found["name"], return_inverse=True)
+        self._learn(numbers.tolist())
+        names = [self._names[number] for number in numbers.tolist()]
+        places = sorted(range(len(names)), key=names.__getitem__)
+        rank = np.empty(len(names), np.int64)
+        rank[places] = np.arange(len(names))
+        codes = rank[codes]
+        order = np.argsort(codes, kind="stable")
+        return MetricColumns([names[place] for place in places], codes[order], rows[order], found[order], statistics,
+                             len(self._ids))
+
+    def _learn(self, numbers: Sequence[int]) -> None:
+        """See to it that the texts of these names are known: there may be many more that no row has."""
+        new = [number for number in numbers if number not in self._names]
+        texts = select(NAMES.c.id, NAMES.c.text)
+        for some in in_parts(new, _MOST_IN_ONE) if len(new) <= _MOST_IN_ONE else [None]:
+            these = texts if some is None else texts.where(NAMES.c.id.in_(some))
+            with self._connection.execute(these) as found:
+                # As the driver gives them: SQLAlchemy's rows take longer than all the rest, where there are very many.
+                self._names.update(found.cursor.fetchall() if found.cursor is not None else ())
 
     def _by_name(self, found: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any], NDArray[np.intp]]]:
         """Return what there is of each name: the name's number, its records, and the rows that they are for."""
@@ -139,16 +154,6 @@ class _Maker:
         places = np.minimum(np.searchsorted(known[order], items), len(known) - 1)
         return np.where(known[order][places] == items, order[places], -1)
 
-    def _column(self, rows: NDArray[np.intp], values: NDArray[Any]) -> Sequence[Any]:
-        if len(rows) == len(self._ids):
-            whole = np.empty(len(rows), values.dtype)
-            whole[rows] = values
-            return list(whole.tolist())
-        column: list[Any] = [None] * len(self._ids)
-        for row, value in zip(rows.tolist(), values.tolist(), strict=True):
-            column[row] = value
-        return column
-
     def _links(self, role: str) -> dict[str, Sequence[Any]]:
         columns: dict[str, list[Any]] = {}
         links = select(LINKS.c.item_id, LINKS.c.name, LINKS.c.uri).where(LINKS.c.role == role)
@@ -158,6 +163,7 @@ class _Maker:
         return {f"{role}s.{name}": columns[name] for name in sorted(columns)}
 
     def _called(self, group: str, columns: Mapping[int, NDArray[np.object_]]) -> dict[str, Sequence[Any]]:
+        self._learn(list(columns))
         return {f"{group}.{self._names[name]}": list(columns[name].tolist())
                 for name in sorted(columns, key=self._names.__getitem__)}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -124,7 +124,7 @@ class _Drafted:
 
 
 def _table(steps: Sequence[CompactStep], points: Points, worker: str, attempt: int, chunk: int) -> pa.Table:
-    subjects = _Codes[Subject]()
+    subjects = _Subjects()
     drafted = _draft(steps, subjects)
     moment_rows, point_count = drafted.moment_rows, len(points.points)
     drafted.subject_codes.append(_point_subjects(points, subjects))
@@ -172,7 +172,7 @@ def _table(steps: Sequence[CompactStep], points: Points, worker: str, attempt: i
     return pa.Table.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
 
-def _draft(steps: Sequence[CompactStep], subjects: _Codes[Subject]) -> _Drafted:
+def _draft(steps: Sequence[CompactStep], subjects: _Subjects) -> _Drafted:
     drafted = _Drafted([np.empty(0, np.int32)], [], [], [])
     # By identity: hashing a thousand subjects anew for each step would cost more than all the rest. The
     # steps keep these tuples alive meanwhile, so no identity stands for two.
@@ -217,32 +217,59 @@ def _draft(steps: Sequence[CompactStep], subjects: _Codes[Subject]) -> _Drafted:
 Item = TypeVar("Item", bound=Hashable)
 
 
-class _Codes(Generic[Item]):
-    """Gives every item a code, counting from 0."""
+class _Subjects:
+    """Gives every subject a code, counting from 0.
+
+    Attributes:
+        items: All, by their codes.
+    """
 
     def __init__(self) -> None:
-        self.items: dict[Item, int] = {}
+        self.items: list[Subject] = []
+        self._codes: dict[Subject, int] = {}
 
-    def code(self, item: Item) -> int:
-        return self.items.setdefault(item, len(self.items))
+    def code(self, subject: Subject) -> int:
+        """Return the code of a subject, always the same."""
+        code = self._codes.get(subject)
+        if code is None:
+            code = self._codes[subject] = len(self.items)
+            self.items.append(subject)
+        return code
+
+    def add(self, subjects: Sequence[Subject]) -> int:
+        """Give codes to subjects, whether they have some already or not; return the first.
+
+        Two codes for one subject do no harm: rows are sorted by keys. To look for a hundred thousand would take long.
+        """
+        self.items += subjects
+        return len(self.items) - len(subjects)
 
 
-def _ranks(subjects: _Codes[Subject]) -> NDArray[np.int32]:
+def _ranks(subjects: _Subjects) -> NDArray[np.int32]:
     # Of one key there may be several subjects: its type may change, or it may be split from some step on.
-    keys = [(subject.key.kind.value, _text(subject.key.path)) for subject in subjects.items]
+    keys = [(subject.key.kind._value_, _text(subject.key.path)) for subject in subjects.items]
     rank_of_key = {key: rank for rank, key in enumerate(sorted(set(keys)))}
     return np.array([rank_of_key[key] for key in keys], np.int32)
 
 
-def _point_subjects(points: Points, subjects: _Codes[Subject]) -> NDArray[np.int32]:
-    codes = [subjects.code(Subject(series.key)) for series in points.series]
-    subject_of_point: NDArray[np.int32] = np.array(codes, np.int32)[points.points["series"]]
+def _point_subjects(points: Points, subjects: _Subjects) -> NDArray[np.int32]:
+    # A run may have a hundred thousand series, most of them of a key of their own, which no step tells of.
+    keys, of_key = _coded([series.key for series in points.series])
+    codes = of_key + subjects.add([Subject(key) for key in keys])
+    subject_of_point: NDArray[np.int32] = codes[points.points["series"]]
     return subject_of_point
+
+
+def _coded(items: Sequence[Item]) -> tuple[list[Item], NDArray[np.int32]]:
+    """Return the different items in the order of their first places, and of each place which of them stands there."""
+    codes: dict[Item, int] = {}
+    of_places = np.array([codes.setdefault(item, len(codes)) for item in items], np.int32)
+    return list(codes), of_places
 
 
 def _text(value: str) -> str:
     # Lone surrogates (from file names that are not UTF-8) cannot be written; they become "?".
-    return value.encode("utf-8", "replace").decode()
+    return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
 def _texts(values: Iterable[str], codes: NDArray[np.int32]) -> pa.Array:
@@ -250,12 +277,11 @@ def _texts(values: Iterable[str], codes: NDArray[np.int32]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(texts, pa.string()))
 
 
-def _subject_columns(subjects: _Codes[Subject], codes: NDArray[np.int32]) -> dict[str, pa.Array]:
+def _subject_columns(subjects: _Subjects, codes: NDArray[np.int32]) -> dict[str, pa.Array]:
     columns = {}
     for name, text_of in _SUBJECT_TEXTS.items():
-        texts = _Codes[str]()
-        of_subject = np.array([texts.code(text_of(subject)) for subject in subjects.items], np.int32)
-        columns[name] = _texts(texts.items, of_subject[codes])
+        texts, of_subject = _coded([text_of(subject) for subject in subjects.items])
+        columns[name] = _texts(texts, of_subject[codes])
     columns["shard"] = pa.array(np.array([subject.shard for subject in subjects.items], bool)[codes])
     whole = np.array([subject.whole for subject in subjects.items], np.int64)[codes]
     columns["whole"] = pa.array(whole, mask=whole == 0)
@@ -263,7 +289,7 @@ def _subject_columns(subjects: _Codes[Subject], codes: NDArray[np.int32]) -> dic
 
 
 _SUBJECT_TEXTS: Mapping[str, Callable[[Subject], str]] = {
-    "kind": lambda subject: subject.key.kind.value,
+    "kind": lambda subject: subject.key.kind._value_,
     "path": lambda subject: subject.key.path,
     "layer": lambda subject: subject.layer,
     "dtype": lambda subject: subject.dtype,
@@ -273,28 +299,30 @@ _SUBJECT_TEXTS: Mapping[str, Callable[[Subject], str]] = {
 def _step_columns(
     steps: Sequence[CompactStep], step_codes: NDArray[np.intp], points: Points, order: NDArray[np.intp]
 ) -> dict[str, pa.Array]:
-    optimizers, modes = _Codes[str](), _Codes[str]()
-    optimizers.code("")
     logged = points.points
     series = logged["series"]
-    mode_of_series = np.array([modes.code(item.mode.value) for item in points.series], np.int32)
-    optimizer_of_series = np.array([optimizers.code(item.optimizer) for item in points.series], np.int32)
+    modes, mode_of = _coded(
+        [*(item.mode._value_ for item in points.series), *(step.step.mode._value_ for step in steps)])
+    optimizers, optimizer_of = _coded(
+        ["", *(item.optimizer for item in points.series), *(step.step.optimizer for step in steps)])
+    optimizer_of = optimizer_of[1:]
+    count = len(points.series)
     is_logged = np.array([item.logged for item in points.series], bool)
 
-    def column(of_step: Sequence[float], of_point: NDArray[Any], dtype: str) -> NDArray[Any]:
+    def column(of_step: Sequence[float] | NDArray[Any], of_point: NDArray[Any], dtype: str) -> NDArray[Any]:
         joined: NDArray[Any] = np.concatenate([np.array(of_step, dtype)[step_codes], of_point.astype(dtype)])[order]
         return joined
 
-    optimizer = column([optimizers.code(step.step.optimizer) for step in steps], optimizer_of_series[series], "i4")
-    mode = column([modes.code(step.step.mode.value) for step in steps], mode_of_series[series], "i4")
+    optimizer = column(optimizer_of[count:], optimizer_of[:count][series], "i4")
+    mode = column(mode_of[count:], mode_of[:count][series], "i4")
     time = column([round(step.step.time_unix * 1e6) for step in steps], np.rint(logged["time"] * 1e6), "i8")
     is_point = column([False] * len(steps), is_logged[series], "bool")
     skipped = column([step.step.skipped for step in steps], np.zeros(len(logged)), "bool")
     return {
         "tick": pa.array(column([step.step.tick for step in steps], logged["tick"], "i8")),
         "step": pa.array(column([step.step.number for step in steps], logged["step"], "i8")),
-        "optimizer": _texts(optimizers.items, optimizer),
-        "mode": _texts(modes.items, mode),
+        "optimizer": _texts(optimizers, optimizer),
+        "mode": _texts(modes, mode),
         # Null tells a number that the script logged from the record of a step.
         "skipped": pa.array(skipped, mask=is_point),
         "time": pa.array(time).cast(SCHEMA.field("time").type),

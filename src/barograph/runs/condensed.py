@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from barograph.errors import DamagedChunk, ObjectNotFound, StoreUnavailable
 from barograph.measures.buckets import BUCKET, Buckets
-from barograph.runs.curves_file import PLAIN_KINDS, RECORD_COLUMNS, SeriesBuckets, bucketed, read_curves
+from barograph.runs.curves_file import (
+    PLAIN_KINDS,
+    RECORD_COLUMNS,
+    SeriesBuckets,
+    SeriesName,
+    bucketed,
+    read_curves,
+    read_names,
+)
 from barograph.runs.layout import ChunkName, CurvesName
 from barograph.runs.query import Query, TextTest
 from barograph.runs.records import Records
@@ -18,6 +27,9 @@ from barograph.store.base import Store
 
 _TRIES = 5
 _PLAIN = Query([TextTest("kind", PLAIN_KINDS.__contains__)])
+
+Found = TypeVar("Found")
+_Used = Mapping[Stream, Sequence[tuple[CurvesName, Sequence[ChunkName]]]]
 
 
 class Condensed:
@@ -34,6 +46,7 @@ class Condensed:
         self._run_id = run_id
         self._records = records
         self._curves: dict[CurvesName, SeriesBuckets] = {}
+        self._names: dict[CurvesName, frozenset[SeriesName]] = {}
         self._of_files: dict[ChunkName, SeriesBuckets] = {}
         self._unreadable: frozenset[CurvesName] = frozenset()
 
@@ -48,20 +61,40 @@ class Condensed:
         Raises:
             StoreError: The store cannot be read, or files keep on going while they are read.
         """
+        used, read = self._looked_into(worker, query, self._all_counts)
+        return [part for stream, files in used.items() for part in self._in_order(stream, files, read)]
+
+    def names_of_worker(self, worker: str) -> frozenset[SeriesName]:
+        """Return of which series there are numbers of a worker; errors as of `of_worker`."""
+        used, read = self._looked_into(worker, None, self._is_named)
+        named = (self._names[curves] if curves in self._names else self._curves[curves].names
+                 for files in used.values() for curves, _ in files)
+        return frozenset().union(*named, *(found.names for found in read.values()))
+
+    def _looked_into(
+        self, worker: str, query: Query | None, counts: Callable[[CurvesName, int], bool]
+    ) -> tuple[_Used, dict[ChunkName, SeriesBuckets]]:
+        """Return the files of buckets that are to be used, by stream, and what was read of the files of records.
+
+        Args:
+            worker, query: As for `of_worker`.
+            counts: Tells of a file of buckets and its attempt whether it can be used.
+        """
         for _ in range(_TRIES):
             seen = self._records.survey
             streams = [stream for stream in self._records.streams() if stream[1] == worker]
-            used = {stream: list(self._usable(stream, seen)) for stream in streams}
+            used = {stream: list(self._usable(stream, seen, counts)) for stream in streams}
             covered = {file for curves in used.values() for _, files in curves for file in files}
             read = dict(self._read(streams, query, covered))
             if self._records.survey is seen:
                 self._forget_gone(seen)
-                return [part for stream in streams for part in self._in_order(stream, used[stream], read)]
+                return used, read
         raise StoreUnavailable(f"The run's files keep on changing while they are read; try again ({self._store.url}).")
 
     def _forget_gone(self, seen: Survey) -> None:
         there = {name for curves in seen.curves.values() for name in curves}
         self._curves = {name: found for name, found in self._curves.items() if name in there}
+        self._names = {name: found for name, found in self._names.items() if name in there}
         self._unreadable &= there
 
     def _read(
@@ -92,7 +125,9 @@ class Condensed:
         parts += [(name.first, found) for name, found in read.items() if (name.attempt, name.worker) == stream]
         return (found for _, found in sorted(parts, key=lambda part: part[0]))
 
-    def _usable(self, stream: Stream, seen: Survey) -> Iterator[tuple[CurvesName, Sequence[ChunkName]]]:
+    def _usable(
+        self, stream: Stream, seen: Survey, counts: Callable[[CurvesName, int], bool]
+    ) -> Iterator[tuple[CurvesName, Sequence[ChunkName]]]:
         """Yield files of buckets that stand for files of records, all of whose rows count, and for which."""
         files = seen.files(stream, self._records.damaged)
         begins = {file.first: at for at, file in enumerate(files)}
@@ -102,32 +137,43 @@ class Condensed:
             if at is None or curves.first <= done:
                 continue
             tiled = list(_tiled(files[at:], curves))
-            if tiled and self._all_counts(curves, stream[0]):
+            if tiled and counts(curves, stream[0]):
                 done = curves.last
                 yield curves, tiled
 
     def _all_counts(self, curves: CurvesName, attempt: int) -> bool:
         """Return whether a file of buckets can be read, and no later attempt supersedes anything in it."""
-        if curves in self._unreadable:
-            return False
-        found = self._curves.get(curves)
-        if found is None:
-            try:
-                found = read_curves(self._store, curves, self._run_id)
-            except DamagedChunk:
-                self._unreadable |= {curves}  # the doctor says so; nothing is lost
-                return False
-            except ObjectNotFound:
-                return False
-            self._curves[curves] = found
+        found = self._once(self._curves, curves, read_curves)
         superseding = self._records.superseding()
-        if superseding is None:
-            return True
+        if found is None or superseding is None:
+            return found is not None
         for code, name in enumerate(found.names):
             limit = superseding.limit(attempt, name.optimizer)
             if limit is not None and int(found.buckets["last_step"][found.codes == code].max()) >= limit:
                 return False
         return True
+
+    def _is_named(self, curves: CurvesName, attempt: int) -> bool:
+        """Return whether it is known of which series a file of buckets is, and all of it counts."""
+        if curves in self._curves or self._records.superseding() is not None:
+            return self._all_counts(curves, attempt)
+        return self._once(self._names, curves, read_names) is not None
+
+    def _once(
+        self, kept: dict[CurvesName, Found], curves: CurvesName, read: Callable[[Store, CurvesName, str], Found]
+    ) -> Found | None:
+        """Return what is read of a file of buckets, and keep it; None where it cannot be read."""
+        if curves in self._unreadable:
+            return None
+        if curves not in kept:
+            try:
+                kept[curves] = read(self._store, curves, self._run_id)
+            except DamagedChunk:
+                self._unreadable |= {curves}  # the doctor says so; nothing is lost
+                return None
+            except ObjectNotFound:
+                return None
+        return kept[curves]
 
 
 def _tiled(files: Sequence[ChunkName], curves: CurvesName) -> Iterator[ChunkName]:

@@ -5,9 +5,9 @@ It is an index. Whatever is in it is in the records, and where it is missing or 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,8 @@ RECORD_COLUMNS = ("kind", "path", "mode", "optimizer", "step", "time", "value")
 """Columns of records that buckets are made of."""
 
 _TEXTS = ("kind", "path", "mode", "optimizer")
+
+Found = TypeVar("Found")
 
 
 class SeriesName(NamedTuple):
@@ -84,7 +86,7 @@ def bucketed(table: pa.Table, *, most_buckets: int = MOST_BUCKETS) -> SeriesBuck
     counts = np.bincount(codes, minlength=len(plain) + 1)[: int(plain.sum())]
     rows = order[: int(counts.sum())]
     codes = codes[rows]
-    names = [SeriesName(*(column.texts[column.codes[row]] for column in columns)) for row in firsts[plain].tolist()]
+    names = _names_at(columns, firsts[plain])
     sizes = _bucket_sizes(counts, most_buckets)
     begins = np.cumsum(counts) - counts
     within = np.arange(len(rows)) - begins[codes]
@@ -130,12 +132,22 @@ def read_curves(store: Store, name: CurvesName, run_id: str) -> SeriesBuckets:
         ObjectNotFound: There is none.
         StoreError: The store does not answer.
     """
-    table, said = read_noted(store, name, run_id, columns=(*_TEXTS, *(BUCKET.names or ())), texts=_TEXTS,
-                             what="buckets")
+    return _read(store, name, run_id, (*_TEXTS, *(BUCKET.names or ())), _from_table)
+
+
+def read_names(store: Store, name: CurvesName, run_id: str) -> frozenset[SeriesName]:
+    """Return the series that a file holds buckets of; raises as `read_curves`."""
+    return _read(store, name, run_id, _TEXTS, lambda table: frozenset(_named(table)[0]))
+
+
+def _read(
+    store: Store, name: CurvesName, run_id: str, columns: Sequence[str], made_of: Callable[[pa.Table], Found]
+) -> Found:
+    table, said = read_noted(store, name, run_id, columns=columns, texts=_TEXTS, what="buckets")
     if {**said, **_of(name)} != said:
         raise DamagedChunk(f"The file is of other chunks than its name says ({name}).")
     try:
-        return _from_table(table)
+        return made_of(table.unify_dictionaries().combine_chunks())
     except ValueError as error:
         raise DamagedChunk(f"The file cannot be read as buckets: {error!r} ({name}).") from error
 
@@ -170,9 +182,7 @@ def _of(chunks: ChunkName | CurvesName) -> dict[str, object]:
 
 
 def _from_table(table: pa.Table) -> SeriesBuckets:
-    table = table.unify_dictionaries().combine_chunks()
-    columns = [dictionary_column(table, name) for name in _TEXTS]
-    codes, first = _compact_codes(columns)
+    names, codes = _named(table)
     buckets = np.empty(len(table), BUCKET)
     for name in BUCKET.names or ():
         column = table[name]
@@ -181,7 +191,18 @@ def _from_table(table: pa.Table) -> SeriesBuckets:
         buckets[name] = column.to_numpy()
     if not sensible_buckets(buckets):
         raise ValueError("there is a bucket of what no numbers come to")
+    return SeriesBuckets(names, codes, buckets)
+
+
+def _named(table: pa.Table) -> tuple[list[SeriesName], NDArray[np.int64]]:
+    """Return the series of a file, and of each row which of them it is of."""
+    columns = [dictionary_column(table, name) for name in _TEXTS]
+    codes, first = _compact_codes(columns)
     if not set(columns[_TEXTS.index("mode")].texts) <= set(Mode):
         raise ValueError("there is a mode that is not known")
-    names = [SeriesName(*(column.texts[column.codes[row]] for column in columns)) for row in first.tolist()]
-    return SeriesBuckets(names, codes, buckets)
+    return _names_at(columns, first), codes
+
+
+def _names_at(columns: Sequence[DictionaryColumn], rows: NDArray[np.intp]) -> list[SeriesName]:
+    texts = [[column.texts[code] for code in column.codes[rows].tolist()] for column in columns]
+    return list(map(SeriesName, *texts))

@@ -78,9 +78,8 @@ def metrics_in(run: Run) -> dict[str, Metric]:
     Raises:
         StoreError: The store cannot be read.
     """
-    parts = (part for worker in sorted(workers_in(run)) for part in run.condensed(worker))
-    names = sorted({name for part in parts for name in part.names if name.kind in METRIC_KINDS},
-                   key=lambda name: (METRIC_KINDS.index(Kind(name.kind)), name))
+    found = {name for worker in workers_in(run) for name in run.condensed_names(worker) if name.kind in METRIC_KINDS}
+    names = sorted(found, key=lambda name: (METRIC_KINDS.index(Kind(name.kind)), name))
     metrics = [Metric(Key(Kind(name.kind), name.path), Mode(name.mode), name.optimizer) for name in names]
     return {metric.name: metric for metric in reversed(metrics)}
 

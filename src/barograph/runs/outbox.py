@@ -229,6 +229,10 @@ def _reaches(steps: list[CompactStep], points: Points) -> Iterator[Reach]:
         yield Reach(step.step.optimizer, step.step.mode, False, step.step.number)
     greatest = np.full(len(points.series), np.iinfo(np.int64).min)
     np.maximum.at(greatest, points.points["series"], points.points["step"])
-    # Each series has a point: see `_joined`.
+    # Each series has a point: see `_joined`. There may be a hundred thousand of them, which differ in little else.
+    reached: dict[tuple[str, str, bool], int] = {}
     for series, number in zip(points.series, greatest.tolist(), strict=True):
-        yield Reach(series.optimizer, series.mode, series.logged, number)
+        which = series.optimizer, series.mode._value_, series.logged
+        reached[which] = max(number, reached.get(which, number))
+    for (optimizer, mode, logged), number in reached.items():
+        yield Reach(optimizer, Mode(mode), logged, number)

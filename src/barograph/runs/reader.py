@@ -6,7 +6,7 @@ import fnmatch
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from barograph.model.records import UnitSummaries
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.runs.condensed import Condensed, only
-from barograph.runs.curves_file import PLAIN_KINDS, SeriesBuckets
+from barograph.runs.curves_file import PLAIN_KINDS, SeriesBuckets, SeriesName
 from barograph.runs.envelope import Envelope, envelope_of_buckets, envelope_of_series
 from barograph.runs.feed import Feed
 from barograph.runs.findings import read_findings
@@ -471,6 +471,10 @@ class Run:
     def condensed(self, worker: str) -> Sequence[SeriesBuckets]:
         """Return all plain numbers of a worker in buckets, in parts that follow each other; see `Condensed`."""
         return self._condensed.of_worker(worker)
+
+    def condensed_names(self, worker: str) -> Collection[SeriesName]:
+        """Return of which plain numbers of a worker there are any; see `Condensed`."""
+        return self._condensed.names_of_worker(worker)
 
     def _buckets(
         self, key: Key, query: Query, mode: Mode | str | None, worker: str | None, optimizer: str | None

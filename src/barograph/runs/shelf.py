@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import pyarrow as pa
@@ -108,19 +110,31 @@ class Shelf:
     ) -> bool:
         """Return whether all files could be looked into; else something is to be looked for again."""
         complete = True
-        pool = ThreadPoolExecutor(_THREADS)
-        try:
-            for file, future in [(file, pool.submit(visit, file)) for file in files]:
+        with _at_once(files, visit) as visited:
+            for file, result in visited:
                 try:
-                    found[file] = future.result()[1]
+                    found[file] = result()[1]
                 except DamagedChunk as error:
                     self.damage[str(file)] = str(error)
                     complete = False
                 except ObjectNotFound:
                     complete = False
-        finally:
-            # Where the store is away, or somebody interrupts, the files that have not been begun are left alone.
-            pool.shutdown(wait=False, cancel_futures=True)
         if not complete:
             self.refresh()
         return complete
+
+
+@contextmanager
+def _at_once(
+    files: Sequence[ChunkName], visit: Callable[[ChunkName], Found]
+) -> Iterator[list[tuple[ChunkName, Callable[[], Found]]]]:
+    """Lend files, each with what waits for what comes of its visit; several are visited at once."""
+    if len(files) == 1:
+        yield [(files[0], functools.partial(visit, files[0]))]  # a thread would take longer than it saves
+        return
+    pool = ThreadPoolExecutor(_THREADS)
+    try:
+        yield [(file, pool.submit(visit, file).result) for file in files]
+    finally:
+        # Where the store is away, or somebody interrupts, the files that have not been begun are left alone.
+        pool.shutdown(wait=False, cancel_futures=True)
