@@ -43,3 +43,12 @@ def test_what_made_it_is_told_of_it() -> None:
     assert [(link.uri, link.digest) for link in run.inputs.values()] == [
         ("file:///data/a.csv", "xxh3:ff"), ("file:///data/huge.bin", "")]
     assert list(run.relations) == [("derived_from", "run-0")]
+
+
+def test_data_are_called_by_where_they_lie_below_the_runs_directory_so_that_two_checkouts_compare() -> None:
+    def inputs(directory: str) -> dict[str, str]:
+        data = DataFile(f"/{directory}/data/a.csv", 10, 0, "ff"), DataFile("/elsewhere/b.csv", 10, 0, "ee")
+        return {name: link.digest for name, link in folded("run-1", of_run(told(Origin(
+            directory=f"/{directory}", data=data)))).inputs.items()}
+
+    assert inputs("first") == inputs("second") == {"data/a.csv": "xxh3:ff", "/elsewhere/b.csv": "xxh3:ee"}

@@ -50,7 +50,8 @@ def test_into_a_bucket_and_out_of_it(
     root: Path, archive: Path, s3_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sluice, "HELD_BYTES", 100_000)
-    export_archive("digits", f"{s3_url}/kept/digits.zip", root=root)
+    exported = export_archive("digits", f"{s3_url}/kept/digits.zip", root=root)
+    assert exported.file_bytes == archive.stat().st_size
     assert bytes(store_from_url(f"{s3_url}/kept").get("digits.zip")) == archive.read_bytes()
     assert len(check_archive(f"{s3_url}/kept/digits.zip").runs) == 2
     imported = import_archive(f"{s3_url}/kept/digits.zip", root=tmp_path / "other")

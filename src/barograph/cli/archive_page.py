@@ -9,7 +9,6 @@ from rich.text import Text
 from barograph.cli.catalog_options import catalog_with, open_catalog
 from barograph.cli.printing import Printer
 from barograph.cli.progress_bar import progress
-from barograph.share.archive_file import local_path
 from barograph.share.archives import check_archive, export_archive
 from barograph.share.checking import checked
 from barograph.share.container import ArchiveReader
@@ -39,9 +38,7 @@ def export_and_tell(
                                   catalog=catalog_with(names, root), on_progress=on_progress)
     printer = Printer()
     if as_json:
-        path = local_path(out)
-        printer.json({"file": out, "file_bytes": path.stat().st_size if path and path.is_file() else None,
-                      **exported.to_json()})
+        printer.json({"file": out, "file_bytes": exported.file_bytes, **exported.to_json()})
     else:
         _print_exported(printer, exported, out)
     return exported.whole

@@ -52,10 +52,17 @@ def _of_origin(uid: str, origin: Origin, when: float) -> Iterator[Entry]:
         yield Entry(uid, Verb.PARAMETERS, dict(origin.parameters), when)
     for file in origin.data:
         digest = f"xxh3:{file.fingerprint}" if file.fingerprint and file.whole else ""
-        yield Entry(uid, Verb.INPUT, {"name": file.path, "uri": Path(file.path).as_uri(), "digest": digest,
+        name = _below(file.path, origin.directory)
+        yield Entry(uid, Verb.INPUT, {"name": name, "uri": Path(file.path).as_uri(), "digest": digest,
                                       "size_bytes": file.size_bytes}, when)
     if origin.derived_from:
         yield Entry(uid, Verb.RELATE, {"relation": Relation.DERIVED_FROM, "target": origin.derived_from}, when)
+
+
+def _below(path: str, directory: str) -> str:
+    """Return a path as seen from the directory of a run where it lies below it: it is called so wherever that is."""
+    within = bool(directory) and Path(path).is_relative_to(directory)
+    return str(Path(path).relative_to(directory)) if within else path
 
 
 def packages_of(place: str) -> dict[str, str]:

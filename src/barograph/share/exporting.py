@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from barograph.errors import ExportError, ObjectNotFound
@@ -32,6 +32,7 @@ class Exported:
         asked: Folders of runs that are left out where nobody asks for them, with their bytes.
         missing: What would be in it and is no longer kept, a sentence each; the manifest names it as left out.
         damage: What is in the archive and was damaged before, a sentence each.
+        file_bytes: Of the archive itself, where it was written here.
     """
 
     manifest: ArchiveManifest
@@ -39,6 +40,7 @@ class Exported:
     asked: dict[str, int]
     missing: tuple[str, ...]
     damage: tuple[str, ...]
+    file_bytes: int = 0
 
     @property
     def whole(self) -> bool:
@@ -72,6 +74,7 @@ def write_archive(
         StoreError: A store cannot be read.
         OSError: The stream cannot be written.
     """
+    begin = stream.tell()
     with ArchiveWriter(stream) as writer:
         packing = _packed(choice, writer, on_progress)
         while True:
@@ -79,7 +82,8 @@ def write_archive(
                 next(packing)
             except StopIteration as end:
                 found: Exported = end.value
-                return found
+                break
+    return replace(found, file_bytes=stream.tell() - begin)
 
 
 def put_archive(
@@ -99,8 +103,15 @@ def put_archive(
         StoreError: A store cannot be read, or this one not written.
     """
     found: list[Exported] = []
-    put_parts(store, name, _in_parts(choice, on_progress, found.append))
-    return found[0]
+    written = [0]
+
+    def counted() -> Iterator[bytes]:
+        for part in _in_parts(choice, on_progress, found.append):
+            written[0] += len(part)
+            yield part
+
+    put_parts(store, name, counted())
+    return replace(found[0], file_bytes=written[0])
 
 
 def _in_parts(choice: Choice, on_progress: Progress, tell: Callable[[Exported], object]) -> Iterator[bytes]:
