@@ -284,6 +284,24 @@ TARGET static int LOOPS(finite_f32)(const float *x, size_t n)
     return largest < 0x7f800000u;
 }
 
+/* The same of STREAMS stretches of n elements each, `apart` elements from one to the next, all at once: memory that no
+ * cache holds is fetched page by page ahead, and of several pages more is under way at a time. */
+TARGET static int LOOPS(finite_streams)(const float *x, size_t n, size_t apart)
+{
+    uint32_t largest[STREAMS] = {0};
+    for (size_t i = 0; i < n; i++)
+        for (int s = 0; s < STREAMS; s++) {
+            uint32_t bits;
+            memcpy(&bits, x + s * apart + i, sizeof bits);
+            bits &= 0x7fffffffu;
+            largest[s] = bits > largest[s] ? bits : largest[s];
+        }
+    uint32_t all = 0;
+    for (int s = 0; s < STREAMS; s++)
+        all = largest[s] > all ? largest[s] : all;
+    return all < 0x7f800000u;
+}
+
 TARGET static int LOOPS(finite_f64)(const double *x, size_t n)
 {
     uint64_t largest = 0;
@@ -440,7 +458,7 @@ static const Loops LOOPS(loops) = {
     LOOPS(moments_f32),     LOOPS(moments_f64),   LOOPS(strip),         LOOPS(count_beyond),
     LOOPS(count_denormals), LOOPS(largest_field), LOOPS(count_outside), WINDOW_LOOPS,
     LOOPS(subtract),        LOOPS(from_bfloat16), LOOPS(from_float16),  LOOPS(finite_f32),
-    LOOPS(finite_f64),
+    LOOPS(finite_f64),      LOOPS(finite_streams),
 };
 
 #undef VF

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from barograph.measures import native, plain
 from barograph.measures.elements import DTYPE_CODES, element_type
 
-SIZES = (1, 7, 31, 64, 2047, 2048, 2049, 6500)
+SIZES = (1, 7, 31, 64, 2047, 2048, 2049, 6500, 8192, 8195, 17000)
 WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
 
 
@@ -35,7 +35,7 @@ def test_one_that_is_not_is_found_wherever_it_lies(loops, numbers, dtype):
         values = values.astype(element_type(DTYPE_CODES[dtype]))
         assert asked(loops, values)
         for wrong in not_finite(dtype):
-            for at in {0, size // 2, size - 1}:
+            for at in {0, size // 4, size // 2, 3 * size // 4, size - 1}:
                 damaged = values.copy()
                 damaged[at] = wrong
                 assert not asked(loops, damaged)
