@@ -194,7 +194,7 @@ def import_or_skip(name: str) -> ModuleType:
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name in ("triton", "keras", "tensorflow", "xgboost", "lightgbm", "sklearn", "jax",
-                          "mxnet", "lightning", "pytorch_lightning", "transformers", "accelerate", "ignite"):
+                          "mxnet", "lightning", "pytorch_lightning", "transformers", "accelerate", "ignite", "fastai"):
             pytest.skip(f"{error.name} is not installed here")
         raise
 

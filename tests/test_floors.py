@@ -28,6 +28,7 @@ DOORS = {
     "transformers": ("capture/trainers/transformers.py", "transformers.py"),
     "accelerate": ("capture/trainers/accelerate.py",),
     "ignite": ("capture/trainers/ignite.py",),
+    "fastai": ("capture/trainers/fastai.py",),
     "obstore": ("store/",),
     "pyarrow": ("runs/", "experiments/table"),
     "pandas": ("runs/", "experiments/table"),

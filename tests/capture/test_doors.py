@@ -18,7 +18,7 @@ from barograph.capture.guard import BarographWarning, Guard
 
 def test_every_framework_has_its_door() -> None:
     assert set(DOORS) == {"torch", "keras", "tensorflow", "jax", "xgboost", "lightgbm", "sklearn", "mxnet", "lightning",
-                          "pytorch_lightning", "transformers", "accelerate", "ignite"}
+                          "pytorch_lightning", "transformers", "accelerate", "ignite", "fastai"}
 
 
 @pytest.mark.parametrize("door", [door for door in DOORS.values() if door.listener], ids=lambda door: door.framework)

@@ -193,6 +193,37 @@ def test_two_optimizers_are_two_series():
     assert run.series("scalar:global_step").values.tolist() == [0, 8]
 
 
+def test_of_several_loaders_each_step_has_what_it_was_fed_and_each_evaluation_is_one():
+    class Both(small_class()):  # type: ignore[misc]
+        def training_step(self, batch: Any, number: int) -> Any:
+            return sum(nn.functional.cross_entropy(self(x), y) for x, y in batch.values())
+
+        def validation_step(self, batch: Any, number: int, dataloader_idx: int = 0) -> None:
+            self.log("held_out", nn.functional.cross_entropy(self(batch[0]), batch[1]))
+
+    torch.manual_seed(0)
+    model = Both()
+    # Of four and of three batches: the second begins again within the first epoch.
+    loaders = {"long": batches(4), "short": DataLoader(samples(9, seed=2), 3)}
+    held_out = [batches(2, seed=1), batches(3, seed=3)]
+    with barograph.attach(to="memory://lightning/several", watch=False, strict=True, budget=None):
+        trainer(num_sanity_val_steps=2).fit(model, loaders, held_out)
+    run = barograph.open("memory://lightning/several")
+    assert run.series("loss:total").steps.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert run.series("scalar:epoch").steps.tolist() == [0, 4]
+    trace = run.trace()
+    assert [{batch.size: batch.indices.tolist() for batch in trace.at(step)} for step in (0, 3, 4)] == [
+        {20: [0, 1, 2, 3, 4], 9: [0, 1, 2]}, {20: [15, 16, 17, 18, 19], 9: [0, 1, 2]},
+        {20: [0, 1, 2, 3, 4], 9: [0, 1, 2]}]
+    labels = [run.series(f"label:cross_entropy[{label}]") for label in range(2)]
+    assert sum(series.values.sum() for series in labels) == 8 * 8
+    # An evaluation of both is one, its loss the mean over the samples of both; Lightning tells them apart.
+    both = run.series("loss:cross_entropy", mode=Mode.EVAL)
+    first, second = (run.series(f"scalar:held_out/dataloader_idx_{place}", mode=Mode.EVAL) for place in range(2))
+    assert both.steps.tolist() == first.steps.tolist() == second.steps.tolist() == [4, 8]
+    np.testing.assert_allclose(both.values, (2 * first.values + 3 * second.values) / 5, rtol=1e-5)
+
+
 def test_half_precision_and_clipping_are_seen_through():
     run = recorded("bf16", precision="bf16-mixed", gradient_clip_val=0.01)
     assert run.series("loss:total").steps.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]

@@ -13,6 +13,7 @@ import pytest
 import barograph
 from barograph.capture.guard import BarographWarning
 from barograph.errors import TrainingStopped
+from barograph.model.key import Kind
 from barograph.runs.capsules import capsule_names, read_capsule
 from barograph.store.urls import store_from_url
 from barograph.testing.frameworks import FrameworkConformance, Task
@@ -208,3 +209,72 @@ def test_an_evaluation_without_a_recording_is_called_as_it_is() -> None:
     import barograph.tensorflow
 
     assert barograph.tensorflow.evaluation(lambda x, *, y: x + y)(1, y=2) == 3
+
+
+@GRAPH_OR_NOT
+def test_labels_answers_and_targets_are_those_that_losses_of_keras_were_called_with(graph: bool) -> None:
+    import barograph.tensorflow
+
+    keras.utils.set_random_seed(0)
+    inputs = keras.layers.Input((4,))
+    outputs = [keras.layers.Dense(3, name="kind")(inputs), keras.layers.Dense(1, name="size")(inputs)]
+    model = keras.Model(inputs, outputs)
+    optimizer = keras.optimizers.SGD(0.1)
+    of_kind, of_size = keras.losses.SparseCategoricalCrossentropy(from_logits=True), keras.losses.MeanSquaredError()
+
+    def train_step(x: Any, kinds: Any, sizes: Any) -> Any:
+        with tensorflow.GradientTape() as tape:
+            kind, size = model(x, training=True)
+            answers.append(kind)
+            loss = of_kind(kinds, kind) + of_size(y_true=sizes, y_pred=size)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return kind
+
+    answers: list[Any] = []
+    step = barograph.tensorflow.step(tensorflow.function(train_step) if graph else train_step)
+    rng, place, said = np.random.default_rng(0), f"memory://tensorflow/labels-{graph}", []
+    with barograph.attach(to=place, watch=False, strict=True, budget=None, preset="everything"):
+        for kinds in ([0, 0, 1, 2], [2, 2, 2, 1]):
+            x, sizes = rng.normal(size=(4, 4)).astype("float32"), rng.normal(size=(4, 1)).astype("float32")
+            said.append(step(x, np.array(kinds), sizes).numpy().argmax(1))
+    run = barograph.open(place)
+    name = "sparse_categorical_crossentropy"
+    for number, kinds in enumerate(([0, 0, 1, 2], [2, 2, 2, 1])):
+        view = run.at(number)
+        labels = {key.path: value for key, value in view.scalars(Kind.LABEL).items()}
+        assert labels == {f"{name}[{kind}]": float(kinds.count(kind)) for kind in sorted(set(kinds))}
+        right = sum(value for key, value in view.scalars(Kind.CONFUSION).items()
+                    if key.path in [f"{name}[{kind},{kind}]" for kind in range(3)])
+        assert right == (said[number] == kinds).sum()
+    assert run.summary("target:mean_squared_error", 1).count == 4
+    if graph:
+        assert len(answers) < 12  # compiled as often as it was before, not once a step
+
+
+def test_a_loss_that_is_called_where_nothing_can_leave_is_named() -> None:
+    import barograph.tensorflow
+
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3)])
+    optimizer, loss_of = keras.optimizers.SGD(0.1), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    @barograph.tensorflow.step
+    @tensorflow.function
+    def train_step(x: Any, kinds: Any) -> Any:
+        with tensorflow.GradientTape() as tape:
+            loss = tensorflow.constant(0.0)
+            for _ in tensorflow.range(2):
+                loss += loss_of(kinds, model(x, training=True))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    place = "memory://tensorflow/within"
+    with barograph.attach(to=place, watch=False, strict=True, budget=None):
+        train_step(np.ones((4, 4), "float32"), np.array([0, 1, 2, 0]))
+    run = barograph.open(place)
+    assert run.series("loss:total").steps.tolist() == [0]
+    assert run.keys("label") == []
+    (state,) = run.workers
+    assert state.last is not None
+    assert any("sparse_categorical_crossentropy is called within" in reason for reason in state.last.coverage.reasons)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from barograph.store.urls import store_from_url
 from barograph.wire.events import Value, event_from_message
 from barograph.wire.framing import Record, records_in
 from barograph.wire.tensor_proto import array_from_proto
+from barograph.wire.writing import scalar, summary_event, tagged
 
 LOSS, WEIGHT = Key(Kind.LOSS, "total"), Key(Kind.WEIGHT, "fc.weight")
 ELEMENTS = np.array([-3.0, -2.5, 0.0, 1.5, math.nan])
@@ -42,11 +44,11 @@ def write_run(place: Path, ranks: tuple[int | None, ...] = (None,), *, shard: bo
         worker = claim_worker(store, attempt=0, clock=clock, rank=rank, world_size=len(ranks))
         writer = RunWriter(store, worker, settings=Settings(), clock=clock, background=False, wait=clock.advance,
                            status=lambda: Heartbeat(0, 0.0))
-        for number, loss in enumerate((0.1, math.nan, math.inf)):
+        for number, loss in enumerate((0.125, math.nan, math.inf)):
             step = Step(number, number, time_unix=1e9 + number + 0.25)
             writer.put(StepRecords(step, subject, moments[None], exponents[None], scalars={LOSS: loss + (rank or 0)}))
             writer.log("accuracy", 0.5, number, Mode.TRAIN, 1e9 + number)
-        writer.put(StepRecords(Step(3, 3, mode=Mode.EVAL, time_unix=1e9 + 9), scalars={LOSS: 0.7}))
+        writer.put(StepRecords(Step(3, 3, mode=Mode.EVAL, time_unix=1e9 + 9), scalars={LOSS: 0.75}))
         assert writer.close(EndState.FINISHED).complete
 
 
@@ -78,13 +80,13 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_numbers_keep_step_time_and_every_bit(place: Path, tmp_path: Path) -> None:
+def test_numbers_keep_step_time_and_what_is_no_number(place: Path, tmp_path: Path) -> None:
     exported(place, tmp_path / "out")
     losses = held(tmp_path / "out" / "train")["loss/total"]
     assert [(step, time_unix) for step, time_unix, _ in losses] == [(0, 1e9 + 0.25), (1, 1e9 + 1.25), (2, 1e9 + 2.25)]
-    assert np.array_equal([number(value) for *_, value in losses], [0.1, math.nan, math.inf], equal_nan=True)
+    assert np.array_equal([number(value) for *_, value in losses], [0.125, math.nan, math.inf], equal_nan=True)
     ((step, _, value),) = held(tmp_path / "out" / "eval")["loss/total"]
-    assert (step, number(value)) == (3, 0.7)
+    assert (step, number(value)) == (3, 0.75)
     assert [step for step, *_ in held(tmp_path / "out" / "train")["scalar/accuracy"]] == [0, 1, 2]
 
 
@@ -102,7 +104,7 @@ def test_each_of_several_workers_has_folders_of_its_own(tmp_path: Path) -> None:
     write_run(tmp_path / "run", (0, 1))
     folders = exported(tmp_path / "run", tmp_path / "out").folders
     assert list(folders) == ["r0/eval", "r0/train", "r1/eval", "r1/train"]
-    assert number(held(tmp_path / "out" / "r1" / "train")["loss/total"][0][2]) == 1.1
+    assert number(held(tmp_path / "out" / "r1" / "train")["loss/total"][0][2]) == 1.125
 
 
 def test_parts_of_a_tensor_are_shown_as_one(tmp_path: Path) -> None:
@@ -116,6 +118,14 @@ def test_a_part_without_the_others_is_not_shown_as_the_whole(tmp_path: Path) -> 
     write_run(tmp_path / "run", (0,), shard=True)
     exported(tmp_path / "run", tmp_path / "out")
     assert "weight/fc.weight" not in held(tmp_path / "out" / "train")
+
+
+@pytest.mark.parametrize(("value", "shown"), [
+    (1e300, 3.4028234663852886e38), (-1e300, -3.4028234663852886e38), (-math.inf, -math.inf),
+])
+def test_a_number_without_room_in_32_bits_stays_finite(value: float, shown: float) -> None:
+    event = event_from_message(memoryview(summary_event(1.0, 0, [scalar(tagged("loss", "scalars"), value)])))
+    assert number(event.values[0]) == shown
 
 
 def test_the_same_run_may_be_written_again(place: Path, tmp_path: Path) -> None:
@@ -145,7 +155,7 @@ def test_where_the_writing_fails_nothing_is_left(
     def fail(summary: Summary) -> None:
         raise ValueError("in the middle")
 
-    monkeypatch.setattr("barograph.export.tensorboard.buckets_of", fail)
+    monkeypatch.setattr("barograph.export.event_values.buckets_of", fail)
     with pytest.raises(ValueError, match="in the middle"):
         exported(place, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
@@ -189,8 +199,39 @@ def test_tensorboard_reads_what_was_written(place: Path, tmp_path: Path, accumul
     losses = read.Tensors("loss/total")
     assert [(item.step, item.wall_time) for item in losses] == [(0, 1e9 + 0.25), (1, 1e9 + 1.25), (2, 1e9 + 2.25)]
     found = [float(tensor_util.make_ndarray(item.tensor_proto)) for item in losses]
-    assert np.array_equal(found, [0.1, math.nan, math.inf], equal_nan=True)
+    assert np.array_equal(found, [0.125, math.nan, math.inf], equal_nan=True)
     assert read.SummaryMetadata("loss/total").plugin_data.plugin_name == "scalars"
     assert read.SummaryMetadata("weight/fc.weight").plugin_data.plugin_name == "histograms"
     buckets = tensor_util.make_ndarray(read.Tensors("weight/fc.weight")[0].tensor_proto)
     assert buckets.tolist() == [[-3.0, -2.0, 2.0], [-2.0, 1.0, 1.0], [1.0, 1.5, 1.0]]
+
+
+def test_the_server_that_comes_with_tensorboard_reads_it_too(place: Path, tmp_path: Path) -> None:
+    # It takes fewer sorts of tensors than TensorBoard's own reader, and is what most people have.
+    server = pytest.importorskip("tensorboard_data_server", reason="tensorboard-data-server is not installed")
+    grpc = pytest.importorskip("grpc", reason="grpc is not installed")
+    from tensorboard.data import grpc_provider
+    from tensorboard.data.proto import data_provider_pb2_grpc
+
+    exported(place, tmp_path / "out")
+    words = [server.server_binary(), "--logdir", str(tmp_path / "out"), "--port", "0", "--reload", "once", "--verbose"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            said: list[str] = []
+            while not said or "Finished load cycle" not in said[-1]:
+                said.append(process.stdout.readline())
+                assert said[-1], "".join(said)
+            (address,) = [line.split()[-1] for line in said if line.startswith("listening on")]
+            with grpc.secure_channel(address, grpc.local_channel_credentials()) as channel:
+                provider = grpc_provider.GrpcDataProvider(
+                    address, data_provider_pb2_grpc.TensorBoardDataProviderStub(channel))
+                found = provider.read_scalars(None, experiment_id="", plugin_name="scalars", downsample=100)
+                held = provider.list_tensors(None, experiment_id="", plugin_name="histograms")
+        finally:
+            process.kill()
+    losses = found["train"]["loss/total"]
+    assert [(item.step, item.wall_time) for item in losses] == [(0, 1e9 + 0.25), (1, 1e9 + 1.25), (2, 1e9 + 2.25)]
+    assert np.array_equal([item.value for item in losses], [0.125, math.nan, math.inf], equal_nan=True)
+    assert [item.value for item in found["train"]["weight/fc.weight/max"]] == [1.5] * 3
+    assert held["train"].keys() == {"weight/fc.weight"}

@@ -156,7 +156,9 @@ def test_a_whole_run_has_nothing_unseen(store: Store, training: Training, high: 
          "No step of a training was seen. An optimizer of torch that is compiled with fullgraph=True is not seen: leave"
          " that away. A step of JAX is seen below barograph.jax.observe, a loop of TensorFlow below "
          "barograph.tensorflow.step. A script that moves weights itself says where a step ends, with run.step."),
-        ({"steps": 0, "steps_seen": 0, "evaluations": 1}, "No step of a training was seen, evaluations alone."),
+        ({"steps": 0, "steps_seen": 0, "evaluations": 1},
+         "No step of a training was seen, evaluations alone. If this script trains, by an optimizer that is none of "
+         "torch's, it says where a step ends: attach(explicit_steps=True) and run.step(loss)."),
     ],
 )
 def test_every_gap_of_the_coverage_is_said(

@@ -133,6 +133,12 @@ _DOORS = (
         begins=("ignite.engine",),
         listener="barograph.capture.trainers.ignite",
     ),
+    Door(
+        framework="fastai",
+        # Not with its optimizers, which the module of its loop imports itself.
+        begins=("fastai.learner",),
+        listener="barograph.capture.trainers.fastai",
+    ),
 )
 
 DOORS: Mapping[str, Door] = {door.framework: door for door in _DOORS}

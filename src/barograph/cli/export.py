@@ -9,6 +9,7 @@ import typer
 
 from barograph.cli.archive_group import ArchiveGroup
 from barograph.cli.catalog_options import Root
+from barograph.cli.watch import EXIT_INTERRUPTED
 
 GROUP = typer.Typer(cls=ArchiveGroup, rich_markup_mode=None, no_args_is_help=True)
 
@@ -140,6 +141,14 @@ def tensorboard(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="Folder to write to. Default: tensorboard/NAME-OF-THE-RUN."),
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on until the run has ended, adding what is new. Ctrl-C ends it.")
+    ] = False,
+    every: Annotated[
+        float | None,
+        typer.Option("--every", min=0.1, metavar="SECS", help="With --follow: how often to look. Default: 5.",
+                     show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Write event files that TensorBoard shows: curves, histograms and findings, in a folder for each mode.
@@ -150,17 +159,27 @@ def tensorboard(
 
     What was written of this run before is replaced, all at once; a folder that holds other events is refused.
 
+    With --follow the files grow while the training goes on, for a TensorBoard that is kept open. No step is written
+    twice: when it is interrupted, or killed, the same command goes on where it was.
+
     Examples:
 
       barograph export tensorboard runs/first
+
+      barograph export tensorboard runs/first --follow
 
       barograph export tensorboard runs/first -o logs/first && tensorboard --logdir logs
 
       barograph export tensorboard runs/first -o logs/first --json | jq .folders
     """
-    from barograph.cli.tensorboard_page import export_and_tell
+    from barograph.cli.tensorboard_page import FOLLOW_SECS, export_and_tell, follow_and_tell
 
-    export_and_tell(run, out, as_json=as_json)
+    if every is not None and not follow:
+        raise typer.BadParameter("--every says how often to look with --follow; add it")
+    if not follow:
+        export_and_tell(run, out, as_json=as_json)
+    elif follow_and_tell(run, out, every_secs=FOLLOW_SECS if every is None else every, as_json=as_json):
+        raise typer.Exit(EXIT_INTERRUPTED)
 
 
 @GROUP.command()

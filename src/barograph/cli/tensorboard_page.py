@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.text import Text
 
+from barograph.cli.interrupts import Interrupts
 from barograph.cli.opening import run_at, tell_damage
-from barograph.cli.printing import Printer
+from barograph.cli.printing import Printer, console_on
 from barograph.cli.progress_bar import progress
+from barograph.errors import ExportError, StoreUnavailable
 from barograph.export.tensorboard import Exported, export_tensorboard
-from barograph.runs.reader import Run
+from barograph.export.tensorboard_following import TensorboardFollower
+from barograph.model.clock import Clock, SystemClock
+from barograph.runs.reader import AWAY_SECS, Run
 from barograph.watch.figures import count
 
 DEFAULT_ROOT = "tensorboard"
 """Folder, below the working directory, of events whose place nobody chose: what TensorBoard is to be shown."""
+
+FOLLOW_SECS = 5.0
+"""How often a run that is followed is looked at: TensorBoard itself looks as often."""
 
 
 def export_and_tell(place: str, out: Path | None, *, as_json: bool) -> None:
@@ -35,6 +46,87 @@ def export_and_tell(place: str, out: Path | None, *, as_json: bool) -> None:
     else:
         _print(printer, exported)
     tell_damage(run, place)
+
+
+def follow_and_tell(
+    place: str, out: Path | None, *, every_secs: float, as_json: bool, wait: Callable[[float], object] = time.sleep,
+    clock: Clock | None = None,
+) -> bool:
+    """Write the run at `place` as event files that grow with it, until it has ended; return whether it was interrupted.
+
+    Args:
+        place, out, as_json: As of the command.
+        every_secs: How often to look.
+        wait: Lets some seconds pass.
+        clock: For how long workers have been silent, and the store away.
+
+    Raises:
+        ExportError: The folder holds other events, or another process follows the run into it; the run has ended with
+            nothing to show.
+        StoreDenied, StoreFull: The folder cannot be written.
+        NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
+    """
+    clock = clock or SystemClock()
+    run = run_at(place)
+    out = out or _usual_place(run)
+    printer = Printer()
+    if not as_json:
+        printer.line(f"following {run.url} into {out}; Ctrl-C ends that, not the training. To look on: tensorboard "
+                     f"--logdir {out}")
+    interrupts = Interrupts(ignored=False)
+    with contextlib.closing(TensorboardFollower(run, out, clock=clock)) as follower:
+        with interrupts, _state_line() as tell:
+            try:
+                _follow(follower, interrupts, tell, clock, lambda: wait(every_secs))
+            except KeyboardInterrupt:
+                interrupts.came = True
+        exported, damage = follower.exported, follower.damage
+    if not exported.folders and not interrupts.came:
+        raise ExportError(f"The run holds nothing that TensorBoard could show ({run.url}).")
+    if as_json:
+        printer.json({**exported.to_json(), "damage": damage, "interrupted": interrupts.came})
+    else:
+        _print(printer, exported)
+        if interrupts.came:
+            printer.line("Interrupted before the run has ended: the same command goes on where this one was.")
+    for text in damage:
+        print(f"barograph: {text}", file=sys.stderr)
+    return interrupts.came
+
+
+def _follow(
+    follower: TensorboardFollower, interrupts: Interrupts, tell: Callable[[str], object], clock: Clock,
+    wait: Callable[[], object],
+) -> None:
+    seen_at = clock.monotonic()
+    while True:
+        try:
+            with interrupts.held_back():
+                turn = follower.turn()
+        except StoreUnavailable:
+            if clock.monotonic() - seen_at >= AWAY_SECS:
+                raise
+            tell("the store is away; trying again")
+            wait()
+            continue
+        seen_at = clock.monotonic()
+        if turn.step >= 0:
+            tell(f"step {turn.step}, {count(follower.exported.scalars, 'scalar')}")
+        if turn.ended:
+            return
+        if not turn.more:
+            wait()
+
+
+@contextlib.contextmanager
+def _state_line() -> Iterator[Callable[[str], object]]:
+    """Show how far it is, where a person looks on."""
+    console = console_on(stderr=True, lasting=not sys.stderr.isatty())
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status("waiting for the first step") as shown:
+        yield shown.update
 
 
 def _usual_place(run: Run) -> Path:

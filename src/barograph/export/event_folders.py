@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import IO
 
-from barograph.errors import ExportError, StoreDenied
+from barograph.errors import BarographError, ExportError, StoreDenied, StoreFull
 from barograph.wire.framing import framed_all
 from barograph.wire.writing import first_event
 
@@ -33,14 +34,14 @@ class EventFolders:
 
     def __init__(self, out: Path, *, run_id: str, began_unix: float) -> None:
         self._out = out
-        self._ours = f".barograph.{run_id}"
-        self._name = f"events.out.{EVENT_FILE}.{int(began_unix):010d}{self._ours}"
+        self._run_id = run_id
+        self._name = file_name(run_id, began_unix)
         self._began_unix = began_unix
         self._files: dict[str, IO[bytes]] = {}
         self.events: dict[str, int] = {}
         """Folder to how many events were written to it."""
-        with _mapped(out):
-            self._check()
+        with mapped(out):
+            found_of(out, run_id)
             out.parent.mkdir(parents=True, exist_ok=True)
             # Beside the place itself, so that putting it there is a rename.
             self._aside = Path(mkdtemp(prefix=f".{out.name}-", dir=out.parent))
@@ -49,7 +50,7 @@ class EventFolders:
         """Write events to the file of a folder."""
         if not events:
             return
-        with _mapped(self._out):
+        with mapped(self._out):
             file = self._files.get(folder)
             if file is None:
                 path = self._aside / folder / self._name
@@ -61,12 +62,13 @@ class EventFolders:
 
     def publish(self) -> None:
         """Put the files in their places, in place of those that were written of this run before."""
-        with _mapped(self._out):
+        with mapped(self._out):
             for file in self._files.values():
                 file.flush()
                 os.fsync(file.fileno())
-            self._check()  # somebody may have come meanwhile
-            stale = {path for path in self._found() if path.name.endswith(self._ours)}
+            stale = set(found_of(self._out, self._run_id))  # somebody may have come meanwhile
+            # Who followed the run into this folder begins anew: these files end somewhere else.
+            (self._out / state_name(self._run_id)).unlink(missing_ok=True)
             for folder in self._files:
                 place = self._out / folder / self._name
                 place.parent.mkdir(parents=True, exist_ok=True)
@@ -81,23 +83,48 @@ class EventFolders:
             file.close()
         shutil.rmtree(self._aside, ignore_errors=True)
 
-    def _found(self) -> list[Path]:
-        return sorted(path for path in self._out.rglob(f"*{EVENT_FILE}*") if path.is_file())
 
-    def _check(self) -> None:
-        if self._out.exists() and not self._out.is_dir():
-            raise ExportError(f"{self._out} is a file; event files need a folder. Choose one with -o.")
-        foreign = [path for path in self._found() if not path.name.endswith(self._ours)]
-        if foreign:
-            raise ExportError(f"{self._out} holds events that are not of this run ({foreign[0]}); nothing is "
-                              "overwritten. Choose a folder of its own with -o.")
+def file_name(run_id: str, began_unix: float) -> str:
+    """Return the name of the event file of a run, the same in each folder."""
+    return f"events.out.{EVENT_FILE}.{int(began_unix):010d}{_ours(run_id)}"
+
+
+def state_name(run_id: str) -> str:
+    """Return the name of the file that says how far the files of a run that is followed have come."""
+    return f"{_ours(run_id)}.following.json"
+
+
+def found_of(out: Path, run_id: str) -> list[Path]:
+    """Return the event files of a run below a folder.
+
+    Raises:
+        ExportError: Events of something else are there, or it is a file.
+    """
+    if out.exists() and not out.is_dir():
+        raise ExportError(f"{out} is a file; event files need a folder. Choose one with -o.")
+    found = sorted(path for path in out.rglob(f"*{EVENT_FILE}*") if path.is_file())
+    foreign = [path for path in found if not path.name.endswith(_ours(run_id))]
+    if foreign:
+        raise ExportError(f"{out} holds events that are not of this run ({foreign[0]}); nothing is overwritten. "
+                          "Choose a folder of its own with -o.")
+    return found
 
 
 @contextlib.contextmanager
-def _mapped(out: Path) -> Iterator[None]:
+def mapped(out: Path) -> Iterator[None]:
+    """Say of what the system refuses in this block that the folder cannot be written.
+
+    Raises:
+        StoreDenied, StoreFull: It cannot.
+    """
     try:
         yield
     except OSError as error:
-        if error.strerror is None:
+        if error.strerror is None or isinstance(error, BarographError):
             raise
-        raise StoreDenied(f"{out} cannot be written: {error.strerror}.") from error
+        kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreDenied
+        raise kind(f"{out} cannot be written: {error.strerror}.") from error
+
+
+def _ours(run_id: str) -> str:
+    return f".barograph.{run_id}"

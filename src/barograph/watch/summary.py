@@ -295,7 +295,9 @@ def _gaps(last: Heartbeat) -> list[str]:
     if last.dropped_steps:
         gaps.append(f"{_counted(last.dropped_steps, 'step')} dropped because the store did not keep up")
     if not coverage.steps:
-        gaps.append("No step of a training was seen" + (", evaluations alone" if coverage.evaluations else (
+        gaps.append("No step of a training was seen" + (
+            ", evaluations alone. If this script trains, by an optimizer that is none of torch's, it says where a step "
+            "ends: attach(explicit_steps=True) and run.step(loss)" if coverage.evaluations else (
             ". An optimizer of torch that is compiled with fullgraph=True is not seen: leave that away. A step of JAX "
             "is seen below barograph.jax.observe, a loop of TensorFlow below barograph.tensorflow.step. A script that "
             "moves weights itself says where a step ends, with run.step")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable
 
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _DOUBLE = struct.Struct("<d")
+_FLOAT = struct.Struct("<f")
+_GREATEST = float(np.finfo(np.float32).max)
 _WHOLE_64 = (1 << 64) - 1
 
-_DT_DOUBLE, _DT_STRING = 2, 7
+_DT_FLOAT, _DT_DOUBLE, _DT_STRING = 1, 2, 7
 _SESSION_START = 1
 
 
@@ -41,7 +44,8 @@ def summary_event(time_unix: float, step: int, values: Iterable[bytes]) -> bytes
 def scalar(tag: bytes, number: float) -> bytes:
     """Return a number as a value of an event.
 
-    It is a tensor of one double, so that it is read back to the last bit; NaN and infinities are numbers like others.
+    It is a tensor of one number of 32 bits: the server that TensorBoard reads files with, where it is installed, takes
+    no other for a scalar. NaN and infinities are numbers like others; what is finite stays so.
 
     Args:
         tag: As `tagged` makes it, for "scalars".
@@ -50,11 +54,13 @@ def scalar(tag: bytes, number: float) -> bytes:
     Example:
         >>> from barograph.wire.events import event_from_message
         >>> from barograph.wire.tensor_proto import array_from_proto
-        >>> event = event_from_message(memoryview(summary_event(1.0, 7, [scalar(tagged("lr", "scalars"), 0.1)])))
+        >>> event = event_from_message(memoryview(summary_event(1.0, 7, [scalar(tagged("lr", "scalars"), 0.125)])))
         >>> event.step, event.values[0].tag, float(array_from_proto(event.values[0].tensor))
-        (7, 'lr', 0.1)
+        (7, 'lr', 0.125)
     """
-    return tag + _SCALAR_HEAD + _DOUBLE.pack(number)
+    if _GREATEST < abs(number) < math.inf:
+        number = math.copysign(_GREATEST, number)
+    return tag + _SCALAR_HEAD + _FLOAT.pack(number)
 
 
 def histogram(tag: bytes, buckets: NDArray[np.float64]) -> bytes:
@@ -118,5 +124,5 @@ def _varint(value: int) -> bytes:
     return bytes(groups)
 
 
-# All of a tensor of one double but the number: the same for every scalar, of which there are many.
-_SCALAR_HEAD = _field(8, _whole(1, _DT_DOUBLE) + _shape(()) + _field(6, _DOUBLE.pack(0.0)))[: -_DOUBLE.size]
+# All of a tensor of one number but the number: the same for every scalar, of which there are many.
+_SCALAR_HEAD = _field(8, _whole(1, _DT_FLOAT) + _shape(()) + _field(5, _FLOAT.pack(0.0)))[: -_FLOAT.size]

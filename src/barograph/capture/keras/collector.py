@@ -17,6 +17,7 @@ import numpy as np
 
 from barograph.capture.keras.loss_graph import broadcast_of, least_logarithm_of
 from barograph.capture.keras.modes import Modes, StepModes
+from barograph.capture.live_objects import free_label
 
 if TYPE_CHECKING:
     from barograph.capture.keras.names import Names
@@ -105,6 +106,9 @@ class Collector:
         paths: Of the variables whose gradients a gate looks at, in order.
         applying: An optimizer is using gradients: what it calls itself in turn is not told.
         modes: In which the models that it trains were called; None: nobody asks, or it is not known.
+        of_loop: The step is of a loop of the script's own.
+        losses: Of a loop of the script's own, the losses of Keras that it has called, by the name under which "data"
+            holds what they were computed of.
     """
 
     def __init__(self, names: Names, wanted: Wanted, reach: Reach, shared: SharedStep | None = None) -> None:
@@ -126,6 +130,8 @@ class Collector:
         self.modes: Modes | None = None
         self._modes_heard = StepModes()
         self._moved: list[Any] = []
+        self.losses: dict[str, Any] = {}
+        self.of_loop = False
 
     @contextmanager
     def listening_to(self, model: Any) -> Iterator[None]:
@@ -211,6 +217,7 @@ class Collector:
 
     def begin_loop(self, arguments: Any) -> None:
         """Do likewise in a loop of the script's own: what the step is called with is its batch."""
+        self.of_loop = True
         if self.wanted.gate:
             # Where nothing is compiled, arrays of NumPy are what they were when the step was called.
             self._take("batch", "batch", keras.tree.map_structure(_as_tensor, arguments), "")
@@ -312,6 +319,18 @@ class Collector:
             self._take("outputs", path, result, "")
         if path in self.wanted.inputs:
             self._take("inputs", path, args[0] if len(args) == 1 else args, "")
+
+    def loss_called(self, loss: Any, truth: Any, answers: Any) -> None:
+        """Take what a loss of Keras was computed of, in a loop of the script's own."""
+        if not (self.of_loop and self.wanted.data):
+            return
+        name = free_label(str(getattr(loss, "name", None) or type(loss).__name__), self.losses)
+        data = {f"y[{name}]": _as_tensor(truth), f"y_pred[{name}]": _as_tensor(answers)}
+        if all(map(self._leaves, data.values())):
+            self.losses[name] = loss
+            self.seen.setdefault("data", {}).update({path: [value] for path, value in data.items()})
+        elif all(map(self.reach.is_tensor, data.values())):
+            self.lost.add(name)
 
     def _take(self, group: str, path: str, value: Any, item: str) -> None:
         if isinstance(value, list | tuple):

@@ -107,6 +107,16 @@ class Hearing:
                 collector.layer_called(layer, args, kwargs, result)
         return result
 
+    def loss_called(self, call: Callable[..., Any], loss: Any, args: Any, kwargs: Any) -> Any:
+        """Tell the collector what a loss was computed of."""
+        result = call(loss, *args, **kwargs)
+        collector = self._collector
+        if collector is not None:
+            given = {**dict(zip(("y_true", "y_pred"), args, strict=False)), **kwargs}
+            with self.told_of("reading what a loss was computed of"):
+                collector.loss_called(loss, given["y_true"], given["y_pred"])
+        return result
+
     @contextlib.contextmanager
     def collecting(self, collector: Collector) -> Iterator[None]:
         """Have a collector told, within a `with` block."""

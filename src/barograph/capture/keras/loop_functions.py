@@ -37,6 +37,7 @@ class LoopFunctions:
         verdict: Why the last step was held, where the step itself could not tell.
         lost: Paths of layers whose inputs and outputs cannot be had.
         modes: In which a step called the models that it trains; None: not known. Of a compiled step, as it was traced.
+        losses: The losses of Keras that a step has called, by name.
         unseen: Class of a strategy whose replicas share the step and cannot be told apart; "": there is none.
     """
 
@@ -51,6 +52,7 @@ class LoopFunctions:
         self.verdict: Verdict | None = None
         self.lost: set[str] = set()
         self.modes: Modes | None = None
+        self.losses: dict[str, Any] = {}
         self.unseen = ""
 
     @property
@@ -81,6 +83,7 @@ class LoopFunctions:
                 result = body(*args, **kwargs)
             for collector in (whole, *shared.collectors):
                 collector.end_loop()
+                self.losses.update(collector.losses)
             left = shared.leave()
             self.optimizer, self.unseen = whole.optimizer, shared.unseen
             self.paths, self.verdict = whole.paths or self.paths, whole.verdict

@@ -164,7 +164,9 @@ class SharedStep:
 
     def _new_collector(self) -> Collector:
         whole = self.whole
-        return Collector(whole.names, whole.wanted, whole.reach, self)
+        collector = Collector(whole.names, whole.wanted, whole.reach, self)
+        collector.of_loop = whole.of_loop
+        return collector
 
     def _between(self, function: Callable[[Any], Any]) -> Any:
         """Call a function once, where all replicas have arrived; return in each what it returns."""

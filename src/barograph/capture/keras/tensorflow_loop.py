@@ -22,7 +22,8 @@ from barograph.model.key import Key, Kind
 if TYPE_CHECKING:
     from barograph.capture.array_tap import ArrayTap
 
-_OF_THE_FUNCTION = (Kind.GRADIENT, Kind.OUTPUT, Kind.INPUT)
+_DATA = (Kind.TARGET, Kind.LABEL, Kind.CONFUSION)
+_OF_THE_FUNCTION = (Kind.GRADIENT, Kind.OUTPUT, Kind.INPUT, *_DATA)
 
 
 class LoopEvaluation:
@@ -103,7 +104,7 @@ class TensorFlowLoop:
                 tap.session.seen.reasons["replicas of a loop"] = (
                     f"the replicas of a {self._functions.unseen} cannot be looked into: nothing of what they "
                     "compute is recorded")
-            self._telling.tensors(seen, names, Losses())
+            self._telling.tensors(seen, names, Losses(self._functions.losses))
             if "loss" in seen:
                 self._telling.loss(seen["loss"])
             self._telling.learning_rate(seen)
@@ -121,7 +122,8 @@ class TensorFlowLoop:
             frozenset(path for path, layer in leaves.items()
                       if plan.taking(everything, Key(kind, path), layer) is not None)
             for kind in (Kind.OUTPUT, Kind.INPUT))
-        return Wanted(self._tap.asks_ever(Kind.GRADIENT), outputs, inputs, modes=self._tap.asks_ever(Kind.FACT),
+        return Wanted(self._tap.asks_ever(Kind.GRADIENT), outputs, inputs,
+                      data=self._tap.asks_ever(*_DATA, Kind.FACT), modes=self._tap.asks_ever(Kind.FACT),
                       gate=self._light.gate, norm_above=self._light.norm_above)
 
     def _was_held(self, seen: Seen, wanted: Wanted, random: RandomStates | None) -> bool:

@@ -9,7 +9,8 @@ Keras has callbacks, but none that sees a gradient, a layer's output or the loss
 - `keras.optimizers.Optimizer.apply` and `keras.optimizers.Optimizer.stateless_apply`, and those of
   `keras.optimizers.LossScaleOptimizer`: the gradients that are about to be used.
 - `keras.layers.Layer.__call__`: what a layer was called with and what it returned.
-- with the TensorFlow backend, `tensorflow.GradientTape.gradient`: what gradients are computed of.
+- with the TensorFlow backend, `tensorflow.GradientTape.gradient`: what gradients are computed of; and
+  `keras.losses.Loss.__call__`: what a loss is computed of in a loop of the script's own.
 
 Each calls the original with the arguments it got and returns what it returned, unless a step is held. `undo` puts the
 originals back, unless someone has wrapped ours in the meantime: then ours stays, as a plain passage.
@@ -46,6 +47,9 @@ class Listener(Protocol):
     def layer_called(self, call: Callable[..., Any], layer: Any, args: Any, kwargs: Any) -> Any:
         """Call a layer."""
 
+    def loss_called(self, call: Callable[..., Any], loss: Any, args: Any, kwargs: Any) -> Any:
+        """Call a loss."""
+
 
 class Wrappers:
     """Those of one recording.
@@ -71,6 +75,7 @@ class Wrappers:
         if tapes:
             tensorflow: Any = importlib.import_module("tensorflow")
             self._wrap(tensorflow.GradientTape, "gradient", _gradient)
+            self._wrap(keras.losses.Loss, "__call__", _loss)
 
     def undo(self) -> None:
         """Put the originals back."""
@@ -125,3 +130,7 @@ def _gradient(listener: Listener, original: Callable[..., Any], tape: Any, args:
 
 def _call(listener: Listener, original: Callable[..., Any], layer: Any, args: Any, kwargs: Any) -> Any:
     return listener.layer_called(original, layer, args, kwargs)
+
+
+def _loss(listener: Listener, original: Callable[..., Any], loss: Any, args: Any, kwargs: Any) -> Any:
+    return listener.loss_called(original, loss, args, kwargs)

@@ -55,7 +55,8 @@ class TorchHands:
         for optimizer in self._meant(request):
             schedulers = [item for item in instances_of(lr_scheduler.LRScheduler)
                           if getattr(item, "optimizer", None) is optimizer]
-            for number, group in enumerate(optimizer.param_groups):
+            groups = optimizer.param_groups
+            for number, group in enumerate(groups):
                 was = float(group["lr"])
                 before.append(was)
                 share = max(factor, floor / was) if was > 0 else factor
@@ -64,6 +65,8 @@ class TorchHands:
                     for scheduler in schedulers:
                         _scale_scheduler(scheduler, number, share)
                 after.append(float(group["lr"]))
+            if optimizer.param_groups is not groups:
+                optimizer.param_groups = groups  # fastai's shows copies, and takes them back
         if not before:
             raise NotDone("no optimizer of torch has made a step here")
         if before == after:
@@ -74,7 +77,8 @@ class TorchHands:
         found = {id(item): item for entry in self._optimizers
                  if request.optimizer in ("", entry.label) and (item := entry.optimizer()) is not None}
         # One that stands around another shows the other's groups: they are lowered once.
-        groups = {id(item.param_groups): item for item in found.values()}
+        shown = [(item.param_groups, item) for item in found.values()]  # kept, so that identities are not given anew
+        groups = {id(groups): item for groups, item in shown}
         return list(groups.values())
 
     # Updates

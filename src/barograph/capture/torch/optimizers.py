@@ -231,16 +231,16 @@ class OptimizerBook:
             if known.holds_any(parameters_of(optimizer)):
                 known.signature = known.held = ()
                 return known.label
-        if not self._entries and self._alone:
+        if not self._entries and (self._alone or (_is_foreign(optimizer) and not self._surveyed)):
             first = self.label_of_first()
             self._trainings = int(first.removeprefix(ANOTHER_TRAINING)) if first else 1
             return first
-        if self._entries and self._begins_anew():
+        if self._entries and self._begins_anew(optimizer):
             self._trainings += 1
             return f"{ANOTHER_TRAINING}{self._trainings}"
         return free_label(self._base_label(optimizer), self._taken)
 
-    def _begins_anew(self) -> bool:
+    def _begins_anew(self, optimizer: torch.optim.Optimizer) -> bool:
         """Return whether the optimizer that steps for the first time is the only one left: the script trains again."""
         if self._entries_alive() and (self._steps_in_turn < _LONG or self._collected >= _MOST_COLLECTED):
             return False
@@ -248,7 +248,8 @@ class OptimizerBook:
         if self._entries_alive():
             self._collected += 1
             gc.collect()
-        return not self._entries_alive() and _are_one(_live_optimizers())
+        live = _live_optimizers()
+        return not self._entries_alive() and (_are_one(live) or (_is_foreign(optimizer) and not live))
 
     def _entries_alive(self) -> bool:
         return any(known.optimizer() is not None for known in self._entries.values())
@@ -316,6 +317,11 @@ def steps_loaded(optimizer: torch.optim.Optimizer) -> int:
     states = getattr(optimizer, "state", {}).values()  # one that stands around another may have none
     counts = [state["step"] for state in states if isinstance(state, dict) and "step" in state]
     return max((int(count) for count in counts), default=0)
+
+
+def _is_foreign(optimizer: Any) -> bool:
+    """Return whether it is none of torch's, so that it is not found among those that exist."""
+    return not isinstance(optimizer, torch.optim.Optimizer)
 
 
 def _are_one(optimizers: Iterable[torch.optim.Optimizer]) -> bool:

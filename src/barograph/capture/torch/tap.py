@@ -8,7 +8,7 @@ may be clipped (gradients before), an optimizer steps (gradients, then weights).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -301,6 +301,20 @@ class TorchTap:
         self._facts.schedulers.stepped(scheduler)
 
     # The step
+
+    def step_of_another(self, optimizer: Any, make: Callable[[], Any]) -> Any:
+        """Make a step of an optimizer that is none of torch's and calls no hooks, and have it recorded.
+
+        Args:
+            optimizer: It; it shows `param_groups` and `state` as torch's do.
+            make: Makes the step.
+        """
+        if not self._optimizer_handles:
+            return make()  # another records it
+        self._step_begins(optimizer, (), {})
+        result = make()
+        self._step_ended(optimizer, (), {})
+        return result
 
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         changed: tuple[tuple[Any, ...], dict[str, Any]] | None = hear(self._begins, optimizer, args, kwargs)

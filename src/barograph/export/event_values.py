@@ -1,0 +1,85 @@
+"""What a run recorded as events: numbers are scalars, tensors scalars and a histogram, findings texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
+
+from barograph.export.event_buckets import buckets_of
+from barograph.export.tensor_rows import TensorRow
+from barograph.model.finding import Finding
+from barograph.model.key import Kind
+from barograph.model.summary import Summary
+from barograph.wire.writing import histogram, scalar, summary_event, tagged, text
+
+NUMBER_KINDS = (Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.TIME, Kind.MACHINE, Kind.IMPORTANCE, Kind.TREE)
+"""Kinds that are plain numbers over time and say something as a curve."""
+
+STATISTICS: Mapping[str, Callable[[Summary], float]] = {
+    name: attrgetter(name) for name in ("mean", "std", "l2", "mean_abs", "min", "max", "sparsity", "nonfinite")
+}
+"""Of a tensor, each a scalar of its own."""
+
+
+class EventValues:
+    """Makes events, and counts what they hold.
+
+    Attributes:
+        scalars, histograms, texts: How many values of each sort it made.
+    """
+
+    def __init__(self) -> None:
+        self._tags: dict[tuple[Kind, str, str], bytes] = {}
+        self.scalars = self.histograms = self.texts = 0
+
+    def number(self, kind: Kind, path: str, optimizer: str, step: int, time_unix: float, value: float) -> bytes:
+        """Return the event of a plain number."""
+        tag = self._tags.get((kind, path, optimizer))
+        if tag is None:
+            tag = tagged(_named(f"{kind.value}/{path}", optimizer), "scalars")
+            self._tags[kind, path, optimizer] = tag
+        self.scalars += 1
+        return summary_event(time_unix, step, [scalar(tag, value)])
+
+    def tensor(self, kind: Kind, row: TensorRow) -> bytes:
+        """Return the event of a tensor's summary."""
+        name = _named(f"{kind.value}/{row.path}", row.optimizer)
+        values = [
+            scalar(tagged(f"{name}/{statistic}", "scalars"), measure(row.summary))
+            for statistic, measure in STATISTICS.items()
+        ]
+        self.scalars += len(values)
+        buckets = buckets_of(row.summary)
+        if len(buckets):
+            values.append(histogram(tagged(name, "histograms"), buckets))
+            self.histograms += 1
+        return summary_event(row.time_unix, row.step, values)
+
+    def finding(self, finding: Finding) -> bytes:
+        """Return the event of a finding, at the step at which it opened."""
+        tag = tagged(_named(f"findings/{finding.code} {finding.rule}", finding.optimizer), "text")
+        self.texts += 1
+        return summary_event(finding.opened_unix, finding.opened_step, [text(tag, "\n\n".join(_said(finding)))])
+
+
+def speaker(finding: Finding, workers: list[str]) -> str:
+    """Return the worker in whose folder a finding stands; "" where there are none.
+
+    The group of ranks has no records of its own: the first of them speaks.
+    """
+    of_group = [name for name in workers if name.startswith(finding.worker)]
+    return finding.worker if finding.worker in workers else next(iter(of_group or workers), "")
+
+
+def _named(name: str, optimizer: str) -> str:
+    """Return a tag that tells the series of several optimizers apart."""
+    return f"{name} ({optimizer})" if optimizer else name
+
+
+def _said(finding: Finding) -> Iterator[str]:
+    yield f"**{finding.severity.value}** · {finding.message}"
+    yield f"What to do: {finding.remedy}"
+    for item in finding.evidence:
+        yield f"Step {item.step}: {f'{item.key} ' if item.key else ''}{item.statistic} {item.value:.6g}. {item.text}"
+    if finding.closed_step is not None:
+        yield f"Over since step {finding.closed_step}."

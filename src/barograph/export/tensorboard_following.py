@@ -1,0 +1,182 @@
+"""A run that goes on, as event files that grow with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from barograph.export.event_values import NUMBER_KINDS, EventValues, speaker
+from barograph.export.lasting_folders import LastingFolders
+from barograph.export.tensor_rows import TENSOR_KINDS, TensorRow
+from barograph.export.tensorboard import Exported
+from barograph.measures.summary import merge, summary_from_row
+from barograph.model.clock import Clock
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
+from barograph.model.summary import Summary
+from barograph.runs.feed import Feed
+from barograph.runs.one_worker import workers_in
+from barograph.runs.reader import Run
+from barograph.runs.view import StepView
+from barograph.wire.writing import restart_event
+
+_BESIDE = frozenset({Kind.SCALAR, Kind.CUSTOM, Kind.TIME, Kind.MACHINE, Kind.VITAL})
+"""What comes without a step of training, too."""
+
+
+class Turn(NamedTuple):
+    """What one look brought.
+
+    Attributes:
+        ended: The run has ended, and everything is written.
+        more: There is more to read at once.
+        step: The last step of training that was written; -1 before the first.
+    """
+
+    ended: bool
+    more: bool
+    step: int
+
+
+class TensorboardFollower:
+    """Writes each step of a run once, as it becomes complete; after a restart it goes on where it was.
+
+    Args:
+        run: Which.
+        out: Folder to write to. What `export_tensorboard` wrote there of this run is written anew.
+        clock: For how long workers have been silent.
+
+    Raises:
+        ExportError: The folder holds other events, or another process follows the run into it.
+        StoreDenied, StoreFull: It cannot be written.
+
+    Attributes:
+        damage: What could not be read, a sentence each.
+    """
+
+    def __init__(self, run: Run, out: Path, *, clock: Clock | None = None) -> None:
+        self._run, self._out = run, out
+        self._folders = LastingFolders(out, run_id=run.manifest.run_id, began_unix=run.manifest.created_unix)
+        notes = self._folders.notes
+        self._values = EventValues()
+        self._values.scalars, self._values.histograms, self._values.texts = notes.get("values", (0, 0, 0))
+        self._alone: str | None = notes.get("alone")
+        self._workers: list[str] = list(notes.get("workers", ()))
+        self._attempts: dict[str, int] = dict(notes.get("attempts", {}))
+        self._told: dict[str, str] = dict(notes.get("findings", {}))
+        self._step = int(notes.get("step", -1))
+        self._feed = Feed(run.store, notes.get("cursor"), clock=clock)
+        self.damage: list[str] = []
+
+    def turn(self) -> Turn:
+        """Write what has come since.
+
+        Raises:
+            StoreUnavailable: The run cannot be read now; nothing is lost, try again.
+            StoreError: It cannot be read.
+            ExportError, StoreDenied, StoreFull: The files cannot be written.
+        """
+        result = self._feed.poll()
+        for view in result.views:
+            self._write_view(view)
+        if not result.more:
+            self._write_findings()
+        self.damage.extend(text for text in result.damage if text not in self.damage)
+        values = self._values
+        self._folders.save({
+            "cursor": result.cursor, "alone": self._alone, "workers": self._workers, "attempts": self._attempts,
+            "findings": self._told, "step": self._step, "values": [values.scalars, values.histograms, values.texts],
+        })
+        return Turn(result.ended, result.more, self._step)
+
+    @property
+    def exported(self) -> Exported:
+        """What is written by now, by this process and by those before it."""
+        values = self._values
+        return Exported(self._run.url, str(self._out), dict(sorted(self._folders.events.items())), values.scalars,
+                        values.histograms, values.texts)
+
+    def close(self) -> None:
+        """Let another process go on."""
+        self._folders.close()
+
+    def _write_view(self, view: StepView) -> None:
+        if self._alone is None:
+            self._alone = self._who_is_alone()
+        self._meet(view)
+        self._note_restart(view)
+        step = view.step
+        if step.mode is Mode.TRAIN and _trains(view):
+            self._step = step.number
+        for worker, rows in view.rows.items():
+            for key, value in rows.scalars.items():
+                if key.kind in NUMBER_KINDS:
+                    event = self._values.number(key.kind, key.path, step.optimizer, step.number, step.time_unix, value)
+                    self._put(worker, step.mode, event)
+        for worker, key, summary in _tensors(view):
+            row = TensorRow(worker, step.number, step.optimizer, step.mode.value, key.path, step.time_unix, summary)
+            self._put(worker, step.mode, self._values.tensor(key.kind, row))
+
+    def _who_is_alone(self) -> str:
+        """Return the worker whose folders bear the names of the modes alone; "" where there are several."""
+        self._run.refresh()
+        published = workers_in(self._run)
+        several = any(state.worker.world_size > 1 for state in self._run.workers)
+        return published[0] if len(published) == 1 and not several else ""
+
+    def _meet(self, view: StepView) -> None:
+        self._workers.extend(name for name in view.workers if name not in self._workers)
+
+    def _note_restart(self, view: StepView) -> None:
+        """Say, where a resumed training begins to make steps anew, that what was written of them counts no more."""
+        before = self._attempts.get(view.group)
+        if view.step.mode is not Mode.TRAIN or not _trains(view) or before == view.attempt:
+            return
+        self._attempts[view.group] = view.attempt
+        if before is None:
+            return
+        for worker in view.workers:
+            for mode in Mode:
+                folder = self._folder(worker, mode)
+                if self._folders.has(folder):
+                    # An evaluation carries the number of steps made before it: that at this one is still the earlier's.
+                    first = view.step.number + (mode is not Mode.TRAIN)
+                    self._folders.put(folder, restart_event(view.step.time_unix, first))
+
+    def _write_findings(self) -> None:
+        for finding in self._run.findings:
+            if self._told.get(finding.id) == finding.state.value:
+                continue
+            self._told[finding.id] = finding.state.value
+            # Told again once it is over.
+            self._put(speaker(finding, self._workers), finding.mode, self._values.finding(finding))
+
+    def _put(self, worker: str, mode: Mode, event: bytes) -> None:
+        self._folders.put(self._folder(worker, mode), event)
+
+    def _folder(self, worker: str, mode: Mode) -> str:
+        return mode.value if worker in (self._alone, "") else f"{worker}/{mode.value}"
+
+
+def _trains(view: StepView) -> bool:
+    return bool(view.kinds - _BESIDE)
+
+
+def _tensors(view: StepView) -> Iterator[tuple[str, Key, Summary]]:
+    """Yield each tensor with who recorded it; what is split over workers as one, of the first of them."""
+    parts: dict[Key, tuple[str, int, list[Summary]]] = {}
+    for worker, rows in view.rows.items():
+        histograms = rows.histograms()
+        for row, subject in enumerate(rows.table.subjects):
+            if subject.key.kind not in TENSOR_KINDS:
+                continue
+            summary = summary_from_row(rows.moments[row], None if histograms is None else histograms[row])
+            if subject.shard:
+                parts.setdefault(subject.key, (worker, subject.whole, []))[2].append(summary)
+            else:
+                yield worker, subject.key, summary
+    for key, (worker, whole, held) in parts.items():
+        merged = merge(*held)
+        if merged.count >= whole:
+            yield worker, key, merged

@@ -1,0 +1,60 @@
+"""fastai as it is trained, with its own optimizer: recorded by `barograph run`, with no word of ours in the script."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import barograph
+from barograph.model.step import Mode
+from real_fastai import Unavailable, folder_with_fastai
+
+SCRIPT = Path(__file__).parent.parent / "fastai_script.py"
+SECS = 120.0
+
+
+def ended(folder: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder with fastai at hand."""
+    try:
+        paths = [str(folder_with_fastai()), *filter(None, [os.environ.get("PYTHONPATH")])]
+    except Unavailable as error:
+        pytest.skip(str(error))
+    folder.mkdir(exist_ok=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True,
+                          check=False, timeout=SECS)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done
+
+
+def test_steps_of_fastais_own_optimizer_are_recorded_and_change_no_bit(tmp_path: Path) -> None:
+    ended(tmp_path / "plain", SCRIPT)
+    ended(tmp_path / "seen", "-m", "barograph", "run", "--to", "run", "--budget", "off", "--preset", "everything",
+          "--rules", "none", SCRIPT)
+    plain, seen = (np.load(tmp_path / name / "weights.npz") for name in ("plain", "seen"))
+    assert all(np.array_equal(plain[name], seen[name]) for name in plain.files)
+
+    run = barograph.open(tmp_path / "seen" / "run")
+    steps = list(range(16))
+    assert run.series("loss:total", optimizer="").steps.tolist() == steps
+    assert run.series("learning_rate:group0").values.tolist() == [0.01] * 16
+    for key in ("weight:0.weight", "gradient:2.bias", "update:0.weight", "optimizer_state:0.weight[sqr_avg]"):
+        assert run.series(key, "l2").steps.tolist() == steps, key
+    assert sum(run.series(f"label:cross_entropy[{label}]").values.sum() for label in range(2)) == 80
+    assert run.series("loss:cross_entropy", mode=Mode.EVAL).steps.tolist() == [8, 16]
+    # What fastai shows of an epoch, in its own words.
+    np.testing.assert_allclose(run.series("scalar:valid_loss").values,
+                               run.series("loss:cross_entropy", mode=Mode.EVAL).values, rtol=1e-5)
+    assert run.series("scalar:epoch").values.tolist() == [0, 1]
+
+
+def test_a_nan_is_found_at_the_step_at_which_it_arose(tmp_path: Path) -> None:
+    ended(tmp_path / "nan", "-m", "barograph", "run", "--to", "run", "--budget", "off", "--rules", "N101", SCRIPT,
+          "--nan")
+    (found,) = barograph.open(tmp_path / "nan" / "run").findings
+    assert (found.code, found.since_step) == ("N101", 2)
