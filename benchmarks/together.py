@@ -29,7 +29,7 @@ class Way:
 class Effort:
     """How much is measured: times, processes, numbers that each of them logs, and how."""
 
-    rounds: int = 5
+    rounds: int = 3
     processes: int = 16
     points: int = 1_000_000
     ways: tuple[Way, ...] = (Way(1, 1), Way(10, 10), Way(10, 100_000, by_each=False), Way(10, 100_000))
