@@ -78,7 +78,9 @@ def _handed_over(place: str) -> HoldsWhen | None:
 def _check_file(place: str, module: str) -> None:
     file = _file_of(module)
     script = getattr(sys.modules[_SCRIPT], "__file__", None)
-    folders = [Path.cwd(), *([Path(script).resolve().parent] if isinstance(script, str) else [])]
+    beside = [Path(script).resolve().parent] if isinstance(script, str) else []
+    # What is run may be a tool, and not a script of the user's.
+    folders = [Path.cwd(), *(folder for folder in beside if "site-packages" not in folder.parts)]
     if file is None:
         raise ReplayFailed(f"The function {place} is not to be found here: there is no module {module} in the folder "
                            "of the script. Its text may be in the capsule (content, script, sources).")

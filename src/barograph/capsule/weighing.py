@@ -18,14 +18,20 @@ _IN_THE_HEAVIEST = 8
 _LEAST_KNOWN = 8
 """Fewer samples have no spread that anything could stand out from."""
 
-FAR = 8.0
-"""Spreads above the median: of 16 samples whose values are drawn from a normal, an exponential or a log-normal
-distribution one would lie so far in fewer than one batch of a thousand."""
+_FAR = 6.0
+"""Spreads above the median, on the plain scale."""
+
+_FAR_BY_RATIO = 5.0
+"""Likewise of the logarithms: losses and gradients are mostly spread by ratio, and many a usual one lies far above a
+median on the plain scale."""
+
+BEYOND_NEXT = 5.0
+"""Times the greatest of those that are not named. With all three, of usual batches of 16 (normal, exponential,
+log-normal values) one in three hundred at most names a sample; with the first alone, it was every second."""
 
 _NORMAL = 1.4826
 """Standard deviations in a median absolute deviation, of normal values."""
 
-_TWICE = 2.0
 _MOVED = 0.1
 """Share of the step's loss, or of its norm, that goes with those that are named."""
 
@@ -160,7 +166,7 @@ def spread_of(of: str, values: Sequence[float]) -> Spread | None:
 
 
 def standing_out(values: dict[int, float], spread: Spread) -> tuple[int, ...]:
-    """Return whose values lie far beyond the others, both plainly and by ratio: many things are spread by ratio.
+    """Return whose values lie far beyond the others: plainly, by ratio, and beyond the next one.
 
     Args:
         values: By row.
@@ -174,10 +180,11 @@ def standing_out(values: dict[int, float], spread: Spread) -> tuple[int, ...]:
     of_ratios = _NORMAL * median(abs(ratio - middle) for ratio in ratios.values())
     rows = tuple(sorted(
         row for row, value in values.items()
-        if value > spread.median + FAR * spread.spread and value > _TWICE * spread.median
-        and ratios[row] > middle + FAR * of_ratios))
+        if value > spread.median + _FAR * spread.spread and ratios[row] > middle + _FAR_BY_RATIO * of_ratios))
+    next_one = max((value for row, value in values.items() if row not in rows), default=0.0)
+    far = all(values[row] >= BEYOND_NEXT * next_one for row in rows)
     # Where many do, they are a kind of samples, and no exception.
-    return rows if 4 * len(rows) <= len(values) else ()
+    return rows if far and 4 * len(rows) <= len(values) else ()
 
 
 def _moved(whole: float | None, without: float | None) -> bool:

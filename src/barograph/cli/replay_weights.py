@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from barograph.capsule.order import ReplayOrder, ReplayResult
-from barograph.capsule.weighing import FAR, Figures, Weighed, Weight, weighed
+from barograph.capsule.weighing import BEYOND_NEXT, Figures, Weighed, Weight, weighed
 from barograph.cli.replay_samples import MadeAgain, made_of_rows
 from barograph.watch.figures import figure
 
@@ -51,13 +51,14 @@ def weights_said(found: Weighed, batch: int, batches: int) -> Iterable[str]:
     if found.failure or not found.alone:
         yield f"not known: the step could be made with no sample{of} alone. {found.failure}".rstrip()
         return
-    looked = f"{len(found.alone)} of {found.batch_size} samples were made alone" if len(found.alone) < found.batch_size else \
-        f"each of {found.batch_size} samples was made alone"
+    all_of_them = len(found.alone) == found.batch_size
+    looked = (f"each of {found.batch_size} samples was made alone" if all_of_them else
+              f"{len(found.alone)} of {found.batch_size} samples were made alone")
     if found.by is None:
         yield f"none is named: {looked}, and too few of them have figures to be compared"
     elif not found.outliers:
-        yield (f"no sample{of} stands out: {looked}; {_spread(found)}, and none lies {FAR:g} spreads above, by ratio "
-               "too, and takes a tenth of the step with it")
+        yield (f"no sample{of} stands out: {looked}; {_spread(found)}, and none lies so far beyond the others (at "
+               f"least {BEYOND_NEXT:g} times the next) that a tenth of the step goes with it")
     else:
         yield _named(found, of)
     yield from (f"sample {item.row} alone: loss {_figure(item.loss)}, gradient norm {_figure(item.norm)}"
@@ -70,12 +71,13 @@ def _named(found: Weighed, of: str) -> str:
     called = _CALLED[found.by.of]
     rows = ", ".join(map(str, found.outliers))
     several = len(found.outliers) > 1
-    who = f"{'samples' if several else 'sample'} {rows}{of}, of {found.batch_size}, {'stand' if several else 'stands'} out"
+    stands = (f"samples {rows}{of}, of {found.batch_size}, stand out" if several else
+              f"sample {rows}{of}, of {found.batch_size}, stands out")
     figures = ", ".join(_figure(values[row]) for row in found.outliers)
     without = "" if found.without is None else (
         f"; without {'them' if several else 'it'} that of the step is {_figure(getattr(found.without, found.by.of))} "
         f"in place of {_figure(getattr(found.whole, found.by.of))}")
-    return f"{who}: {called} {figures}, where {_spread(found)}{without}"
+    return f"{stands}: {called} {figures}, where {_spread(found)}{without}"
 
 
 def _spread(found: Weighed) -> str:
