@@ -51,7 +51,8 @@ def test_what_is_no_file_of_the_users_is_not_loaded_because_a_capsule_names_it(f
 
 
 def test_an_environment_below_the_folder_is_not_the_users(folder, monkeypatch):
-    module(folder, ".venv/own_hidden", "import pathlib\n\npathlib.Path('ran').touch()\n\n\ndef check(update):\n    return True\n")
+    module(folder, ".venv/own_hidden", "import pathlib\n\npathlib.Path('ran').touch()\n\n\n"
+                                       "def check(update):\n    return True\n")
     monkeypatch.syspath_prepend(folder / ".venv")
     with pytest.raises(ReplayFailed, match="name it yourself"):
         own_function("own_hidden:check")
