@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from barograph.attached import AttachedRun
-from barograph.capture import recording
+from barograph.capture import recording, replaying
 from barograph.capture.presets import preset_named
 from barograph.capture.recording import Recording
 from barograph.companions import standard_error, start_gatherer, start_watcher
@@ -136,6 +136,9 @@ def begun(
         # Before a place is claimed for it.
         raise AlreadyAttached(f"This process is being recorded already, to {other.url}. Close that run first.")
     _check_watching(settings)
+    if replaying.is_replaying():
+        # A step that is made again is no training: the run that it is of stays as it is, and nobody is told.
+        settings, watch = _with(settings, to=replaying.PLACE, origin=False, strict=False, notify=()), False
     words = command or sys.orig_argv
     started = recording.start(_launch(settings, words), only=model is not None, explicit_steps=explicit_steps)
     started.session.first_step = first_step
@@ -189,7 +192,9 @@ def _launch(settings: Settings, command: Sequence[str]) -> Launch:
     # The whole place, since the script may change its directory before its first step.
     settings = _with(settings, to=store.url)
     manifest = new_manifest(settings, command=Secrets(os.environ).hide_words(command), clock=SystemClock())
-    claim = claim_run(store, manifest, clock=SystemClock(), rank=_rank())
+    # Each worker of a replay has a place of its own, and waits for no other to claim it.
+    rank = None if replaying.is_replaying() else _rank()
+    claim = claim_run(store, manifest, clock=SystemClock(), rank=rank)
     return Launch(settings, claim.attempt, needs_of(rules))
 
 

@@ -18,6 +18,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from barograph.capture.session import Session
 from barograph.capture.torch.tap import TorchTap
+from barograph.model.facts import Fact, fact
+from barograph.model.key import Kind
+from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from conftest import ListWriter, Tape
 
@@ -80,9 +83,57 @@ def recorded(how: str) -> dict[str, Any]:
     }
 
 
+class Cut(nn.Module):
+    """One layer that a loss may be cut off from, and one that nobody calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two, self.spare = nn.Linear(8, 15), nn.Linear(15, 3), nn.Linear(15, 3)
+
+    def forward(self, rows: torch.Tensor, cut: bool) -> torch.Tensor:
+        hidden = self.one(rows).relu()
+        return self.two(hidden.detach() if cut else hidden)
+
+
+def unreached(how: str) -> list[Any]:
+    """Train three steps, the second with a graph that is cut; return what each does not reach: how many, and which."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    writer = ListWriter()
+    facts = Selection(kinds=frozenset({Kind.FACT}))
+    session = Session(Settings(strict=True, preset="free", collections=(facts,)), (), lambda rank, status: writer)
+    tap = TorchTap(session)
+    tap.install()
+    torch.manual_seed(0)
+    model = Cut()
+    # All its units are dead: gradients that are zero do not tell who is reached.
+    nn.init.constant_(model.one.bias, -100.0)
+    if how == "cut ddp":
+        model = nn.parallel.DistributedDataParallel(model, find_unused_parameters=True)
+    else:
+        options = {"mesh": init_device_mesh("cpu", (2,)), "reshard_after_forward": how != "cut whole"}
+        if how == "cut narrow":
+            options["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
+        for part in (model.one, model.two, model) if how == "cut parts" else (model,):
+            fully_shard(part, **options)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    for cut in (False, True, False):
+        optimizer.zero_grad()
+        F.cross_entropy(model(torch.randn(32, 8), cut).float(), torch.randint(0, 3, (32,))).backward()
+        optimizer.step()
+    tape = Tape(session, tap, writer)
+    told = [(step.scalars.get(fact(Fact.UNREACHED)), sorted(
+        key.path.partition("[")[2][:-1] for key in step.scalars if key.path.startswith("unreached["))) for step in
+        tape.steps()]
+    tape.close()
+    return told
+
+
 def main(out: str, *ways: str) -> None:
     dist.init_process_group("gloo")
-    Path(out).write_text(json.dumps({how: recorded(how) for how in ways}))
+    Path(out).write_text(json.dumps({how: unreached(how) if how.startswith("cut") else recorded(how)
+                                    for how in ways}))
     dist.barrier()
     dist.destroy_process_group()
     # What the collectives leave running aborts an ordinary end now and then, with or without us.

@@ -21,6 +21,9 @@ from barograph.model.summary import Summary
 WORKER = Path(__file__).with_name("distributed_worker.py")
 
 
+CUT = ("cut ddp", "cut parts", "cut whole", "cut narrow")
+
+
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     """What each of two processes recorded, by the way in which the model was spread over them."""
@@ -34,7 +37,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     }
     processes = [
         subprocess.Popen(
-            [sys.executable, str(WORKER), str(folder / f"{rank}.json"), "fsdp", "hybrid", "ddp", "flat", "original"],
+            [sys.executable, str(WORKER), str(folder / f"{rank}.json"), "fsdp", "hybrid", "ddp", "flat", "original",
+             *CUT],
             env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}, stderr=subprocess.PIPE, text=True,
         )
         for rank in range(2)
@@ -47,6 +51,13 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
 
 def summary_of(record: dict) -> Summary:
     return Summary(**{**record, "exponents": {int(field): count for field, count in record["exponents"].items()}})
+
+
+@pytest.mark.parametrize("how", CUT)
+def test_parameters_that_the_loss_does_not_reach_are_told_also_where_they_are_split(how, both):
+    spare, cut = ["spare.bias", "spare.weight"], ["one.bias", "one.weight", "spare.bias", "spare.weight"]
+    for worker in both:
+        assert worker[how] == [[2.0, spare], [4.0, cut], [2.0, spare]]
 
 
 @pytest.mark.parametrize("how", ["fsdp", "hybrid", "flat", "original"])

@@ -217,7 +217,9 @@ def test_replicas_stop_after_the_first_has_saved_them(desk: Any) -> None:
 
 
 def test_the_step_that_a_finding_is_of_is_saved_and_made_again(desk: Any) -> None:
-    desk.script(RISING.replace("inputs *= 300", "inputs *= 300; optimizer.param_groups[0]['lr'] = 1e-9"))
+    few = "inputs, labels = inputs[:2], labels[:2]\n"
+    wrong = "inputs *= 300; labels.add_(1).remainder_(3); optimizer.param_groups[0]['lr'] = 1e-9"
+    desk.script(few + RISING.replace("inputs *= 300", wrong))
     refused = desk.run("--capsule-on", "hihg", *OPTIONS, "train.py")
     assert (refused.code, refused.out) == (2, b"")
     process = desk.start("barograph", "run", "--to", "run", "--capsule-on", "high", "--set", "recorder.ring=5000",
@@ -232,3 +234,6 @@ def test_the_step_that_a_finding_is_of_is_saved_and_made_again(desk: Any) -> Non
     ended = desk.end(desk.start("barograph", "replay", "--json", "run"))
     result = json.loads(ended.out[ended.out.index(b"{"):])
     assert (ended.code, result["grade"], result["finite"]) == (0, "bitwise", True), ended.err
+    # No bound says which sample it is: each is weighed, and of two none can stand out.
+    weighed = result["weighed"]
+    assert (result["guilty"], len(weighed["alone"]), weighed["tries"], weighed["outliers"]) == (None, 2, 2, [])

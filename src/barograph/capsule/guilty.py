@@ -24,12 +24,14 @@ class Guilty:
         without_them: The step is finite without them; None: that was not tried, as none were found or all were.
         tries: How often the step was made.
         failure: Why nothing is known: the script could make its step with no part of the batch; "" where it could.
+        any_fails: Samples from all over the batch fail each by itself, so that the fault is in none of them.
     """
 
     rows: tuple[int, ...]
     without_them: bool | None
     tries: int
     failure: str = ""
+    any_fails: bool = False
 
 
 def filled(rows: Sequence[int], samples: int) -> tuple[int, ...]:
@@ -59,7 +61,7 @@ def guilty_among(rows: int, fails: Fails, *, suspects: Sequence[int] = ()) -> Gu
     rest = tuple(row for row in range(rows) if row not in found)
     if rows >= _SPREAD and rest and asking(rest) and _each_fails(rest, asking):
         # Each fails by itself, whatever is in it: the fault lies elsewhere.
-        return Guilty((), None, asking.tries)
+        return Guilty((), None, asking.tries, any_fails=True)
     while rest and len(found) < MOST_GUILTY and asking(rest):
         row = _one_of(rest, asking)
         if row is None:

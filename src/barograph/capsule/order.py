@@ -60,6 +60,8 @@ class ReplayOrder:
         workers: Of several such, their ranks and the places of their capsules, first the one that was asked for.
         samples: Of another than torch: the samples that alone make the step fail are looked for, in the same process.
         as_made: `ReplayResult.as_made` of the whole step: of a part of its batch the script makes these itself, too.
+        when: The function that is asked whether it holds the step, as "module:function"; "": none is.
+        trusts: The user has named that function: it may be in any module, and not in one of this folder alone.
     """
 
     place: str
@@ -77,6 +79,8 @@ class ReplayOrder:
     children: bool = False
     workers: tuple[tuple[int, str], ...] = ()
     as_made: tuple[str, ...] = ()
+    when: str = ""
+    trusts: bool = False
 
     def to_text(self) -> str:
         """Return it as one line of JSON."""
@@ -170,6 +174,21 @@ class BadOperation:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnAnswer:
+    """What the user's own function says of a step that was made again.
+
+    Attributes:
+        holds: It holds it.
+        text: Why, where it says so; "" where it does not.
+        failure: Why it could not be asked, in one sentence; "" where it was.
+    """
+
+    holds: bool = False
+    text: str = ""
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayResult:
     """What came of a replay.
 
@@ -187,6 +206,8 @@ class ReplayResult:
         guilty: The samples that alone make it fail, where they were looked for in the same process.
         as_made: What the script made as it had been, of the batch that it was fed: "calls" of its models, "losses",
             "variables".
+        norm: L2 norm of all gradients together, before they were clipped; None: that is not looked at.
+        own: What the user's own function says, where it was asked.
     """
 
     grade: Grade
@@ -201,6 +222,8 @@ class ReplayResult:
     results: tuple[GradientSeen, ...] = ()
     guilty: Guilty | None = None
     as_made: tuple[str, ...] = ()
+    norm: float | None = None
+    own: OwnAnswer | None = None
 
     @property
     def finite(self) -> bool:
@@ -223,7 +246,7 @@ def result_from_text(text: str) -> ReplayResult:
         tuple(data["batches"]), _trial(data["trial"]) if data["trial"] else None,
         tuple(GradientSeen(**item) for item in data["results"]),
         Guilty(**{**data["guilty"], "rows": tuple(data["guilty"]["rows"])}) if data["guilty"] else None,
-        tuple(data["as_made"]),
+        tuple(data["as_made"]), data["norm"], OwnAnswer(**data["own"]) if data["own"] else None,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from barograph.capsule.ending import FAILURES, failed
 from barograph.capsule.order import REPLAY_VARIABLE, order_from_text
-from barograph.capture import autostart
+from barograph.capture import autostart, replaying
 
 _REPLAYERS: Mapping[str, tuple[str, str]] = {
     "torch": ("barograph.capsule.torch.replay", "Replayer"),
@@ -41,6 +41,7 @@ def take_over() -> None:
         if not order.children:
             # In this process alone: what the script starts is no replay.
             del os.environ[REPLAY_VARIABLE]
+        replaying.begin(order.framework)
         module, name = _IN_CHILDREN if order.children else _REPLAYERS[order.framework]
         try:
             getattr(importlib.import_module(module), name)(order).install()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from barograph.capture import surroundings
+from barograph.capture import replaying, surroundings
 from barograph.capture.autostart import begin_if_armed
 from barograph.capture.doors import DOORS, Door, open_door, versions
 from barograph.capture.imports import after_import, forget
@@ -81,8 +81,9 @@ class Recording:
 
     def _listen(self) -> None:
         """Open the door of each framework that is there, and that of any other once it has been imported."""
+        # A replay stands itself where the tap of torch would; the steps of Keras and JAX it gets from theirs.
         for door in DOORS.values():
-            if door.listener:
+            if door.listener and not replaying.is_replaying("torch"):
                 enter = _once(functools.partial(self._open_door, door))
                 self._waiting.append(enter)
                 for name in door.begins:

@@ -93,7 +93,7 @@ class AskedFor:
 
     def _found(self, place: HoldsWhen | str) -> HoldsWhen:
         try:
-            return _function_at(place)
+            return function_at(place)
         except SettingsError as error:
             if self._end is None:
                 raise
@@ -114,8 +114,12 @@ class AskedFor:
         return None
 
 
-def _function_at(place: HoldsWhen | str) -> HoldsWhen:
+def function_at(place: HoldsWhen | str, setting: str = "recorder.when") -> HoldsWhen:
     """Return the function that "module:function" names; the script's own module is `__main__`.
+
+    Args:
+        place: It, or the function itself.
+        setting: That names it, for messages.
 
     Raises:
         SettingsError: There is none.
@@ -128,11 +132,11 @@ def _function_at(place: HoldsWhen | str) -> HoldsWhen:
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
-        raise SettingsError(f'recorder.when is "{place}", and that cannot be found: {error}.') from error
+        raise SettingsError(f'{setting} is "{place}", and that cannot be found: {error}.') from error
     except Exception as error:  # a module of the user's may raise anything
         kind = type(error).__name__
-        raise SettingsError(f'recorder.when is "{place}", and its module fails: {kind}: {error}.') from error
+        raise SettingsError(f'{setting} is "{place}", and its module fails: {kind}: {error}.') from error
     if not callable(found):
-        raise SettingsError(f'recorder.when is "{place}", and that is no function.')
+        raise SettingsError(f'{setting} is "{place}", and that is no function.')
     function: HoldsWhen = found
     return function

@@ -31,6 +31,11 @@ def command(
         bool, typer.Option("--samples/--no-samples", help="Look for the samples that alone make it fail: the step is "
                                                           "made some more times, with parts of its batch.")
     ] = True,
+    when: Annotated[
+        str, typer.Option("--when", metavar="MODULE:FUNCTION",
+                          help="Your own function that is asked whether it holds the step, and each part of its batch. "
+                               "Default: that which held it, where it is in a file of yours.")
+    ] = "",
     try_: Annotated[
         list[str] | None,
         typer.Option("--try", metavar="REMEDY",
@@ -81,5 +86,5 @@ def command(
 
     afterwards = Afterwards(debugger=pdb, script=to_script, notebook=notebook)
     if not replay(capsule, command or [], opens_pickle=open_pickle, samples=samples, tries=try_ or [], steps=steps,
-                  afterwards=afterwards, as_json=as_json):
+                  afterwards=afterwards, as_json=as_json, when=when):
         raise typer.Exit(1)

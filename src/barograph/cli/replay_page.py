@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from barograph.capsule.guilty import Guilty
-from barograph.capsule.names import named_samples
 from barograph.capsule.order import (
     DEBUGGER,
     REPLAY_VARIABLE,
@@ -24,19 +22,14 @@ from barograph.capsule.order import (
     TensorSeen,
     result_from_text,
 )
+from barograph.capsule.own_files import is_of_folder
 from barograph.capsule.remedies import Remedy, Trial, remedy_from
 from barograph.cli.child import Child, check_command
 from barograph.cli.opening import store_at
 from barograph.cli.printing import Column, Printer
 from barograph.cli.replay_frameworks import BEGINS, check_framework, variables_for
-from barograph.cli.replay_samples import (
-    MadeAgain,
-    came_from_another,
-    failing_batch,
-    failing_by,
-    guilty_of,
-    said_of,
-)
+from barograph.cli.replay_guilt import Guilt, guilt_of, when_of
+from barograph.cli.replay_samples import MadeAgain
 from barograph.cli.replay_stops import Afterwards, do
 from barograph.cli.replay_workers import Worker, are_alone, is_of_children, workers_of
 from barograph.errors import DamagedChunk, ReplayFailed, SettingsError
@@ -57,7 +50,7 @@ _GRADIENTS, _RESULTS = ((Column(of), Column("norm then", right=True), Column("no
 
 
 def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: bool, tries: Sequence[str], steps: int,
-           afterwards: Afterwards, as_json: bool) -> bool:
+           afterwards: Afterwards, as_json: bool, when: str = "") -> bool:
     """Make the step again and print how far it was the same; return whether it was, or its event happened again.
 
     Raises:
@@ -68,7 +61,7 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
     store = store_at(place)
     held = read_capsule(store)
     framework = str(held.content.get("framework", "torch"))
-    check_framework(framework, tries, afterwards)
+    check_framework(framework, tries, afterwards, when)
     afterwards = afterwards.named(held)
     afterwards.check(held, as_json=as_json)
     remedies = [remedy_from(text) for text in tries]
@@ -79,7 +72,8 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
     with tempfile.TemporaryDirectory(prefix="barograph-replay-") as folder:
         workers = workers_of(held)
         order = ReplayOrder(store.url, "", str(Path(folder, "result.json")), opens_pickle, alone=are_alone(workers),
-                            framework=framework, samples=samples and framework != "torch")
+                            framework=framework, samples=samples and framework != "torch",
+                            when=when_of(held, when), trusts=bool(when))
         if is_of_children(held):
             places = tuple((worker.rank, worker.place) for worker in workers)
             order, workers = replace(order, children=True, workers=places), ()
@@ -91,33 +85,17 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
         changed = _changed(held.content)
         if not as_json:
             _print(printer, held.head, result, changed)
-        fails_by = failing_by(held.head, result)
-        batch = failing_batch(result, fails_by)
-        elsewhere = came_from_another(result, int(held.content["machine"]["world_size"]))
-        if elsewhere:
-            batch = None
-            if not as_json:
-                printer.entries([("elsewhere", "All that this worker computed is finite: what is not came with the "
-                                               "gradients of another. Replay that one's capsule, which stands beside "
-                                               "this one.")])
-        guilty = result.guilty
         leaves_out = any(remedy.name == "without-sample" and not remedy.value for remedy in remedies)
-        wanted = framework == "torch" and (samples or leaves_out)
-        if wanted and batch is not None:
-            if not as_json:
-                printer.line("Looking for the samples that alone make it fail …")
-            guilty = guilty_of(made_again, order, result, batch, fails_by)
-        trials = [(remedy, _tried(made_again, order, remedy, steps, result, batch or 0, guilty)) for remedy in remedies]
+        guilt = guilt_of(made_again, order, held, result, wanted=samples or leaves_out,
+                         say=None if as_json else printer)
+        trials = [(remedy, _tried(made_again, order, remedy, steps, result, guilt)) for remedy in remedies]
         if not as_json:
-            _print_more(printer, held, result, batch, guilty, trials)
+            _print_more(printer, guilt, result, trials)
         written = do(afterwards, result, held, lambda stop: made_again(replace(order, stop=stop),
                                                                        quiet=stop.what != DEBUGGER))
     if as_json:
-        said = None if guilty is None else {
-            "batch": batch, **asdict(guilty),
-            "samples": [asdict(item) for item in named_samples(held.content, batch or 0, guilty.rows)]}
         printer.json({"capsule": held.where, **json.loads(result.to_text()), "finite": result.finite,
-                      "changed": changed, "guilty": said, "written": written, "elsewhere": elsewhere,
+                      "changed": changed, **guilt.to_json(), "written": written,
                       "trials": [{"remedy": str(remedy), **(asdict(trial) if isinstance(trial, Trial) else
                                                             {"failure": trial})} for remedy, trial in trials]})
     for file in written if not as_json else ():
@@ -126,13 +104,9 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
 
 
 def _print_more(
-    printer: Printer, held: Capsule, result: ReplayResult, batch: int | None, guilty: Guilty | None,
-    trials: Sequence[tuple[Remedy, Trial | str]],
+    printer: Printer, guilt: Guilt, result: ReplayResult, trials: Sequence[tuple[Remedy, Trial | str]]
 ) -> None:
-    if guilty is not None and batch is not None:
-        printer.entries([("guilty", said_of(guilty, batch, result.batches, finite=result.finite)), *(
-            ("", f"sample {item.row} is {shown(str(item))}") for item in
-            named_samples(held.content, batch, guilty.rows))])
+    printer.entries(guilt.entries(result))
     if trials:
         printer.table(_TRIALS, [_trial_row(remedy, trial) for remedy, trial in trials])
 
@@ -164,13 +138,13 @@ def _made_again(
 
 
 def _tried(
-    made_again: MadeAgain, order: ReplayOrder, remedy: Remedy, steps: int, result: ReplayResult, batch: int,
-    guilty: Guilty | None,
+    made_again: MadeAgain, order: ReplayOrder, remedy: Remedy, steps: int, result: ReplayResult, guilt: Guilt
 ) -> Trial | str:
     """Return what came of a remedy, or why it could not be tried."""
     rows: tuple[int, ...] = ()
+    batch = guilt.batch or 0
     if remedy.name == "without-sample":
-        out = {int(part) for part in remedy.value.split(",")} if remedy.value else set(guilty.rows if guilty else ())
+        out = {int(part) for part in remedy.value.split(",")} if remedy.value else set(guilt.rows)
         if not out:
             return "no sample alone is guilty"
         if batch >= len(result.batches):
@@ -238,20 +212,11 @@ def _as_it_was(content: Mapping[str, Any]) -> list[str]:
         name = Path(argv[0]).name if argv else "train.py"
         raise SettingsError(f"There is no {name} in this directory. Go to the folder of the script, or name it: "
                             f"barograph replay CAPSULE {name}")
-    if not _is_of_this_folder(Path(argv[0])):
+    if not is_of_folder(Path(argv[0]), Path.cwd()):
         raise SettingsError(f"The capsule asks for {shown(argv[0])} to be run, which is no Python file in this "
                             "directory. A capsule may come from anybody: where you trust that, name it yourself: "
                             f"barograph replay CAPSULE {shown(' '.join(argv))}")
     return argv
-
-
-def _is_of_this_folder(script: Path) -> bool:
-    """Return whether a script is the user's own, which a capsule may have run: a shell or a library's tool is not."""
-    place, here = script.resolve(), Path.cwd().resolve()
-    if place.suffix != ".py" or not place.is_relative_to(here):
-        return False
-    # An environment below the folder holds programs that run whatever they are handed.
-    return not any(part.startswith(".") or part == "site-packages" for part in place.relative_to(here).parts)
 
 
 def _changed(content: Mapping[str, Any]) -> list[str]:

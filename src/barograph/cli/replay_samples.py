@@ -29,16 +29,29 @@ class Failing:
 
     def __call__(self, result: ReplayResult) -> bool:
         """Return whether a step that was made again fails."""
+        if self.held is Held.OWN:
+            return result.own is not None and result.own.holds
         if self.bound is not None and self.held is Held.NORM:
-            return not math.hypot(*(item.norm_now for item in result.gradients)) <= self.bound
+            return not _norm(result) <= self.bound
         if self.bound is not None and self.held is Held.LOSS:
             return not sum(now for _, now in result.losses) <= self.bound
         return not result.finite
 
 
-def failing_by(head: CapsuleHead, result: ReplayResult) -> Failing:
-    """Return what a held step fails by, as far as its replay shows it: of clipped gradients a norm shows nothing."""
-    wanted = Failing(head.held, head.numbers.get("bound"))
+def _norm(result: ReplayResult) -> float:
+    """Return the norm of all gradients before they were clipped; where nobody looked then, as they are."""
+    return result.norm if result.norm is not None else math.hypot(*(item.norm_now for item in result.gradients))
+
+
+def failing_by(head: CapsuleHead, result: ReplayResult, *, asked: bool = False) -> Failing:
+    """Return what a held step fails by, as far as its replay shows it.
+
+    Args:
+        head: Of its capsule.
+        result: What came of the replay.
+        asked: A function of the user's own was asked about it.
+    """
+    wanted = Failing(Held.OWN) if asked else Failing(head.held, head.numbers.get("bound"))
     return wanted if wanted(result) else Failing(Held.NOT_FINITE)
 
 
@@ -47,7 +60,12 @@ def failing_batch(result: ReplayResult, fails: Failing) -> int | None:
 
     That whose loss is not finite; else that of the greatest loss.
     """
-    if not fails(result) or not any(result.batches):
+    return heaviest_batch(result) if fails(result) else None
+
+
+def heaviest_batch(result: ReplayResult) -> int | None:
+    """Return which batch of a step has a loss that is not finite, or the greatest; None where no batch is known."""
+    if not any(result.batches):
         return None
     losses = [now for _, now in result.losses]
     greatest = max(range(len(losses)), key=lambda number: losses[number], default=0)
@@ -81,19 +99,40 @@ def guilty_of(
     failures: list[str] = []
 
     def fails(rows: tuple[int, ...]) -> bool:
+        again = made(rows)
+        return again is not None and fails_by(again)
+
+    samples = result.batches[batch]
+    made = made_of_rows(made_again, order, batch, samples, failures)
+    suspects = result.bad_operation.rows if result.bad_operation else ()
+    found = guilty_among(samples, fails, suspects=suspects)
+    return replace(found, failure=failures[-1]) if len(failures) == found.tries else found
+
+
+def made_of_rows(
+    made_again: MadeAgain, order: ReplayOrder, batch: int, samples: int, failures: list[str]
+) -> Callable[[tuple[int, ...]], ReplayResult | None]:
+    """Return what makes a step again with some rows of a batch alone; None: the script cannot, which is another matter.
+
+    Args:
+        made_again: Makes it.
+        order: As it was made first.
+        batch: Which of its batches.
+        samples: In that.
+        failures: Why it could not be made is put in here.
+    """
+    def made(rows: tuple[int, ...]) -> ReplayResult | None:
         try:
             again = made_again(replace(order, batch=batch, rows=filled(rows, samples)), quiet=True)
         except ReplayFailed as error:
             failures.append(str(error))
-            return False  # with these samples alone the script itself fails, which is another matter
-        if again.failure:
-            failures.append(again.failure)
-        return not again.failure and fails_by(again)
+            return None
+        failure = again.failure or (again.own.failure if again.own is not None else "")
+        if failure:
+            failures.append(failure)
+        return None if failure else again
 
-    samples = result.batches[batch]
-    suspects = result.bad_operation.rows if result.bad_operation else ()
-    found = guilty_among(samples, fails, suspects=suspects)
-    return replace(found, failure=failures[-1]) if len(failures) == found.tries else found
+    return made
 
 
 def said_of(guilty: Guilty, batch: int, sizes: Sequence[int], *, finite: bool = False) -> str:
@@ -109,6 +148,8 @@ def said_of(guilty: Guilty, batch: int, sizes: Sequence[int], *, finite: bool = 
     of = f" of batch {batch}" if len(sizes) > 1 else ""
     if guilty.failure:
         return f"not known: the step could be made with no part of the batch{of}. {guilty.failure}"
+    if guilty.any_fails:
+        return f"no sample{of}: any of them fails by itself, so that the fault is not in the samples"
     if not guilty.rows:
         return f"no sample{of} alone: they fail together"
     which = f"sample {', '.join(map(str, guilty.rows))}{of}, of {sizes[batch]}: alone it fails" if len(

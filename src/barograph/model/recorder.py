@@ -11,7 +11,8 @@ from typing import Any
 from barograph.errors import SettingsError, UnknownName, nearest
 
 STOP, SKIP = "stop", "skip"
-_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_FUNCTION = re.compile(r"[A-Za-z_?][\w.]*:[A-Za-z_<?][\w.<>]*")
+"""Also of one that nobody can import, by its name alone: "train:main.<locals>.steep", "train:<lambda>"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,16 @@ def function_name(function: HoldsWhen | str) -> str:
     return f"{getattr(named, '__module__', None) or '?'}:{getattr(named, '__qualname__', '?')}"
 
 
+def is_function_name(text: str) -> bool:
+    """Return whether a text says where a function is, as "module:function".
+
+    Example:
+        >>> is_function_name("checks:steep"), is_function_name("checks.steep")
+        (True, False)
+    """
+    return _FUNCTION.fullmatch(text) is not None
+
+
 def recorder_from(name: str, value: object) -> RecorderSettings | None:
     """Return how the recorder is set: true, false, or a table as in `[recorder]`.
 
@@ -134,7 +145,7 @@ def _check(where: str, entry: str, value: object) -> None:
         if value not in (STOP, SKIP):
             raise UnknownName(f'{where} is "{value}". {nearest(str(value), (STOP, SKIP))}')
     elif entry == "when":
-        if not (value is None or callable(value) or (isinstance(value, str) and _FUNCTION.fullmatch(value))):
+        if not (value is None or callable(value) or (isinstance(value, str) and is_function_name(value))):
             raise SettingsError(f'{where} is {value!r}; it must be a function, or where one is: "module:function".')
     elif entry == "pickle":
         if not isinstance(value, bool):

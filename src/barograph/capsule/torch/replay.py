@@ -30,6 +30,7 @@ from barograph.capsule.kept_apart import KeptApart
 from barograph.capsule.order import ReplayOrder, ReplayResult
 from barograph.capsule.remedies import remedy_from
 from barograph.capsule.torch.alone import stand_alone
+from barograph.capsule.torch.asking import Asking
 from barograph.capsule.torch.blame import Blame
 from barograph.capsule.torch.parts import Parts
 from barograph.capsule.torch.phases import Phases
@@ -72,6 +73,7 @@ class Replayer:
         self._unpacker = Unpacker(self._capsule.tensors, self._capsule.where, apart=KeptApart(
             self._capsule.pickled, opens=order.opens_pickle, where=self._capsule.where), meshes=self._names.meshes)
         self._book = OptimizerBook(self._names)
+        self._asking = Asking(order, self._capsule.head, self._names)
         self._putting = PuttingBack(self._content, self._unpacker, self._names, self._book)
         self._notes: list[str] = []
         self._begun = self._stepped = False
@@ -105,6 +107,7 @@ class Replayer:
         wrap(torch.autograd, "backward", self._backward)
         wrap(torch.amp.GradScaler, "step", self._scaler_step)
         wrap(_BaseDataLoaderIter, "__next__", self._next_batch)
+        self._asking.install()
         for name in LOSS_FUNCTIONS:
             wrap(torch.nn.functional, name, functools.partial(self._loss, name))
 
@@ -208,6 +211,7 @@ class Replayer:
             self._begin()
 
         def watched() -> Any:
+            self._asking.begin_anew(len(self._roots))
             result = closure()
             if len(self._roots) >= len(self._content["seen"]["losses"]):
                 self._before_update(optimizer, updates=False)
@@ -231,13 +235,15 @@ class Replayer:
         if entry.label == self._capsule.head.optimizer:
             with aside():
                 now = seen_of(self._roots, [(slot.path, slot.parameter) for slot in entry.slots])
+                seen = self._asking.seen(entry, optimizer, self._roots)
             head = self._capsule.head
             with self._failing():
                 result = graded(self._content["seen"], now, held=head.held.value, bound=head.numbers.get("bound"),
                                 notes=(*self._notes, *self._putting.notes))
                 result = replace(result, bad_operation=None if result.finite else self._blame.verdict(),
                                  batches=tuple(self._parts.sizes),
-                                 as_made=tuple(sorted({"calls", "losses", "variables"} - self._put_in)))
+                                 as_made=tuple(sorted({"calls", "losses", "variables"} - self._put_in)),
+                                 norm=seen.norm, own=self._asking.answer(seen))
             self._result = self._result or result
             if self._trial is None or not updates:
                 self._end(result)

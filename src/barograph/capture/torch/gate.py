@@ -65,10 +65,8 @@ class Gate:
         verdict = self._not_finite(known, seen, clips, numbers)
         asked, error = None, None
         if verdict is None:
-            by_path = {slot.path: norm for (slot, _), norm in zip(known, seen.before_clip, strict=True)}
             try:
-                asked = self._asked_for.verdict(UpdateSeen(step, optimizer, tuple(seen.losses), whole, by_path),
-                                                numbers)
+                asked = self._asked_for.verdict(_told(known, seen, step, optimizer), numbers)
             except Exception as raised:  # noqa: BLE001 - raised below: the other workers wait for what this one says
                 error = raised
         if share is not None:
@@ -103,6 +101,20 @@ class Gate:
         if bad_losses:
             return of_loss(bad_losses[0], numbers)
         return None
+
+
+def update_seen(
+    slots: Sequence[Slot], losses: Sequence[torch.Tensor], *, step: int, optimizer: str,
+    scale: torch.Tensor | None = None, clips: BeforeClip | None = None,
+) -> UpdateSeen:
+    """Return what a function of the user's own is told of a step; arguments as of `Gate.looks`."""
+    known = [(slot, gradient) for slot in slots if (gradient := slot.gradient) is not None]
+    return _told(known, _seen(known, losses, scale, clips), step, optimizer)
+
+
+def _told(known: Sequence[tuple[Slot, torch.Tensor]], seen: _Seen, step: int, optimizer: str) -> UpdateSeen:
+    by_path = {slot.path: norm for (slot, _), norm in zip(known, seen.before_clip, strict=True)}
+    return UpdateSeen(step, optimizer, tuple(seen.losses), math.hypot(*seen.before_clip) if known else 0.0, by_path)
 
 
 def _is_fit(

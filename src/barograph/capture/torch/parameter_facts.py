@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 
 from barograph.capture.session import Session
+from barograph.capture.torch.gathered import wholes_of
 from barograph.capture.torch.graph import Walk, operation
 from barograph.capture.torch.names import ModelNames, Root
 from barograph.capture.torch.optimizers import Entry, OptimizerBook, Slot
@@ -47,6 +48,7 @@ class ParameterFacts:
         self._untrained = Untrained()
         self._called: set[int] = set()
         self._reached: set[int] | None = None
+        self._split: set[int] = set()
         self._stepped = True
         self._walks = 0
         self._nodes = 0
@@ -70,7 +72,7 @@ class ParameterFacts:
         walk = Walk(roots, most_nodes=_MOST_NODES, most_secs=_OPENING_SECS if opening else _LATER_SECS)
         nodes = list(walk)
         leaves = {id(leaf): leaf for node in nodes if operation(node) == "AccumulateGrad" for leaf in [node.variable]}
-        found = set(leaves)
+        found = set(leaves) | self._split_among(leaves)
         self._unregistered.reached(leaves.values())
         if self._stepped:
             self._stepped, self._reached = False, set()
@@ -80,6 +82,12 @@ class ParameterFacts:
         self._nodes = max(self._nodes, len(nodes))
         if opening:
             self._session.add_startup(time.perf_counter() - begin)
+
+    def _split_among(self, leaves: Mapping[int, torch.Tensor]) -> set[int]:
+        """Return by identity the parameters that FSDP2 has split and whose whole is among the leaves of a graph."""
+        pairs = list(wholes_of(root.module() for root in self._names.roots))
+        self._split = {id(split) for split, _ in pairs}
+        return {id(split) for split, whole in pairs if whole is not None and id(whole) in leaves}
 
     def backward_unwalked(self) -> None:
         """Note a backward pass over a graph that was not walked."""
@@ -99,10 +107,11 @@ class ParameterFacts:
         without = [slot for slot in slots if slot.parameter.grad is None and slot.parameter.requires_grad
                    and not slot.is_elsewhere]
         _count(Fact.WITHOUT_GRADIENT, [slot.path for slot in without], put)
-        reached, distributed = self._reached, any(_is_distributed(slot) for slot in slots)
-        if Fact.UNREGISTERED in asked and not distributed:
+        reached = self._reached
+        if Fact.UNREGISTERED in asked and not any(_is_distributed(slot) for slot in slots):
             self._of_nobody(put)
-        if reached is not None and not distributed:
+        if reached is not None and not any(_is_distributed(slot) and id(slot.parameter) not in self._split
+                                           for slot in slots):
             missed = [slot for slot in slots if id(slot.parameter) not in reached and _has_nothing(slot.parameter)]
             _count(Fact.UNREACHED, [slot.path for slot in missed if slot.parameter.requires_grad], put)
         if self._called:
@@ -188,7 +197,7 @@ def _has_nothing(parameter: torch.Tensor) -> bool:
 
 
 def _is_distributed(slot: Slot) -> bool:
-    # The loss is made from what was gathered of it, and reaches that.
+    # The loss is made from what was gathered of it, and reaches that: of FSDP2 it is known which that is.
     return slot.piece is not None or hasattr(slot.parameter, "to_local")
 
 

@@ -28,7 +28,7 @@ from barograph.capture.torch.sharing import Share, sharing
 from barograph.capture.verdict import Verdict
 from barograph.model.actions import ActionName
 from barograph.model.capsule import CapsuleHead, Held
-from barograph.model.recorder import RecorderSettings
+from barograph.model.recorder import RecorderSettings, function_name
 from barograph.runs.control import Request
 
 _Take = Callable[[Held, str, Mapping[str, float]], Taken]
@@ -249,6 +249,7 @@ class TorchRecorder:
             others = self._keeper.others_since(entry.label)
             content = content_of(self.kept, others, self._names, self._optimizers, entry, packer, scaler=scaler,
                                  schedulers=schedulers, rank=session.rank)
+        content["when"] = None if self._settings.when is None else function_name(self._settings.when)
         head = CapsuleHead(
             session.attempt, "", session.tick, session.made(entry.label), entry.label, held, text,
             session.clock.unix(), withheld=held is not Held.FINDING, numbers=numbers,

@@ -1,0 +1,87 @@
+"""What a function of the user's own is told of a step that is made again, and what it says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.nn.utils import clip_grad
+from torch.utils._python_dispatch import _disable_current_modes as aside
+
+from barograph.capsule.order import OwnAnswer, ReplayOrder
+from barograph.capsule.own_function import answer_of
+from barograph.capsule.torch.wrapping import wrap
+from barograph.capture.torch.clipping import BeforeClip
+from barograph.capture.torch.gate import update_seen
+from barograph.capture.torch.names import ModelNames, ParameterName
+from barograph.capture.torch.optimizers import Entry, slot_of
+from barograph.model.capsule import CapsuleHead
+from barograph.model.recorder import UpdateSeen
+
+
+class Asking:
+    """Looks at a step as the gate does, so that norms are those of gradients before they are clipped.
+
+    Args:
+        order: Says which function is asked.
+        head: Of the capsule.
+        names: The models.
+    """
+
+    def __init__(self, order: ReplayOrder, head: CapsuleHead, names: ModelNames) -> None:
+        self._order = order
+        self._head = head
+        self._names = names
+        self._clips = BeforeClip(keeps_norms=True)
+        self._first_root = 0
+
+    def install(self) -> None:
+        """Look at gradients that the script is about to clip, from now on."""
+        wrap(clip_grad, "_clip_grads_with_norm_", self._clip_with_norm)
+        for holder in (clip_grad, torch.nn.utils):
+            wrap(holder, "clip_grad_value_", self._clip_value)
+
+    def begin_anew(self, roots: int) -> None:
+        """Note that a closure is called: it is looked at by itself.
+
+        Args:
+            roots: How many losses there were before.
+        """
+        self._first_root = roots
+        self._clips.forget()
+
+    def seen(self, entry: Entry, optimizer: Any, roots: Sequence[torch.Tensor]) -> UpdateSeen:
+        """Return what is known of the step under way, right before its update.
+
+        Args:
+            entry: Of the optimizer.
+            optimizer: It.
+            roots: What backward passes started from.
+        """
+        return update_seen(entry.slots, roots[self._first_root:], step=self._head.step, optimizer=entry.label,
+                           scale=getattr(optimizer, "grad_scale", None), clips=self._clips)
+
+    def answer(self, seen: UpdateSeen) -> OwnAnswer | None:
+        """Return what the function says of a step; None where none is to be asked."""
+        if not self._order.when:
+            return None
+        with aside():
+            return answer_of(self._order.when, seen, trusts=self._order.trusts)
+
+    def _clip_with_norm(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        parameters, rest = self._looked_at(args, kwargs, by_value=False)
+        return original(parameters, *rest, **kwargs)
+
+    def _clip_value(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        parameters, rest = self._looked_at(args, kwargs, by_value=True)
+        return original(parameters, *rest, **kwargs)
+
+    def _looked_at(self, args: Any, kwargs: dict[str, Any], *, by_value: bool) -> tuple[list[torch.Tensor], Any]:
+        """Return the parameters that are about to be clipped, once they were looked at, and what else was handed in."""
+        handed = args[0] if args else kwargs.pop("parameters")
+        parameters = [handed] if isinstance(handed, torch.Tensor) else list(handed)
+        named = ((item, self._names.parameter(item) or ParameterName(None, "", "")) for item in parameters)
+        with aside():
+            self._clips.look([slot_of(item, name, self._names) for item, name in named], by_value=by_value)
+        return parameters, args[1:]

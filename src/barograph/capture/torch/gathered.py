@@ -1,0 +1,41 @@
+"""What FSDP2 gathers of the parameters that it has split: the wholes that a forward pass reads, and a loss reaches.
+
+FSDP2 has no public way from one to the other. It keeps a record of each parameter, and those are looked at here; where
+a version of torch has none of that kind, nothing is yielded, and nothing is said of who is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import distributed, nn
+
+
+def wholes_of(modules: Iterable[nn.Module | None]) -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
+    """Yield each parameter that FSDP2 has split, with the whole of it; None: that was never gathered.
+
+    Args:
+        modules: Models; None among them is one that is gone.
+    """
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return
+    for module in modules:
+        for part in module.modules() if module is not None else ():
+            for record in _records_of(part):
+                split = getattr(record, "sharded_param", None)
+                if isinstance(split, torch.Tensor):
+                    # Made when it is gathered for the first time, and the same from then on.
+                    yield split, getattr(record, "_unsharded_param", None)
+
+
+def _records_of(part: nn.Module) -> Iterator[Any]:
+    state_of = getattr(part, "_get_fsdp_state", None)
+    state = state_of() if callable(state_of) else None
+    groups = getattr(state, "_fsdp_param_groups", None)
+    if groups is None:
+        # Before there could be several.
+        groups = [getattr(state, "_fsdp_param_group", None)]
+    for group in groups:
+        yield from getattr(group, "fsdp_params", ())
