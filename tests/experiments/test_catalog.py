@@ -1,5 +1,6 @@
 """What is told is kept beside the runs; the catalog is made of that, and can be made again."""
 
+import dataclasses
 import multiprocessing
 import shutil
 import sqlite3
@@ -42,6 +43,19 @@ def test_numbers_texts_and_lists_come_back_as_they_were(catalog: Catalog) -> Non
     assert str(found.pop("nan")) == "nan"
     assert found == told
     assert {name: type(value) for name, value in found.items()} == {name: type(it) for name, it in told.items()}
+
+
+def test_metrics_come_back_as_they_were_each_of_its_own_item(catalog: Catalog) -> None:
+    said = {"last": 1.5, "min": -2.0, "max": float("inf"), "mean": 0.25, "std": 3.0, "count": 7, "first_step": 4,
+            "last_step": 2**40}
+    catalog.tell([*component("a", tags={"team": "vision"}), *component("b", metrics={"z": 9.0, "acc": float("nan")}),
+                  *component("bare"), Entry("a", Verb.METRICS, {"acc": said}, NOW_UNIX)])
+    first, second, bare = (catalog.item(name) for name in ("a", "b", "bare"))
+    assert dataclasses.asdict(first.metrics["acc"]) == said
+    assert list(second.metrics) == ["acc", "z"]
+    assert str(second.metrics["acc"].last) == "nan"
+    assert (dict(first.tags), dict(second.tags)) == ({"team": "vision"}, {})
+    assert (bare.parameters, bare.metrics, bare.tags) == ({}, {}, {})
 
 
 def test_characters_that_databases_refuse_do_no_harm(catalog: Catalog) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,14 +15,11 @@ from barograph.experiments.schema import (
     ITEMS,
     LINKS,
     MEMBERS,
-    METRICS,
-    NAMES,
     NOTES,
-    PARAMETERS,
     RELATIONS,
-    TAGS,
 )
-from barograph.experiments.writing import in_parts, parameter_value
+from barograph.experiments.sheets import named_of
+from barograph.experiments.writing import in_parts
 from barograph.model.items import ArtifactLink, ItemKind, MetricSummary
 
 _AT_ONCE = 5000
@@ -101,18 +97,12 @@ def items_by_id(connection: Connection, ids: Sequence[int]) -> list[Item]:
     return [found[number] for number in ids if number in found]
 
 
-def metric_summary(row: Mapping[Any, Any] | RowMapping) -> MetricSummary:
-    """Return what a row of `metrics` says."""
-    values = {name: _or_nan(row[name]) for name in ("last", "min", "max", "mean", "std")}
-    return MetricSummary(**values, count=row["count"], first_step=row["first_step"], last_step=row["last_step"])
-
-
 def _some(connection: Connection, ids: Sequence[int]) -> dict[int, Item]:
     def rows(table: Table, *order: ColumnElement[Any]) -> Iterator[RowMapping]:
         return iter(connection.execute(select(table).where(table.c.item_id.in_(ids)).order_by(*order)).mappings())
 
     items = {row["id"]: row for row in connection.execute(select(ITEMS).where(ITEMS.c.id.in_(ids))).mappings()}
-    named = {table: _by_name(connection, table, ids) for table in (PARAMETERS, METRICS, TAGS)}
+    named = named_of(connection, ids)
     notes = _grouped(rows(NOTES, NOTES.c.position))
     links = _grouped(rows(LINKS, LINKS.c.name))
     findings = _grouped(rows(FINDINGS, FINDINGS.c.step))
@@ -120,10 +110,7 @@ def _some(connection: Connection, ids: Sequence[int]) -> dict[int, Item]:
     trials, relations = _trials(connection, uids), _relations(connection, uids)
     return {number: Item(
         uid=row["uid"], kind=ItemKind(row["kind"]), name=row["name"], facts=_facts(row),
-        parameters={name: parameter_value(it["type"], it["number"], it["text"])
-                    for name, it in named[PARAMETERS].get(number, {}).items()},
-        metrics={name: metric_summary(it) for name, it in named[METRICS].get(number, {}).items()},
-        tags={name: it["text"] for name, it in named[TAGS].get(number, {}).items()},
+        parameters=named[number].parameters, metrics=named[number].metrics, tags=named[number].tags,
         notes=[Note(it["time_unix"], it["by"], it["text"]) for it in notes.get(number, ())],
         inputs=[_link(it) for it in links.get(number, ()) if it["role"] == "input"],
         outputs=[_link(it) for it in links.get(number, ()) if it["role"] == "output"],
@@ -136,14 +123,6 @@ def _some(connection: Connection, ids: Sequence[int]) -> dict[int, Item]:
 def _facts(row: RowMapping) -> dict[str, Any]:
     facts = {name: value for name, value in row.items() if name not in ("id", "uid", "kind", "name")}
     return {**facts, "variables": json.loads(row["variables"])}
-
-
-def _by_name(connection: Connection, table: Table, ids: Sequence[int]) -> dict[int, dict[str, RowMapping]]:
-    found: dict[int, dict[str, RowMapping]] = {}
-    statement = select(NAMES.c.text.label("called"), table).join(NAMES, NAMES.c.id == table.c.name_id)
-    for row in connection.execute(statement.where(table.c.item_id.in_(ids)).order_by(NAMES.c.text)).mappings():
-        found.setdefault(row["item_id"], {})[row["called"]] = row
-    return found
 
 
 def _grouped(rows: Iterable[RowMapping]) -> dict[int, list[RowMapping]]:
@@ -177,6 +156,3 @@ def _relations(connection: Connection, uids: Sequence[str]) -> dict[str, list[tu
 def _link(row: RowMapping) -> ArtifactLink:
     return ArtifactLink(row["name"], row["uri"], row["media_type"], row["digest"], row["size_bytes"])
 
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, Select, func, select
 from barograph.errors import UnknownName, nearest
 from barograph.experiments.columns import Columns, MetricColumns
 from barograph.experiments.packing import metrics_in, numbers_in, texts_in
-from barograph.experiments.schema import FINDINGS, ITEMS, LINKS, MEMBERS, METRIC_SHEETS, NAMES, SHEETS
+from barograph.experiments.schema import FINDINGS, ITEMS, LINKS, MEMBERS, METRIC_SHEETS, SHEETS
+from barograph.experiments.sheets import names_of
 from barograph.experiments.table import FACTS, ComponentTable
 from barograph.experiments.writing import NUMBER, TRUTH, WHOLE, in_parts
 from barograph.model.items import STATISTICS
@@ -126,13 +127,7 @@ class _Maker:
 
     def _learn(self, numbers: Sequence[int]) -> None:
         """See to it that the texts of these names are known: there may be many more that no row has."""
-        new = [number for number in numbers if number not in self._names]
-        texts = select(NAMES.c.id, NAMES.c.text)
-        for some in in_parts(new, _MOST_IN_ONE) if len(new) <= _MOST_IN_ONE else [None]:
-            these = texts if some is None else texts.where(NAMES.c.id.in_(some))
-            with self._connection.execute(these) as found:
-                # As the driver gives them: SQLAlchemy's rows take longer than all the rest, where there are very many.
-                self._names.update(found.cursor.fetchall() if found.cursor is not None else ())
+        self._names.update(names_of(self._connection, [number for number in numbers if number not in self._names]))
 
     def _by_name(self, found: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any], NDArray[np.intp]]]:
         """Return what there is of each name: the name's number, its records, and the rows that they are for."""

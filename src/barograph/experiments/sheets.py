@@ -1,0 +1,67 @@
+"""What items have by name, of several at once: read of their sheets, a row each, and not of a row for each name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from barograph.experiments.packing import metrics_in, numbers_in, texts_in
+from barograph.experiments.schema import METRIC_SHEETS, NAMES, SHEETS
+from barograph.experiments.writing import in_parts, parameter_value
+from barograph.model.items import MetricSummary
+
+_MOST_IN_ONE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What an item has by name, sorted by the names."""
+
+    parameters: Mapping[str, Any]
+    metrics: Mapping[str, MetricSummary]
+    tags: Mapping[str, str]
+
+
+def named_of(connection: Connection, ids: Sequence[int]) -> dict[int, Named]:
+    """Return what each of some items has by name.
+
+    Args:
+        connection: Of the catalog.
+        ids: Numbers of the items, as many as go into one statement.
+    """
+    parameters: dict[int, dict[int, Any]] = {}
+    metrics: dict[int, dict[int, MetricSummary]] = {}
+    tags: dict[int, dict[int, str]] = {}
+    sheets = connection.execute(select(SHEETS).where(SHEETS.c.item_id.in_(ids))).all()
+    for item, name, type_, number in numbers_in(sheet.numbers for sheet in sheets).tolist():
+        parameters.setdefault(item, {})[name] = parameter_value(type_, number, None)
+    for sheet, (others, tagged) in zip(sheets, texts_in([sheet.texts for sheet in sheets]), strict=True):
+        parameters.setdefault(sheet.item_id, {}).update((int(name), value) for name, value in others.items())
+        tags[sheet.item_id] = {int(name): text for name, text in tagged.items()}
+    packed = connection.execute(select(METRIC_SHEETS.c.data).where(METRIC_SHEETS.c.item_id.in_(ids))).scalars()
+    for item, name, last, least, greatest, mean, std, count, first_step, last_step in metrics_in(packed).tolist():
+        metrics.setdefault(item, {})[name] = MetricSummary(
+            last=last, min=least, max=greatest, mean=mean, std=std, count=count, first_step=first_step,
+            last_step=last_step)
+    texts = names_of(connection, {name for group in (parameters, metrics, tags) for named in group.values()
+                                  for name in named})
+    return {item: Named(*(_by_text(group.get(item, {}), texts) for group in (parameters, metrics, tags)))
+            for item in ids}
+
+
+def names_of(connection: Connection, numbers: Collection[int]) -> dict[int, str]:
+    """Return the texts of names by their numbers; of others, too, where very many are asked for."""
+    texts = select(NAMES.c.id, NAMES.c.text)
+    found: dict[int, str] = {}
+    for some in in_parts(numbers, _MOST_IN_ONE) if len(numbers) <= _MOST_IN_ONE else [None]:
+        with connection.execute(texts if some is None else texts.where(NAMES.c.id.in_(some))) as rows:
+            # As the driver gives them: SQLAlchemy's rows take longer than all the rest, where there are very many.
+            found.update(rows.cursor.fetchall() if rows.cursor is not None else ())
+    return found
+
+
+def _by_text(named: Mapping[int, Any], texts: Mapping[int, str]) -> dict[str, Any]:
+    return {texts[number]: named[number] for number in sorted(named, key=texts.__getitem__)}
