@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from barograph.experiments.packing import metrics_in, numbers_in, texts_in
 from barograph.experiments.schema import METRIC_SHEETS, NAMES, SHEETS
-from barograph.experiments.writing import in_parts, parameter_value
+from barograph.experiments.writing import parameter_value
 from barograph.model.items import MetricSummary
 
 _MOST_IN_ONE = 5000
@@ -55,12 +55,11 @@ def named_of(connection: Connection, ids: Sequence[int]) -> dict[int, Named]:
 def names_of(connection: Connection, numbers: Collection[int]) -> dict[int, str]:
     """Return the texts of names by their numbers; of others, too, where very many are asked for."""
     texts = select(NAMES.c.id, NAMES.c.text)
-    found: dict[int, str] = {}
-    for some in in_parts(numbers, _MOST_IN_ONE) if len(numbers) <= _MOST_IN_ONE else [None]:
-        with connection.execute(texts if some is None else texts.where(NAMES.c.id.in_(some))) as rows:
-            # As the driver gives them: SQLAlchemy's rows take longer than all the rest, where there are very many.
-            found.update(rows.cursor.fetchall() if rows.cursor is not None else ())
-    return found
+    if len(numbers) <= _MOST_IN_ONE:
+        texts = texts.where(NAMES.c.id.in_(list(numbers)))
+    with connection.execute(texts) as rows:
+        # As the driver gives them: SQLAlchemy's rows take longer than all the rest, where there are very many.
+        return dict(rows.cursor.fetchall() if rows.cursor is not None else ())
 
 
 def _by_text(named: Mapping[int, Any], texts: Mapping[int, str]) -> dict[str, Any]:

@@ -111,9 +111,8 @@ class _Maker:
         columns[name][rows] = values
 
     def _metrics(self, statistics: Sequence[str]) -> MetricColumns:
-        found = metrics_in(data for _, data in self._rows(select(METRIC_SHEETS), METRIC_SHEETS.c.item_id))
-        rows = self._rows_of(found["item"])
-        found, rows = found[rows >= 0], rows[rows >= 0]
+        found, rows = self._in_rows(
+            metrics_in(data for _, data in self._rows(select(METRIC_SHEETS), METRIC_SHEETS.c.item_id)))
         numbers, codes = np.unique(found["name"], return_inverse=True)
         self._learn(numbers.tolist())
         names = [self._names[number] for number in numbers.tolist()]
@@ -131,14 +130,18 @@ class _Maker:
 
     def _by_name(self, found: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any], NDArray[np.intp]]]:
         """Return what there is of each name: the name's number, its records, and the rows that they are for."""
-        rows = self._rows_of(found["item"])
-        found, rows = found[rows >= 0], rows[rows >= 0]
+        found, rows = self._in_rows(found)
         order = np.argsort(found["name"], kind="stable")
         found, rows = found[order], rows[order]
         changes = np.flatnonzero(np.diff(found["name"])) + 1
         for mine, its_rows in zip(np.split(found, changes), np.split(rows, changes), strict=True):
             if len(mine):
                 yield int(mine["name"][0]), mine, its_rows
+
+    def _in_rows(self, found: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """Return the records that are for a row, and which row that is."""
+        rows = self._rows_of(found["item"])
+        return found[rows >= 0], rows[rows >= 0]
 
     def _rows_of(self, items: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return for numbers of items the rows that they are in; -1 where they are in none."""

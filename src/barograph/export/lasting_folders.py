@@ -16,6 +16,7 @@ from typing import Any
 from barograph.errors import ExportError
 from barograph.export.event_folders import file_name, found_of, mapped, state_name
 from barograph.machine.host_lock import HostLock
+from barograph.store.whole_file import write_whole
 from barograph.wire.framing import framed_all
 from barograph.wire.writing import first_event, restart_event
 
@@ -88,12 +89,7 @@ class LastingFolders:
                 self._append(folder, events)
             self._waiting = {}
             said = json.dumps({"format": _FORMAT, "bytes": self._sizes, "events": self.events, "notes": notes})
-            fresh = self._paper.with_name(f"{self._paper.name}.new")
-            with fresh.open("w", encoding="utf-8") as file:
-                file.write(f"{_digest(said)}\n{said}\n")
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self._paper)
+            write_whole(self._paper, f"{_digest(said)}\n{said}\n".encode())
         self.notes = notes
 
     def close(self) -> None:

@@ -60,13 +60,14 @@ class Gate:
         if share is None and not self._settings.may_hold_finite and _is_fit(known, losses, clips):
             return None
         seen = _seen(known, losses, scale, clips)
-        whole = math.hypot(*seen.before_clip) if known else 0.0
+        told = _told(known, seen, step, optimizer)
+        whole = told.norm
         numbers = {"norm": whole, **({"loss": seen.losses[-1]} if losses else {})}
         verdict = self._not_finite(known, seen, clips, numbers)
         asked, error = None, None
         if verdict is None:
             try:
-                asked = self._asked_for.verdict(_told(known, seen, step, optimizer), numbers)
+                asked = self._asked_for.verdict(told, numbers)
             except Exception as raised:  # noqa: BLE001 - raised below: the other workers wait for what this one says
                 error = raised
         if share is not None:
