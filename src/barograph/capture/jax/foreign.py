@@ -1,7 +1,7 @@
 """Statistics that the native loop makes of tensors inside a compiled program, on a CPU, where the program has them.
 
-The host's twin of `reduce`. What a program returns must stay in memory until it is read; what it calls the loop for need
-not. And the figures are those of every other door, to the last bit.
+The host's twin of `reduce`. What a program returns must stay in memory until it is read; what it calls the loop for
+need not. And the figures are those of every other door, to the last bit.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Told = Mapping[str, Any]
-"""Of one tensor: `moments`, and where they are asked for `bins` and `columns`, the statistics of its units; being traced,
-or fetched. Numbers of 64 bits, which a program may not have, are two words of 32 on the last axis."""
+"""Of one tensor: `moments`, and where they are asked for `bins` and `columns`, the statistics of its units; being
+traced, or fetched. Numbers of 64 bits, which a program may not have, are two words of 32 on the last axis."""
 
 _TARGET = "barograph_summarize"
 _WORDS = 2

@@ -302,8 +302,10 @@ class Reading:
             places: Mapping[int, Any] = getattr(self._version.places, name)
             together: NDArray[Any] = np.asarray(self._joined[name])
             return together[places[number]]
-        array = np.asarray(told[name])
-        return array[self._index(item, told[name], step)] if item.axes else array
+        array: NDArray[Any] = np.asarray(told[name])
+        if item.axes:
+            array = array[self._index(item, told[name], step)]
+        return array
 
     def _index(self, item: Found, value: Any, step: int) -> tuple[Any, ...]:
         """Return where a step lies: at its turn of the loops of steps; on one device, of what is the same on all."""
