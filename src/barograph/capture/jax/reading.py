@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import numpy as np
@@ -300,8 +300,7 @@ class Reading:
         item, told = self._found[number], self._values[number]
         if told is None:
             places: Mapping[int, Any] = getattr(self._version.places, name)
-            together: NDArray[Any] = np.asarray(self._joined[name])
-            return together[places[number]]
+            return cast("NDArray[Any]", np.asarray(self._joined[name])[places[number]])
         array: NDArray[Any] = np.asarray(told[name])
         if item.axes:
             array = array[self._index(item, told[name], step)]
