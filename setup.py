@@ -11,7 +11,7 @@ setup(
         Extension(
             "barograph._native",
             sources=["src/barograph/_native.c"],
-            depends=["src/barograph/_native_lanes.h"],
+            depends=["src/barograph/_native_lanes.h", "src/barograph/_native_xla.h"],
             # Fused multiply-add would round differently from one processor to the next.
             extra_compile_args=["-O3", "-ffp-contract=off"],
             define_macros=[("Py_LIMITED_API", "0x030B0000")],

@@ -11,7 +11,11 @@ from typing import Any
 import barograph
 from barograph.attached import AttachedRun
 
-SETTINGS: Mapping[str, Mapping[str, Any]] = {"everything": {"preset": "everything", "budget": None}, "budget": {}}
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "everything": {"preset": "everything", "budget": None},
+    "moments": {"preset": "moments", "budget": None},
+    "budget": {},
+}
 
 
 def attached(variant: str, directory: str) -> AttachedRun | None:

@@ -16,6 +16,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1391,6 +1392,12 @@ static PyObject *py_use_instructions(PyObject *module, PyObject *name)
     return NULL;
 }
 
+/* ---- XLA ------------------------------------------------------------------------------------------------------- */
+
+#include "_native_xla.h"
+
+/* ---- The module ------------------------------------------------------------------------------------------------ */
+
 #define CALL(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, "See barograph.measures.native."}
 
 static PyMethodDef methods[] = {
@@ -1402,6 +1409,7 @@ static PyMethodDef methods[] = {
     CALL(all_finite),
     {"instructions", py_instructions, METH_NOARGS, "Return the names of the sets of instructions this processor has."},
     {"use_instructions", py_use_instructions, METH_O, "Use the set of that name; return the one in use before."},
+    {"xla_handler", py_xla_handler, METH_NOARGS, "Return a capsule of what programs of XLA call."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -199,18 +199,38 @@ class ArrayTap:
             dtypes: Element type of each.
             layers: Class of the layer of each; none: "".
         """
-        self._begin()
-        buffer, rows = self._buffer(), []
+        self.merge_rows(self.rows(kind, paths, dtypes=dtypes, layers=layers), reduced)
+
+    def rows(
+        self, kind: Kind, paths: Sequence[str], *, dtypes: Sequence[str], layers: Sequence[str] = ()
+    ) -> NDArray[np.int64]:
+        """Return where statistics of tensors are merged, as long as the tap lasts: for who merges the same each step.
+
+        Args:
+            kind, paths, dtypes, layers: As in `merge`.
+        """
+        rows = []
         for number, path in enumerate(paths):
             key = Key(kind, canonical_path(path))
             rows.append(self._reader.row(key, layers[number] if layers else "", dtypes[number]))
             self.session.seen.note(kind, key.path)
-        places = np.array(rows, np.int64)
-        self._note_took(bool(rows))
+        return np.array(rows, np.int64)
+
+    @entry_point("merging statistics")
+    def merge_rows(self, rows: NDArray[np.int64], reduced: Reduced | Callable[[], Reduced]) -> None:
+        """Record what `merge` does, of tensors whose rows are known.
+
+        Args:
+            rows: As `rows` returned them.
+            reduced: As in `merge`.
+        """
+        self._begin()
+        buffer = self._buffer()
+        self._note_took(len(rows) > 0)
         if callable(reduced):
-            buffer.defer(lambda late: merge_reduced(places, *reduced(), late))
+            buffer.defer(lambda late: merge_reduced(rows, *reduced(), late))
         else:
-            merge_reduced(places, *reduced, buffer)
+            merge_reduced(rows, *reduced, buffer)
 
     @entry_point("recording a loss")
     def loss(self, value: Number, name: str = TOTAL) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["DTYPE_CODES", "all_finite", "available", "copy", "difference_into", "dtype_code", "summarize_into",
-           "summarize_many", "units_into"]
+           "summarize_many", "units_into", "xla_handler"]
 
 try:
     _loops: Any = importlib.import_module("barograph._native")
@@ -203,3 +203,16 @@ def copy(destination: int, source: int, size_bytes: int) -> None:
         ValueError: The size is negative, or an address is 0 where there are bytes to copy.
     """
     _loops.copy(destination, source, size_bytes)
+
+
+def xla_handler() -> Any:
+    """Return what a program that XLA compiled may call for the statistics of a tensor, as `jax.ffi` registers it.
+
+    Such a call is given one tensor, and `dtype`, `mode`, `units` and `bound`, numbers of 64 bits. It returns a row of
+    moments, with a mode the bins of a histogram, and where `units` is not 0 the statistics of each index of the last
+    axis, as the other calls have them: numbers of 64 bits, in words of 32.
+
+    Returns:
+        A capsule; None without the native loop.
+    """
+    return _loops.xla_handler() if available() else None

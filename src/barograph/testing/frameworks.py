@@ -36,6 +36,7 @@ import numpy as np
 from barograph.attached import AttachedRun
 from barograph.attaching import attach
 from barograph.capture import price
+from barograph.capture.array_read import ArrayReader
 from barograph.capture.guard import BarographWarning
 from barograph.capture.plan import Plan
 from barograph.measures import native
@@ -319,7 +320,8 @@ def _planted_error(*, with_tensors: bool) -> Iterator[None]:
         raise Planted("planted by the conformance suite")
 
     with contextlib.ExitStack() as stack:
-        reads = ((native, "summarize_many"), (native, "summarize_into"), (native, "difference_into"))
+        reads = ((native, "summarize_many"), (native, "summarize_into"), (native, "difference_into"),
+                 (ArrayReader, "row"))  # the last one, where a device has made the statistics
         for holder, name in reads if with_tensors else ((Plan, "taking"),):
             stack.enter_context(_replaced(holder, name, fail))
         yield

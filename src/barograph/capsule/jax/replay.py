@@ -134,7 +134,7 @@ class _Again:
 
     def norms(self) -> dict[str, Any]:
         """Return the norm of each gradient, as the guard sees it."""
-        version = self._program.compile(lambda mark: None, wholes=False, bound=math.inf, keeps=True)
+        version = self._program.compile(lambda mark: None, on_host=False, bound=math.inf, keeps=True)
         harvested = version(*self._program.arguments(self.arguments.leaves()))
         found = {}
         for item, value in zip(harvested.version.found, harvested.values, strict=True):

@@ -16,6 +16,7 @@ from jax import lax
 from jax.extend import core
 from jax.sharding import PartitionSpec
 
+from barograph.capture.jax import foreign
 from barograph.capture.jax.calls import called
 from barograph.capture.jax.marks import MARK, Mark
 from barograph.capture.jax.reduce import identity_like, reduce
@@ -49,6 +50,7 @@ class Found:
         shape: Of the tensor.
         dtype: Of its elements.
         whole: The tensor itself, or an array of whole numbers, and not what `reduce` makes of it.
+        told: Shapes of what the native loop tells of it; None: it does not.
         axes: What the leading axes are, the outermost first: the number of a scan, or `DEVICES`.
     """
 
@@ -57,6 +59,7 @@ class Found:
     shape: tuple[int, ...]
     dtype: str
     whole: bool
+    told: Mapping[str, tuple[int, ...]] | None = None
     axes: tuple[str, ...] = ()
 
 
@@ -67,6 +70,7 @@ class Basket:
     Attributes:
         wants: What is taken.
         wholes: Tensors are returned whole outside of loops and branches: what reads them lies in the same memory.
+        calls: The program calls the native loop for statistics.
         found: What they are.
         values: What they are being traced as, in the same order.
         scans: Loops met so far, which gives each its number.
@@ -78,6 +82,7 @@ class Basket:
 
     wants: Wants
     wholes: bool
+    calls: bool = False
     found: list[Found] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
     scans: int = 0
@@ -94,15 +99,16 @@ class Basket:
         if taking is None:
             return
         shape, dtype = tuple(array.shape), jnp.dtype(array.dtype).name
-        whole = self.wholes or taking.raw or bool(mark.role)
+        calls = self.calls and foreign.takes(array)
+        whole = (self.wholes and not calls) or taking.raw or bool(mark.role)
         # So that it is an array of its own, which nobody gives away with the next call.
-        value = lax.optimization_barrier(array)
+        value, told = lax.optimization_barrier(array), None
         if not whole:
-            bound = bound_of(mark.layer)
-            value = reduce(value, taking.histogram,
-                           units=taking.units and mark.kind in _WITH_UNITS,
-                           bound=math.nan if bound is None else bound)
-        self.found.append(Found(mark, taking, shape, dtype, whole))
+            units, bound = taking.units and mark.kind in _WITH_UNITS, bound_of(mark.layer)
+            make = foreign.tell if calls else reduce
+            value = make(value, taking.histogram, units=units, bound=math.nan if bound is None else bound)
+            told = {name: part.shape for name, part in value.items()} if calls else None
+        self.found.append(Found(mark, taking, shape, dtype, whole, told))
         self.values.append(value)
 
     def unfit(self) -> Any:
@@ -117,7 +123,7 @@ class Basket:
 
     def within(self) -> Basket:
         """Return another for the inside of a loop or a branch, where tensors are reduced."""
-        return Basket(self.wants, False, scans=self.scans, passed_over=self.passed_over, bound=self.bound,
+        return Basket(self.wants, False, self.calls, scans=self.scans, passed_over=self.passed_over, bound=self.bound,
                       products=self.products)
 
     def anew(self) -> Basket:
@@ -129,6 +135,12 @@ class Basket:
         self.scans = max(self.scans, inner.scans)
         self.found += [replace(item, axes=(axis, *item.axes)) if axis else item for item in inner.found]
         self.values += values
+
+
+def places_of(found: Sequence[Found]) -> foreign.Places:
+    """Return where statistics lie that are put together: what the native loop tells, but of what is met in loops."""
+    return foreign.Places({number: item.told for number, item in enumerate(found)
+                           if item.told is not None and not item.axes})
 
 
 def withheld(unfit: Any, before: Any, after: Any) -> Any:

@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core
 
+from barograph.capture.jax import foreign
 from barograph.capture.jax.alone import losses_alone
 from barograph.capture.jax.carried import carried_on
-from barograph.capture.jax.harvest import Basket, Found, Wants, harvest, marks_of, steps_in, withheld
+from barograph.capture.jax.harvest import Basket, Found, Wants, harvest, marks_of, places_of, steps_in, withheld
 from barograph.capture.jax.names import path_of
 from barograph.capture.jax.products import products_of
 from barograph.capture.jax.proof import Proof, copies
@@ -37,13 +38,16 @@ class Harvested:
         version: That was called.
         given: The arguments, side by side.
         outs: What the step returns, side by side.
-        values: What it returns beside that, each as `version.found` says; they may still be computed.
+        values: What it returns beside that, each as `version.found` says; they may still be computed. None: it was
+            put together with others.
+        joined: What was put together, as `version.places` says.
     """
 
     version: Version
     given: Sequence[Any]
     outs: list[Any]
     values: Sequence[Any]
+    joined: Mapping[str, Any]
 
     @property
     def results(self) -> Any:
@@ -120,31 +124,35 @@ class Program:
         return (tuple(arg for number, arg in enumerate(args) if number not in positions),
                 {name: value for name, value in kwargs.items() if name not in names})
 
-    def compile(self, wants: Wants, *, wholes: bool, bound: float | None = None, keeps: bool = False,
+    def compile(self, wants: Wants, *, on_host: bool, bound: float | None = None, keeps: bool = False,
                 apart: bool = False) -> Version:
         """Return another version of the function, which returns more.
 
         Args:
             wants: What is taken of what is marked.
-            wholes: Tensors are returned whole where that is possible: what reads them lies in the same memory.
+            on_host: The program runs where we do: it calls the native loop for statistics, and where there is none,
+                tensors are returned whole where that is possible, since what reads them lies in the same memory.
             bound: An update is withheld whose gradients are not finite, or have a greater norm. None: none is.
             keeps: What the user gives away is kept, so that the step can be undone.
             apart: Only what is more is returned: the step is made by another.
         """
         infos = jax.tree.leaves(self._traced.args_info)
-        closed, outcome = self._closed, Basket(wants, wholes, bound=bound, products=self._products)
+        closed, calls = self._closed, on_host and foreign.is_there()
+        outcome = Basket(wants, on_host, calls, bound=bound, products=self._products)
         if len(closed.jaxpr.invars) != len(infos):
             raise UnsupportedCapture("The step closes over arrays in a way that this version of JAX keeps apart.")
 
-        def run(*leaves: Any) -> tuple[list[Any], list[Any]]:
-            basket = Basket(wants, wholes, bound=bound, products=self._products)
+        def run(*leaves: Any) -> tuple[list[Any], list[Any], dict[str, Any]]:
+            basket = Basket(wants, on_host, calls, bound=bound, products=self._products)
             found = harvest(closed.jaxpr, closed.consts, leaves, basket)
             outcome.found, outcome.passed_over = basket.found, basket.passed_over
             unfit = basket.unfit()
             if unfit is not None:
                 for place, source in self.carried.items():
                     found[place] = withheld(unfit, leaves[source], found[place])
-            return [] if apart else found, basket.values
+            together = places_of(basket.found).moments
+            apart_values = [None if number in together else value for number, value in enumerate(basket.values)]
+            return [] if apart else found, apart_values, foreign.joined([basket.values[number] for number in together])
 
         avals = [_like(info, var.aval) for info, var in zip(infos, closed.jaxpr.invars, strict=True)]
         jax.eval_shape(run, *avals)
@@ -201,16 +209,19 @@ class Version:
     Attributes:
         program: Of which function.
         found: What it returns beside the results.
+        places: Where of that lies what is put together.
         passed_over: Marks within what cannot be looked into.
         donated: Arguments whose memory is used anew.
         calls: So far.
         proof: Whether it makes the step as the user's own function does.
+        sorted: What whoever reads its results has found out about them.
     """
 
     def __init__(self, program: Program, run: Any, found: tuple[Found, ...], passed_over: frozenset[str],
                  donated: frozenset[int]) -> None:
         self.program, self.found, self.passed_over, self.donated = program, found, passed_over, donated
         self.calls, self.proof = 0, Proof()
+        self.places, self.sorted = places_of(found), dict[Any, Any]()
         self._run = run
 
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, keeps: bool = False) -> Harvested:
@@ -218,8 +229,8 @@ class Version:
         self.calls += 1
         leaves = self.program.leaves(args, kwargs)
         leaves = copies(leaves, self.donated) if keeps else leaves
-        outs, values = self._run(*leaves)
-        return Harvested(self, leaves, outs, values)
+        outs, values, joined = self._run(*leaves)
+        return Harvested(self, leaves, outs, values, joined)
 
 
 class Compiled:

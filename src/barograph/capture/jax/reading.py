@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import numpy as np
 
 from barograph.capture.array_labels import gather_codes, gather_labels
 from barograph.capture.array_tap import ArrayTap
+from barograph.capture.jax import foreign
 from barograph.capture.jax.harvest import DEVICES, Found
 from barograph.capture.jax.program import Harvested
 from barograph.capture.jax.reduce import moments_of
@@ -35,6 +37,49 @@ _OF_EACH_DEVICE = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET, K
 _MODEL = frozenset({Kind.GRADIENT, Kind.UPDATE})
 
 
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """What of a call belongs to one of its steps, by their numbers.
+
+    Attributes:
+        labels: And answers.
+        codes: Of labels and answers in one.
+        numbers: Plain ones.
+        wholes: Tensors that came whole.
+        reduced: Those of which statistics came, by kind.
+    """
+
+    labels: Sequence[int]
+    codes: Sequence[int]
+    numbers: Sequence[int]
+    wholes: Sequence[int]
+    reduced: Mapping[Kind, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """Tensors of one kind that are due, each under its path.
+
+    Attributes:
+        members: The numbers of each: one for each time that it was met.
+        takings: What is taken of each.
+        rows: Where the tap merges them; none: nothing is due.
+        moments: Where their moments lie among those that were put together; None: not all are there, or not once each.
+        bins: Likewise; None: no histogram is taken, too.
+    """
+
+    members: Sequence[Sequence[int]]
+    takings: Sequence[Taking]
+    rows: NDArray[np.int64]
+    moments: NDArray[np.int64] | None = None
+    bins: NDArray[np.int64] | None = None
+
+    @property
+    def histograms(self) -> bool:
+        """Whether any is taken."""
+        return any(taking.histogram is not Histogram.NONE for taking in self.takings)
+
+
 class Reading:
     """What one call has returned, on its way from the device.
 
@@ -44,10 +89,10 @@ class Reading:
     """
 
     def __init__(self, harvested: Harvested, steps: int) -> None:
-        self._found, self._values, self._steps = harvested.version.found, harvested.values, steps
+        self._version, self._values, self._joined = harvested.version, harvested.values, harvested.joined
+        self._found, self._steps = self._version.found, steps
         self._path = next((_scans(item) for item in self._found if item.mark.kind in _MODEL), ())
-        self._fetched: dict[int, NDArray[Any]] = {}
-        for leaf in jax.tree.leaves(list(self._values)):
+        for leaf in jax.tree.leaves((list(self._values), self._joined)):
             leaf.copy_to_host_async()
 
     def hand_over(self, tap: ArrayTap, step: int) -> None:
@@ -57,58 +102,117 @@ class Reading:
             tap: Whose step is under way.
             step: From 0.
         """
-        mine = [number for number, item in enumerate(self._found) if self._belongs(item, step)]
-        self._labels(tap, [number for number in mine if self._found[number].mark.role in ("labels", "answers")], step)
-        for number in mine:
-            if self._found[number].mark.role == "number":
-                self._number(tap, number, step)
-            elif self._found[number].mark.role == "codes":
-                self._codes(tap, number, step)
-        plain = [number for number in mine if not self._found[number].mark.role]
-        self._wholes(tap, [number for number in plain if self._found[number].whole], step)
-        by_kind: dict[Kind, list[int]] = {}
-        for number in plain:
-            if not self._found[number].whole:
-                by_kind.setdefault(self._found[number].mark.kind, []).append(number)
-        for kind, numbers in by_kind.items():
-            self._reduced(tap, kind, numbers, step)
+        mine = self._sorted(step)
+        self._labels(tap, mine.labels, step)
+        for number in mine.numbers:
+            self._number(tap, number, step)
+        for number in mine.codes:
+            self._codes(tap, number, step)
+        self._wholes(tap, mine.wholes, step)
+        for kind in mine.reduced:
+            self._reduced(tap, kind, step)
+
+    def _sorted(self, step: int) -> _Sorted:
+        """Return what belongs to a step: the same each time, but for the last step of a call."""
+        which = self._steps, step == self._steps - 1
+        if which not in self._version.sorted:
+            mine = [number for number, item in enumerate(self._found) if self._belongs(item, step)]
+            role = {number: self._found[number].mark.role for number in mine}
+            plain = [number for number in mine if not role[number]]
+            by_kind: dict[Kind, list[int]] = {}
+            for number in plain:
+                if not self._found[number].whole:
+                    by_kind.setdefault(self._found[number].mark.kind, []).append(number)
+            self._version.sorted[which] = _Sorted(
+                [number for number in mine if role[number] in ("labels", "answers")],
+                [number for number in mine if role[number] == "codes"],
+                [number for number in mine if role[number] == "number"],
+                [number for number in plain if self._found[number].whole], by_kind)
+        found: _Sorted = self._version.sorted[which]
+        return found
 
     def _belongs(self, item: Found, step: int) -> bool:
         return step == self._steps - 1 or (bool(self._path) and _scans(item)[: len(self._path)] == self._path)
 
-    def _reduced(self, tap: ArrayTap, kind: Kind, numbers: Sequence[int], step: int) -> None:
-        """Merge what was reduced on the device into the rows of those tensors that are due."""
+    def _reduced(self, tap: ArrayTap, kind: Kind, step: int) -> None:
+        """Merge statistics of one kind into the rows of those tensors that are due."""
+        due = self._due(tap, kind, step)
+        if not len(due.rows):
+            return
+        tap.merge_rows(due.rows, functools.partial(self._fetched, due, step))
+        for members, taking in zip(due.members, due.takings, strict=True):
+            if taking.units and self._has_units(members[0]):
+                self._units(tap, members, step)
+
+    def _due(self, tap: ArrayTap, kind: Kind, step: int) -> _Due:
+        """Return what is due of one kind: the same for as long as the same is asked for."""
+        which = kind, tap.session.plan.of_kind(tap.mask(), kind), step == self._steps - 1
+        if which not in self._version.sorted:
+            self._version.sorted[which] = self._newly_due(tap, kind, self._sorted(step).reduced[kind])
+        found: _Due = self._version.sorted[which]
+        return found
+
+    def _newly_due(self, tap: ArrayTap, kind: Kind, numbers: Sequence[int]) -> _Due:
         due: dict[str, tuple[list[int], Taking]] = {}
         for number in numbers:
             mark = self._found[number].mark
             taking = tap.taking(kind, mark.path, mark.layer)
             if taking is not None:
                 due.setdefault(mark.path, ([], taking))[0].append(number)
-        if not due:
-            return
-        histograms = any(taking.histogram is not Histogram.NONE for _, taking in due.values())
+        members, takings = [members for members, _ in due.values()], [taking for _, taking in due.values()]
+        firsts = [self._found[each[0]] for each in members]
+        rows = tap.rows(kind, list(due), dtypes=[item.dtype for item in firsts],
+                        layers=[item.mark.layer for item in firsts])
+        found, places = _Due(members, takings, rows), self._version.places
+        alone = [each[0] for each in members if len(each) == 1 and each[0] in places.moments]
+        with_bins = [number for number in alone if number in places.bins]
+        if len(alone) < len(rows) or (found.histograms and len(with_bins) < len(rows)):
+            return found
+        return _Due(members, takings, rows, np.array([places.moments[number] for number in alone], np.int64),
+                    np.array([places.bins[number] for number in alone], np.int64) if found.histograms else None)
 
-        def fetch() -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
-            moments = identity_rows(len(due))
-            bins = np.zeros((len(due), EXPONENT_BINS), np.int64) if histograms else None
-            for row, (members, taking) in enumerate(due.values()):
-                for number in members:
-                    self._merge_rows(number, step, moments[row : row + 1])
-                    if bins is not None and taking.histogram and "bins" in self._values[number]:
-                        bins[row] += self._part(number, "bins", step).reshape(-1, EXPONENT_BINS).sum(0)
-            return moments, bins
+    def _fetched(self, due: _Due, step: int) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+        """Return the moments, and the histograms, of what is due."""
+        if due.moments is not None:
+            bins = None if due.bins is None else foreign.bins_of(self._joined["bins"])[due.bins]
+            return foreign.moments_of(self._joined["moments"])[due.moments], bins
+        moments = identity_rows(len(due.rows))
+        bins = np.zeros((len(due.rows), EXPONENT_BINS), np.int64) if due.histograms else None
+        for row, (members, taking) in enumerate(zip(due.members, due.takings, strict=True)):
+            for number in members:
+                for one in self._moments(number, step):
+                    merge_rows(moments[row : row + 1], one[np.newaxis])
+                if bins is not None and taking.histogram:
+                    bins[row] += self._bins(number, step)
+        return moments, bins
 
-        firsts = [self._found[members[0]] for members, _ in due.values()]
-        tap.merge(kind, list(due), fetch, dtypes=[item.dtype for item in firsts],
-                  layers=[item.mark.layer for item in firsts])
-        for members, taking in due.values():
-            if taking.units and "units" in self._values[members[0]]:
-                self._units(tap, members, step)
+    def _moments(self, number: int, step: int) -> Iterator[NDArray[np.float64]]:
+        """Yield the moments of a tensor, once for each time that it was met."""
+        item = self._found[number]
+        if item.told is not None:
+            rows = foreign.moments_of(self._part(number, "moments", step))
+        else:
+            parts = {name: self._part(number, name, step) for name in ("whole", "sums")}
+            rows = moments_of(parts, item.dtype)
+        yield from rows.reshape(-1, len(MOMENT_FIELDS))
 
-    def _merge_rows(self, number: int, step: int, into: NDArray[np.float64]) -> None:
-        parts = {name: self._part(number, name, step) for name in ("whole", "sums")}
-        for row in moments_of(parts, self._found[number].dtype).reshape(-1, len(MOMENT_FIELDS)):
-            merge_rows(into, row[np.newaxis])
+    def _bins(self, number: int, step: int) -> Any:
+        told = self._found[number].told
+        if "bins" not in (self._values[number] if told is None else told):
+            return 0
+        bins = self._part(number, "bins", step)
+        return (bins if told is None else foreign.bins_of(bins)).reshape(-1, EXPONENT_BINS).sum(0)
+
+    def _has_units(self, number: int) -> bool:
+        told = self._found[number].told
+        return "units" in self._values[number] if told is None else "columns" in told
+
+    def _columns(self, number: int, step: int) -> NDArray[Any]:
+        """Return the statistics of a tensor's units, once for each time that it was met."""
+        item = self._found[number]
+        columns = (self._part(number, "units", step) if item.told is None
+                   else foreign.columns_of(self._part(number, "columns", step)))
+        return columns.reshape(-1, item.shape[-1], len(UNIT_FIELDS))
 
     def _units(self, tap: ArrayTap, members: Sequence[int], step: int) -> None:
         item = self._found[members[0]]
@@ -118,7 +222,7 @@ class Reading:
 
         def merge_in(buffer: StepBuffer) -> None:
             for number in members:
-                for columns in self._part(number, "units", step).reshape(-1, item.shape[-1], len(UNIT_FIELDS)):
+                for columns in self._columns(number, step):
                     merge_unit_columns(buffer.unit_columns(row, item.shape[-1], count,
                                                            math.nan if bound is None else bound),
                                        np.asarray(columns, np.float64))
@@ -192,10 +296,15 @@ class Reading:
         return value if not item.axes else np.asarray(value)[self._index(item, value, step)]
 
     def _part(self, number: int, name: str, step: int) -> NDArray[Any]:
-        """Return one array of what was reduced: that of a step, with the axes that are to be merged."""
-        item, value = self._found[number], self._values[number][name]
-        array = np.asarray(value)
-        return array[self._index(item, value, step)] if item.axes else array
+        """Return one array of the statistics of a tensor: those of a step, with the axes that are to be merged."""
+        item, told = self._found[number], self._values[number]
+        if told is None:
+            places: Mapping[int, Any] = getattr(self._version.places, name)
+            return cast("NDArray[Any]", np.asarray(self._joined[name])[places[number]])
+        array: NDArray[Any] = np.asarray(told[name])
+        if item.axes:
+            array = array[self._index(item, told[name], step)]
+        return array
 
     def _index(self, item: Found, value: Any, step: int) -> tuple[Any, ...]:
         """Return where a step lies: at its turn of the loops of steps; on one device, of what is the same on all."""

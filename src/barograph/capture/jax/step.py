@@ -86,6 +86,8 @@ class ObservedStep:
         self._held: tuple[int, ...] = ()
         self._failed: Exception | None = None
         self._harvested: Harvested | None = None
+        self._forms: dict[Any, int] = {}
+        self._form: int | None = None
         self._asked = 0
         self._timed: dict[bool, list[float]] = {False: [], True: []}
         self._calls = self._plain_calls = 0
@@ -132,7 +134,7 @@ class ObservedStep:
 
     def _begin_call(self) -> None:
         self._due = self._is_due()
-        self._harvested, self._held, self._calls = None, (), self._calls + 1
+        self._harvested, self._form, self._held, self._calls = None, None, (), self._calls + 1
 
     def _is_due(self) -> bool:
         due = False
@@ -248,7 +250,7 @@ class ObservedStep:
             self._failed = error
             return None
         if measured:
-            jax.block_until_ready((harvested.outs, harvested.values))
+            jax.block_until_ready((harvested.outs, harvested.values, harvested.joined))
             self._timed[True].append(time.perf_counter() - begin)
             if apart:
                 self._timed[False].append(0.0)  # all of it is beside the step
@@ -262,8 +264,7 @@ class ObservedStep:
     def _version_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool
                      ) -> Version | None:
         """Return the version for such arguments, with statistics where they are due; None: there can be none."""
-        leaves, structure = jax.tree.flatten((args, kwargs))
-        key = (signature(leaves, structure), due, apart)
+        key = (self._form_of(args, kwargs), due, apart)
         if key not in self._versions:
             self._versions[key] = None
             with self._tap.session.starting_up():
@@ -271,8 +272,14 @@ class ObservedStep:
                 self._versions[key] = self._new_version(self._program, due=due, apart=apart)
         return self._versions[key]
 
+    def _form_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
+        """Return the number of the form that the arguments of the call under way have: told once, asked for often."""
+        if self._form is None:
+            self._form = self._forms.setdefault(signature(*jax.tree.flatten((args, kwargs))), len(self._forms))
+        return self._form
+
     def _program_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
-        form = signature(*jax.tree.flatten((args, kwargs)))
+        form = self._form_of(args, kwargs)
         if form not in self._programs:
             self._programs[form] = self._new_program(args, kwargs)
         return self._programs[form]
@@ -291,7 +298,7 @@ class ObservedStep:
     def _new_version(self, program: Program, *, due: bool, apart: bool) -> Version:
         guard = None if apart else self._guard
         version = program.compile(self._wants if due else lambda mark: None, apart=apart,
-                                  wholes=_is_on_host() and not program.many_devices,
+                                  on_host=_is_on_host() and not program.many_devices,
                                   bound=None if guard is None else guard.bound,
                                   keeps=guard is not None and guard.keeps)
         for name in version.passed_over:

@@ -1,0 +1,194 @@
+/* The statistics of a tensor inside a program that XLA compiled, where it lies: a handler of XLA's foreign function
+ * interface. `capture/jax/foreign.py` has programs call it.
+ *
+ * What is declared here is the part of that interface (its version 0) that is read or written. All its structures say
+ * how large they are, so one that is smaller than the part known here is refused. */
+
+enum { XLA_METADATA = 1, XLA_EXECUTE = 3, XLA_BUFFER = 1, XLA_SCALAR = 3, XLA_INVALID_ARGUMENT = 3, XLA_EXHAUSTED = 8 };
+enum { LEAST = 5, GREATEST = 6 }; /* of the moments */
+
+typedef struct XlaExtension {
+    size_t size;
+    int type;
+    struct XlaExtension *next;
+} XlaExtension;
+
+typedef struct {
+    size_t size;
+    XlaExtension *extension;
+    int major, minor;
+} XlaVersion;
+
+typedef struct {
+    size_t size;
+    XlaVersion version;
+    uint32_t traits;
+} XlaAnswer;
+
+typedef struct {
+    XlaExtension base;
+    XlaAnswer *metadata;
+} XlaMetadata;
+
+typedef struct XlaError XlaError;
+
+typedef struct {
+    size_t size;
+    XlaExtension *extension;
+    const char *message;
+    int code;
+} XlaErrorToMake;
+
+typedef struct {
+    size_t size;
+    XlaExtension *extension;
+    XlaVersion version;
+    const void *internal;
+    XlaError *(*make_error)(XlaErrorToMake *);
+} XlaApi;
+
+typedef struct {
+    size_t size;
+    XlaExtension *extension;
+    int dtype;
+    void *data;
+    int64_t rank;
+    int64_t *shape;
+} XlaBuffer;
+
+typedef struct {
+    size_t size;
+    XlaExtension *extension;
+    int64_t count;
+    int *types;
+    void **items;
+} XlaItems;
+
+typedef struct {
+    const char *text;
+    size_t length;
+} XlaText;
+
+typedef struct {
+    size_t size;
+    XlaExtension *extension;
+    int64_t count;
+    int *types;
+    XlaText **names;
+    void **items;
+} XlaSettings;
+
+typedef struct {
+    int dtype;
+    void *value;
+} XlaScalar;
+
+typedef struct {
+    size_t size;
+    XlaExtension *extension;
+    const XlaApi *api;
+    void *context;
+    int stage;
+    XlaItems given, returned;
+    XlaSettings settings;
+} XlaCall;
+
+static XlaError *xla_refuse(const XlaCall *call, int code, const char *message)
+{
+    XlaErrorToMake error = {sizeof error, NULL, message, code};
+    return call->api->make_error(&error);
+}
+
+/* XLA asks once which version of its interface this was made for: the one it has, as long as that is of the first. */
+static XlaError *xla_tell_version(const XlaCall *call)
+{
+    XlaMetadata *asked = (XlaMetadata *)(void *)call->extension;
+    if (call->api->version.major != 0 || asked->metadata->size < offsetof(XlaAnswer, traits))
+        return xla_refuse(call, XLA_INVALID_ARGUMENT, "Barograph knows version 0 of XLA's foreign functions alone.");
+    asked->metadata->version = call->api->version;
+    asked->metadata->traits = 0;
+    return NULL;
+}
+
+static uint64_t xla_numel(const XlaBuffer *buffer)
+{
+    uint64_t numel = 1;
+    for (int64_t i = 0; i < buffer->rank; i++)
+        numel *= (uint64_t)buffer->shape[i];
+    return numel;
+}
+
+/* A setting of eight bytes; 0 where there is none of that name. */
+static uint64_t xla_setting(const XlaCall *call, const char *name)
+{
+    uint64_t value = 0;
+    for (int64_t i = 0; i < call->settings.count; i++)
+        if (call->settings.types[i] == XLA_SCALAR && call->settings.names[i]->length == strlen(name) &&
+            memcmp(call->settings.names[i]->text, name, strlen(name)) == 0)
+            memcpy(&value, ((const XlaScalar *)call->settings.items[i])->value, sizeof value);
+    return value;
+}
+
+/* What was returned in that place; NULL where it has not as many words of 32 bits. */
+static void *xla_words(const XlaCall *call, int64_t place, uint64_t words)
+{
+    if (place >= call->returned.count || call->returned.types[place] != XLA_BUFFER)
+        return NULL;
+    const XlaBuffer *buffer = call->returned.items[place];
+    return xla_numel(buffer) == words ? buffer->data : NULL;
+}
+
+static void clear_columns(double *columns, uint64_t units)
+{
+    memset(columns, 0, units * UNITS * sizeof(double));
+    for (uint64_t unit = 0; unit < units; unit++) {
+        columns[unit * UNITS + MIN] = HUGE_VAL;
+        columns[unit * UNITS + MAX] = -HUGE_VAL;
+    }
+}
+
+/* One tensor is given. Returned are its moments; where `mode` asks for them, its bins; and where `units` is not 0, the
+ * statistics of each index of its last axis. All in words of 32 bits: not every program may hold numbers of 64. */
+static XlaError *xla_summarize(XlaCall *call)
+{
+    if (call->extension && call->extension->type == XLA_METADATA)
+        return xla_tell_version(call);
+    if (call->size < sizeof *call || call->stage != XLA_EXECUTE || call->given.count != 1 ||
+        call->given.types[0] != XLA_BUFFER)
+        return xla_refuse(call, XLA_INVALID_ARGUMENT, "Statistics are made of one tensor.");
+    const XlaBuffer *x = call->given.items[0];
+    int64_t dtype = (int64_t)xla_setting(call, "dtype"), mode = (int64_t)xla_setting(call, "mode");
+    uint64_t numel = xla_numel(x), bound_bits = xla_setting(call, "bound");
+    uint64_t units = xla_setting(call, "units") && x->rank > 0 ? (uint64_t)x->shape[x->rank - 1] : 0;
+    double *row = xla_words(call, 0, 2 * MOMENTS);
+    int64_t *bins = mode ? xla_words(call, 1, 2 * BINS) : NULL;
+    double *columns = units ? xla_words(call, mode ? 2 : 1, 2 * units * UNITS) : NULL;
+    if (dtype < 0 || dtype >= DTYPES || mode < 0 || mode > 2 || !row || (mode && !bins) || (units && !columns))
+        return xla_refuse(call, XLA_INVALID_ARGUMENT, "The type, the histogram or a size is none that is known.");
+
+    int done = 1;
+    FloatState state = enter_float_state();
+    memset(row, 0, MOMENTS * sizeof(double));
+    row[LEAST] = HUGE_VAL;
+    row[GREATEST] = -HUGE_VAL;
+    if (bins)
+        memset(bins, 0, BINS * sizeof(int64_t));
+    Source source = {x->data, NULL, NULL, (int)dtype};
+    summarize(&source, numel, (int)mode, row, bins);
+    if (columns) {
+        double bound;
+        memcpy(&bound, &bound_bits, sizeof bound);
+        clear_columns(columns, units);
+        Layers layers = {x->data, numel / units, units, 1, (int)dtype, bound, round_up(bound), columns};
+        done = !numel || summarize_units(&layers);
+    }
+    leave_float_state(state);
+    return done ? NULL : xla_refuse(call, XLA_EXHAUSTED, "There is no memory for statistics of units.");
+}
+
+static PyObject *py_xla_handler(PyObject *module, PyObject *nothing)
+{
+    (void)module;
+    (void)nothing;
+    return PyCapsule_New((void *)(uintptr_t)xla_summarize, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+"""Statistics that compiled programs have the native loop make, against those that it makes when it is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not installed")
+
+from barograph.capture.jax import foreign  # noqa: E402
+from barograph.measures import native  # noqa: E402
+from barograph.measures.summary import identity_rows  # noqa: E402
+from barograph.model.selection import Histogram  # noqa: E402
+from barograph.model.summary import EXPONENT_BINS, UNIT_FIELDS  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not native.available(), reason="the native loop is not built")
+
+RNG = np.random.default_rng(0)
+ODD = np.array([1.5, -2.0, 0.0, -0.0, np.nan, np.inf, -np.inf, 3e-39, -1e-45, 3.4e38, -3e38, 0.25], np.float32)
+LARGE = RNG.normal(size=(300, 41)).astype(np.float32)
+ARRAYS = [
+    ODD, LARGE, LARGE * 1e30, LARGE.astype(ml_dtypes.bfloat16), (LARGE * 1e4).astype(np.float16),
+    LARGE[:3].astype(ml_dtypes.float8_e5m2), np.zeros((0, 4), np.float32), np.array(3.0, np.float32),
+    np.array([True, False]), np.array([-(2**31), 2**31 - 1, 5], np.int32), np.full(3, np.nan, np.float32),
+    np.array([3 + 4j], np.complex64),
+]
+
+
+def _told(array: Any, histogram: Histogram, **asked: Any) -> Any:
+    return jax.jit(lambda array: foreign.tell(array, histogram, **asked))(array)
+
+
+@pytest.fixture(autouse=True)
+def _there() -> None:
+    assert foreign.is_there()
+
+
+@pytest.mark.parametrize("histogram", list(Histogram))
+@pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype}{array.shape}")
+def test_the_figures_are_those_of_the_loop_to_the_last_bit(array: Any, histogram: Histogram) -> None:
+    moments, bins = identity_rows(1), np.zeros((1, EXPONENT_BINS), np.int64)
+    native.summarize_into(array.ctypes.data, array.size, native.dtype_code(array.dtype.name), moments, 0, bins,
+                          int(histogram))
+    told = _told(array, histogram)
+    assert foreign.takes(jax.numpy.asarray(array))
+    assert set(told) == ({"moments", "bins"} if histogram else {"moments"})
+    assert foreign.moments_of(told["moments"]).tobytes() == moments[0].tobytes()
+    if histogram:
+        assert foreign.bins_of(told["bins"]).tolist() == bins[0].tolist()
+
+
+@pytest.mark.parametrize("histogram", list(Histogram))
+def test_units_are_those_of_the_last_axis(histogram: Histogram) -> None:
+    array = LARGE.reshape(10, 30, 41).copy()
+    array[0, 0, 0], array[..., 3] = np.nan, 0
+    wanted = np.zeros((41, len(UNIT_FIELDS)))
+    wanted[:, 3], wanted[:, 4] = np.inf, -np.inf
+    native.units_into(array.ctypes.data, 300, 41, 1, native.dtype_code("float32"), 1.0, wanted)
+    told = _told(array, histogram, units=True, bound=1.0)
+    assert foreign.columns_of(told["columns"]).tobytes() == wanted.tobytes()
+
+
+def test_a_vector_has_no_units() -> None:
+    assert set(_told(ODD, Histogram.NONE, units=True)) == {"moments"}
+
+
+def test_turns_of_a_loop_stand_one_below_another() -> None:
+    told = jax.jit(lambda rows: jax.lax.scan(
+        lambda carry, row: (carry, foreign.tell(row, Histogram.EXACT)), 0, rows)[1])(LARGE)
+    assert foreign.moments_of(told["moments"]).shape == (300, 10)
+    assert foreign.moments_of(told["moments"])[:, 6].tolist() == LARGE.max(1).tolist()
+    assert foreign.bins_of(told["bins"]).sum(-1).tolist() == [41] * 300
+
+
+def test_a_branch_that_is_not_taken_has_seen_nothing() -> None:
+    assert foreign.moments_of(np.zeros((3, 20), np.uint32)).tolist() == identity_rows(3).tolist()
+
+
+def test_what_is_told_of_many_tensors_lies_in_few_arrays() -> None:
+    small = LARGE[:7, :5]
+    asked = {2: (LARGE, Histogram.EXACT, True), 5: (ODD, Histogram.NONE, False), 7: (small, Histogram.EXACT, True)}
+    shapes: dict[int, Any] = {}
+
+    @jax.jit
+    def made(*arrays: Any) -> Any:
+        told = [foreign.tell(array, histogram, units=units)
+                for array, (_, histogram, units) in zip(arrays, asked.values(), strict=True)]
+        shapes.update({number: {name: part.shape for name, part in one.items()}
+                       for number, one in zip(asked, told, strict=True)})
+        return foreign.joined(told)
+
+    found = made(*(array for array, *_ in asked.values()))
+    places = foreign.Places(shapes)
+    moments, columns = foreign.moments_of(found["moments"]), foreign.columns_of(found["columns"])
+    assert {number: moments[row][0] for number, row in places.moments.items()} == {2: 12300, 5: 12, 7: 35}
+    bins = foreign.bins_of(found["bins"]).sum(1)
+    assert {number: bins[row] for number, row in places.bins.items()} == {2: 12300, 7: 35}
+    assert {number: columns[lines, 4].tolist() for number, lines in places.columns.items()} == {
+        2: LARGE.max(0).tolist(), 7: small.max(0).tolist()}
+
+
+def test_of_nothing_nothing_is_put_together() -> None:
+    assert foreign.joined([]) == {}
+
+
+@pytest.mark.parametrize(("words", "setting"), [
+    ([18], {}), ([20], {"mode": 7}), ([20], {"mode": 1}), ([20], {"units": 1}), ([20], {"dtype": 99}),
+    ([20], {"dtype": -1}),
+])
+def test_what_does_not_fit_is_refused(words: list[int], setting: dict[str, int]) -> None:
+    call = jax.ffi.ffi_call("barograph_summarize", [jax.ShapeDtypeStruct((count,), np.uint32) for count in words])
+    settings = {name: np.int64(value) for name, value in {"dtype": 0, "mode": 0, "units": 0, **setting}.items()}
+    with pytest.raises(Exception, match="none that is known"):
+        jax.block_until_ready(jax.jit(lambda array: call(array, bound=np.float64(0), **settings))(ODD))
+
+
+def test_without_the_loop_no_program_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "xla_handler", lambda: None)
+    assert not foreign.is_there.__wrapped__()
+
+
+def test_an_xla_that_does_not_take_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: Any, **__: Any) -> None:
+        raise RuntimeError("of another version")
+
+    monkeypatch.setattr(jax.ffi, "register_ffi_target", refuses)
+    assert not foreign.is_there.__wrapped__()
