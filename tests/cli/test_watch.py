@@ -98,10 +98,15 @@ def test_a_file_stands_on_top_of_what_the_run_was_started_with(tmp_path: Path, t
     assert settings.rule_settings == {"L102": {"patience": 7}}
 
 
-def test_the_flight_recorder_is_not_set_where_a_run_is_watched(call: Call, copy: Path) -> None:
-    ended = call("watch", copy, "--set", "recorder.then=skip")
+@pytest.mark.parametrize(("setting", "why"), [
+    ("recorder.then=skip", "the flight recorder works in the training"),
+    ("checkpoints.keep=5", "checkpoints are saved in the training"),
+])
+def test_what_takes_place_in_the_training_is_not_set_where_a_run_is_watched(call: Call, copy: Path, setting: str,
+                                                                            why: str) -> None:
+    ended = call("watch", copy, "--set", setting)
     assert ended.code == 2
-    assert "the flight recorder works in the training" in ended.err
+    assert why in ended.err
 
 
 MINE = '''

@@ -25,12 +25,16 @@ DEFAULT_CONFIG = "barograph.toml"
 """Read where it stands in the working directory and no other is named."""
 
 
+OF_TRAINING = {"recorder": "the flight recorder works", "checkpoints": "checkpoints are saved"}
+"""Tables of the settings, beside those of rules and actions, and where what they set takes place: in the training."""
+
+
 def settings_from_options(options: Mapping[str, Any], config: str | None) -> Settings:
     """Return the settings: those typed, on top of those of the file, on top of the defaults.
 
     Args:
         options: Name of a setting to what was typed; None where nothing was. `notify`, `allow`, `rule_settings`,
-            `action_settings` and `recorder` add to what the file says.
+            `action_settings`, `recorder` and `checkpoints` add to what the file says.
         config: Path of a TOML file; None: `barograph.toml`, if there is one here.
 
     Raises:
@@ -53,9 +57,10 @@ def on_top_of(base: Settings, options: Mapping[str, Any]) -> Settings:
         typed["notify"] = [*base.notify, *typed["notify"]]
     if "allow" in typed:
         typed["allow"] = [*base.allow, *typed["allow"]]
-    if "recorder" in typed:
-        # Whoever sets a part of it has begun it.
-        typed["recorder"] = {**(base.recorder.to_json() if base.recorder else {}), **typed["recorder"]}
+    for name, begun in (("recorder", base.recorder), ("checkpoints", base.checkpoints)):
+        if name in typed:
+            # Whoever sets a part of it has begun it.
+            typed[name] = {**(begun.to_json() if begun else {}), **typed[name]}
     for name, known in (("rule_settings", base.rule_settings), ("action_settings", base.action_settings.to_json())):
         if name in typed:
             tables = typed[name]
@@ -64,7 +69,7 @@ def on_top_of(base: Settings, options: Mapping[str, Any]) -> Settings:
 
 
 def tables_set(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]:
-    """Return the tables that options `--set NAME.PARAMETER=VALUE` say: of rules, of actions, of the recorder.
+    """Return the tables that options `--set NAME.PARAMETER=VALUE` say: of rules and actions, and those of `OF_TRAINING`.
 
     Args:
         texts: What was typed. A value is read as in a TOML file; what is none there is a text.
@@ -79,6 +84,8 @@ def tables_set(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]:
         {'action_settings': {'lower-lr': {'factor': 0.1}}}
         >>> tables_set(["recorder.then=skip"])
         {'recorder': {'then': 'skip'}}
+        >>> tables_set(["checkpoints.keep=5"])
+        {'checkpoints': {'keep': 5}}
     """
     tables: dict[str, dict[str, Any]] = {}
     for text in texts or ():
@@ -86,7 +93,7 @@ def tables_set(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]:
         name, dot, parameter = left.strip().rpartition(".")
         if not (equals and dot and name and parameter):
             raise SettingsError(f'--set is "{text}"; write RULE.PARAMETER=VALUE, as in G101.patience=5.')
-        if name == "recorder":
+        if name in OF_TRAINING:
             tables.setdefault(name, {})[parameter] = _value(value.strip())
             continue
         kind = "action_settings" if name.replace("_", "-") in INTERVENTIONS else "rule_settings"

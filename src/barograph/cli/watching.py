@@ -21,7 +21,7 @@ from barograph.cli.engines import PROCESSES, joined, line_on
 from barograph.cli.interrupts import Interrupts
 from barograph.cli.live import line_of, status
 from barograph.cli.opening import run_at
-from barograph.cli.options import on_top_of, replaced, tables_set, whole_path
+from barograph.cli.options import OF_TRAINING, on_top_of, replaced, tables_set, whole_path
 from barograph.cli.printing import Printer, console_on
 from barograph.errors import SettingsError, StoreError
 from barograph.model.finding import FindingState
@@ -141,9 +141,10 @@ def asked_settings(options: Options, base: Settings) -> Settings:
         "rules": options.rules, "on_finding": options.on_finding, "findings_to": options.findings_to,
         "notify": [*options.notify, *_handed_over()] or None, **tables_set(options.set_),
     }
-    if "recorder" in typed:
-        raise SettingsError("--set recorder.…: the flight recorder works in the training; set it where that is "
-                            "started, with barograph run.")
+    for name, takes_place in OF_TRAINING.items():
+        if name in typed:
+            raise SettingsError(f"--set {name}.…: {takes_place} in the training; set it where that is started, with "
+                                "barograph run.")
     asked = settings_from_file(options.config, base=base) if options.config is not None else base
     return on_top_of(asked, typed)
 
