@@ -63,6 +63,12 @@ def test_the_batch_of_the_greatest_loss_is_asked_where_the_step_fails() -> None:
     assert [failing_batch(result, Failing(Held.LOSS, 5.0)) for result in losses] == [1, None]
 
 
+def test_of_several_workers_another_may_be_to_blame_where_any_sample_of_one_fails() -> None:
+    assert said_of(Guilty((), None, 9, any_fails=True), 0, (8,), others=True) == (
+        "no sample of this worker's: with any of them the step fails, so that the fault came with another worker, or "
+        "is in no sample. Replay the capsule of another, which stands beside this one")
+
+
 def test_what_is_said_of_a_step_that_was_finite() -> None:
     assert said_of(Guilty((5,), True, 9), 0, (8,), finite=True) == (
         "sample 5, of 8: alone it fails, and without it the step passes")

@@ -42,6 +42,7 @@ class Guilt:
         guilty: Samples that alone make it fail, where these were looked for.
         weighed: How much each weighs, where it failed by nothing that a sample could be asked for.
         elsewhere: What is not finite came with the gradients of another worker.
+        others: Other workers made the step together with this one.
         why_not: Why no sample was asked though that was wanted; "" where they were.
     """
 
@@ -50,6 +51,7 @@ class Guilt:
     guilty: Guilty | None = None
     weighed: Weighed | None = None
     elsewhere: bool = False
+    others: bool = False
     why_not: str = ""
 
     @property
@@ -69,7 +71,8 @@ class Guilt:
             yield "guilty", shown(f"not known: {self.why_not}")
         batch = self.batch or 0
         if self.guilty is not None and self.batch is not None:
-            yield "guilty", shown(said_of(self.guilty, batch, result.batches, finite=result.finite))
+            yield "guilty", shown(said_of(self.guilty, batch, result.batches, finite=result.finite,
+                                         others=self.others))
         if self.weighed is not None:
             for number, text in enumerate(weights_said(self.weighed, batch, len(result.batches))):
                 yield "" if number else "heaviest", shown(text)
@@ -132,7 +135,8 @@ def guilt_of(
         return Guilt(held.content, heaviest_batch(result) if batch is None else batch)
     if batch is not None:
         _say(say, "Looking for the samples that alone make it fail …")
-        return Guilt(held.content, batch, guilty_of(made_again, order, result, batch, fails_by))
+        others = not order.alone and int(held.content["machine"]["world_size"]) > 1
+        return Guilt(held.content, batch, guilty_of(made_again, order, result, batch, fails_by), others=others)
     if held.head.held is Held.FINDING and result.finite and not order.when:
         return _weighed(made_again, order, held, result, say)
     return Guilt(held.content, heaviest_batch(result), why_not=_why_not(held, order, result))

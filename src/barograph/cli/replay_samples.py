@@ -95,7 +95,9 @@ def made_of_rows(
     return made
 
 
-def said_of(guilty: Guilty, batch: int, sizes: Sequence[int], *, finite: bool = False) -> str:
+def said_of(
+    guilty: Guilty, batch: int, sizes: Sequence[int], *, finite: bool = False, others: bool = False
+) -> str:
     """Return in a sentence which samples are guilty.
 
     Args:
@@ -103,11 +105,15 @@ def said_of(guilty: Guilty, batch: int, sizes: Sequence[int], *, finite: bool = 
         batch: Which of the step's.
         sizes: Of all its batches.
         finite: The step was finite, and failed otherwise.
+        others: Other workers made it together with this one, each with a batch of its own.
     """
     passes = "passes" if finite else "is finite"
     of = f" of batch {batch}" if len(sizes) > 1 else ""
     if guilty.failure:
         return f"not known: the step could be made with no part of the batch{of}. {guilty.failure}"
+    if guilty.any_fails and others:
+        return (f"no sample{of} of this worker's: with any of them the step fails, so that the fault came with another "
+                "worker, or is in no sample. Replay the capsule of another, which stands beside this one")
     if guilty.any_fails:
         return f"no sample{of}: any of them fails by itself, so that the fault is not in the samples"
     if not guilty.rows:
