@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -20,6 +21,7 @@ from barograph.capture.session import Session
 from barograph.capture.torch.tap import TorchTap
 from barograph.model.facts import Fact, fact
 from barograph.model.key import Kind
+from barograph.model.recorder import RecorderSettings
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from conftest import ListWriter, Tape
@@ -130,14 +132,80 @@ def unreached(how: str) -> list[Any]:
     return told
 
 
+class Checkpointed(nn.Module):
+    """A part that computes its forward pass anew in the backward one."""
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part = part
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return checkpoint(self.part, rows.requires_grad_(True), use_reentrant=True)
+
+
+def split(how: str) -> nn.Module:
+    """Return a model that FSDP2 splits in a way that changes when its weights are there, or where."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
+
+    torch.manual_seed(0)
+    parts = [nn.Sequential(nn.Linear(8, 15), nn.Dropout(0.2), nn.Tanh()), nn.Linear(15, 3)]
+    options: dict[str, Any] = {"mesh": init_device_mesh("cpu", (2,))}
+    if how == "trap offload":
+        options["offload_policy"] = CPUOffloadPolicy(pin_memory=False)
+    if how == "trap kept":
+        options["reshard_after_forward"] = False
+    for group in [parts] if how == "trap grouped" else [[part] for part in parts]:
+        fully_shard(group, **options)
+    model = nn.Sequential(*map(Checkpointed, parts)) if how == "trap reentrant" else nn.Sequential(*parts)
+    fully_shard(model, **options)
+    return model
+
+
+def weights_after(how: str, steps: int, rank: int) -> list[list[float]]:
+    """Train; the fourth step of the second worker is fed what is not finite. Return this worker's part of weights."""
+    model = split(how)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    torch.manual_seed(rank)
+    for step in range(steps):
+        rows = torch.randn(32, 8)
+        if step == 3 and rank == 1:
+            rows[5] = torch.nan
+        optimizer.zero_grad()
+        F.cross_entropy(model(rows), torch.randint(0, 3, (32,))).backward()
+        optimizer.step()
+    return [parameter.to_local().detach().tolist() for parameter in model.parameters()]
+
+
+def trapped(how: str) -> dict[str, Any]:
+    """Return the weights of a sound training without us and with us, and of one that fails, and which steps we held."""
+    without = weights_after(how, 3, dist.get_rank())
+    (sound, none), (failed, held) = (guarded(how, steps) for steps in (3, 4))
+    return {"without": without, "with": sound, "failed": failed, "held": [*none, *held]}
+
+
+def guarded(how: str, steps: int) -> tuple[list[list[float]], list[int]]:
+    """Return the weights of a training of which everything is recorded, and which steps were held."""
+    writer, held = ListWriter(), []
+    settings = Settings(strict=True, budget=None, preset="everything", recorder=RecorderSettings("skip"))
+    session = Session(settings, (), lambda rank, status: writer)
+    session.write_capsule = lambda head, *rest: held.append(head.step) or ""
+    tap = TorchTap(session)
+    tap.install()
+    weights = weights_after(how, steps, dist.get_rank())
+    Tape(session, tap, writer).close()
+    return weights, held
+
+
 def main(out: str, *ways: str) -> None:
     dist.init_process_group("gloo")
-    Path(out).write_text(json.dumps({how: unreached(how) if how.startswith("cut") else recorded(how)
-                                    for how in ways}))
+    Path(out).write_text(json.dumps({how: KINDS.get(how.partition(" ")[0], recorded)(how) for how in ways}))
     dist.barrier()
     dist.destroy_process_group()
     # What the collectives leave running aborts an ordinary end now and then, with or without us.
     os._exit(0)
 
+
+KINDS = {"cut": unreached, "trap": trapped}
 
 main(*sys.argv[1:])

@@ -22,6 +22,7 @@ WORKER = Path(__file__).with_name("distributed_worker.py")
 
 
 CUT = ("cut ddp", "cut parts", "cut whole", "cut narrow")
+TRAPS = ("trap reentrant", "trap offload", "trap grouped", "trap kept")
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     processes = [
         subprocess.Popen(
             [sys.executable, str(WORKER), str(folder / f"{rank}.json"), "fsdp", "hybrid", "ddp", "flat", "original",
-             *CUT],
+             *CUT, *TRAPS],
             env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}, stderr=subprocess.PIPE, text=True,
         )
         for rank in range(2)
@@ -58,6 +59,16 @@ def test_parameters_that_the_loss_does_not_reach_are_told_also_where_they_are_sp
     spare, cut = ["spare.bias", "spare.weight"], ["one.bias", "one.weight", "spare.bias", "spare.weight"]
     for worker in both:
         assert worker[how] == [[2.0, spare], [4.0, cut], [2.0, spare]]
+
+
+@pytest.mark.parametrize("how", TRAPS)
+def test_however_weights_are_split_they_stay_the_same_and_all_workers_hold_a_step_that_one_could_not_make(how, both):
+    for worker in both:
+        # Everything is recorded, and no bit is another.
+        assert worker[how]["with"] == worker[how]["without"]
+        # The fourth step was fed what is not finite, in the second worker alone.
+        assert worker[how]["failed"] == worker[how]["with"]
+        assert worker[how]["held"] == [3]
 
 
 @pytest.mark.parametrize("how", ["fsdp", "hybrid", "flat", "original"])

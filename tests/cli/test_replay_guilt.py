@@ -60,6 +60,22 @@ def test_a_function_that_holds_any_sample_names_none() -> None:
         "no sample: any of them fails by itself, so that the fault is not in the samples"]
 
 
+@pytest.mark.parametrize(("alone", "says"), [(False, "no sample of this worker's: "), (True, "no sample: any of them")])
+def test_a_function_that_holds_any_sample_of_one_of_several_workers_names_another_worker(
+    alone: bool, says: str
+) -> None:
+    losses, capsule = [9.0] * 8, held(Held.OWN, machine={"world_size": 2})
+    found = guilt_of(made_again(losses), replace(ORDER, alone=alone), capsule, step(losses, OwnAnswer(True)),
+                     wanted=True, say=None)
+    assert said(found, losses)[0].startswith(says)
+
+
+def test_where_nothing_has_a_row_for_each_sample_that_is_said() -> None:
+    bare = replace(step([9.0], OwnAnswer(True)), batches=())
+    found = guilt_of(made_again([9.0]), ORDER, held(Held.OWN), bare, wanted=True, say=None)
+    assert found.why_not == "of what fed the step nothing has a row for each sample."
+
+
 @pytest.mark.parametrize(("own", "says"), [
     (OwnAnswer(), "not known: the function checks:steep lets the step pass as it was made again; it may go by what it "
                   "has seen of steps before, or another worker held this one."),

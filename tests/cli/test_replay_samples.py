@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from barograph.capsule.failing import Failing
 from barograph.capsule.guilty import Guilty
 from barograph.capsule.order import Grade, GradientSeen, ReplayOrder, ReplayResult
-from barograph.cli.replay_samples import Failing, came_from_another, failing_batch, failing_by, guilty_of, said_of
+from barograph.cli.replay_samples import came_from_another, failing_batch, guilty_of, said_of
 from barograph.errors import ReplayFailed
-from barograph.model.capsule import CapsuleHead, Held
+from barograph.model.capsule import Held
 
 NOT_FINITE = Failing(Held.NOT_FINITE)
 WHOLE = ReplayResult(Grade.BITWISE, "", losses=((math.nan, math.nan),), batches=(8,))
@@ -56,26 +57,16 @@ def test_what_came_with_the_gradients_of_another_worker_is_told_from_what_is_its
     assert not came_from_another(WHOLE, 2)
 
 
-def held(why: Held, bound: float) -> CapsuleHead:
-    return CapsuleHead(0, "p0", 3, 3, "", why, "", 1.5e9, numbers={"bound": bound})
+def test_the_batch_of_the_greatest_loss_is_asked_where_the_step_fails() -> None:
+    losses = [ReplayResult(Grade.BITWISE, "", losses=tuple((loss, loss) for loss in some), batches=(8, 8))
+              for some in ((3.0, 4.0), (1.0, 2.0))]
+    assert [failing_batch(result, Failing(Held.LOSS, 5.0)) for result in losses] == [1, None]
 
 
-def made(norm: float, *losses: float) -> ReplayResult:
-    return ReplayResult(Grade.BITWISE, "", losses=tuple((loss, loss) for loss in losses),
-                        gradients=(GradientSeen("w", True, norm, norm),), batches=(8,) * len(losses))
-
-
-def test_a_step_beyond_a_bound_fails_by_that_bound() -> None:
-    by_norm = failing_by(held(Held.NORM, 5.0), made(9.0, 1.0))
-    assert [by_norm(made(norm, 1.0)) for norm in (5.0, 5.1, math.nan)] == [False, True, True]
-    by_loss = failing_by(held(Held.LOSS, 5.0), made(1.0, 3.0, 4.0))
-    assert [by_loss(made(1.0, loss, 2.0)) for loss in (3.0, 3.1)] == [False, True]
-    assert failing_batch(made(1.0, 3.0, 4.0), by_loss) == 1
-    assert failing_batch(made(1.0, 1.0, 2.0), by_loss) is None
-
-
-def test_of_clipped_gradients_a_norm_shows_nothing() -> None:
-    assert failing_by(held(Held.NORM, 5.0), made(0.5, 1.0)) == NOT_FINITE
+def test_of_several_workers_another_may_be_to_blame_where_any_sample_of_one_fails() -> None:
+    assert said_of(Guilty((), None, 9, any_fails=True), 0, (8,), others=True) == (
+        "no sample of this worker's: with any of them the step fails, so that the fault came with another worker, or "
+        "is in no sample. Replay the capsule of another, which stands beside this one")
 
 
 def test_what_is_said_of_a_step_that_was_finite() -> None:

@@ -17,7 +17,7 @@ keras.utils.set_random_seed(int(sys.argv[1]))
 x = np.random.default_rng(0).uniform(1, 2, (160, 6)).astype("float32")
 y = x[:, :1] * 2
 if sys.argv[2] == "steep":
-    y[48:64] *= 1e4
+    y[48 + 5] *= 1e4
 if sys.argv[2] == "zero":
     x[48 + 5] = 0
 
@@ -66,6 +66,11 @@ def step(x, y):
 
 for begin in range(0, 160, 16):
     step(x[begin:begin + 16], y[begin:begin + 16])
+'''
+
+STEEP = '''
+def steep(update):
+    return max(update.norms.values()) > 1000 and f"step {update.step} is too steep, loss {update.losses[0]:g}"
 '''
 
 MIRRORED = '''
@@ -157,11 +162,12 @@ def replayed(desk: Any, *words: str) -> dict[str, Any]:
     return dict(json.loads(ended.out[ended.out.index(b"{"):]))
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", "torch"])
-def test_a_step_of_keras_is_made_again_to_the_last_bit(desk: Any, backend: str) -> None:
+@pytest.mark.parametrize(("backend", "setting"), [("tensorflow", "norm_above=1000"), ("torch", "when=checks:steep")])
+def test_a_step_of_keras_is_made_again_to_the_last_bit(desk: Any, backend: str, setting: str) -> None:
     needs("keras", backend)
     desk.environment |= {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    held(desk, FIT, "steep", "8", settings=("--set", "recorder.norm_above=1000"))
+    desk.write("checks.py", STEEP)
+    found = held(desk, FIT, "steep", "8", settings=("--set", f"recorder.{setting}"))
     # Whatever the script and the environment would have done.
     del desk.environment["KERAS_BACKEND"]
     result = replayed(desk, "run", "train.py", "7", "steep", "8")
@@ -169,6 +175,11 @@ def test_a_step_of_keras_is_made_again_to_the_last_bit(desk: Any, backend: str) 
     assert result["notes"] == []
     assert {item["path"] for item in result["gradients"]} >= {"hidden.kernel", "norm.gamma", "out.bias"}
     assert result["finite"] is True
+    assert (result["guilty"]["rows"], result["guilty"]["without_them"]) == ([5], True)
+    if backend == "torch":
+        # The function is told the same as in the training.
+        assert found["text"] == f"{result['own']['text']}."
+        assert found["text"].startswith("step 3 is too steep, loss ")
     if backend == "tensorflow":
         other = desk.end(desk.start("barograph", "replay", "run", "train.py", "7", "steep", "12"))
         assert other.code != 0

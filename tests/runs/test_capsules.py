@@ -78,10 +78,13 @@ def test_of_workers_that_saved_one_step_that_is_read_whose_loss_was_lost(store: 
     assert read_capsule(store).head.worker == "r1"
 
 
-def test_of_workers_that_saved_one_step_with_sound_losses_the_first_is_read(store: Store) -> None:
-    for worker in ("r0", "r1"):
-        write(store, replace(HEAD, worker=worker), content={"seen": {"losses": ["0x1.0p+0"]}})
-    assert read_capsule(store).head.worker == "r0"
+@pytest.mark.parametrize(("losses", "read"), [((1.0, 1.0, 1.0), "r0"), ((1.0, 3.0, 2.0), "r1")])
+def test_of_workers_that_saved_one_step_with_sound_losses_that_of_the_greatest_is_read(
+    store: Store, losses: tuple[float, ...], read: str
+) -> None:
+    for worker, loss in zip(("r0", "r1", "r2"), losses, strict=True):
+        write(store, replace(HEAD, worker=worker), content={"seen": {"losses": [loss.hex()]}})
+    assert read_capsule(store).head.worker == read
 
 
 class Full:

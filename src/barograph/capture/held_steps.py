@@ -16,7 +16,7 @@ from barograph.capture.script import script_now
 from barograph.capture.termination import finished_first
 from barograph.capture.verdict import Verdict
 from barograph.model.capsule import CapsuleHead
-from barograph.model.recorder import STOP, RecorderSettings
+from barograph.model.recorder import STOP, RecorderSettings, function_name
 from barograph.model.tensor import RawTensor
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class HeldSteps:
         content = {
             "versions": {"python": sys.version.split()[0], **versions()},
             "machine": {"rank": index, "world_size": size, "processor": platform.machine(), "devices": []},
+            "when": None if self.settings.when is None else function_name(self.settings.when),
             **packed.content,
         }
         return saved(session, head, content, packed.tensors)

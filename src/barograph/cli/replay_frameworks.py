@@ -16,7 +16,6 @@ BEGINS: Mapping[str, str] = {
 _NAMES = {"keras": "Keras", "jax": "JAX", "torch": "PyTorch"}
 _INSTEAD = {
     "--try": "change the script and replay the step: what it does then is told.",
-    "--when": "let that function hold a step of the training, and replay its capsule.",
     "--pdb": "put breakpoint() into your own step, let it run without a compiler (run_eagerly=True with Keras, "
              "jax.disable_jit() with JAX), and replay it: the held step passes through there.",
     "--to-script": "the capsule's folder and the script are a report that others can replay.",
@@ -24,14 +23,13 @@ _INSTEAD = {
 }
 
 
-def check_framework(framework: str, tries: Sequence[str], afterwards: Afterwards, when: str = "") -> None:
+def check_framework(framework: str, tries: Sequence[str], afterwards: Afterwards) -> None:
     """Check that a step of a framework can be made again, and what was asked for beside that be done.
 
     Args:
         framework: That made it.
         tries: Remedies that are to be tried.
         afterwards: What is to be done at the operation that is to blame.
-        when: A function that is to be asked about it.
 
     Raises:
         ReplayFailed: Steps of that framework cannot be made again.
@@ -42,8 +40,8 @@ def check_framework(framework: str, tries: Sequence[str], afterwards: Afterwards
                            "made of is in the capsule all the same: docs/CAPSULE.md.")
     if framework == "torch":
         return
-    asked = {"--try": bool(tries), "--when": bool(when), "--pdb": afterwards.debugger,
-             "--to-script": afterwards.script is not None, "--notebook": afterwards.notebook is not None}
+    asked = {"--try": bool(tries), "--pdb": afterwards.debugger, "--to-script": afterwards.script is not None,
+             "--notebook": afterwards.notebook is not None}
     for option, is_asked in asked.items():
         if is_asked:
             raise SettingsError(f"{option} is for steps of PyTorch, and this one is of {_NAMES[framework]}; instead, "

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from barograph.capsule.failing import failing_by
 from barograph.capsule.guilty import Guilty
 from barograph.capsule.names import named_samples
 from barograph.capsule.order import ReplayOrder, ReplayResult
@@ -15,7 +16,6 @@ from barograph.cli.replay_samples import (
     MadeAgain,
     came_from_another,
     failing_batch,
-    failing_by,
     guilty_of,
     heaviest_batch,
     said_of,
@@ -27,6 +27,7 @@ from barograph.model.recorder import is_function_name
 from barograph.runs.capsules import Capsule
 from barograph.watch.wording import shown
 
+_NO_ROWS = "of what fed the step nothing has a row for each sample."
 _ELSEWHERE = ("All that this worker computed is finite: what is not came with the gradients of another. Replay that "
               "one's capsule, which stands beside this one.")
 
@@ -41,6 +42,7 @@ class Guilt:
         guilty: Samples that alone make it fail, where these were looked for.
         weighed: How much each weighs, where it failed by nothing that a sample could be asked for.
         elsewhere: What is not finite came with the gradients of another worker.
+        others: Other workers made the step together with this one.
         why_not: Why no sample was asked though that was wanted; "" where they were.
     """
 
@@ -49,6 +51,7 @@ class Guilt:
     guilty: Guilty | None = None
     weighed: Weighed | None = None
     elsewhere: bool = False
+    others: bool = False
     why_not: str = ""
 
     @property
@@ -68,7 +71,8 @@ class Guilt:
             yield "guilty", shown(f"not known: {self.why_not}")
         batch = self.batch or 0
         if self.guilty is not None and self.batch is not None:
-            yield "guilty", shown(said_of(self.guilty, batch, result.batches, finite=result.finite))
+            yield "guilty", shown(said_of(self.guilty, batch, result.batches, finite=result.finite,
+                                         others=self.others))
         if self.weighed is not None:
             for number, text in enumerate(weights_said(self.weighed, batch, len(result.batches))):
                 yield "" if number else "heaviest", shown(text)
@@ -125,13 +129,14 @@ def guilt_of(
     fails_by = failing_by(held.head, result, asked=bool(order.when))
     batch = failing_batch(result, fails_by)
     if order.framework != "torch":
-        why_not = "a function of your own is asked about steps of PyTorch alone." if held.head.held is Held.OWN else ""
-        return Guilt(held.content, batch, guilty=result.guilty, why_not=why_not if wanted else "")
+        why_not = _why_not(held, order, result) if wanted and result.guilty is None else ""
+        return Guilt(held.content, batch, guilty=result.guilty, why_not=why_not)
     if not wanted:
         return Guilt(held.content, heaviest_batch(result) if batch is None else batch)
     if batch is not None:
         _say(say, "Looking for the samples that alone make it fail …")
-        return Guilt(held.content, batch, guilty_of(made_again, order, result, batch, fails_by))
+        others = not order.alone and int(held.content["machine"]["world_size"]) > 1
+        return Guilt(held.content, batch, guilty_of(made_again, order, result, batch, fails_by), others=others)
     if held.head.held is Held.FINDING and result.finite and not order.when:
         return _weighed(made_again, order, held, result, say)
     return Guilt(held.content, heaviest_batch(result), why_not=_why_not(held, order, result))
@@ -142,7 +147,7 @@ def _weighed(
 ) -> Guilt:
     batch = heaviest_batch(result)
     if batch is None or not result.batches[batch]:
-        return Guilt(held.content, batch, why_not="of what fed the step nothing has a row for each sample.")
+        return Guilt(held.content, batch, why_not=_NO_ROWS)
     _say(say, f"Weighing the samples, each alone: the step is made up to {most_tries(result.batches[batch])} times "
               "more (--no-samples: not) …")
     return Guilt(held.content, batch, weighed=weights_of(made_again, order, result, batch))
@@ -151,6 +156,8 @@ def _weighed(
 def _why_not(held: Capsule, order: ReplayOrder, result: ReplayResult) -> str:
     """Return why the user's own function names no sample; "" where none was to."""
     if order.when and result.own is not None:
+        if result.own.holds:
+            return _NO_ROWS
         return result.own.failure or (
             f"the function {order.when} lets the step pass as it was made again; it may go by what it has seen of "
             "steps before, or another worker held this one.")

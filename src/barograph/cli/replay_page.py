@@ -61,7 +61,7 @@ def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: b
     store = store_at(place)
     held = read_capsule(store)
     framework = str(held.content.get("framework", "torch"))
-    check_framework(framework, tries, afterwards, when)
+    check_framework(framework, tries, afterwards)
     afterwards = afterwards.named(held)
     afterwards.check(held, as_json=as_json)
     remedies = [remedy_from(text) for text in tries]

@@ -4,55 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from barograph.capsule.failing import Failing
 from barograph.capsule.guilty import Guilty, filled, guilty_among
 from barograph.capsule.order import ReplayOrder, ReplayResult
 from barograph.errors import ReplayFailed
-from barograph.model.capsule import CapsuleHead, Held
 
 MadeAgain = Callable[..., ReplayResult]
 """Makes a step again as an order says."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failing:
-    """What a step fails by, so that a part of it can be asked whether it does as well.
-
-    Attributes:
-        held: Why the step was held.
-        bound: That its norm or its loss was beyond; None: it failed by what is not finite.
-    """
-
-    held: Held
-    bound: float | None = None
-
-    def __call__(self, result: ReplayResult) -> bool:
-        """Return whether a step that was made again fails."""
-        if self.held is Held.OWN:
-            return result.own is not None and result.own.holds
-        if self.bound is not None and self.held is Held.NORM:
-            return not _norm(result) <= self.bound
-        if self.bound is not None and self.held is Held.LOSS:
-            return not sum(now for _, now in result.losses) <= self.bound
-        return not result.finite
-
-
-def _norm(result: ReplayResult) -> float:
-    """Return the norm of all gradients before they were clipped; where nobody looked then, as they are."""
-    return result.norm if result.norm is not None else math.hypot(*(item.norm_now for item in result.gradients))
-
-
-def failing_by(head: CapsuleHead, result: ReplayResult, *, asked: bool = False) -> Failing:
-    """Return what a held step fails by, as far as its replay shows it.
-
-    Args:
-        head: Of its capsule.
-        result: What came of the replay.
-        asked: A function of the user's own was asked about it.
-    """
-    wanted = Failing(Held.OWN) if asked else Failing(head.held, head.numbers.get("bound"))
-    return wanted if wanted(result) else Failing(Held.NOT_FINITE)
 
 
 def failing_batch(result: ReplayResult, fails: Failing) -> int | None:
@@ -135,7 +95,9 @@ def made_of_rows(
     return made
 
 
-def said_of(guilty: Guilty, batch: int, sizes: Sequence[int], *, finite: bool = False) -> str:
+def said_of(
+    guilty: Guilty, batch: int, sizes: Sequence[int], *, finite: bool = False, others: bool = False
+) -> str:
     """Return in a sentence which samples are guilty.
 
     Args:
@@ -143,11 +105,15 @@ def said_of(guilty: Guilty, batch: int, sizes: Sequence[int], *, finite: bool = 
         batch: Which of the step's.
         sizes: Of all its batches.
         finite: The step was finite, and failed otherwise.
+        others: Other workers made it together with this one, each with a batch of its own.
     """
     passes = "passes" if finite else "is finite"
     of = f" of batch {batch}" if len(sizes) > 1 else ""
     if guilty.failure:
         return f"not known: the step could be made with no part of the batch{of}. {guilty.failure}"
+    if guilty.any_fails and others:
+        return (f"no sample{of} of this worker's: with any of them the step fails, so that the fault came with another "
+                "worker, or is in no sample. Replay the capsule of another, which stands beside this one")
     if guilty.any_fails:
         return f"no sample{of}: any of them fails by itself, so that the fault is not in the samples"
     if not guilty.rows:

@@ -103,7 +103,7 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
     Args:
         store: The run's, or that of the capsule's own folder, wherever it was copied to.
         name: Of the capsule; "": the store is its own folder's, or its run holds one step only; of several workers'
-            capsules of it that of the first whose loss was not finite is returned, else the first.
+            capsules of it that of the first whose loss was not finite is returned, else that of the greatest.
 
     Raises:
         UnknownName: The run has no such capsule, or several and none was named.
@@ -145,7 +145,7 @@ def _folder(store: Store, name: str) -> str:
 
 def _only_step(store: Store, names: Sequence[str]) -> str:
     """Return the capsule where a run has one only; of workers that saved one step together, that of the first whose
-    loss was not finite, else of the first; "": there are several steps."""
+    loss was not finite, else of the greatest; "": there are several steps."""
     if len(names) == 1:
         return names[0]
     try:
@@ -156,15 +156,19 @@ def _only_step(store: Store, names: Sequence[str]) -> str:
     if len({head.worker for head in heads}) < len(heads) or len(
             {(head.attempt, head.step, head.optimizer) for head in heads}) > 1:
         return ""
-    return next((name for name, paper in papers.items() if _lost(paper)), names[0])
+    # The first of those that are alike.
+    return max(papers, key=lambda name: _loss(papers[name]))
 
 
-def _lost(paper: Mapping[str, Any]) -> bool:
-    """Return whether a loss of the step was not finite."""
+def _loss(paper: Mapping[str, Any]) -> float:
+    """Return the loss of a step: infinite where one was not finite, and least where none is known."""
     try:
-        return not all(math.isfinite(float.fromhex(loss)) for loss in paper["content"]["seen"]["losses"])
+        losses = [float.fromhex(loss) for loss in paper["content"]["seen"]["losses"]]
     except (KeyError, TypeError, ValueError):
-        return False
+        losses = []
+    if not losses:
+        return -math.inf
+    return sum(losses) if all(map(math.isfinite, losses)) else math.inf
 
 
 def _paper(store: Store, name: str) -> dict[str, Any]:

@@ -17,23 +17,29 @@ import numpy as np
 from barograph.capsule.arrays import bad_rows, handed_in, is_finite, tensor_seen
 from barograph.capsule.circumstances import differences
 from barograph.capsule.ending import end, ending_where_it_fails
+from barograph.capsule.failing import Failing, failing_by, guilty_here
 from barograph.capsule.grading import graded
-from barograph.capsule.guilty import Guilty, filled, guilty_among
+from barograph.capsule.guilty import Guilty
 from barograph.capsule.jax.arguments import CapturedArguments
 from barograph.capsule.jax.equations import Culprit, culprit
-from barograph.capsule.order import BadOperation, Grade, ReplayOrder, ReplayResult
+from barograph.capsule.order import BadOperation, Grade, OwnAnswer, ReplayOrder, ReplayResult
+from barograph.capsule.own_function import answer_of
+from barograph.capture.jax.guard import updates_seen
 from barograph.capture.jax.layers import LayerWrappers, linen_interception
 from barograph.capture.jax.listener import call_instead
 from barograph.capture.jax.marks import observed_call
 from barograph.capture.jax.optax import Wrappers
 from barograph.capture.jax.packed import host_array, seen_of
-from barograph.capture.jax.program import Compiled, Program
+from barograph.capture.jax.program import Compiled, Program, Version
 from barograph.errors import ReplayFailed
 from barograph.model.capsule import Held
+from barograph.model.recorder import UpdateSeen
 from barograph.runs.capsules import read_capsule
 from barograph.store.urls import store_from_url
 
 _MOST_TENSORS = 4
+_SEVERAL = ("One call of this step makes several steps, and which of them was held is not in the capsule: a function "
+            "of your own is asked about steps that are called one by one.")
 
 
 class JaxReplayer:
@@ -50,18 +56,26 @@ class JaxReplayer:
         self._order = order
         self._capsule = read_capsule(store_from_url(order.place), order.name)
         self._name = str(self._capsule.content.get("step", ""))
+        self._wrappers = Wrappers(), LayerWrappers()
 
     def install(self) -> None:
         """Have observed steps called by this from now on."""
-        Wrappers().install()
-        LayerWrappers().install()
         call_instead(self)
+
+    def remove(self) -> None:
+        """Listen no more."""
+        call_instead(None)
+        for wrappers in self._wrappers:
+            wrappers.remove()
 
     def call(self, compiled: Compiled, *, loss: Callable[[Any], Any] | None, evaluation: bool, args: tuple[Any, ...],
              kwargs: Mapping[str, Any]) -> Any:
         """Make the held step in the place of the first call of its function; other steps are called as they are."""
         if evaluation or self._name not in ("", compiled.name):
             return compiled.step(*args, **kwargs)
+        for wrappers in self._wrappers:
+            # Not before: Optax and the like are imported after JAX.
+            wrappers.install()
 
         def instead(*args: Any, **kwargs: Any) -> Any:
             self._make_again(_Again(compiled, loss, self._capsule.content, self._capsule.tensors, args, kwargs))
@@ -79,7 +93,8 @@ class JaxReplayer:
         now = step.make()
         result = graded(then, now, held=head.held.value, bound=head.numbers.get("bound"), notes=notes)
         if result.grade is not Grade.BITWISE and head.held is Held.NORM:
-            now["gradients"] = step.norms()
+            now["gradients"] = {path: {"norm": norm if math.isfinite(norm) else None}
+                                for path, norm in step.update(head.step).norms.items()}
             again = graded({**then, "gradients": now["gradients"]}, now, held=head.held.value,
                            bound=head.numbers.get("bound"), notes=notes)
             result = replace(again, gradients=())
@@ -87,9 +102,35 @@ class JaxReplayer:
         suspects = step.suspects()
         if suspects:
             result = step.blamed(result, suspects)
-            if self._order.samples and step.arguments.batch:
-                result = replace(result, guilty=step.guilty(result, suspects))
+        result = self._judged(step, result, self._order.when)
+        fails = failing_by(head, result, asked=bool(self._order.when))
+        if self._order.samples and step.arguments.batch and (suspects or fails.held is not Held.NOT_FINITE):
+            result = replace(result, guilty=self._guilty(step, result, suspects, fails))
         end(self._order, result)
+
+    def _judged(self, step: _Again, result: ReplayResult, when: str, rows: Sequence[int] = ()) -> ReplayResult:
+        """Return the result with what the guard sees of a step, and what a function of the user's own says of that."""
+        if not when and self._capsule.head.held is not Held.NORM:
+            return result
+        if step.steps > 1:
+            return replace(result, own=OwnAnswer(failure=_SEVERAL)) if when else result
+        update = step.update(self._capsule.head.step, rows)
+        return replace(result, norm=update.norm,
+                       own=answer_of(when, update, trusts=self._order.trusts) if when else None)
+
+    def _guilty(self, step: _Again, result: ReplayResult, suspects: Sequence[int], fails: Failing) -> Guilty:
+        """Return the samples that alone make a step fail."""
+        bad, asked = result.bad_operation, self._order.when if fails.held is Held.OWN else ""
+
+        def make(rows: tuple[int, ...]) -> ReplayResult:
+            told = step.make(rows)
+            losses = tuple((loss, loss) for loss in map(float.fromhex, told["losses"]))
+            return self._judged(step, ReplayResult(Grade.BITWISE, "", losses), asked, rows)
+
+        def fails_by(again: ReplayResult) -> bool:
+            return step.is_bad(suspects) if fails.held is Held.NOT_FINITE else fails(again)
+
+        return guilty_here(step.arguments.samples, make, fails_by, bad.rows if bad is not None else ())
 
 
 class _Again:
@@ -115,6 +156,7 @@ class _Again:
         args, kwargs = own.arguments(self.arguments.leaves())
         self._program = self._traced(args, kwargs)
         self._leaves: list[Any] = []
+        self._judging: Version | None = None
 
     def make(self, rows: Sequence[int] = ()) -> dict[str, Any]:
         """Call the user's own compiled function; return what tells one step from another."""
@@ -132,15 +174,27 @@ class _Again:
                  if number not in carried or is_finite(given.get(names[carried[number]], np.zeros(())))]
         return fresh or bad
 
-    def norms(self) -> dict[str, Any]:
-        """Return the norm of each gradient, as the guard sees it."""
-        version = self._program.compile(lambda mark: None, on_host=False, bound=math.inf, keeps=True)
-        harvested = version(*self._program.arguments(self.arguments.leaves()))
-        found = {}
-        for item, value in zip(harvested.version.found, harvested.values, strict=True):
-            norm = math.sqrt(float(np.asarray(value).reshape(-1, 2)[:, 0].max()))
-            found[item.mark.path] = {"norm": norm if math.isfinite(norm) else None}
-        return found
+    def is_bad(self, numbers: Sequence[int]) -> bool:
+        """Return whether any of these results of the last call is not finite."""
+        return not all(is_finite(host_array(self._leaves[number])) for number in numbers)
+
+    @property
+    def steps(self) -> int:
+        """How many steps one call makes."""
+        return self._program.steps
+
+    def update(self, number: int, rows: Sequence[int] = ()) -> UpdateSeen:
+        """Return what the guard sees of the step, or of the first of several; of the batch some rows alone, or all.
+
+        Args:
+            number: Of the step.
+            rows: See above.
+        """
+        if self._judging is None:
+            self._judging = self._program.compile(lambda mark: None, on_host=False, bound=math.inf, keeps=True)
+        harvested = self._judging(*self._program.arguments(self.arguments.leaves(rows)))
+        update, _ = next(updates_seen(harvested, self.steps, self._loss, first=number))
+        return update
 
     def blamed(self, result: ReplayResult, suspects: Sequence[int]) -> ReplayResult:
         """Return the result with what is to blame, or with why that is not known."""
@@ -161,16 +215,6 @@ class _Again:
             array = host_array(self.arguments.leaves()[found.argument])
             return replace(result, bad_operation=handed_in((("argument", {name: array}),), samples))
         return replace(result, bad_operation=_operation(found, samples))
-
-    def guilty(self, result: ReplayResult, suspects: Sequence[int]) -> Guilty:
-        """Return the samples that alone make it fail."""
-        samples, bad = self.arguments.samples, result.bad_operation
-
-        def fails(rows: tuple[int, ...]) -> bool:
-            self.make(filled(rows, samples))
-            return not all(is_finite(host_array(self._leaves[number])) for number in suspects)
-
-        return guilty_among(samples, fails, suspects=bad.rows if bad is not None else ())
 
     def _traced(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
         with observed_call(), linen_interception():

@@ -17,24 +17,27 @@ import keras
 from barograph.capsule.arrays import handed_in
 from barograph.capsule.circumstances import differences
 from barograph.capsule.ending import end, ending_where_it_fails, failed
+from barograph.capsule.failing import Failing, failing_by, guilty_here
 from barograph.capsule.grading import graded
-from barograph.capsule.guilty import Guilty, filled, guilty_among
+from barograph.capsule.guilty import Guilty
 from barograph.capsule.keras.batch import CapturedBatch
 from barograph.capsule.keras.hands import HANDS
 from barograph.capsule.keras.layers import LayerSearch
 from barograph.capsule.keras.state import CapturedState
 from barograph.capsule.keras.steps import FitStep, LoopStep, Step
 from barograph.capsule.order import BadOperation, ReplayOrder, ReplayResult
+from barograph.capsule.own_function import answer_of
 from barograph.capture.keras import tap
 from barograph.capture.keras.backends import BACKENDS
-from barograph.capture.keras.collector import Collector, Wanted
+from barograph.capture.keras.collector import Collector, Seen, Wanted
 from barograph.capture.keras.functions import Functions
 from barograph.capture.keras.hearing import Hearing
 from barograph.capture.keras.loop_functions import LoopFunctions
-from barograph.capture.keras.recorder import told_apart
+from barograph.capture.keras.recorder import told_apart, update_seen
 from barograph.capture.keras.replicas import ToldToOne
 from barograph.capture.keras.wrappers import Wrappers
 from barograph.errors import ReplayFailed
+from barograph.model.capsule import Held
 from barograph.runs.capsules import read_capsule
 from barograph.store.urls import store_from_url
 
@@ -120,12 +123,19 @@ class KerasReplayer(Hearing):
         result = graded(content["seen"], told_apart(seen, paths), held=head.held.value,
                         bound=head.numbers.get("bound"), notes=(*differences(content), *self._batch.notes))
         samples = self._batch.samples
-        result = replace(result, batches=(samples,) if samples else ())
+        result = replace(self._judged(result, seen, paths, self._order.when), batches=(samples,) if samples else ())
         if not result.finite:
             result = self._blamed(step, result, loss)
-            if self._order.samples and samples > 1:
-                result = replace(result, guilty=self._guilty(step, result))
+        fails = failing_by(head, result, asked=bool(self._order.when))
+        if self._order.samples and samples > 1 and fails(result):
+            result = replace(result, guilty=self._guilty(step, result, fails))
         end(self._order, result)
+
+    def _judged(self, result: ReplayResult, seen: Seen, paths: Sequence[str], when: str) -> ReplayResult:
+        """Return the result with the norm of its gradients, and what a function of the user's own says of the step."""
+        update = update_seen(seen, paths, step=self._capsule.head.step)
+        own = answer_of(when, update, trusts=self._order.trusts) if when else None
+        return replace(result, norm=update.norm, own=own)
 
     def _blamed(self, step: Step, result: ReplayResult, loss: str) -> ReplayResult:
         """Return the result with what is to blame, or with why that is not known."""
@@ -150,15 +160,15 @@ class KerasReplayer(Hearing):
             return self.collecting_of_replicas(ToldToOne(search))
         return self.collecting(search)
 
-    def _guilty(self, step: Step, result: ReplayResult) -> Guilty:
-        samples, bad = self._batch.samples, result.bad_operation
+    def _guilty(self, step: Step, result: ReplayResult, fails: Failing) -> Guilty:
+        asked = self._order.when if fails.held is Held.OWN else ""
 
-        def fails(rows: tuple[int, ...]) -> bool:
-            seen, paths = step.make(self._wanted, filled(rows, samples))
+        def make(rows: tuple[int, ...]) -> ReplayResult:
+            seen, paths = step.make(self._wanted, rows)
             told = told_apart(seen, paths)
-            return not graded(told, told, held="not finite", bound=None).finite
+            return self._judged(graded(told, told, held="not finite", bound=None), seen, paths, asked)
 
-        return guilty_among(samples, fails, suspects=_suspects(bad))
+        return guilty_here(self._batch.samples, make, fails, _suspects(result.bad_operation))
 
     def _cannot(self, error: Exception) -> None:
         end(self._order, failed(error))

@@ -8,7 +8,7 @@ is undone afterwards, for which the memory is kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,31 +61,24 @@ class JaxGuard:
                 put back to what they were.
             steps: How many the call made.
         """
-        judged, losses = _judged(harvested, steps), losses_in(
-            harvested.results, steps, self._loss, mapped=harvested.version.program.is_mapped)
         held: list[int] = []
-        for step in range(steps):
-            number = self._tap.step + step
-            verdict = self._verdict({path: values[step] for path, values in judged.items()},
-                                    losses[step] if step < len(losses) else None, number)
+        for step, (update, bad) in enumerate(updates_seen(harvested, steps, self._loss, first=self._tap.step)):
+            verdict = self._verdict(update, bad)
             if verdict is not None:
                 held.append(step)
                 self._hold(verdict, harvested, step, steps)
         return tuple(held)
 
-    def _verdict(self, judged: Mapping[str, tuple[float, bool]], loss: float | None, step: int) -> Verdict | None:
-        norms = {path: math.sqrt(squares) if squares >= 0 else math.nan for path, (squares, _) in judged.items()}
-        whole = math.hypot(*norms.values()) if norms else 0.0
-        numbers = {"norm": whole, **({} if loss is None else {"loss": loss})}
-        bad = [path for path, (_, is_bad) in judged.items() if is_bad]
+    def _verdict(self, update: UpdateSeen, bad: Sequence[str]) -> Verdict | None:
+        loss = update.losses[0] if update.losses else None
+        numbers = {"norm": update.norm, **({} if loss is None else {"loss": loss})}
         if bad:
             return of_gradients(bad, numbers)
         if loss is not None and not math.isfinite(loss):
             return of_loss(loss, numbers)
-        if whole > self.bound:
-            return of_norm(whole, self.bound, numbers)
-        seen = UpdateSeen(step, "", () if loss is None else (loss,), whole, norms)
-        return self._asked_for.verdict(seen, numbers)
+        if update.norm > self.bound:
+            return of_norm(update.norm, self.bound, numbers)
+        return self._asked_for.verdict(update, numbers)
 
     def _hold(self, verdict: Verdict, harvested: Harvested, step: int, steps: int) -> None:
         """Save the call, and see that the update is withheld. An error of ours never lets that pass."""
@@ -118,6 +111,29 @@ class JaxGuard:
         for place, source in carried.items():
             harvested.outs[place] = harvested.given[source]
         return True
+
+
+def updates_seen(
+    harvested: Harvested, steps: int, loss: Callable[[Any], Any] | None, *, first: int
+) -> Iterator[tuple[UpdateSeen, list[str]]]:
+    """Yield of each step of a call what is known of it, and the paths of gradients that are not finite.
+
+    Waits for the device.
+
+    Args:
+        harvested: What the call returned.
+        steps: How many it made.
+        loss: Finds the loss; None: it is looked for.
+        first: Number of the first.
+    """
+    judged = _judged(harvested, steps)
+    losses = losses_in(harvested.results, steps, loss, mapped=harvested.version.program.is_mapped)
+    for step in range(steps):
+        of_step = {path: values[step] for path, values in judged.items()}
+        norms = {path: math.sqrt(squares) if squares >= 0 else math.nan for path, (squares, _) in of_step.items()}
+        whole = math.hypot(*norms.values()) if norms else 0.0
+        yield (UpdateSeen(first + step, "", tuple(losses[step:step + 1]), whole, norms),
+               [path for path, (_, is_bad) in of_step.items() if is_bad])
 
 
 def _in_the_step(verdict: Verdict) -> bool:

@@ -75,8 +75,8 @@ class CallsInstead(Protocol):
         """Call a step; return what it returns."""
 
 
-def call_instead(calls: CallsInstead) -> None:
-    """Have observed steps called by another from now on."""
+def call_instead(calls: CallsInstead | None) -> None:
+    """Have observed steps called by another from now on; None: as they are."""
     global _instead
     _instead = calls
 

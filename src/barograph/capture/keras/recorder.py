@@ -50,11 +50,9 @@ class KerasRecorder:
 
     def asked(self, seen: Seen, paths: Sequence[str]) -> Verdict | None:
         """Return why a step is to be held though its gradients are fit; its values must be known."""
-        norms = dict(zip(paths, array_of(seen["norms"]).tolist(), strict=True))
-        losses = (float(array_of(seen["loss"])),) if "loss" in seen else ()
-        whole = math.hypot(*norms.values())
-        numbers = {"norm": whole, **({"loss": losses[0]} if losses else {})}
-        return self._asked_for.verdict(UpdateSeen(self._session.steps_made, "", losses, whole, norms), numbers)
+        update = update_seen(seen, paths, step=self._session.steps_made)
+        numbers = {"norm": update.norm, **({"loss": update.losses[0]} if update.losses else {})}
+        return self._asked_for.verdict(update, numbers)
 
     def unasked(self) -> list[str]:
         """Return what was set that nobody asks within a compiled step."""
@@ -76,6 +74,19 @@ class KerasRecorder:
     def hold(self, verdict: Verdict, label: str, step: int, pack: Callable[[], Packed]) -> None:
         """Save a step that was held, and stop or go on."""
         self._held.hold(verdict, step, lambda: self._held.save(verdict, step, pack(), label=label))
+
+
+def update_seen(seen: Seen, paths: Sequence[str], *, step: int) -> UpdateSeen:
+    """Return what a function of the user's own is told of a step; its values must be known.
+
+    Args:
+        seen: What the step gave out, with a gate.
+        paths: Of the variables whose gradients were looked at.
+        step: Its number.
+    """
+    norms = dict(zip(paths, array_of(seen["norms"]).tolist(), strict=True))
+    losses = (float(array_of(seen["loss"])),) if "loss" in seen else ()
+    return UpdateSeen(step, "", losses, math.hypot(*norms.values()), norms)
 
 
 def packed_step(

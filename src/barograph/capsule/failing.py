@@ -1,0 +1,76 @@
+"""What a held step fails by, so that parts of its batch can be asked whether they do as well."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from barograph.capsule.guilty import Guilty, filled, guilty_among
+from barograph.capsule.order import ReplayResult
+from barograph.model.capsule import CapsuleHead, Held
+
+OfRows = Callable[[tuple[int, ...]], ReplayResult]
+"""Makes a step with some rows of its batch alone, in the same process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """What a step fails by.
+
+    Attributes:
+        held: Why the step was held.
+        bound: That its norm or its loss was beyond; None: it failed by what is not finite.
+    """
+
+    held: Held
+    bound: float | None = None
+
+    def __call__(self, result: ReplayResult) -> bool:
+        """Return whether a step that was made again fails."""
+        if self.held is Held.OWN:
+            return result.own is not None and result.own.holds
+        if self.bound is not None and self.held is Held.NORM:
+            return not _norm(result) <= self.bound
+        if self.bound is not None and self.held is Held.LOSS:
+            return not sum(now for _, now in result.losses) <= self.bound
+        return not result.finite
+
+
+def _norm(result: ReplayResult) -> float:
+    """Return the norm of all gradients before they were clipped; where nobody looked then, as they are."""
+    return result.norm if result.norm is not None else math.hypot(*(item.norm_now for item in result.gradients))
+
+
+def failing_by(head: CapsuleHead, result: ReplayResult, *, asked: bool = False) -> Failing:
+    """Return what a held step fails by, as far as its replay shows it.
+
+    Args:
+        head: Of its capsule.
+        result: What came of the replay.
+        asked: A function of the user's own was asked about it.
+    """
+    wanted = Failing(Held.OWN) if asked else Failing(head.held, head.numbers.get("bound"))
+    return wanted if wanted(result) else Failing(Held.NOT_FINITE)
+
+
+def guilty_here(samples: int, make: OfRows, fails: Callable[[ReplayResult], bool], suspects: Sequence[int]) -> Guilty:
+    """Return the samples that alone make a step fail, by making it again in the same process.
+
+    Args:
+        samples: In its batch.
+        make: See `OfRows`; it is asked for batches as large as the whole.
+        fails: Whether such a step does.
+        suspects: Where to look first.
+    """
+    failures: list[str] = []
+
+    def fails_of(rows: tuple[int, ...]) -> bool:
+        again = make(filled(rows, samples))
+        if again.own is not None and again.own.failure:
+            failures.append(again.own.failure)
+            return False
+        return fails(again)
+
+    found = guilty_among(samples, fails_of, suspects=suspects)
+    return replace(found, failure=failures[-1]) if failures and len(failures) == found.tries else found
