@@ -50,7 +50,8 @@ def evaluation(function: _Function) -> _Function:
 
     Calls between two steps are one evaluation, in the mode "eval", after the steps that were made; its numbers are the
     means of what the calls returned. Of several numbers the loss is the one called "loss", else the first without a
-    name, else the first with "loss" in its name; others that have names are metrics.
+    name, else the first with "loss" in its name; others that have names are metrics. Labels, answers and targets are
+    those that losses of Keras are called with in it. It stands above `tf.function`, as a step does.
 
     Args:
         function: Returns a number, several, or a dictionary of them: a `tf.function`, or a plain one.
@@ -61,14 +62,12 @@ def evaluation(function: _Function) -> _Function:
         def evaluate(x, y):
             return {"loss": loss_function(y, model(x, training=False))}
     """
-    kept = _Kept(lambda loops: loops.new_evaluation())
+    kept = _Kept(lambda loops: loops.new_evaluation(function))
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        result, taker = function(*args, **kwargs), kept.now()
-        if taker is not None:
-            taker.take(result)
-        return result
+        made = kept.now()
+        return function(*args, **kwargs) if made is None else made.call(args, kwargs)
 
     return cast("_Function", call)
 

@@ -15,14 +15,16 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import barograph
 from barograph.attached import AttachedRun
 from barograph.capture.recording import current
 from barograph.errors import TrainingStopped
 from barograph.model.step import Mode
+from barograph.runs.capsules import read_capsule
 from barograph.runs.reader import Run
+from barograph.store.urls import store_from_url
 from barograph.testing.frameworks import FrameworkConformance, Task
 
 if importlib.util.find_spec("lightning") is None:
@@ -222,6 +224,35 @@ def test_of_several_loaders_each_step_has_what_it_was_fed_and_each_evaluation_is
     first, second = (run.series(f"scalar:held_out/dataloader_idx_{place}", mode=Mode.EVAL) for place in range(2))
     assert both.steps.tolist() == first.steps.tolist() == second.steps.tolist() == [4, 8]
     np.testing.assert_allclose(both.values, (2 * first.values + 3 * second.values) / 5, rtol=1e-5)
+
+
+class Stream(IterableDataset[Any]):
+    """Has no length, so that Lightning draws a batch ahead, to know which is the last."""
+
+    def __init__(self, count: int) -> None:
+        self.held = samples(count)
+
+    def __iter__(self) -> Any:
+        return iter([self.held[number] for number in range(len(self.held.tensors[0]))])
+
+
+def test_of_a_stream_each_step_is_told_the_batch_that_it_was_made_of():
+    path = "memory://lightning/stream"
+    with barograph.attach(to=path, watch=False, strict=True, budget=None):
+        trainer(val_check_interval=2).fit(small(), DataLoader(Stream(18), 5), DataLoader(Stream(10), 5))
+    told = barograph.open(path).trace()
+    assert [[(batch.pass_number, batch.first, len(batch.samples)) for batch in told.at(step)] for step in range(8)] == [
+        [(0, 0, 5)], [(0, 5, 5)], [(0, 10, 5)], [(0, 15, 3)], [(1, 0, 5)], [(1, 5, 5)], [(1, 10, 5)], [(1, 15, 3)]]
+
+
+def test_of_a_stream_the_step_that_is_held_is_kept_with_its_own_batch(tmp_path: Path):
+    fed = Stream(18)
+    fed.held.tensors[0][7] = torch.nan
+    with (pytest.raises(TrainingStopped, match="step 1 was withheld"),
+          barograph.attach(to=tmp_path / "held", watch=False, strict=True, budget=None, recorder=True)):
+        trainer().fit(small(), DataLoader(fed, 5))
+    held = read_capsule(store_from_url(str(tmp_path / "held"))).content
+    assert [(batch["first"], batch["samples"]) for batch in held["samples"]] == [(5, 5)]
 
 
 def test_half_precision_and_clipping_are_seen_through():

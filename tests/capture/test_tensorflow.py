@@ -205,6 +205,29 @@ def test_calls_of_an_evaluation_between_two_steps_are_one_and_its_numbers_are_me
     assert list(map(str, run.keys(kind="scalar"))) == ["scalar:acc"]
 
 
+@GRAPH_OR_NOT
+def test_labels_and_answers_of_an_evaluation_are_those_of_its_losses(graph: bool) -> None:
+    import barograph.tensorflow
+
+    loss_function = keras.losses.SparseCategoricalCrossentropy()
+    right = tensorflow.constant([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.8, 0.1]])
+
+    def evaluate(labels: Any, answers: Any) -> Any:
+        return {"loss": loss_function(labels, answers)}
+
+    made = barograph.tensorflow.evaluation(tensorflow.function(evaluate) if graph else evaluate)
+    place = f"memory://loop-evaluated-labels-{graph}"
+    with barograph.attach(to=place, watch=False, strict=True, budget=None, preset="everything"):
+        for _ in range(2):
+            made(tensorflow.constant([0, 1, 2]), right)
+    run = barograph.open(place)
+    name = "sparse_categorical_crossentropy"
+    counted = {str(key): run.series(key, mode="eval").values.tolist() for key in run.keys(kind="confusion")}
+    assert counted == {f"confusion:{name}[{pair}]": [2.0] for pair in ("0,0", "1,1", "2,1")}
+    assert [run.series(f"label:{name}[{label}]", mode="eval").values.tolist() for label in range(3)] == [[2.0]] * 3
+    assert run.series("loss:total", mode="eval").steps.tolist() == [0]
+
+
 def test_an_evaluation_without_a_recording_is_called_as_it_is() -> None:
     import barograph.tensorflow
 

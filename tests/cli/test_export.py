@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from barograph.cli.export_page import AWAY_SECS, SEND_SECS, follow_run
+from barograph.cli.export_page import AWAY_SECS, SEND_SECS, Handed, export_otel, follow_run
 from barograph.cli.main import EXIT_ERROR, main
 from barograph.errors import EndpointFailed
 from barograph.export.readings import readings_of
@@ -167,7 +168,7 @@ class Destination:
                            for scope in resource.scope_metrics for metric in scope.metrics)
 
 
-def followed(training: Training, destination: Destination, script: list[Any]) -> int:
+def followed(training: Training, destination: Destination, script: list[Any]) -> Handed:
     """Follow the run while the script goes on: one of its entries at each wait."""
     clock = ManualClock()
 
@@ -186,10 +187,11 @@ def test_a_run_is_followed_to_its_end_and_every_number_comes_once(
 ) -> None:
     monkeypatch.setattr("barograph.export.otel_metrics.BATCH_POINTS", 2)
     destination = Destination()
-    told = followed(training, destination, [
+    handed = followed(training, destination, [
         lambda: training.step(0), lambda: training.step(1), lambda: training.step(2), training.end,
     ])
-    assert told == destination.points == len(readings_of(Run(training.store)))
+    assert handed == (destination.points, False)
+    assert destination.points == len(readings_of(Run(training.store)))
     assert destination.sent >= 3
 
 
@@ -201,10 +203,11 @@ def test_what_an_endpoint_refused_comes_again_once_it_is_back(training: Training
         training.step(training_steps.pop(0))
 
     training_steps = [0, 1, 2]
-    told = followed(training, destination, [
+    handed = followed(training, destination, [
         lambda: refuse(True), lambda: refuse(True), lambda: refuse(False), training.end,
     ])
-    assert told == destination.points == len(readings_of(Run(training.store)))
+    assert handed == (destination.points, False)
+    assert destination.points == len(readings_of(Run(training.store)))
 
 
 def test_an_endpoint_that_stays_away_ends_it(training: Training) -> None:
@@ -214,3 +217,36 @@ def test_an_endpoint_that_stays_away_ends_it(training: Training) -> None:
     with pytest.raises(EndpointFailed, match="full"):
         followed(training, destination, steps)
     assert len(steps) >= AWAY_SECS - 3
+
+
+def test_an_interrupt_ends_it_and_what_was_handed_on_is_told(
+    training: Training, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
+
+    def interrupt(secs: float) -> None:
+        raise KeyboardInterrupt
+
+    for number in range(9):
+        training.step(number)
+    out = tmp_path / "metrics.jsonl"
+    assert export_otel(str(tmp_path / "ein lauf ü"), None, out, follow=True, wait=interrupt)
+    said = capsys.readouterr().out
+    assert "Ctrl-C ends that, not the training." in said
+    assert f"24 numbers in {out}.\nInterrupted before the run has ended: the same command begins with" in said
+    assert len(out.read_text(encoding="utf-8").splitlines()) == 1
+    training.end()
+    assert not export_otel(str(tmp_path / "ein lauf ü"), None, out, follow=True, wait=interrupt)
+    assert "Interrupted" not in capsys.readouterr().out
+
+
+def test_an_interrupt_in_the_middle_of_a_batch_waits_for_its_end(training: Training) -> None:
+    class Interrupted(Destination):
+        def send(self, metrics: Any) -> None:
+            signal.raise_signal(signal.SIGINT)
+            super().send(metrics)
+
+    destination = Interrupted()
+    handed = followed(training, destination, [lambda number=number: training.step(number) for number in range(9)])
+    assert handed.interrupted
+    assert handed.numbers == destination.points > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -47,8 +48,8 @@ class Training:
             clock=self.clock, background=False, wait=self.clock.advance, status=lambda: Heartbeat(0, 0.0),
         )
 
-    def step(self, number: int, mode: Mode = Mode.TRAIN) -> None:
-        step = Step(number, number, mode=mode, time_unix=self.clock.unix())
+    def step(self, number: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> None:
+        step = Step(number, number, optimizer, mode, time_unix=self.clock.unix())
         of_tensors = (Subject(WEIGHT),), MOMENTS[None], EXPONENTS[None]
         records = StepRecords(step, *(of_tensors if mode is Mode.TRAIN else ()), scalars={LOSS: 1.0 / (number + 1)})
         self.write(self.writer, records)
@@ -205,6 +206,46 @@ def test_steps_that_a_resumed_training_makes_again_supersede_those_before(traini
     assert steps_of(out / "train") == [0, 1, 2, 3, "from 2", 2, 3]
     # The evaluation before step 2 is made again only where it was lost.
     assert steps_of(out / "eval") == [2, "from 3"]
+
+
+CRITIC, ACTOR = "loss/total (critic)", "loss/total (actor)"
+
+
+def two_optimizers_resumed(training: Training, look: Callable[[], object]) -> None:
+    """Make steps of a critic from 100 on and of an actor from 20 on, and some of them again."""
+    for number in range(4):
+        training.step(100 + number, optimizer="critic")
+        training.step(20 + number, optimizer="actor")
+        training.step(100 + number, Mode.EVAL)
+    look()
+    training.end(EndState.FAILED)
+    training.begin()
+    for number in range(2, 5):
+        training.step(100 + number, optimizer="critic")
+        look()
+        training.step(20 + number, optimizer="actor")
+        look()
+    training.end()
+    look()
+
+
+@pytest.mark.parametrize("looks", [lambda look: look, lambda look: lambda: None], ids=["at each step", "at the end"])
+def test_tensorboard_itself_shows_each_step_of_optimizers_that_count_differently_once(
+    training: Training, tmp_path: Path, looks: Callable[[Callable[[], object]], Callable[[], object]]
+) -> None:
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    module = pytest.importorskip("tensorboard.backend.event_processing.plugin_event_accumulator",
+                                 reason="tensorboard cannot be loaded")
+    out = tmp_path / "out"
+    two_optimizers_resumed(training, looks(lambda: training.follow(out)))
+    assert training.follow(out)
+    shown = module.EventAccumulator(str(out / "train"), tensor_size_guidance={"scalars": 0}).Reload()
+    assert [item.step for item in shown.Tensors(CRITIC)] == [100, 101, 102, 103, 104]
+    assert [item.step for item in shown.Tensors(ACTOR)] == [20, 21, 22, 23, 24]
+    assert [item.step for item in shown.Tensors("weight/fc.weight (critic)/l2")] == [100, 101, 102, 103, 104]
+    evaluated = module.EventAccumulator(str(out / "eval"), tensor_size_guidance={"scalars": 0}).Reload()
+    # The evaluation after 102 steps of the critic is not made again, that after 103 was lost.
+    assert [item.step for item in evaluated.Tensors("loss/total")] == [100, 101, 102]
 
 
 def test_two_cannot_follow_a_run_into_one_folder(training: Training, tmp_path: Path) -> None:

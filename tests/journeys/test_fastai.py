@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import barograph
+from barograph.errors import EXIT_STOPPED
 from barograph.model.step import Mode
 from real_fastai import Unavailable, folder_with_fastai
 
@@ -18,7 +20,7 @@ SCRIPT = Path(__file__).parent.parent / "fastai_script.py"
 SECS = 120.0
 
 
-def ended(folder: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+def ended(folder: Path, *words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder with fastai at hand."""
     try:
         paths = [str(folder_with_fastai()), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -28,7 +30,7 @@ def ended(folder: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True,
                           check=False, timeout=SECS)
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.returncode == code, done.stderr[-2000:]
     return done
 
 
@@ -58,3 +60,23 @@ def test_a_nan_is_found_at_the_step_at_which_it_arose(tmp_path: Path) -> None:
           "--nan")
     (found,) = barograph.open(tmp_path / "nan" / "run").findings
     assert (found.code, found.since_step) == ("N101", 2)
+
+
+def test_of_mixed_precision_each_step_is_one_also_where_its_scaler_skips_it(tmp_path: Path) -> None:
+    ended(tmp_path, "-m", "barograph", "run", "--to", "run", "--budget", "off", "--rules", "none", SCRIPT, "--nan",
+          "--half")
+    run = barograph.open(tmp_path / "run")
+    losses = run.series("loss:total")
+    assert losses.steps.tolist() == list(range(16))
+    assert losses.steps[~np.isfinite(losses.values)].tolist() == [2, 10]
+    # Not read where the update was skipped; and what is read has no scale.
+    gradients = run.series("gradient:0.weight", "l2")
+    assert gradients.steps.tolist() == [0, 1, *range(3, 10), *range(11, 16)]
+    assert gradients.values.max() < 1.0
+
+
+def test_a_held_step_is_made_again(tmp_path: Path) -> None:
+    ended(tmp_path, "-m", "barograph", "run", "--record", "--to", "run", "--rules", "none", SCRIPT, "--nan",
+          code=EXIT_STOPPED)
+    again = ended(tmp_path, "-m", "barograph", "replay", "run", "--no-samples", "--json", SCRIPT, "--nan")
+    assert json.loads(again.stdout)["grade"] == "bitwise"

@@ -115,7 +115,7 @@ def otel(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write OTLP's JSON to this file instead of sending.")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended. Ctrl-C ends it.")] = False,
 ) -> None:
     """Send a run's numbers as OpenTelemetry metrics, by OTLP over HTTP, or write them to a file.
 
@@ -131,7 +131,8 @@ def otel(
     """
     from barograph.cli.export_page import export_otel
 
-    export_otel(run, endpoint, json_file, follow=follow)
+    if export_otel(run, endpoint, json_file, follow=follow):
+        raise typer.Exit(EXIT_INTERRUPTED)
 
 
 @GROUP.command()

@@ -8,8 +8,9 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
+from barograph.cli.interrupts import Interrupts
 from barograph.cli.opening import run_at, tell_damage
 from barograph.errors import BarographError, EndpointFailed, ExportError, StoreDenied, StoreFull
 from barograph.export.chrome_trace import write_trace
@@ -25,6 +26,7 @@ from barograph.export.otel_metrics import (
 )
 from barograph.export.readings import Reading, readings_in, readings_of
 from barograph.runs.reader import Run
+from barograph.runs.view import StepView
 from barograph.watch.figures import count
 
 SEND_SECS = 1.0
@@ -53,8 +55,23 @@ def export_chrome(place: str, out: Path) -> None:
     tell_damage(run, place)
 
 
-def export_otel(place: str, endpoint: str | None, json_file: Path | None, *, follow: bool) -> None:
-    """Hand the numbers of the run at `place` on as metrics, and say how many.
+class Handed(NamedTuple):
+    """What was handed on.
+
+    Attributes:
+        numbers: How many.
+        interrupted: Ctrl-C came before the run had ended.
+    """
+
+    numbers: int
+    interrupted: bool = False
+
+
+def export_otel(
+    place: str, endpoint: str | None, json_file: Path | None, *, follow: bool,
+    wait: Callable[[float], object] = time.sleep,
+) -> bool:
+    """Hand the numbers of the run at `place` on as metrics, and say how many; return whether it was interrupted.
 
     Raises:
         MissingExtra: OpenTelemetry is not installed.
@@ -73,11 +90,17 @@ def export_otel(place: str, endpoint: str | None, json_file: Path | None, *, fol
         else:
             destination = sender = Endpoint(address or "")
             stack.callback(sender.close)
-        told = follow_run(run, destination) if follow else send_all(run, destination)
-    if not told:
+        where = f"{'in' if json_file else 'to'} {json_file or address}"
+        if follow:
+            print(f"following {run.url} {where}; Ctrl-C ends that, not the training.", flush=True)
+        handed = follow_run(run, destination, wait=wait) if follow else Handed(send_all(run, destination))
+    if not handed.numbers and not handed.interrupted:
         raise _nothing(run)
-    print(f"{count(told, 'number')} {'in' if json_file else 'to'} {json_file or address}.")
+    print(f"{count(handed.numbers, 'number')} {where}.")
+    if handed.interrupted:
+        print("Interrupted before the run has ended: the same command begins with the first step again.")
     tell_damage(run, place)
+    return handed.interrupted
 
 
 def send_all(run: Run, destination: Destination) -> int:
@@ -92,30 +115,72 @@ def send_all(run: Run, destination: Destination) -> int:
 def follow_run(
     run: Run, destination: Destination, *, monotonic: Callable[[], float] = time.monotonic,
     wait: Callable[[float], object] = time.sleep,
-) -> int:
-    """Hand on every number as it is recorded, until the run has ended; return how many.
+) -> Handed:
+    """Hand on every number as it is recorded, until the run has ended or Ctrl-C comes; return how many.
 
     What an endpoint does not take is offered again with what came since, for a minute.
     """
-    waiting: list[Reading] = []
-    told = 0
-    sent_at = monotonic()
-    refused_since: float | None = None
-    for view in run.follow(wait=wait):
-        waiting.extend(readings_in(view))
-        now = monotonic()
-        if now - sent_at < SEND_SECS or not waiting:
-            continue
-        sent_at = now
+    sending = _Sending(run, destination, monotonic)
+    try:
+        with sending.interrupts:
+            for view in run.follow(wait=wait):
+                sending.add(view)
+            sending.send()
+    except KeyboardInterrupt:
+        with contextlib.suppress(EndpointFailed):
+            sending.end()
+        return Handed(sending.told, interrupted=True)
+    return Handed(sending.told)
+
+
+class _Sending:
+    """Hands on a run that goes on.
+
+    Attributes:
+        told: Numbers that were taken.
+        interrupts: Ctrl-C, which does not come between a batch that was taken and its count.
+    """
+
+    def __init__(self, run: Run, destination: Destination, monotonic: Callable[[], float]) -> None:
+        self.told = 0
+        self.interrupts = Interrupts(ignored=False)
+        self._run, self._destination, self._monotonic = run, destination, monotonic
+        self._waiting: list[Reading] = []
+        self._sent_at = monotonic()
+        self._refused_since: float | None = None
+
+    def add(self, view: StepView) -> None:
+        """Take up the numbers of a step; hand on what waits, where that is due."""
+        self._waiting.extend(readings_in(view))
+        now = self._monotonic()
+        if now - self._sent_at < SEND_SECS or not self._waiting:
+            return
+        self._sent_at = now
         try:
-            told += _offer(run, destination, waiting)
-            refused_since = None
+            self.send()
+            self._refused_since = None
         except EndpointFailed:
-            refused_since = now if refused_since is None else refused_since
-            if now - refused_since >= AWAY_SECS:
+            self._refused_since = now if self._refused_since is None else self._refused_since
+            if now - self._refused_since >= AWAY_SECS:
                 raise
-            del waiting[: max(0, len(waiting) - _MOST_WAITING)]
-    return told + _offer(run, destination, waiting)
+            del self._waiting[: max(0, len(self._waiting) - _MOST_WAITING)]
+
+    def send(self) -> None:
+        """Hand on what waits, a batch at a time; what was taken waits no more."""
+        self._run.refresh()
+        resources = resources_of(self._run)
+        while self._waiting:
+            batch = list(next(batches(self._waiting)))
+            with self.interrupts.held_back():
+                _send(self._destination, batch, resources)
+                self.told += len(batch)
+                del self._waiting[: len(batch)]
+
+    def end(self) -> None:
+        """Hand on what waits still, unless nobody takes it."""
+        if self._refused_since is None and not self.interrupts.in_the_middle:
+            self.interrupts = Interrupts(ignored=False)
+            self.send()
 
 
 def resources_of(run: Run) -> dict[str, Attributes]:
@@ -129,19 +194,6 @@ def resources_of(run: Run) -> dict[str, Attributes]:
         }
         for state in run.workers
     }
-
-
-def _offer(run: Run, destination: Destination, waiting: list[Reading]) -> int:
-    """Hand on what waits, a batch at a time; what was taken waits no more."""
-    run.refresh()
-    resources = resources_of(run)
-    told = 0
-    while waiting:
-        batch = list(next(batches(waiting)))
-        _send(destination, batch, resources)
-        told += len(batch)
-        del waiting[: len(batch)]
-    return told
 
 
 def _send(destination: Destination, batch: list[Reading], resources: dict[str, Attributes]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 
 from barograph.export.event_buckets import buckets_of
@@ -69,6 +69,16 @@ def speaker(finding: Finding, workers: list[str]) -> str:
     """
     of_group = [name for name in workers if name.startswith(finding.worker)]
     return finding.worker if finding.worker in workers else next(iter(of_group or workers), "")
+
+
+def optimizer_in(tag: str, optimizers: Iterable[str]) -> str:
+    """Return of which optimizer the series of a tag is; "" where it is of none of these.
+
+    Example:
+        >>> optimizer_in("weight/out.bias (critic)/l2", ["actor", "critic"])
+        'critic'
+    """
+    return next((name for name in optimizers if name and f" ({name})" in tag), "")
 
 
 def _named(name: str, optimizer: str) -> str:

@@ -17,10 +17,11 @@ from barograph.errors import ExportError
 from barograph.export.event_folders import file_name, found_of, mapped, state_name
 from barograph.machine.host_lock import HostLock
 from barograph.store.whole_file import write_whole
-from barograph.wire.framing import framed_all
+from barograph.wire.events import event_from_message
+from barograph.wire.framing import Record, framed_all, records_in
 from barograph.wire.writing import first_event, restart_event
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class LastingFolders:
@@ -67,6 +68,20 @@ class LastingFolders:
     def has(self, folder: str) -> bool:
         """Return whether there are events in a folder, or will be once they are saved."""
         return folder in self.events or folder in self._waiting
+
+    def standing(self, folder: str, first: int) -> list[bytes]:
+        """Return the events of a folder with values of step `first` or later that no restart has superseded."""
+        path = self._out / folder / self._name
+        held = memoryview(path.read_bytes() if path.exists() else b"")
+        written = [record.payload for record in records_in(held) if isinstance(record, Record)]
+        standing: list[tuple[int, bytes]] = []
+        for message in [*written, *(memoryview(event) for event in self._waiting.get(folder, ()))]:
+            event = event_from_message(message)
+            if event.restarts:
+                standing = [item for item in standing if item[0] < event.step]
+            elif event.values and event.step >= first:
+                standing.append((event.step, bytes(message)))
+        return [message for _, message in standing]
 
     def put(self, folder: str, event: bytes) -> None:
         """Add an event to the file of a folder, once it is saved."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from barograph.export.event_values import NUMBER_KINDS, EventValues, speaker
 from barograph.export.lasting_folders import LastingFolders
+from barograph.export.restarts import Restart, Restarts, trains
 from barograph.export.tensor_rows import TENSOR_KINDS, TensorRow
 from barograph.export.tensorboard import Exported
 from barograph.measures.summary import merge, summary_from_row
 from barograph.model.clock import Clock
-from barograph.model.key import Key, Kind
+from barograph.model.key import Key
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.runs.feed import Feed
@@ -20,9 +21,6 @@ from barograph.runs.one_worker import workers_in
 from barograph.runs.reader import Run
 from barograph.runs.view import StepView
 from barograph.wire.writing import restart_event
-
-_BESIDE = frozenset({Kind.SCALAR, Kind.CUSTOM, Kind.TIME, Kind.MACHINE, Kind.VITAL})
-"""What comes without a step of training, too."""
 
 
 class Turn(NamedTuple):
@@ -63,7 +61,7 @@ class TensorboardFollower:
         self._values.scalars, self._values.histograms, self._values.texts = notes.get("values", (0, 0, 0))
         self._alone: str | None = notes.get("alone")
         self._workers: list[str] = list(notes.get("workers", ()))
-        self._attempts: dict[str, int] = dict(notes.get("attempts", {}))
+        self._restarts = Restarts(notes.get("begun", ()))
         self._told: dict[str, str] = dict(notes.get("findings", {}))
         self._step = int(notes.get("step", -1))
         self._feed = Feed(run.store, notes.get("cursor"), clock=clock)
@@ -78,14 +76,14 @@ class TensorboardFollower:
             ExportError, StoreDenied, StoreFull: The files cannot be written.
         """
         result = self._feed.poll()
-        for view in result.views:
-            self._write_view(view)
+        for place, view in enumerate(result.views):
+            self._write_view(view, result.views[place:])
         if not result.more:
             self._write_findings()
         self.damage.extend(text for text in result.damage if text not in self.damage)
         values = self._values
         self._folders.save({
-            "cursor": result.cursor, "alone": self._alone, "workers": self._workers, "attempts": self._attempts,
+            "cursor": result.cursor, "alone": self._alone, "workers": self._workers, "begun": self._restarts.told(),
             "findings": self._told, "step": self._step, "values": [values.scalars, values.histograms, values.texts],
         })
         return Turn(result.ended, result.more, self._step)
@@ -101,13 +99,15 @@ class TensorboardFollower:
         """Let another process go on."""
         self._folders.close()
 
-    def _write_view(self, view: StepView) -> None:
+    def _write_view(self, view: StepView, coming: Sequence[StepView]) -> None:
         if self._alone is None:
             self._alone = self._who_is_alone()
         self._meet(view)
-        self._note_restart(view)
+        restart = self._restarts.at(view, coming)
+        if restart is not None:
+            self._note_restart(view, restart)
         step = view.step
-        if step.mode is Mode.TRAIN and _trains(view):
+        if trains(view):
             self._step = step.number
         for worker, rows in view.rows.items():
             for key, value in rows.scalars.items():
@@ -128,21 +128,17 @@ class TensorboardFollower:
     def _meet(self, view: StepView) -> None:
         self._workers.extend(name for name in view.workers if name not in self._workers)
 
-    def _note_restart(self, view: StepView) -> None:
+    def _note_restart(self, view: StepView, restart: Restart) -> None:
         """Say, where a resumed training begins to make steps anew, that what was written of them counts no more."""
-        before = self._attempts.get(view.group)
-        if view.step.mode is not Mode.TRAIN or not _trains(view) or before == view.attempt:
-            return
-        self._attempts[view.group] = view.attempt
-        if before is None:
-            return
         for worker in view.workers:
             for mode in Mode:
                 folder = self._folder(worker, mode)
                 if self._folders.has(folder):
-                    # An evaluation carries the number of steps made before it: that at this one is still the earlier's.
-                    first = view.step.number + (mode is not Mode.TRAIN)
+                    first = restart.first(mode)
+                    again = () if restart.supersedes_all else self._folders.standing(folder, first)
                     self._folders.put(folder, restart_event(view.step.time_unix, first))
+                    for event in restart.counting(again, mode):
+                        self._folders.put(folder, event)
 
     def _write_findings(self) -> None:
         for finding in self._run.findings:
@@ -157,10 +153,6 @@ class TensorboardFollower:
 
     def _folder(self, worker: str, mode: Mode) -> str:
         return mode.value if worker in (self._alone, "") else f"{worker}/{mode.value}"
-
-
-def _trains(view: StepView) -> bool:
-    return bool(view.kinds - _BESIDE)
 
 
 def _tensors(view: StepView) -> Iterator[tuple[str, Key, Summary]]:

@@ -100,9 +100,9 @@ class KerasReplayer(Hearing):
         """Return what makes the held step when a loop's own is called."""
         return _LoopAgain(function, self)
 
-    def new_evaluation(self) -> _Unheard:
-        """Return nobody: an evaluation is let go by."""
-        return _Unheard()
+    def new_evaluation(self, function: Any) -> _Unheard:
+        """Return what calls an evaluation as it is."""
+        return _Unheard(function)
 
     def loop_called(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Make the held step in the place of that of a loop."""
@@ -175,10 +175,18 @@ class KerasReplayer(Hearing):
 
 
 class _Unheard:
-    """Takes what an evaluation returns, and makes nothing of it."""
+    """Calls an evaluation, and makes nothing of what it returns.
 
-    def take(self, result: Any) -> None:
-        """Do nothing."""
+    Args:
+        function: It.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make it; return what the function returns."""
+        return self._function(*args, **kwargs)
 
 
 class _LoopAgain:

@@ -32,6 +32,7 @@ from barograph.capsule.remedies import remedy_from
 from barograph.capsule.torch.alone import stand_alone
 from barograph.capsule.torch.asking import Asking
 from barograph.capsule.torch.blame import Blame
+from barograph.capsule.torch.fastai import asked_by_fastai, hear_fastai
 from barograph.capsule.torch.parts import Parts
 from barograph.capsule.torch.phases import Phases
 from barograph.capsule.torch.sameness import differs, same
@@ -103,6 +104,7 @@ class Replayer:
         module_hooks.register_module_forward_hook(self._forward_ends, always_call=True)
         optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins)
         optimizer_hooks.register_optimizer_step_post_hook(self._after_update)
+        hear_fastai(self._step_begins, self._after_update)
         wrap(nn.Module, "__call__", self._module_called)
         wrap(torch.autograd, "backward", self._backward)
         wrap(torch.amp.GradScaler, "step", self._scaler_step)
@@ -221,9 +223,10 @@ class Replayer:
 
     def _scaler_step(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         result = original(*args, **kwargs)
-        if self._result is None and not self._stepped:
+        optimizer = asked_by_fastai(args[1] if len(args) > 1 else kwargs["optimizer"])
+        if self._result is None and not self._stepped and optimizer is not None:
             # The scaler has skipped the step, and no hook of the optimizer was called.
-            self._before_update(args[1] if len(args) > 1 else kwargs["optimizer"], updates=False)
+            self._before_update(optimizer, updates=False)
         self._stepped = False
         return result
 

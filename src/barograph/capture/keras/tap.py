@@ -39,10 +39,10 @@ class Loop(Protocol):
 
 
 class Evaluation(Protocol):
-    """Takes what one function returns that makes a part of an evaluation."""
+    """Calls one function that makes a part of an evaluation."""
 
-    def take(self, result: Any) -> None:
-        """Record its numbers."""
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make it; return what the function returns."""
 
 
 class Loops(Protocol):
@@ -51,8 +51,8 @@ class Loops(Protocol):
     def new_loop(self, function: Any) -> Loop:
         """Return what calls the step of a loop of the script's own."""
 
-    def new_evaluation(self) -> Evaluation:
-        """Return who takes what an evaluation of the script's own returns."""
+    def new_evaluation(self, function: Any) -> Evaluation:
+        """Return what calls an evaluation of the script's own."""
 
 
 class KerasTap(Hearing):
@@ -147,12 +147,12 @@ class KerasTap(Hearing):
         self._is_recorded_by_ours()
         return loop
 
-    def new_evaluation(self) -> LoopEvaluation:
-        """Return who takes what an evaluation of the script's own returns: of the loop that came last before it, or of
+    def new_evaluation(self, function: Any) -> LoopEvaluation:
+        """Return what calls an evaluation of the script's own: of the loop that came last before it, or of
         the first that comes."""
         if self._tap_of_loop is None:
             self._tap_of_loop = self._evaluated_first = self._recording.new_array_tap()
-        return LoopEvaluation(self._tap_of_loop)
+        return LoopEvaluation(function, self._tap_of_loop, self.collecting_of_replicas)
 
     # Within
 

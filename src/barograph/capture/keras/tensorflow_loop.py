@@ -30,23 +30,41 @@ class LoopEvaluation:
     """A part of an evaluation that a loop of the script's own makes each time that its function is called.
 
     Args:
+        function: It: a `tf.function`, or a plain one.
         tap: Of the loop.
+        collecting: Gives the context in which all wrappers tell the collectors of a step.
     """
 
-    def __init__(self, tap: ArrayTap) -> None:
+    def __init__(self, function: Any, tap: ArrayTap, collecting: Callable[[SharedStep], Any]) -> None:
+        self._function = function
         self._tap = tap
+        self._telling = Telling(tap, waits=False)
+        self._functions = LoopFunctions(function, collecting)
         self._means = EvaluationMeans()
 
-    def take(self, result: Any) -> None:
-        """Record the numbers that it returned: the loss, and metrics, each the mean over the evaluation."""
-        with self._tap.guarded("recording an evaluation of TensorFlow"):
-            loss, metrics = numbers_of(result)
-            if not self._tap.evaluating:
-                self._tap.begin_evaluation()
-            if loss is not None:
-                self._tap.loss(loss)
-            for name, value in metrics.items():
-                self._means.add(self._tap, Key(Kind.SCALAR, name), value)
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make it; record what its losses are called with, and the numbers that it returns; return those."""
+        tap = self._tap
+        with tap.guarded("beginning an evaluation of TensorFlow"):
+            if not tap.evaluating:
+                tap.begin_evaluation()
+        seen: Seen = {}
+        if tap.due(*_DATA):
+            result, seen = self._functions.call(Wanted(data=True), args, kwargs)
+        else:
+            result = self._function(*args, **kwargs)
+        with tap.guarded("recording an evaluation of TensorFlow"):
+            _name_lost(tap, self._functions)
+            self._telling.tensors(seen, self._functions.names, Losses(self._functions.losses))
+            self._take(result)
+        return result
+
+    def _take(self, result: Any) -> None:
+        loss, metrics = numbers_of(result)
+        if loss is not None:
+            self._tap.loss(loss)
+        for name, value in metrics.items():
+            self._means.add(self._tap, Key(Kind.SCALAR, name), value)
 
 
 def numbers_of(result: Any) -> tuple[float | None, dict[str, float]]:
@@ -96,10 +114,7 @@ class TensorFlowLoop:
         result, seen = self._functions.call(wanted, args, kwargs)
         with tap.guarded("recording a step of TensorFlow"):
             tap.declare(parameters=names.trainable, modules=names.leaves)
-            for path in self._functions.lost:
-                tap.session.seen.reasons[f"keras within {path}"] = (
-                    f"{path} is called within a loop, a branch or a tf.function of its own, from which its inputs and "
-                    "outputs cannot be had")
+            _name_lost(tap, self._functions)
             if self._functions.unseen:
                 tap.session.seen.reasons["replicas of a loop"] = (
                     f"the replicas of a {self._functions.unseen} cannot be looked into: nothing of what they "
@@ -146,3 +161,10 @@ class TensorFlowLoop:
                 if path in names.untrained and before.dtype.is_floating:
                     names.untrained[path].assign(before)
         return True
+
+
+def _name_lost(tap: ArrayTap, functions: LoopFunctions) -> None:
+    for path in functions.lost:
+        tap.session.seen.reasons[f"keras within {path}"] = (
+            f"{path} is called within a loop, a branch or a tf.function of its own, from which its inputs and "
+            "outputs cannot be had")

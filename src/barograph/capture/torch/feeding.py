@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barograph.capture.steps import Steps, StepsIterator
 from barograph.capture.torch.door import Door, entry_point
@@ -17,7 +19,19 @@ if TYPE_CHECKING:
     from barograph.capture.torch.recorder import TorchRecorder
     from barograph.capture.torch.resuming import Resuming
     from barograph.capture.torch.sources import Source
-    from barograph.capture.torch.trace import LoaderTrace, MadeOf
+    from barograph.capture.torch.trace import LoaderTrace, Traced
+
+
+class Came(NamedTuple):
+    """What a loader gave.
+
+    Attributes:
+        batch: As the script gets it.
+        traced: What it was made of; None where that is not known.
+    """
+
+    batch: Any
+    traced: Traced | None
 
 
 class Feeding:
@@ -48,7 +62,7 @@ class Feeding:
         self._loaders = loaders
         self._recorder = recorder
         self._trace = self._begin_trace()
-        self._made_of: MadeOf | None = None
+        self._ahead: list[Came] | None = None
         if door.session.settings.checkpoints is not None:
             self.begin_checkpointer()
 
@@ -161,14 +175,31 @@ class Feeding:
     def loader_gave(self, iterator: Any, secs: float, *batch: Any) -> None:
         """Note how long a batch was waited for, and what it was made of; no batch: there was none."""
         self._loaders.gave(iterator, secs)
-        self._made_of = None
         if self._trace is not None and batch:
-            self._made_of = self._trace.gave(iterator, *batch)
+            self._trace.gave(iterator, *batch)
 
     def batch_came(self, iterator: Any, batch: Any) -> None:
         """Keep what a loader gave, where steps are kept, and what it was made of."""
-        made_of, self._made_of = self._made_of, None
+        came = Came(batch, None if self._trace is None else self._trace.take())
         if self.checkpointer is not None:
             self.checkpointer.gave(iterator, batch, ended=False)
+        if self._ahead is None:
+            self.feeds(came)
+        else:
+            self._ahead.append(came)
+
+    @contextlib.contextmanager
+    def drawing_ahead(self) -> Iterator[list[Came]]:
+        """Have what loaders give in a `with` block belong to no step yet: `feeds` is to be told when it does."""
+        before, self._ahead = self._ahead, []
+        try:
+            yield self._ahead
+        finally:
+            self._ahead = before
+
+    def feeds(self, came: Came) -> None:
+        """Note that a batch is in the hands of the script: it feeds the step that comes."""
+        if self._trace is not None and came.traced is not None:
+            self._trace.feeds(came.traced)
         if self._recorder is not None:
-            self._recorder.batch_came(batch, made_of)
+            self._recorder.batch_came(came.batch, None if came.traced is None else came.traced.made)

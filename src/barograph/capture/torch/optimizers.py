@@ -22,6 +22,10 @@ _MOST_COLLECTED = 20
 """How often what is dead is collected to learn whether another training has begun; each takes a tenth of a second."""
 
 
+_KINDS: list[type] = [torch.optim.Optimizer]
+"""Classes of the optimizers that are looked for."""
+
+
 @dataclass(slots=True)
 class Slot:
     """One parameter of an optimizer.
@@ -355,5 +359,14 @@ def _live_optimizers() -> list[torch.optim.Optimizer]:
     return found
 
 
+def count_in(kind: type) -> None:
+    """Have optimizers found as well that are none of torch's.
+
+    Args:
+        kind: Their class; they show their parameter groups as torch's do.
+    """
+    _KINDS.append(kind)
+
+
 def _optimizers() -> list[torch.optim.Optimizer]:
-    return [item for item in instances_of(torch.optim.Optimizer) if getattr(item, "param_groups", None)]
+    return [item for kind in _KINDS for item in instances_of(kind) if getattr(item, "param_groups", None)]

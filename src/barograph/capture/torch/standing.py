@@ -56,7 +56,7 @@ def packed_optimizers(optimizers: OptimizerBook, packer: Packer) -> dict[str, An
         NotPlain: The state of one holds what is no plain data.
     """
     return {
-        entry.label: {"class": class_of(item), "state": packer.pack(item.state_dict(), f"optimizers/{entry.label}")}
+        entry.label: {"class": class_of(item), "state": packer.pack(_plain_groups(item), f"optimizers/{entry.label}")}
         for entry in optimizers if (item := entry.optimizer()) is not None
     }
 
@@ -89,6 +89,12 @@ def named_parameters(names: ModelNames) -> Iterable[tuple[str, torch.Tensor]]:
 def class_of(item: Any) -> str:
     """Return the class of a model inside its wrappers, or of anything else."""
     return class_name(type(unwrapped(item)) if isinstance(item, nn.Module) else type(item))
+
+
+def _plain_groups(optimizer: Any) -> dict[str, Any]:
+    """Return an optimizer's state; fastai's has its settings in a list of its own class, and takes a plain one back."""
+    state = optimizer.state_dict()
+    return {**state, "hypers": list(state["hypers"])} if "hypers" in state else state
 
 
 def _plain_state(scheduler: Any) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -15,6 +16,7 @@ class Stepping:
     def __init__(self) -> None:
         self._running: Callable[[], Any] = _nobody
         self._stepped_in_scaler: set[int] = set()
+        self._stand_ins: dict[int, Any] = {}
 
     @property
     def running(self) -> bool:
@@ -45,6 +47,23 @@ class Stepping:
     def scaler_skipped(self, optimizer: Any) -> bool:
         """Return whether the scaler did not make it step."""
         return id(optimizer) not in self._stepped_in_scaler
+
+    @contextlib.contextmanager
+    def standing_in(self, stand_in: Any, optimizer: Any) -> Iterator[None]:
+        """Have what a gradient scaler does with `stand_in`, in a `with` block, be what it does with the optimizer."""
+        self._stand_ins[id(stand_in)] = optimizer
+        try:
+            yield
+        finally:
+            del self._stand_ins[id(stand_in)]
+
+    def stand_in_steps(self, stand_in: Any) -> None:
+        """Note that a gradient scaler has made `stand_in` step: the optimizer itself will step later."""
+        self._stepped_in_scaler.add(id(self.behind(stand_in)))
+
+    def behind(self, optimizer: Any) -> Any:
+        """Return the optimizer that another stands in for; itself where it does not."""
+        return self._stand_ins.get(id(optimizer), optimizer)
 
 
 def _nobody() -> None:

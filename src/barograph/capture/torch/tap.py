@@ -55,6 +55,9 @@ class TorchTap:
         session: Who is told.
         only: Record the models and optimizers that `watch_model` and `watch_optimizer` name, and no others.
         explicit_steps: The script ends its steps itself, with `end_explicit_step`.
+
+    Attributes:
+        stepping: Knows whose step is being made.
     """
 
     def __init__(self, session: Session, *, only: bool = False, explicit_steps: bool = False) -> None:
@@ -75,7 +78,7 @@ class TorchTap:
         self._data = DataTap(session, self.names, reader)
         self._optimizer_handles: list[Any] = []
         self._place = self.door.place
-        self._stepping = Stepping()
+        self.stepping = Stepping()
         self._withholding = Withholding()
         self._hands = TorchHands(session, self.optimizers, self._withholding)
         self._recorder = self._begin_recorder()
@@ -230,7 +233,7 @@ class TorchTap:
 
     def gradients_turned_off(self) -> None:
         """Likewise."""
-        if not self._stepping.running:
+        if not self.stepping.running:
             self._forwards.gradients_turned_off()
 
     def steps_begin(self, steps: Steps) -> Iterator[int]:
@@ -269,11 +272,12 @@ class TorchTap:
     def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None:
         """Note that the optimizer steps through a gradient scaler."""
         self._facts.scaler = scaler
-        self._stepping.scaler_begins(optimizer)
+        self.stepping.scaler_begins(self.stepping.behind(optimizer))
 
     def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None:
         """Record a step that the scaler skipped: no hook of the optimizer fired."""
-        if self._stepping.scaler_skipped(optimizer) and scaler.is_enabled() and not self.explicit_steps:
+        optimizer = self.stepping.behind(optimizer)
+        if self.stepping.scaler_skipped(optimizer) and scaler.is_enabled() and not self.explicit_steps:
             if self._recorder is not None:
                 self._look_at_skipped(scaler, optimizer)
             self._scaler_skipped(optimizer)
@@ -321,7 +325,7 @@ class TorchTap:
         return changed
 
     def _begins(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        if not self._stepping.begins(optimizer):
+        if not self.stepping.begins(optimizer):
             return None
         if self._hands.withholds:
             self._allowance.wake()
@@ -395,7 +399,7 @@ class TorchTap:
         hear(self._ended, optimizer, args, kwargs)
 
     def _ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not self._stepping.ended(optimizer):
+        if not self.stepping.ended(optimizer):
             return
         self._withheld = False
         if self._withholding.hides:

@@ -130,6 +130,18 @@ class _Pass:
     number: int = -1
 
 
+class Traced(NamedTuple):
+    """A batch that came, with the pass that gave it.
+
+    Attributes:
+        of: The pass.
+        made: What it was made of.
+    """
+
+    of: _Pass
+    made: MadeOf
+
+
 class LoaderTrace:
     """Follows batches from the sampler to the step.
 
@@ -143,7 +155,8 @@ class LoaderTrace:
         self._passes: dict[int, _Pass] = {}
         self._data: dict[int, tuple[weakref.ref[Any] | None, _DataSet]] = {}
         self._labels: dict[str, int] = {}
-        self._waiting: list[tuple[_Pass, MadeOf]] = []
+        self._came: Traced | None = None
+        self._waiting: list[Traced] = []
         self._last = -1
         self._serial = self._feeding = 0
 
@@ -180,33 +193,42 @@ class LoaderTrace:
         current.draws += 1
         current.samples += batch.samples
 
-    def gave(self, iterator: _BaseDataLoaderIter, batch: Any) -> MadeOf | None:
-        """Note that a batch came; return what it was made of, None where it is one of an evaluation.
+    def gave(self, iterator: _BaseDataLoaderIter, batch: Any) -> None:
+        """Note that a batch came: `take` tells what it was made of.
 
         Raises:
             Exception: What names samples failed. It is not asked again in this pass; the batch is noted.
         """
+        self._came = None
         current = self._passes.get(id(iterator))
         if current is None:
-            return None
+            return
         drawn = _take(current, iterator)
         if iterator._num_workers:
             _note_workers(current, iterator)
         if drawn is None or not torch.is_grad_enabled():
-            return None
+            return
         failure = None
         try:
             made_of = _made_of(current, drawn, batch, together=iterator._auto_collation)
         except Exception as error:  # noqa: BLE001 - the user's own function may raise anything; it is raised below
             failure, current.source = error, None
             made_of = _made_of(current, drawn, batch, together=iterator._auto_collation)
-        self._waiting.append((current, made_of))
-        self._last = current.serial
-        if len(self._waiting) > _MOST_WAITING:
-            del self._waiting[0]
+        self._came = Traced(current, made_of)
         if failure is not None:
             raise failure
-        return made_of
+
+    def take(self) -> Traced | None:
+        """Return the batch that came last, once; None where it is not known, or one of an evaluation."""
+        came, self._came = self._came, None
+        return came
+
+    def feeds(self, traced: Traced) -> None:
+        """Note that the script has a batch from now on: it feeds the step that comes."""
+        self._waiting.append(traced)
+        self._last = traced.of.serial
+        if len(self._waiting) > _MOST_WAITING:
+            del self._waiting[0]
 
     def note_workers(self, iterator: _BaseDataLoaderIter) -> None:
         """Note which of the loader's workers read what was drawn before a pass began."""
@@ -237,14 +259,14 @@ class LoaderTrace:
         self._waiting.clear()
         return batches
 
-    def _training(self) -> list[tuple[_Pass, MadeOf]]:
+    def _training(self) -> list[Traced]:
         """Return what has come since the last step, without the batches of an evaluation.
 
         A pass that ended, or that nobody goes on with, and fed no step, was none of training: unless it came last.
         """
         last = self._last
         return [item for item in self._waiting
-                if item[0].serial == last or item[0].number >= 0 or not (item[0].ended or item[0].alive() is None)]
+                if item.of.serial == last or item.of.number >= 0 or not (item.of.ended or item.of.alive() is None)]
 
     # Small things
 

@@ -5,16 +5,20 @@ They show their parameter groups and their state as torch's do, and a loop that 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fastai import learner, optimizer
 
 from barograph.capture.doors import say_missing
+from barograph.capture.imports import after_import, forget
 from barograph.capture.trainers.loop import TrainerLoop
 
 if TYPE_CHECKING:
     from barograph.capture.recording import Recording
+
+_HALF = "fastai.callback.fp16"
 
 
 def listen(recording: Recording) -> None:
@@ -27,6 +31,7 @@ def listen(recording: Recording) -> None:
     recording.add_tap(loop)
     loop.wrap(optimizer.Optimizer, "step", loop.steps)
     loop.wrap(learner.Recorder, "after_epoch", loop.epoch_ends)
+    after_import(_HALF, loop.half_comes)
 
 
 class _Listener(TrainerLoop):
@@ -42,6 +47,35 @@ class _Listener(TrainerLoop):
         if tap is None or self.silent:
             return original(*args, **kwargs)
         return tap.step_of_another(args[0], lambda: original(*args, **kwargs))
+
+    def half_comes(self) -> None:
+        """Listen to mixed precision as well, once it has been imported."""
+        module = sys.modules[_HALF]
+        if self.silent or say_missing(self._session, module, {
+                "MixedPrecision.before_step": "mixed precision", "MixedPrecision.step": "mixed precision"}):
+            return
+        self.wrap(module.MixedPrecision, "before_step", self.scaled)
+        self.wrap(module.MixedPrecision, "step", self.let_through)
+
+    def scaled(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Have the scaler's word on a step be of the optimizer: it is asked in the name of the callback."""
+        tap = self._torch.torch
+        if tap is None or self.silent:
+            return original(*args, **kwargs)
+        with tap.stepping.standing_in(args[0], args[0].opt):
+            return original(*args, **kwargs)
+
+    def let_through(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Note that the scaler does not skip the step: it is made after that."""
+        tap = self._torch.torch
+        if tap is not None and not self.silent:
+            tap.stepping.stand_in_steps(args[0])
+        return original(*args, **kwargs)
+
+    def remove(self) -> None:
+        """Put everything back, and wait for nothing more."""
+        forget(self.half_comes)
+        super().remove()
 
     def epoch_ends(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Record what fastai shows of an epoch: mean losses, and metrics of its evaluation."""

@@ -9,9 +9,9 @@ from lightning import pytorch
 from barograph.capture.trainers.lightning_loop import listen_to
 
 if TYPE_CHECKING:
-    from barograph.capture.doors import Listening
+    from barograph.capture.recording import Recording
 
 
-def listen(recording: Listening) -> None:
+def listen(recording: Recording) -> None:
     """Have every training of Lightning in this process told to the recording."""
     listen_to(pytorch, recording)

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barograph.capture.doors import say_missing
+from barograph.capture.trainers.drawn_ahead import DrawnAhead
 from barograph.capture.trainers.loop import TrainerLoop
 from barograph.model.step import Mode
 
 if TYPE_CHECKING:
-    from barograph.capture.doors import Listening
+    from barograph.capture.recording import Recording
 
 _CONNECTOR = "trainer.connectors.logger_connector.logger_connector._LoggerConnector"
 _NEEDS = {
@@ -23,11 +24,14 @@ _NEEDS = {
     "loops.fit_loop._FitLoop.on_advance_start": "epochs",
     "loops.evaluation_loop._EvaluationLoop.run": "evaluations",
     "loops.prediction_loop._PredictionLoop.run": "predictions",
+    "loops.fetchers._DataFetcher.__next__": "which batch is whose",
+    "loops.fetchers._PrefetchDataFetcher.__next__": "which batch is whose",
+    "loops.fetchers._PrefetchDataFetcher.reset": "which batch is whose",
     "Trainer._run_sanity_check": "sanity checks",
 }
 
 
-def listen_to(library: Any, recording: Listening) -> None:
+def listen_to(library: Any, recording: Recording) -> None:
     """Have every training of this Lightning told to the recording.
 
     Args:
@@ -36,7 +40,7 @@ def listen_to(library: Any, recording: Listening) -> None:
     """
     if say_missing(recording.session, library, _NEEDS):
         return
-    loop = _Listener(recording, "Lightning")
+    loop = _Listener(recording)
     recording.add_tap(loop)
     loops = library.loops
     loop.wrap(library.trainer.connectors.logger_connector.logger_connector._LoggerConnector, "log_metrics", loop.logged)
@@ -45,10 +49,47 @@ def listen_to(library: Any, recording: Listening) -> None:
     loop.wrap(loops.evaluation_loop._EvaluationLoop, "run", loop.evaluates)
     loop.wrap(loops.prediction_loop._PredictionLoop, "run", loop.predicts)
     loop.wrap(library.Trainer, "_run_sanity_check", loop.checks)
+    loop.follow(loops.fetchers)
 
 
 class _Listener(TrainerLoop):
-    """Hears of it."""
+    """Hears of it.
+
+    Args:
+        recording: Who is told.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__(recording, "Lightning")
+        self._ahead = DrawnAhead(recording)
+
+    def follow(self, fetchers: Any) -> None:
+        """Have the batches followed that Lightning draws before they are used, where data have no length.
+
+        Args:
+            fetchers: The module that draws.
+        """
+        early = fetchers._PrefetchDataFetcher
+
+        def draws(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+            if self.silent or not isinstance(args[0], early) or args[0].length is not None:
+                return original(*args, **kwargs)
+            return self._ahead.drawn(args[0], lambda: original(*args, **kwargs))
+
+        def hands_over(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+            batch = original(*args, **kwargs)
+            if not self.silent:
+                with self._entrance.guarded("noting which batch is used"):
+                    self._ahead.handed_over(args[0])
+            return batch
+
+        def begins_anew(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+            self._ahead.forget(args[0])
+            return original(*args, **kwargs)
+
+        self.wrap(fetchers._DataFetcher, "__next__", draws)
+        self.wrap(early, "__next__", hands_over)
+        self.wrap(early, "reset", begins_anew)
 
     def logged(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Record what goes to the loggers, as often as it does, also where there are none."""

@@ -1,0 +1,45 @@
+"""Batches that a loop draws before it uses them: each step is told the batch that it was made of, and not the next."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barograph.capture.recording import Recording
+    from barograph.capture.torch.feeding import Came
+
+
+class DrawnAhead:
+    """What was drawn and not handed over yet, by who draws it.
+
+    Args:
+        recording: Whose torch tap hears of the batches.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._waiting: weakref.WeakKeyDictionary[Any, deque[list[Came]]] = weakref.WeakKeyDictionary()
+
+    def drawn(self, drawer: Any, draw: Callable[[], Any]) -> Any:
+        """Return what `draw` does; what loaders give meanwhile waits until it is handed over."""
+        tap = self._recording.torch
+        if tap is None:
+            return draw()
+        with tap.feeding.drawing_ahead() as came:
+            batch = draw()
+        self._waiting.setdefault(drawer, deque()).append(came)
+        return batch
+
+    def handed_over(self, drawer: Any) -> None:
+        """Note that the first of what waits is used now."""
+        tap, waiting = self._recording.torch, self._waiting.get(drawer)
+        if tap is not None and waiting:
+            for came in waiting.popleft():
+                tap.feeding.feeds(came)
+
+    def forget(self, drawer: Any) -> None:
+        """Let go of what was drawn and will not be used."""
+        self._waiting.pop(drawer, None)
