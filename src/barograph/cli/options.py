@@ -69,7 +69,7 @@ def on_top_of(base: Settings, options: Mapping[str, Any]) -> Settings:
 
 
 def tables_set(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]:
-    """Return the tables that options `--set NAME.PARAMETER=VALUE` say: of rules and actions, and those of `OF_TRAINING`.
+    """Return the tables that options `--set NAME.PARAMETER=VALUE` say: of rules, of actions, and `OF_TRAINING`.
 
     Args:
         texts: What was typed. A value is read as in a TOML file; what is none there is a text.
