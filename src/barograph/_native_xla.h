@@ -1,10 +1,10 @@
 /* The statistics of a tensor inside a program that XLA compiled, where it lies: a handler of XLA's foreign function
  * interface. `capture/jax/foreign.py` has programs call it.
  *
- * What is declared here is the part of that interface (its version 0) that is read or written. All its structures say
- * how large they are, so one that is smaller than the part known here is refused. */
+ * What is declared here is the part of that interface (its version 0) that is read or written. A call says how large it
+ * is, with all that lies within it; an XLA whose calls are of another size is refused before it compiles anything. */
 
-enum { XLA_METADATA = 1, XLA_EXECUTE = 3, XLA_BUFFER = 1, XLA_SCALAR = 3, XLA_INVALID_ARGUMENT = 3, XLA_EXHAUSTED = 8 };
+enum { XLA_METADATA = 1, XLA_EXECUTE = 3, XLA_BUFFER = 1, XLA_SCALAR = 3, XLA_INVALID_ARGUMENT = 3 };
 enum { LEAST = 5, GREATEST = 6 }; /* of the moments */
 
 typedef struct XlaExtension {
@@ -23,6 +23,7 @@ typedef struct {
     size_t size;
     XlaVersion version;
     uint32_t traits;
+    int64_t state; /* not known to every XLA */
 } XlaAnswer;
 
 typedef struct {
@@ -99,14 +100,17 @@ static XlaError *xla_refuse(const XlaCall *call, int code, const char *message)
     return call->api->make_error(&error);
 }
 
-/* XLA asks once which version of its interface this was made for: the one it has, as long as that is of the first. */
+/* XLA asks once which version of its interface this was made for: the one it has, as long as its calls look like ours. */
 static XlaError *xla_tell_version(const XlaCall *call)
 {
-    XlaMetadata *asked = (XlaMetadata *)(void *)call->extension;
-    if (call->api->version.major != 0 || asked->metadata->size < offsetof(XlaAnswer, traits))
-        return xla_refuse(call, XLA_INVALID_ARGUMENT, "Barograph knows version 0 of XLA's foreign functions alone.");
-    asked->metadata->version = call->api->version;
-    asked->metadata->traits = 0;
+    XlaAnswer *answer = ((XlaMetadata *)(void *)call->extension)->metadata;
+    if (call->api->version.major != 0 || call->size != sizeof *call ||
+        answer->size < offsetof(XlaAnswer, traits) + sizeof answer->traits)
+        return xla_refuse(call, XLA_INVALID_ARGUMENT, "Barograph does not know this version of XLA's foreign functions.");
+    answer->version = call->api->version;
+    answer->traits = 0;
+    if (answer->size > offsetof(XlaAnswer, state))
+        answer->state = 0;
     return NULL;
 }
 
@@ -153,7 +157,7 @@ static XlaError *xla_summarize(XlaCall *call)
 {
     if (call->extension && call->extension->type == XLA_METADATA)
         return xla_tell_version(call);
-    if (call->size < sizeof *call || call->stage != XLA_EXECUTE || call->given.count != 1 ||
+    if (call->size != sizeof *call || call->stage != XLA_EXECUTE || call->given.count != 1 ||
         call->given.types[0] != XLA_BUFFER)
         return xla_refuse(call, XLA_INVALID_ARGUMENT, "Statistics are made of one tensor.");
     const XlaBuffer *x = call->given.items[0];
@@ -166,7 +170,6 @@ static XlaError *xla_summarize(XlaCall *call)
     if (dtype < 0 || dtype >= DTYPES || mode < 0 || mode > 2 || !row || (mode && !bins) || (units && !columns))
         return xla_refuse(call, XLA_INVALID_ARGUMENT, "The type, the histogram or a size is none that is known.");
 
-    int done = 1;
     FloatState state = enter_float_state();
     memset(row, 0, MOMENTS * sizeof(double));
     row[LEAST] = HUGE_VAL;
@@ -180,10 +183,12 @@ static XlaError *xla_summarize(XlaCall *call)
         memcpy(&bound, &bound_bits, sizeof bound);
         clear_columns(columns, units);
         Layers layers = {x->data, numel / units, units, 1, (int)dtype, bound, round_up(bound), columns};
-        done = !numel || summarize_units(&layers);
+        /* Where there is no memory for that, nothing was seen of the units: the step that we are in goes on. */
+        if (numel && !summarize_units(&layers))
+            clear_columns(columns, units);
     }
     leave_float_state(state);
-    return done ? NULL : xla_refuse(call, XLA_EXHAUSTED, "There is no memory for statistics of units.");
+    return NULL;
 }
 
 static PyObject *py_xla_handler(PyObject *module, PyObject *nothing)

@@ -107,7 +107,7 @@ def test_of_nothing_nothing_is_put_together() -> None:
 
 
 @pytest.mark.parametrize(("words", "setting"), [
-    ([18], {}), ([20], {"mode": 7}), ([20], {"mode": 1}), ([20], {"units": 1}), ([20], {"dtype": 99}),
+    ([18], {}), ([20, 1024], {"mode": 7}), ([20], {"mode": 1}), ([20], {"units": 1}), ([20], {"dtype": 99}),
     ([20], {"dtype": -1}),
 ])
 def test_what_does_not_fit_is_refused(words: list[int], setting: dict[str, int]) -> None:

@@ -293,6 +293,23 @@ def test_of_a_few_hundred_numbers_a_step_nothing_is_believed() -> None:
     assert not proof.holds
 
 
+def test_units_of_a_branch_that_was_not_taken_count_for_nothing() -> None:
+    def train(wrap: Any) -> tuple[Any, list[float]]:
+        @wrap
+        @jax.jit
+        def step(taken: Any, x: Any) -> Any:
+            first = barograph.jax.tap("inner", x + 9)
+            return jax.lax.cond(taken, lambda x: barograph.jax.tap("inner", x * 2).sum(), lambda x: x.sum(), first)
+
+        return None, [float(step(taken, X)) for taken in (True, False)]
+
+    _, _, run = recorded(train, preset="units")
+    assert run.series("output:inner", "count").values.tolist() == [2 * X.size, X.size]
+    units = [run.units("output:inner", step=step) for step in (0, 1)]
+    assert [found.count for found in units] == [2 * len(X), len(X)]
+    assert units[1].columns[:, 3].tolist() == (X + np.float32(9)).min(0).tolist()
+
+
 def test_steps_say_nothing_of_a_branch_that_they_did_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax_proof, "NUMBERS", 0)
     for tx, together in ((optax.sgd(0.1), True), (optax.apply_if_finite(optax.sgd(0.1), 3), False)):

@@ -228,6 +228,35 @@ def test_labels_and_answers_of_an_evaluation_are_those_of_its_losses(graph: bool
     assert run.series("loss:total", mode="eval").steps.tolist() == [0]
 
 
+def test_an_evaluation_that_cannot_be_looked_into_is_called_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    import barograph.tensorflow
+    from barograph.capture.keras import loop_functions
+
+    def breaks(*_: Any) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(loop_functions, "_converted", breaks)
+    made = barograph.tensorflow.evaluation(tensorflow.function(lambda x: {"loss": x * 2}))
+    place = "memory://loop-evaluated-broken"
+    with (pytest.warns(BarographWarning, match="planted"),
+          barograph.attach(to=place, watch=False, budget=None, preset="everything")):
+        assert [float(made(tensorflow.constant(number))["loss"]) for number in (1.0, 3.0)] == [2.0, 6.0]
+    assert barograph.open(place).series("loss:total", mode="eval").values.tolist() == [4.0]
+
+
+def test_an_error_of_the_script_in_an_evaluation_is_its_own() -> None:
+    import barograph.tensorflow
+
+    def evaluate(x: Any) -> Any:
+        raise KeyError("mine")
+
+    with barograph.attach(to="memory://loop-evaluated-raises", watch=False, budget=None, preset="everything"):
+        made = barograph.tensorflow.evaluation(evaluate)
+        with pytest.raises(KeyError, match="mine") as raised:
+            made(tensorflow.constant(1.0))
+    assert raised.value.__context__ is None
+
+
 def test_an_evaluation_without_a_recording_is_called_as_it_is() -> None:
     import barograph.tensorflow
 

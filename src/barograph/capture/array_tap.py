@@ -43,8 +43,8 @@ _NOTHING: Mapping[str, Any] = {}
 class ArrayTap:
     """One series of steps, told in arrays and numbers.
 
-    Every method is a way into the training: an error of ours in it becomes one warning, and what it takes is part of
-    the price. Only `end_step` raises where a finding has asked for the training to be stopped.
+    Every method that records is a way into the training: an error of ours in it becomes one warning, and what it takes
+    is part of the price. Only `end_step` raises where a finding has asked for the training to be stopped.
 
     Attributes:
         session: Who is told.
@@ -209,6 +209,7 @@ class ArrayTap:
         Args:
             kind, paths, dtypes, layers: As in `merge`.
         """
+        self._begin()
         rows = []
         for number, path in enumerate(paths):
             key = Key(kind, canonical_path(path))

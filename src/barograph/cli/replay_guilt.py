@@ -28,6 +28,7 @@ from barograph.runs.capsules import Capsule
 from barograph.watch.wording import shown
 
 _NO_ROWS = "of what fed the step nothing has a row for each sample."
+_ONE = "the batch is of one sample."
 _ELSEWHERE = ("All that this worker computed is finite: what is not came with the gradients of another. Replay that "
               "one's capsule, which stands beside this one.")
 
@@ -157,7 +158,7 @@ def _why_not(held: Capsule, order: ReplayOrder, result: ReplayResult) -> str:
     """Return why the user's own function names no sample; "" where none was to."""
     if order.when and result.own is not None:
         if result.own.holds:
-            return _NO_ROWS
+            return _ONE if sum(result.batches) == 1 else _NO_ROWS
         return result.own.failure or (
             f"the function {order.when} lets the step pass as it was made again; it may go by what it has seen of "
             "steps before, or another worker held this one.")

@@ -73,7 +73,7 @@ def command(
         typer.Option("--set", metavar="RULE.PARAMETER=VALUE",
                      help="Set a parameter of a rule, or its severity, actions or enabled: G101.patience=5, "
                           "overfit.severity=note, lower-lr.factor=0.1; or of the flight recorder or checkpoints: "
-                          "recorder.loss_above=8, checkpoints.keep=5. May be given several times."),
+                          "recorder.loss_above=8, checkpoints.at_findings=true. May be given several times."),
     ] = None,
     budget: Annotated[
         str | None,

@@ -214,14 +214,13 @@ class Version:
         donated: Arguments whose memory is used anew.
         calls: So far.
         proof: Whether it makes the step as the user's own function does.
-        sorted: What whoever reads its results has found out about them.
     """
 
     def __init__(self, program: Program, run: Any, found: tuple[Found, ...], passed_over: frozenset[str],
                  donated: frozenset[int]) -> None:
         self.program, self.found, self.passed_over, self.donated = program, found, passed_over, donated
         self.calls, self.proof = 0, Proof()
-        self.places, self.sorted = places_of(found), dict[Any, Any]()
+        self.places = places_of(found)
         self._run = run
 
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, keeps: bool = False) -> Harvested:

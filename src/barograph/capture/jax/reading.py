@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import jax
@@ -15,7 +16,7 @@ from barograph.capture.array_labels import gather_codes, gather_labels
 from barograph.capture.array_tap import ArrayTap
 from barograph.capture.jax import foreign
 from barograph.capture.jax.harvest import DEVICES, Found
-from barograph.capture.jax.program import Harvested
+from barograph.capture.jax.program import Harvested, Version
 from barograph.capture.jax.reduce import moments_of
 from barograph.capture.plan import Taking
 from barograph.errors import BarographError
@@ -80,15 +81,41 @@ class _Due:
         return any(taking.histogram is not Histogram.NONE for taking in self.takings)
 
 
+@dataclass(slots=True)
+class _Known:
+    """What is the same each time that a version of a step is read.
+
+    Attributes:
+        parts: By how many steps a call makes, and whether it is the last of them.
+        due: By kind, by what is asked of it, and by whether it is the last step.
+    """
+
+    parts: dict[tuple[int, bool], _Sorted] = field(default_factory=dict)
+    due: dict[tuple[Kind, int, bool], _Due] = field(default_factory=dict)
+
+
+class Readings:
+    """Reads what calls of a step have returned, and remembers of each version what is the same each time."""
+
+    def __init__(self) -> None:
+        self._known: weakref.WeakKeyDictionary[Version, _Known] = weakref.WeakKeyDictionary()
+
+    def of(self, harvested: Harvested, steps: int) -> Reading:
+        """Return what one call has returned; arguments as of `Reading`."""
+        return Reading(harvested, steps, self._known.setdefault(harvested.version, _Known()))
+
+
 class Reading:
     """What one call has returned, on its way from the device.
 
     Args:
         harvested: It.
         steps: Optimizer steps that the call made.
+        known: What is known of its version.
     """
 
-    def __init__(self, harvested: Harvested, steps: int) -> None:
+    def __init__(self, harvested: Harvested, steps: int, known: _Known) -> None:
+        self._known = known
         self._version, self._values, self._joined = harvested.version, harvested.values, harvested.joined
         self._found, self._steps = self._version.found, steps
         self._path = next((_scans(item) for item in self._found if item.mark.kind in _MODEL), ())
@@ -115,7 +142,7 @@ class Reading:
     def _sorted(self, step: int) -> _Sorted:
         """Return what belongs to a step: the same each time, but for the last step of a call."""
         which = self._steps, step == self._steps - 1
-        if which not in self._version.sorted:
+        if which not in self._known.parts:
             mine = [number for number, item in enumerate(self._found) if self._belongs(item, step)]
             role = {number: self._found[number].mark.role for number in mine}
             plain = [number for number in mine if not role[number]]
@@ -123,13 +150,12 @@ class Reading:
             for number in plain:
                 if not self._found[number].whole:
                     by_kind.setdefault(self._found[number].mark.kind, []).append(number)
-            self._version.sorted[which] = _Sorted(
+            self._known.parts[which] = _Sorted(
                 [number for number in mine if role[number] in ("labels", "answers")],
                 [number for number in mine if role[number] == "codes"],
                 [number for number in mine if role[number] == "number"],
                 [number for number in plain if self._found[number].whole], by_kind)
-        found: _Sorted = self._version.sorted[which]
-        return found
+        return self._known.parts[which]
 
     def _belongs(self, item: Found, step: int) -> bool:
         return step == self._steps - 1 or (bool(self._path) and _scans(item)[: len(self._path)] == self._path)
@@ -147,10 +173,9 @@ class Reading:
     def _due(self, tap: ArrayTap, kind: Kind, step: int) -> _Due:
         """Return what is due of one kind: the same for as long as the same is asked for."""
         which = kind, tap.session.plan.of_kind(tap.mask(), kind), step == self._steps - 1
-        if which not in self._version.sorted:
-            self._version.sorted[which] = self._newly_due(tap, kind, self._sorted(step).reduced[kind])
-        found: _Due = self._version.sorted[which]
-        return found
+        if which not in self._known.due:
+            self._known.due[which] = self._newly_due(tap, kind, self._sorted(step).reduced[kind])
+        return self._known.due[which]
 
     def _newly_due(self, tap: ArrayTap, kind: Kind, numbers: Sequence[int]) -> _Due:
         due: dict[str, tuple[list[int], Taking]] = {}
@@ -166,7 +191,8 @@ class Reading:
         found, places = _Due(members, takings, rows), self._version.places
         alone = [each[0] for each in members if len(each) == 1 and each[0] in places.moments]
         with_bins = [number for number in alone if number in places.bins]
-        if len(alone) < len(rows) or (found.histograms and len(with_bins) < len(rows)):
+        of_all = all(taking.histogram is not Histogram.NONE for taking in takings) and len(with_bins) == len(rows)
+        if len(alone) < len(rows) or (found.histograms and not of_all):
             return found
         return _Due(members, takings, rows, np.array([places.moments[number] for number in alone], np.int64),
                     np.array([places.bins[number] for number in alone], np.int64) if found.histograms else None)
@@ -222,7 +248,9 @@ class Reading:
 
         def merge_in(buffer: StepBuffer) -> None:
             for number in members:
-                for columns in self._columns(number, step):
+                for moments, columns in zip(self._moments(number, step), self._columns(number, step), strict=True):
+                    if not moments[0]:
+                        continue  # a branch that was not taken
                     merge_unit_columns(buffer.unit_columns(row, item.shape[-1], count,
                                                            math.nan if bound is None else bound),
                                        np.asarray(columns, np.float64))

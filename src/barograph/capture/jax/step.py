@@ -22,7 +22,7 @@ from barograph.capture.jax.marks import Mark, observed_call
 from barograph.capture.jax.numbers import number_of, numbers_in
 from barograph.capture.jax.optax import Wrappers
 from barograph.capture.jax.program import Compiled, Harvested, Program, Version, signature
-from barograph.capture.jax.reading import Reading
+from barograph.capture.jax.reading import Readings
 from barograph.capture.plan import Taking
 from barograph.model.facts import Fact
 from barograph.model.key import Key, Kind
@@ -86,6 +86,7 @@ class ObservedStep:
         self._held: tuple[int, ...] = ()
         self._failed: Exception | None = None
         self._harvested: Harvested | None = None
+        self._readings = Readings()
         self._forms: dict[Any, int] = {}
         self._form: int | None = None
         self._asked = 0
@@ -336,7 +337,7 @@ class ObservedStep:
                 alone = self._alone_of(self._program, found, losses)
         first, self._has_read = self._harvested is not None and not self._has_read, True
         with self._tap.guarded("fetching statistics"):
-            reading = Reading(self._harvested, steps) if self._harvested is not None else None
+            reading = self._readings.of(self._harvested, steps) if self._harvested is not None else None
         for step in range(steps):
             with self._tap.guarded("recording a step"), self._reading_first(first and step == 0):
                 if losses is not None:

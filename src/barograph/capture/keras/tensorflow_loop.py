@@ -41,6 +41,7 @@ class LoopEvaluation:
         self._telling = Telling(tap, waits=False)
         self._functions = LoopFunctions(function, collecting)
         self._means = EvaluationMeans()
+        self._was_called = self._is_broken = False
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make it; record what its losses are called with, and the numbers that it returns; return those."""
@@ -48,16 +49,32 @@ class LoopEvaluation:
         with tap.guarded("beginning an evaluation of TensorFlow"):
             if not tap.evaluating:
                 tap.begin_evaluation()
-        seen: Seen = {}
-        if tap.due(*_DATA):
-            result, seen = self._functions.call(Wanted(data=True), args, kwargs)
-        else:
-            result = self._function(*args, **kwargs)
+        result, seen = self._called(args, kwargs)
         with tap.guarded("recording an evaluation of TensorFlow"):
             _name_lost(tap, self._functions)
             self._telling.tensors(seen, self._functions.names, Losses(self._functions.losses))
             self._take(result)
         return result
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Seen]:
+        """Make it, looked into where that is due; return what the function returns, and what was seen.
+
+        Where ours cannot be called for the first time, and the script's own can, the fault is ours: it is told, and
+        from then on the latter is called.
+        """
+        if self._is_broken or not self._tap.due(*_DATA):
+            return self._function(*args, **kwargs), {}
+        try:
+            found = self._functions.call(Wanted(data=True), args, kwargs)
+            self._was_called = True
+            return found
+        except Exception as error:
+            if self._was_called:
+                raise
+            failed = error
+        result, self._is_broken = self._function(*args, **kwargs), True
+        self._tap.session.guard.caught(failed, "looking into an evaluation of TensorFlow")
+        return result, {}
 
     def _take(self, result: Any) -> None:
         loss, metrics = numbers_of(result)
