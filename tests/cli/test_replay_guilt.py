@@ -70,6 +70,12 @@ def test_a_function_that_holds_any_sample_of_one_of_several_workers_names_anothe
     assert said(found, losses)[0].startswith(says)
 
 
+def test_of_a_batch_of_one_sample_that_is_said() -> None:
+    order = replace(ORDER, framework="keras")
+    found = guilt_of(made_again([9.0]), order, held(Held.OWN), step([9.0], OwnAnswer(True)), wanted=True, say=None)
+    assert found.why_not == "the batch is of one sample."
+
+
 def test_where_nothing_has_a_row_for_each_sample_that_is_said() -> None:
     bare = replace(step([9.0], OwnAnswer(True)), batches=())
     found = guilt_of(made_again([9.0]), ORDER, held(Held.OWN), bare, wanted=True, say=None)
