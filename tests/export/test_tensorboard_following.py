@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -352,6 +353,23 @@ def test_a_store_that_is_away_for_a_while_loses_nothing(
     with pytest.raises(StoreUnavailable, match="gone"):
         follow_and_tell(str(training.place), tmp_path / "out", every_secs=100, as_json=False,
                         wait=training.clock.advance, clock=training.clock)
+
+
+def test_an_interrupt_is_not_lost_while_the_store_is_away(
+    training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    def away(follower: TensorboardFollower) -> object:
+        signal.raise_signal(signal.SIGINT)
+        raise StoreUnavailable("away")
+
+    training.step(0)
+    training.follow(tmp_path / "out")
+    monkeypatch.setattr(TensorboardFollower, "turn", away)
+    assert follow_and_tell(str(training.place), tmp_path / "out", every_secs=1, as_json=False, wait=waits.append,
+                           clock=training.clock)
+    assert waits == []
 
 
 def test_tensorboard_itself_shows_each_step_once_after_a_restart(training: Training, tmp_path: Path) -> None:
