@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 import barograph
 from barograph.attached import AttachedRun
 from barograph.capture.recording import current
-from barograph.errors import TrainingStopped
+from barograph.errors import TrainingStopped, UnknownStep
 from barograph.model.step import Mode
 from barograph.runs.capsules import read_capsule
 from barograph.runs.reader import Run
@@ -253,6 +253,36 @@ def test_of_a_stream_the_step_that_is_held_is_kept_with_its_own_batch(tmp_path: 
         trainer().fit(small(), DataLoader(fed, 5))
     held = read_capsule(store_from_url(str(tmp_path / "held"))).content
     assert [(batch["first"], batch["samples"]) for batch in held["samples"]] == [(5, 5)]
+
+
+def test_of_a_stream_that_is_recorded_from_its_middle_on_each_step_is_told_its_own_batch():
+    held: list[AttachedRun] = []
+
+    class Attaches(lightning().Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, number: int) -> None:
+            if not held:
+                held.append(barograph.attach(to="memory://lightning/middle", watch=False, strict=True, budget=None))
+
+    trainer(callbacks=[Attaches()], max_epochs=1).fit(small(), DataLoader(Stream(28), 5))
+    held[0].close()
+    told = barograph.open("memory://lightning/middle").trace()
+    # The batch of its first step was drawn before anybody listened; the last is the one of three samples.
+    with pytest.raises(UnknownStep, match="Known are 4 steps, from 1 to 4"):
+        told.at(0)
+    assert [[len(batch.samples) for batch in told.at(step)] for step in range(1, 5)] == [[5], [5], [5], [3]]
+
+
+def test_a_fault_of_ours_in_what_is_drawn_ahead_reaches_no_training(monkeypatch: pytest.MonkeyPatch):
+    def fails(*args: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("barograph.capture.trainers.drawn_ahead.deque", fails)
+    trained = trainer(max_epochs=1)
+    with (warnings.catch_warnings(),
+          barograph.attach(to="memory://lightning/fault", watch=False, strict=False, budget=None)):
+        warnings.simplefilter("ignore")
+        trained.fit(small(), DataLoader(Stream(18), 5))
+    assert trained.global_step == 4
 
 
 def test_half_precision_and_clipping_are_seen_through():

@@ -250,3 +250,17 @@ def test_an_interrupt_in_the_middle_of_a_batch_waits_for_its_end(training: Train
     handed = followed(training, destination, [lambda number=number: training.step(number) for number in range(9)])
     assert handed.interrupted
     assert handed.numbers == destination.points > 0
+
+
+def test_an_interrupt_is_not_lost_where_the_batch_is_refused(training: Training) -> None:
+    class Refusing(Destination):
+        def send(self, metrics: Any) -> None:
+            self.sent += 1
+            signal.raise_signal(signal.SIGINT)
+            raise EndpointFailed("away")
+
+    destination = Refusing()
+    handed = followed(training, destination, [lambda number=number: training.step(number) for number in range(9)])
+    assert handed == (0, True)
+    # Nor is it sent once more, to an endpoint that has just refused it.
+    assert destination.sent == 1

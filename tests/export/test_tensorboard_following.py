@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -211,8 +212,11 @@ def test_steps_that_a_resumed_training_makes_again_supersede_those_before(traini
 CRITIC, ACTOR = "loss/total (critic)", "loss/total (actor)"
 
 
-def two_optimizers_resumed(training: Training, look: Callable[[], object]) -> None:
-    """Make steps of a critic from 100 on and of an actor from 20 on, and some of them again."""
+BEGINS = {"critic": 100, "actor": 20}
+
+
+def two_optimizers_resumed(training: Training, look: Callable[[], object], order: tuple[str, str]) -> None:
+    """Make steps of a critic from 100 on and of an actor from 20 on, and some of them again in that order."""
     for number in range(4):
         training.step(100 + number, optimizer="critic")
         training.step(20 + number, optimizer="actor")
@@ -221,23 +225,24 @@ def two_optimizers_resumed(training: Training, look: Callable[[], object]) -> No
     training.end(EndState.FAILED)
     training.begin()
     for number in range(2, 5):
-        training.step(100 + number, optimizer="critic")
-        look()
-        training.step(20 + number, optimizer="actor")
-        look()
+        for optimizer in order:
+            training.step(BEGINS[optimizer] + number, optimizer=optimizer)
+            look()
     training.end()
     look()
 
 
+@pytest.mark.parametrize("order", [("critic", "actor"), ("actor", "critic")], ids=["critic first", "actor first"])
 @pytest.mark.parametrize("looks", [lambda look: look, lambda look: lambda: None], ids=["at each step", "at the end"])
 def test_tensorboard_itself_shows_each_step_of_optimizers_that_count_differently_once(
-    training: Training, tmp_path: Path, looks: Callable[[Callable[[], object]], Callable[[], object]]
+    training: Training, tmp_path: Path, looks: Callable[[Callable[[], object]], Callable[[], object]],
+    order: tuple[str, str],
 ) -> None:
     pytest.importorskip("tensorboard", reason="tensorboard is not installed")
     module = pytest.importorskip("tensorboard.backend.event_processing.plugin_event_accumulator",
                                  reason="tensorboard cannot be loaded")
     out = tmp_path / "out"
-    two_optimizers_resumed(training, looks(lambda: training.follow(out)))
+    two_optimizers_resumed(training, looks(lambda: training.follow(out)), order)
     assert training.follow(out)
     shown = module.EventAccumulator(str(out / "train"), tensor_size_guidance={"scalars": 0}).Reload()
     assert [item.step for item in shown.Tensors(CRITIC)] == [100, 101, 102, 103, 104]
@@ -246,6 +251,32 @@ def test_tensorboard_itself_shows_each_step_of_optimizers_that_count_differently
     evaluated = module.EventAccumulator(str(out / "eval"), tensor_size_guidance={"scalars": 0}).Reload()
     # The evaluation after 102 steps of the critic is not made again, that after 103 was lost.
     assert [item.step for item in evaluated.Tensors("loss/total")] == [100, 101, 102]
+
+
+def test_an_evaluation_made_before_the_last_optimizer_begins_again_stands_once(
+    training: Training, tmp_path: Path
+) -> None:
+    module = pytest.importorskip("tensorboard.backend.event_processing.plugin_event_accumulator",
+                                 reason="tensorboard cannot be loaded")
+    out = tmp_path / "out"
+    for number in range(100, 104):
+        training.step(number, optimizer="critic")
+        training.step(number + 1, Mode.EVAL)
+    training.step(20, optimizer="actor")
+    training.end(EndState.FAILED)
+    training.begin()
+    for step in (
+        lambda: training.step(102, optimizer="critic"), lambda: training.step(103, Mode.EVAL),
+        lambda: training.step(20, optimizer="actor"), training.end,
+    ):
+        step()
+        training.follow(out)
+    evaluated = module.EventAccumulator(str(out / "eval"), tensor_size_guidance={"scalars": 0}).Reload()
+    shown = evaluated.Tensors("loss/total")
+    assert [item.step for item in shown] == [101, 102, 103]
+    # That of the resumed training, not the one it supersedes.
+    assert [item.wall_time for item in shown] == sorted(item.wall_time for item in shown)
+    assert shown[-1].wall_time > 1e9 + 90
 
 
 def test_two_cannot_follow_a_run_into_one_folder(training: Training, tmp_path: Path) -> None:
@@ -352,6 +383,23 @@ def test_a_store_that_is_away_for_a_while_loses_nothing(
     with pytest.raises(StoreUnavailable, match="gone"):
         follow_and_tell(str(training.place), tmp_path / "out", every_secs=100, as_json=False,
                         wait=training.clock.advance, clock=training.clock)
+
+
+def test_an_interrupt_is_not_lost_while_the_store_is_away(
+    training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    def away(follower: TensorboardFollower) -> object:
+        signal.raise_signal(signal.SIGINT)
+        raise StoreUnavailable("away")
+
+    training.step(0)
+    training.follow(tmp_path / "out")
+    monkeypatch.setattr(TensorboardFollower, "turn", away)
+    assert follow_and_tell(str(training.place), tmp_path / "out", every_secs=1, as_json=False, wait=waits.append,
+                           clock=training.clock)
+    assert waits == []
 
 
 def test_tensorboard_itself_shows_each_step_once_after_a_restart(training: Training, tmp_path: Path) -> None:

@@ -62,9 +62,12 @@ def test_a_nan_is_found_at_the_step_at_which_it_arose(tmp_path: Path) -> None:
     assert (found.code, found.since_step) == ("N101", 2)
 
 
-def test_of_mixed_precision_each_step_is_one_also_where_its_scaler_skips_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("optimizer", [[], ["--wrapped"]], ids=["of fastai", "of torch"])
+def test_of_mixed_precision_each_step_is_one_also_where_its_scaler_skips_it(
+    optimizer: list[str], tmp_path: Path
+) -> None:
     ended(tmp_path, "-m", "barograph", "run", "--to", "run", "--budget", "off", "--rules", "none", SCRIPT, "--nan",
-          "--half")
+          "--half", *optimizer)
     run = barograph.open(tmp_path / "run")
     losses = run.series("loss:total")
     assert losses.steps.tolist() == list(range(16))
@@ -75,8 +78,9 @@ def test_of_mixed_precision_each_step_is_one_also_where_its_scaler_skips_it(tmp_
     assert gradients.values.max() < 1.0
 
 
-def test_a_held_step_is_made_again(tmp_path: Path) -> None:
-    ended(tmp_path, "-m", "barograph", "run", "--record", "--to", "run", "--rules", "none", SCRIPT, "--nan",
+@pytest.mark.parametrize("optimizer", [[], ["--wrapped", "--half", "--low"]], ids=["of fastai", "of torch, skipped"])
+def test_a_held_step_is_made_again(optimizer: list[str], tmp_path: Path) -> None:
+    ended(tmp_path, "-m", "barograph", "run", "--record", "--to", "run", "--rules", "none", SCRIPT, "--nan", *optimizer,
           code=EXIT_STOPPED)
-    again = ended(tmp_path, "-m", "barograph", "replay", "run", "--no-samples", "--json", SCRIPT, "--nan")
+    again = ended(tmp_path, "-m", "barograph", "replay", "run", "--no-samples", "--json", SCRIPT, "--nan", *optimizer)
     assert json.loads(again.stdout)["grade"] == "bitwise"

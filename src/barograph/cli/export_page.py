@@ -163,6 +163,7 @@ class _Sending:
             self._refused_since = now if self._refused_since is None else self._refused_since
             if now - self._refused_since >= AWAY_SECS:
                 raise
+            self.interrupts.end_of_poll()
             del self._waiting[: max(0, len(self._waiting) - _MOST_WAITING)]
 
     def send(self) -> None:

@@ -49,6 +49,14 @@ class Interrupts:
             yield
         finally:
             self._holding = False
+        self.end_of_poll()
+
+    def end_of_poll(self) -> None:
+        """Let one that was held back come now. An error goes before it; whoever goes on after one asks here.
+
+        Raises:
+            KeyboardInterrupt: There was one.
+        """
         if self.came:
             raise KeyboardInterrupt
 

@@ -106,6 +106,7 @@ def _follow(
         except StoreUnavailable:
             if clock.monotonic() - seen_at >= AWAY_SECS:
                 raise
+            interrupts.end_of_poll()
             tell("the store is away; trying again")
             wait()
             continue

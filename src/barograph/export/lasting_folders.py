@@ -21,7 +21,7 @@ from barograph.wire.events import event_from_message
 from barograph.wire.framing import Record, framed_all, records_in
 from barograph.wire.writing import first_event, restart_event
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 class LastingFolders:

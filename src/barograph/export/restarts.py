@@ -6,6 +6,7 @@ at steps of their own, so what the mark takes away and still counts is written o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -26,11 +27,13 @@ class Restart(NamedTuple):
         starts: Optimizer to its first step.
         common: First step of what is no optimizer's; None: that goes on as it is.
         optimizers: All that are known, with those that do not begin here.
+        since_unix: What is no optimizer's is of this attempt from then on, and counts.
     """
 
     starts: Mapping[str, int]
     common: int | None
     optimizers: Collection[str]
+    since_unix: float = math.inf
 
     def first(self, mode: Mode) -> int:
         """Return the first step of a mode that is superseded, of whatever."""
@@ -47,25 +50,35 @@ class Restart(NamedTuple):
             event = event_from_message(memoryview(message))
             optimizer = optimizer_in(event.values[0].tag, self.optimizers)
             limit = self.starts.get(optimizer, None if optimizer else self.common)
-            if limit is None or event.step < limit + _later(mode):
+            is_new = not optimizer and event.time_unix >= self.since_unix
+            if limit is None or is_new or event.step < limit + _later(mode):
                 yield message
 
 
+class _Start(NamedTuple):
+    """With what an optimizer began in an attempt."""
+
+    attempt: int
+    step: int
+    time_unix: float
+
+
 class Restarts:
-    """Knows which attempt each optimizer is at.
+    """Knows which attempt each optimizer is at, and where it began there.
 
     Args:
-        begun: Group, optimizer and attempt, as `told` gave it.
+        begun: Group, optimizer and how it began, as `told` gave it.
     """
 
     def __init__(self, begun: Iterable[Sequence[Any]] = ()) -> None:
-        self._begun: dict[str, dict[str, int]] = {}
-        for group, optimizer, attempt in begun:
-            self._begun.setdefault(group, {})[optimizer] = attempt
+        self._begun: dict[str, dict[str, _Start]] = {}
+        for group, optimizer, *start in begun:
+            self._begun.setdefault(group, {})[optimizer] = _Start(*start)
 
     def told(self) -> list[list[Any]]:
         """Return what is known as JSON data."""
-        return [[group, *item] for group, begun in self._begun.items() for item in begun.items()]
+        return [[group, optimizer, *start] for group, begun in self._begun.items()
+                for optimizer, start in begun.items()]
 
     def at(self, view: StepView, coming: Iterable[StepView]) -> Restart | None:
         """Return what begins anew with a step; None where nothing does.
@@ -75,19 +88,24 @@ class Restarts:
             coming: It, and what follows it as far as that is known: another optimizer may begin there.
         """
         begun = self._begun.setdefault(view.group, {})
-        if not trains(view) or begun.get(view.step.optimizer) == view.attempt:
+        before = {optimizer: start for optimizer, start in begun.items() if start.attempt == view.attempt}
+        if not trains(view) or view.step.optimizer in before:
             return None
-        is_resumed = any(attempt != view.attempt for attempt in begun.values())
-        goes_on = view.attempt in begun.values()
+        is_resumed = len(before) < len(begun)
         starts: dict[str, int] = {}
         for item in coming if is_resumed else (view,):
-            optimizer = item.step.optimizer
+            optimizer, step = item.step.optimizer, item.step
             if (item.group, item.attempt) == (view.group, view.attempt) and trains(item) and \
-                    begun.get(optimizer) != view.attempt:
-                starts.setdefault(optimizer, item.step.number)
-        begun.update(dict.fromkeys(starts, view.attempt))
-        common = None if goes_on else max(starts.values())
-        return Restart(starts, common, tuple(begun)) if is_resumed else None
+                    optimizer not in before and optimizer not in starts:
+                starts[optimizer] = step.number
+                begun[optimizer] = _Start(view.attempt, step.number, step.time_unix)
+        if not is_resumed:
+            return None
+        # Which optimizer counts furthest is not known before each has begun, and what is cut does not come back.
+        have_all = all(start.attempt == view.attempt for start in begun.values())
+        common = max(start.step for start in begun.values()) if have_all else None
+        since_unix = min((start.time_unix for start in before.values()), default=math.inf)
+        return Restart(starts, common, tuple(begun), since_unix)
 
 
 def trains(view: StepView) -> bool:

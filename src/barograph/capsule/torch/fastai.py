@@ -8,6 +8,7 @@ from typing import Any
 
 from barograph.capsule.torch.wrapping import wrap
 from barograph.capture.imports import after_import
+from barograph.capture.torch.inner_optimizer import inner_optimizer
 from barograph.capture.torch.optimizers import count_in
 
 _OPTIMIZERS, _HALF = "fastai.optimizer", "fastai.callback.fp16"
@@ -44,4 +45,4 @@ def asked_by_fastai(optimizer: Any) -> Any:
     half = sys.modules.get(_HALF)
     if half is None or not isinstance(optimizer, half.MixedPrecision):
         return optimizer
-    return optimizer.opt if optimizer.skipped else None
+    return inner_optimizer(optimizer.opt) if optimizer.skipped else None

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from barograph.capture.entrance import Entrance
+
 if TYPE_CHECKING:
     from barograph.capture.recording import Recording
     from barograph.capture.torch.feeding import Came
@@ -21,6 +23,7 @@ class DrawnAhead:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
+        self._entrance = Entrance(recording.session)
         self._waiting: weakref.WeakKeyDictionary[Any, deque[list[Came]]] = weakref.WeakKeyDictionary()
 
     def drawn(self, drawer: Any, draw: Callable[[], Any]) -> Any:
@@ -30,8 +33,18 @@ class DrawnAhead:
             return draw()
         with tap.feeding.drawing_ahead() as came:
             batch = draw()
-        self._waiting.setdefault(drawer, deque()).append(came)
+        with self._entrance.guarded("noting a batch that is drawn ahead"):
+            self._waiting.setdefault(drawer, deque()).append(came)
         return batch
+
+    def holds(self, drawer: Any, count: int) -> None:
+        """Note how many batches a drawer has in hand, before it hands one over.
+
+        Those that it drew before anybody listened are of steps of their own, of which nothing is known.
+        """
+        waiting = self._waiting.setdefault(drawer, deque())
+        while len(waiting) < count:
+            waiting.appendleft([])
 
     def handed_over(self, drawer: Any) -> None:
         """Note that the first of what waits is used now."""

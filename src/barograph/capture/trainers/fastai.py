@@ -13,6 +13,7 @@ from fastai import learner, optimizer
 
 from barograph.capture.doors import say_missing
 from barograph.capture.imports import after_import, forget
+from barograph.capture.torch.inner_optimizer import inner_optimizer
 from barograph.capture.trainers.loop import TrainerLoop
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class _Listener(TrainerLoop):
         tap = self._torch.torch
         if tap is None or self.silent:
             return original(*args, **kwargs)
-        with tap.stepping.standing_in(args[0], args[0].opt):
+        with tap.stepping.standing_in(args[0], inner_optimizer(args[0].opt)):
             return original(*args, **kwargs)
 
     def let_through(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:

@@ -77,6 +77,9 @@ class _Listener(TrainerLoop):
             return self._ahead.drawn(args[0], lambda: original(*args, **kwargs))
 
         def hands_over(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+            if not self.silent:
+                with self._entrance.guarded("noting how many batches are drawn ahead"):
+                    self._ahead.holds(args[0], len(args[0].batches))
             batch = original(*args, **kwargs)
             if not self.silent:
                 with self._entrance.guarded("noting which batch is used"):
@@ -84,7 +87,8 @@ class _Listener(TrainerLoop):
             return batch
 
         def begins_anew(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-            self._ahead.forget(args[0])
+            with self._entrance.guarded("letting go of batches that are drawn ahead"):
+                self._ahead.forget(args[0])
             return original(*args, **kwargs)
 
         self.wrap(fetchers._DataFetcher, "__next__", draws)

@@ -1,0 +1,13 @@
+"""The optimizer of torch inside the wrapper that fastai puts around it: the hooks that are called are its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def inner_optimizer(optimizer: Any) -> Any:
+    """Return the optimizer that makes the steps of one of fastai's: torch's in an `OptimWrapper`, else itself."""
+    inner = getattr(optimizer, "opt", None)
+    return inner if isinstance(inner, torch.optim.Optimizer) else optimizer
