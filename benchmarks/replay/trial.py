@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from barograph.capsule.failing import failing_by
 from barograph.capsule.order import ReplayOrder, ReplayResult, result_from_text
-from barograph.cli.replay_samples import failing_batch, failing_by, guilty_of
+from barograph.cli.replay_samples import failing_batch, guilty_of
 from barograph.errors import ReplayFailed
 from barograph.runs.capsules import capsule_names, read_head
 from barograph.store.urls import store_from_url
