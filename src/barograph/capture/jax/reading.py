@@ -201,7 +201,7 @@ class Reading:
         """Return the moments, and the histograms, of what is due."""
         if due.moments is not None:
             bins = None if due.bins is None else foreign.bins_of(self._joined["bins"])[due.bins]
-            return foreign.moments_of(self._joined["moments"])[due.moments], bins
+            return foreign.moments_of(np.asarray(self._joined["moments"])[due.moments]), bins
         moments = identity_rows(len(due.rows))
         bins = np.zeros((len(due.rows), EXPONENT_BINS), np.int64) if due.histograms else None
         for row, (members, taking) in enumerate(zip(due.members, due.takings, strict=True)):
