@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import importlib
 import math
+import os
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -500,3 +502,8 @@ def test_the_sources_of_a_capsule_are_the_scripts_own(tmp_path, monkeypatch):
         importlib.import_module(name)
 
     assert sources() == {"mine_and_linked.py": "WORD = 'mine'\n"}
+
+
+def test_pythons_own_library_is_no_source_of_a_script_that_was_started_beside_it(monkeypatch):
+    monkeypatch.chdir(Path(os.__file__).parent.parent)
+    assert not [name for name in sources() if name.endswith("/json/__init__.py")]

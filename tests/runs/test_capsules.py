@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +51,35 @@ def test_what_is_written_is_read(store: Store) -> None:
     assert capsule.tensors["models/net/fc.weight"].tobytes() == WEIGHT.tobytes()
     assert capsule.pickled is None
     assert read_head(store, "0001-00000040-r0").text == "The gradient of fc.weight holds NaN."
+
+
+@pytest.mark.parametrize("threads", [True, False], ids=["beside", "no thread is left"])
+def test_large_tensors_are_proved_as_small_ones_are(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: bool
+) -> None:
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    if not threads:
+        monkeypatch.setattr(threading.Thread, "start", start)
+    values = np.arange(2**19, dtype=np.float32)
+    folder = write_capsule(store, HEAD, CONTENT, {"one": RawTensor("float32", values.shape, values.data)})
+    assert (read_capsule(store).tensors["one"] == values).all()
+    file = tmp_path / "run" / folder / "tensors.safetensors"
+    paper = json.loads((tmp_path / "run" / folder / "capsule.json").read_bytes())
+    assert checksum_of(file.read_bytes()) in json.dumps(paper)
+    assert not [thread for thread in threading.enumerate() if thread.name == "barograph-checksum"]
+
+
+def test_large_tensors_that_no_store_takes_are_let_go_of(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def put(name: str, data: Any) -> None:
+        raise StoreFull("No room is left.")
+
+    monkeypatch.setattr(store, "put", put)
+    values = np.zeros(2**22, np.float32)
+    with pytest.raises(StoreFull):
+        write_capsule(store, HEAD, CONTENT, {"one": RawTensor("float32", values.shape, values.data)})
+    assert not [thread for thread in threading.enumerate() if thread.name == "barograph-checksum"]
 
 
 def test_a_capsule_that_was_copied_is_read_where_it_is(store: Store, tmp_path: Path) -> None:

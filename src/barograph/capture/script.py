@@ -12,6 +12,9 @@ _ENVIRONMENT = ("CUBLAS_", "CUDA_", "KERAS_", "KMP_", "MKL_", "NCCL_", "OMP_", "
                 "TORCH_", "XLA_")
 """What the environment may say of how numbers come out; nothing else of it is kept, since it holds secrets."""
 
+_PYTHONS_OWN = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
+"""Where Python's own library lies; of an environment within the working directory that is below it, too."""
+
 
 def script_now() -> dict[str, Any]:
     """Return what was started, with which arguments, where, and the text of it."""
@@ -31,7 +34,7 @@ def sources() -> dict[str, str]:
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if (not isinstance(file, str) or not file.endswith(".py") or "site-packages" in file
-                or name.partition(".")[0] == "barograph"):
+                or file.startswith(_PYTHONS_OWN) or name.partition(".")[0] == "barograph"):
             continue
         # Of thousands of modules few are the script's own, and they lie in few folders.
         folder, base = os.path.split(os.path.abspath(file))

@@ -19,7 +19,7 @@ from barograph.model.capsule import CAPSULE_FORMAT, CapsuleHead, head_from_json
 from barograph.model.tensor import RawTensor
 from barograph.runs.layout import CAPSULES
 from barograph.runs.papers import sealed, unsealed
-from barograph.runs.proof import checksum_of, proved_by_checksum
+from barograph.runs.proof import proved_by_checksum, put_with_checksum
 from barograph.runs.tensors import raw_tensors_parts, read_tensors
 from barograph.store.base import Store
 
@@ -77,8 +77,7 @@ def write_capsule(
         files["pickled"] = ("pickled.pickle", [pickled])
     said = {}
     for what, (name, parts) in files.items():
-        store.put(f"{folder}/{name}", parts)
-        said[what] = {"name": name, "checksum": checksum_of(*parts)}
+        said[what] = {"name": name, "checksum": put_with_checksum(store, f"{folder}/{name}", parts)}
     store.put(f"{folder}/{PAPER}", sealed({"head": asdict(head), "files": said, "content": dict(content)}))
     return folder
 

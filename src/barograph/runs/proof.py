@@ -1,12 +1,17 @@
-"""Reading a file whose bytes are known by a digest: of a chunk SHA-256, which its name carries; of many bytes XXH3."""
+"""Files whose bytes are known by a digest: of a chunk SHA-256, which its name carries; of many bytes XXH3."""
 
 from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
 
 import xxhash
 
 from barograph.errors import DamagedChunk
 from barograph.runs.layout import digest_of
 from barograph.store.base import Store
+
+_WORTH_A_THREAD_BYTES = 2**20
 
 
 def checksum_of(*parts: bytes | memoryview) -> str:
@@ -26,6 +31,34 @@ def checksum_of(*parts: bytes | memoryview) -> str:
     for part in parts:
         whole.update(part)
     return whole.hexdigest()
+
+
+def put_with_checksum(store: Store, name: str, parts: Sequence[bytes | memoryview]) -> str:
+    """Put a file of many bytes into a store, and return its checksum, which is made while the store writes.
+
+    Args:
+        store: Takes the file.
+        name: Of the file.
+        parts: Of the file, in order. They must not change meanwhile.
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    if sum(len(part) for part in parts) < _WORTH_A_THREAD_BYTES:
+        store.put(name, parts)
+        return checksum_of(*parts)
+    made: list[str] = []
+    beside = threading.Thread(target=lambda: made.append(checksum_of(*parts)), name="barograph-checksum", daemon=True)
+    try:
+        beside.start()
+    except RuntimeError:  # where the interpreter ends, or the machine has no thread left
+        store.put(name, parts)
+        return checksum_of(*parts)
+    try:
+        store.put(name, parts)
+    finally:
+        beside.join()  # the tensors are the script's, and change with its next step
+    return made[0]
 
 
 def proved(store: Store, name: str, digest: str) -> memoryview:
