@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound
+from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound, StoreUnavailable
 from barograph.store.base import Browsable, Store, Streaming
 from barograph.store.urls import store_from_url
 
@@ -73,6 +73,33 @@ def test_where_parts_fail_what_was_there_before_stays(store: Store, parts: int) 
     with pytest.raises(DamagedChunk):
         store.put_parts("a", failing())
     assert bytes(store.get("a")) == b"before"
+
+
+def test_parts_that_fail_leave_no_file_behind(tmp_path: Path) -> None:
+    def failing() -> Iterator[bytes]:
+        yield bytes(2**20)
+        raise DamagedChunk("no more")
+
+    store = store_from_url(tmp_path / "run")
+    assert isinstance(store, Streaming)
+    with pytest.raises(DamagedChunk):
+        store.put_parts("a/b", failing())
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("name", ["", "../a", "a/../b", "a//b", "a/./b", "a\nb", "a#1"])
+def test_parts_go_under_no_name_that_no_object_can_have(tmp_path: Path, name: str) -> None:
+    store = store_from_url(tmp_path / "run")
+    store.put("first", b"")
+    with pytest.raises(StoreUnavailable):
+        store.put(name, [b"some", memoryview(b"parts")])
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["first"]
+
+
+def test_a_name_with_a_slash_before_it_stays_within_the_store(tmp_path: Path) -> None:
+    store = store_from_url(tmp_path / "run")
+    store.put("/a/b", [b"some", memoryview(b"parts")])
+    assert (tmp_path / "run" / "a" / "b").read_bytes() == b"someparts"
 
 
 def test_creating_takes_a_free_name(store: Store) -> None:

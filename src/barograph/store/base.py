@@ -109,7 +109,7 @@ class Streaming(Protocol):
         """
         ...
 
-    def put_parts(self, name: str, parts: Iterable[bytes]) -> None:
+    def put_parts(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
         """Put parts in order under `name`, as `Store.put` does.
 
         Where `parts` raises, nothing is put, and that is raised.

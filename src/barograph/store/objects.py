@@ -6,10 +6,11 @@ import errno
 import io
 import os
 import re
+import secrets
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _PART_BYTES = 2**20
 _UPLOADED_BYTES = 8 * 2**20
 _UPLOADED_AT_ONCE = 4
+_UNFINISHED_NUMBERS = 10**9
 _STAMP_NANOS = 2_000_000_000
 """Longer than a step of the clock of any file system that is in use; that of FAT goes in steps of two seconds."""
 
@@ -94,7 +96,7 @@ class ObjectsStore:
                 if part:  # of an empty object memory gives an empty one
                     yield bytes(part)
 
-    def put_parts(self, name: str, parts: Iterable[bytes]) -> None:
+    def put_parts(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
         """See `Streaming.put_parts`."""
         with self._mapped("put", name):
             self._backend.put(name, iter(parts), chunk_size=_UPLOADED_BYTES, max_concurrency=_UPLOADED_AT_ONCE)
@@ -141,6 +143,9 @@ class FileStore(ObjectsStore):
 
     def put(self, name: str, data: bytes | Sequence[bytes | memoryview]) -> None:
         """See `Store.put`."""
+        if isinstance(data, list | tuple):
+            self.put_parts(name, data)
+            return
         self._enter("put", name, make=True)
         super().put(name, data)
 
@@ -205,10 +210,23 @@ class FileStore(ObjectsStore):
         with self._mapped("get", name):
             return (self._root / name).open("rb")
 
-    def put_parts(self, name: str, parts: Iterable[bytes]) -> None:
-        """See `Streaming.put_parts`."""
+    def put_parts(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+        """See `Streaming.put_parts`. None of the parts is copied."""
         self._enter("put", name, make=True)
-        super().put_parts(name, parts)
+        with self._mapped("put", name):
+            with suppress(FileNotFoundError):
+                self._backend.head(name)  # knows which names an object may have
+            path = self._root / name.strip("/")
+            # Called as what obstore has not written to its end yet: no listing shows it.
+            unfinished = path.with_name(f"{path.name}#{secrets.randbelow(_UNFINISHED_NUMBERS)}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with unfinished.open("xb") as file:
+                    file.writelines(parts)
+                unfinished.replace(path)
+            except BaseException:
+                unfinished.unlink(missing_ok=True)
+                raise
 
     def _enter(self, verb: str, name: str, *, make: bool) -> None:
         if self._open and (not make or self._root.is_dir()):
