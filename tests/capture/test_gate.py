@@ -88,6 +88,17 @@ def test_a_loss_that_is_not_finite_is_held_though_the_gradients_are():
     assert looks(torch.ones(2), losses=(1.0, math.inf)).text == "The loss is inf, and the gradients are finite."
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 2)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_a_loss_of_any_kind_and_shape_is_looked_at(shape, dtype):
+    good, bad = torch.ones(shape, dtype=dtype), torch.ones(shape, dtype=dtype)
+    bad.view(-1)[-1] = math.nan
+    gate = Gate(RecorderSettings())
+    assert gate.looks(slots(torch.ones(2)), [good, good]) is None
+    for losses in ([bad], [good, bad], [bad, good]):
+        assert gate.looks(slots(torch.ones(2)), losses).text == "The loss is nan, and the gradients are finite."
+
+
 def test_a_norm_beyond_the_bound_is_held():
     verdict = looks(torch.full((4,), 3.0), torch.full((4,), 4.0), losses=(0.5,), norm_above=9.9)
     assert verdict.held is Held.NORM

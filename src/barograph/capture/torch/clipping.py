@@ -54,6 +54,8 @@ class BeforeClip:
 
     def lost(self, slots: Sequence[Slot]) -> list[str]:
         """Return the paths of those parameters whose gradient was not finite before it was clipped by value."""
+        if not self._lost:
+            return []
         return [self._lost[id(slot.parameter)] for slot in slots if id(slot.parameter) in self._lost]
 
     def forget(self) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from torch.nn.modules import module as module_hooks
 
 from barograph.capture.torch.data import DataTap
 from barograph.capture.torch.door import Door, entry_point, in_backward, in_transform
 from barograph.capture.torch.facts import FactTap
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.losses import LossTap
+from barograph.capture.torch.module_hooks import ModuleHooks
 from barograph.capture.torch.names import ModelNames, Root
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.outputs import OutputTap
@@ -69,7 +70,7 @@ class ForwardTap:
         self._feeding = feeding
         self._recorder = recorder
         self._looked_for: list[Root] = []
-        self._handles: list[Any] = []
+        self._hooks = ModuleHooks(self._forward_begins, self._forward_ended)
         self._is_aside = False
         self._strangers = False
         self._own_steps = 0
@@ -77,7 +78,7 @@ class ForwardTap:
     @property
     def heard(self) -> bool:
         """Whether forward passes are listened to."""
-        return bool(self._handles)
+        return self._hooks.are_in
 
     def take_part(self) -> None:
         """Listen, or listen again after `stand_aside`."""
@@ -92,6 +93,7 @@ class ForwardTap:
     def prepare(self, mask: int) -> None:
         """Listen to the forward passes of the step that comes next, where anything is taken of them."""
         self.hears_evaluation = False
+        self._hooks.all_again()  # also where a pass was broken off
         if self.wary and not self._strangers:
             self._own_steps += 1
             self.wary = self._own_steps < _STEPS_ALONE or self._recorder is not None
@@ -108,24 +110,17 @@ class ForwardTap:
 
     def _listen(self, wanted: bool) -> None:
         """Hear of forward passes, or not: a hook costs each module some microseconds, also where it does nothing."""
-        if wanted and not (self._handles or self._is_aside):
-            self._handles = [
-                module_hooks.register_module_forward_pre_hook(self._forward_begins),
-                module_hooks.register_module_forward_hook(self._forward_ended, with_kwargs=True),
-            ]
+        if wanted and not self._is_aside:
+            self._hooks.put_in()
         elif not wanted:
-            for handle in self._handles:
-                handle.remove()
-                # torch forgets to: it would hold a hook to be there, and warn whoever compiles a model later.
-                getattr(module_hooks, "_global_forward_hooks_with_kwargs", {}).pop(handle.id, None)
-            self._handles = []
+            self._hooks.take_out()
             self._place.root = None
 
     # An evaluation
 
     def mode_set(self, training: bool) -> None:
         """Listen to the forward passes of the evaluation that begins, where something is asked of them."""
-        if not (training or self._handles or self._place.busy):
+        if not (training or self.heard or self._place.busy):
             self._await_evaluation(Mode.EVAL)
 
     @entry_point("at the start of an evaluation")
@@ -139,7 +134,7 @@ class ForwardTap:
 
     def gradients_turned_off(self) -> None:
         """Listen, where nobody does: an evaluation may follow."""
-        if not (self._handles or self._place.busy) and self._facts.wants_to_hear():
+        if not (self.heard or self._place.busy) and self._facts.wants_to_hear():
             self._hear()
 
     @entry_point("listening for an evaluation")
@@ -157,8 +152,16 @@ class ForwardTap:
         # The model that is in its forward pass begins one: the one before has raised, and no hook told its end.
         if (place.root is None or place.root is module) and not place.busy:
             self._enter(module, args)
-            if place.mode is Mode.TRAIN and place.root is module:
-                self._session.times.forward.begins()
+            if place.root is module:
+                if place.mode is Mode.TRAIN:
+                    self._session.times.forward.begins()
+                if self._asks_nothing_inside(module):
+                    self._hooks.only(module)
+
+    def _asks_nothing_inside(self, module: nn.Module) -> bool:
+        # A compiled model would be compiled again for other hooks; replicas of a parallel one are heard one by one.
+        is_asked = self._place.mode is not None and self._place.mask
+        return not (is_asked or self._outputs.always or isinstance(module, nn.DataParallel))
 
     @entry_point("at the start of a forward pass")
     def _enter(self, module: nn.Module, args: Any) -> None:
@@ -243,7 +246,11 @@ class ForwardTap:
         if torch.compiler.is_compiling():
             return
         place = self._place
+        self._hooks.all_again()
         if place.root is None or place.busy:
+            return
+        if output is None and sys.exc_info()[0] is not None:
+            place.root = place.mode = None  # it has raised
             return
         if module is place.root and place.mode is Mode.TRAIN:
             self._session.times.forward.ended()

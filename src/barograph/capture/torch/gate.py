@@ -122,9 +122,11 @@ def _is_fit(
     known: Sequence[tuple[Slot, torch.Tensor]], losses: Sequence[torch.Tensor], clips: BeforeClip | None
 ) -> bool:
     """Return whether nothing is wrong with a step, as far as that is seen at once."""
-    return (plainly_finite([gradient for _, gradient in known])
+    numbers = [root for root in losses if root.numel() == 1]
+    return (plainly_finite([*(gradient for _, gradient in known), *numbers])
             and not (clips is not None and clips.lost([slot for slot, _ in known]))
-            and all(math.isfinite(loss) for loss, in fetched([_mean(root) for root in losses])))
+            and (len(numbers) == len(losses)
+                 or all(math.isfinite(loss) for loss, in fetched([_mean(root) for root in losses]))))
 
 
 def _mean(root: torch.Tensor) -> torch.Tensor:

@@ -5,7 +5,7 @@ Forward and backward passes move no weights, so those need no copy: they are wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -116,8 +116,7 @@ class Keeper:
         whole = root.module()
         if whole is not None and id(whole) not in kept.models:
             kept.models[id(whole)] = root
-            inner = unwrapped(whole)
-            kept.buffers[id(whole)] = {name: buffer.detach().clone() for name, buffer in inner.named_buffers()}
+            kept.buffers[id(whole)] = _copied(buffers_of(unwrapped(whole)))
 
     def forward_ended(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Keep what a model was called with."""
@@ -130,11 +129,12 @@ class Keeper:
         """Keep what a loss function was called with."""
         self._append(self.kept.losses, Call(function, args, kwargs, versions_of(args, kwargs)))
 
-    def backward_begins(self, tensors: Any, parameters: Iterator[torch.Tensor]) -> None:
+    def backward_begins(self, tensors: Any) -> None:
         """Keep what a backward pass starts from, and gradients that were there before the first of the step."""
         if not self._backward_seen:
             self._backward_seen = True
-            there = [item for item in parameters if item.grad is not None and item.grad.layout is torch.strided]
+            there = [item for item in self._names.with_gradients()
+                     if item.grad is not None and item.grad.layout is torch.strided]
             if there:
                 norms = torch._foreach_norm([part_of(item.grad) for item in there if item.grad is not None])
                 kept = zip(there, norms, strict=True)
@@ -171,6 +171,39 @@ class Keeper:
             items.append(item)
         else:
             self.kept.complete = False
+
+
+def buffers_of(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the buffers of a module and of all within it by path, as `named_buffers` does, in half of its time.
+
+    Example:
+        >>> list(buffers_of(nn.Sequential(nn.BatchNorm1d(2, affine=False))))
+        ['0.running_mean', '0.running_var', '0.num_batches_tracked']
+    """
+    found: dict[str, torch.Tensor] = {}
+    modules, buffers, waiting = set(), set(), [("", module)]
+    while waiting:
+        path, part = waiting.pop()
+        if part in modules:
+            continue
+        modules.add(part)
+        for name, buffer in part._buffers.items():
+            if buffer is not None and buffer not in buffers:
+                buffers.add(buffer)
+                found[path + name] = buffer
+        waiting += [(f"{path}{name}.", inner) for name, inner in reversed(part._modules.items()) if inner is not None]
+    return found
+
+
+def _copied(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return copies of tensors: with one call for all plain ones, of which a model may have hundreds."""
+    plain = [name for name, tensor in tensors.items() if type(tensor) is torch.Tensor and _clones is not None]
+    with torch.no_grad():
+        copies = dict(zip(plain, _clones([tensors[name] for name in plain]), strict=True)) if plain else {}
+        return {name: copies[name] if name in copies else tensor.clone() for name, tensor in tensors.items()}
+
+
+_clones: Any = getattr(torch, "_foreach_clone", None)
 
 
 def loss_value(root: torch.Tensor) -> float:

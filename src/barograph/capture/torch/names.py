@@ -224,6 +224,11 @@ class ModelNames:
         """Return the meshes of workers that the models are spread over."""
         return meshes_of(parameter for parameter, _ in self.parameters())
 
+    def with_gradients(self) -> list[torch.Tensor]:
+        """Return every parameter of every model that has a gradient now."""
+        parameters = [reference() for reference, _ in self._parameters.values()]
+        return [item for item in parameters if item is not None and item.requires_grad and item.grad is not None]
+
     def trainable(self) -> Iterator[tuple[torch.Tensor, ParameterName]]:
         """Yield every parameter of every model that wants a gradient."""
         return (item for item in self.parameters() if item[0].requires_grad)

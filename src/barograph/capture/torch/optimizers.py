@@ -289,10 +289,9 @@ class OptimizerBook:
 
     def _refresh(self, entry: Entry, optimizer: torch.optim.Optimizer) -> None:
         parameters = list(parameters_of(optimizer))
-        signature = tuple(id(parameter) for parameter in parameters)
-        if signature == entry.signature and all(
-            slot.parameter is parameter for slot, parameter in zip(entry.slots, parameters, strict=False)
-        ):
+        signature = tuple(map(id, parameters))
+        # The slots hold their parameters, so that no identity among them can be given anew.
+        if signature == entry.signature and len(entry.slots) == len(signature):
             return
         self._name_parameters(optimizer)
         entry.signature, entry.held = signature, tuple(weakref.ref(parameter) for parameter in parameters)

@@ -201,6 +201,8 @@ class ParameterTap:
 
         Not in its first step: by the second, every optimizer of the script has been met.
         """
+        if not self._session.plan.kinds(mask) & {Kind.GRADIENT, Kind.WEIGHT}:
+            return
         if self._session.made(entry.label) == 0 or next(iter(self._optimizers)) is not entry:
             return
         held = self._optimizers.parameters()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,18 +102,22 @@ def plainly_finite(tensors: Sequence[torch.Tensor]) -> bool:
     """
     if not native.available():
         return False
-    pointers, numels, codes, kept = [], [], [], []
+    pointers, numels, codes, copies = array("q"), array("q"), array("i"), []
     for tensor in tensors:
-        is_plain = type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is torch.strided
-        if not is_plain or tensor.dtype not in _CODES or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        # Asked before every update, of every gradient: each question more is a microsecond less for the training.
+        code = _CODES.get(tensor.dtype)
+        if code is None or type(tensor) not in _PLAIN or not tensor.is_cpu or tensor.layout is not torch.strided:
             return False
-        elements = dense(tensor)
-        kept.append(elements)
-        pointers.append(elements.data_ptr())
-        numels.append(elements.numel())
-        codes.append(_CODES[elements.dtype])
+        if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            return False
+        if not tensor.is_contiguous():
+            tensor = dense(tensor)
+            copies.append(tensor)
+        pointers.append(tensor.data_ptr())
+        numels.append(tensor.numel())
+        codes.append(code)
     return native.all_finite(
-        np.array(pointers, np.int64), np.array(numels, np.int64), np.array(codes, np.int32))
+        np.frombuffer(pointers, np.int64), np.frombuffer(numels, np.int64), np.frombuffer(codes, np.int32))
 
 
 class Reader:

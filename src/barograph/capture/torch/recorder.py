@@ -103,7 +103,7 @@ class TorchRecorder:
     def backward_begins(self, tensors: Any) -> None:
         """Keep what a backward pass starts from."""
         if not in_backward():
-            self._keeper.backward_begins(tensors, (parameter for parameter, _ in self._names.trainable()))
+            self._keeper.backward_begins(tensors)
 
     def take_held(self) -> bool:
         """Return whether the update under way is to be withheld; that is asked once."""

@@ -7,13 +7,14 @@ and tensors and arrays that were given anew since the step before, by reference.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import re
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
-from types import FrameType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -23,6 +24,10 @@ _NOT_THE_SCRIPT = re.compile(r"[/\\](?:torch|barograph|site-packages|dist-packag
 _MOST_FRAMES = 64
 _MOST_TEXT = 1000
 _MOST_BYTES = 64 * 2**20
+
+
+_NEVER_KEPT = (ModuleType, FunctionType, type, nn.Module)
+"""What most variables of a script are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,7 @@ class VariableWatch:
         for where, holder in _holders():
             values = {}
             for name, value in list(holder.items()):
-                if not isinstance(name, str) or name.startswith("__"):
+                if isinstance(value, _NEVER_KEPT) or not isinstance(name, str) or name.startswith("__"):
                     continue
                 if _is_plain(value):
                     values[name] = value
@@ -87,7 +92,7 @@ def _holders(*, writes: bool = False) -> Iterator[tuple[str, MutableMapping[str,
         if frame is None:
             return
         file = frame.f_code.co_filename
-        if not _NOT_THE_SCRIPT.search(file) and not file.startswith(sys.base_prefix):
+        if _is_of_the_script(file):
             where, holder = f"{os.path.basename(file)}:{frame.f_code.co_qualname}", frame.f_locals
             owner = holder.get("self")
             yield where, holder
@@ -97,6 +102,11 @@ def _holders(*, writes: bool = False) -> Iterator[tuple[str, MutableMapping[str,
             if owner is not None and not isinstance(owner, nn.Module) and hasattr(owner, "__dict__"):
                 yield f"{where}.self", vars(owner)
         frame = frame.f_back
+
+
+@functools.lru_cache(4096)
+def _is_of_the_script(file: str) -> bool:
+    return not _NOT_THE_SCRIPT.search(file) and not file.startswith(sys.base_prefix)
 
 
 def _is_plain(value: Any) -> bool:
