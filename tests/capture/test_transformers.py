@@ -20,7 +20,9 @@ from barograph.attached import AttachedRun
 from barograph.capture.recording import current
 from barograph.errors import TrainingStopped
 from barograph.model.step import Mode
+from barograph.runs.capsules import read_capsule
 from barograph.runs.reader import Run
+from barograph.store.urls import store_from_url
 from barograph.testing.frameworks import FrameworkConformance, Task
 
 for name in ("transformers", "accelerate"):
@@ -196,19 +198,24 @@ def test_the_callback_begins_a_run_and_nothing_where_there_is_one():
     assert second.run is None
 
 
+def accelerated(**options: Any) -> Any:
+    """Return what Accelerate calls itself by, as in a process that is new to it."""
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState, GradientState, PartialState
+
+    for state in (AcceleratorState, GradientState, PartialState):
+        state._reset_state()
+    return Accelerator(cpu=True, **options)
+
+
 class TestAccelerate(FrameworkConformance):
     """The suite of every door, for a loop that Accelerate prepares."""
 
     framework = "accelerate"
 
     def train(self, task: Task, run: AttachedRun | None) -> Mapping[str, Any]:
-        from accelerate import Accelerator
-        from accelerate.state import AcceleratorState, GradientState, PartialState
-
-        for state in (AcceleratorState, GradientState, PartialState):
-            state._reset_state()  # each training is a process to it
         torch.manual_seed(task.seed)
-        accelerator = Accelerator(cpu=True, gradient_accumulation_steps=task.accumulate)
+        accelerator = accelerated(gradient_accumulation_steps=task.accumulate)
         data = samples(5 * task.steps * task.accumulate, seed=task.seed)
         if task.nan_at is not None:
             data[5 * task.nan_at]["x"] = torch.full((4,), float("nan"))
@@ -229,10 +236,8 @@ class TestAccelerate(FrameworkConformance):
 
 
 def test_what_accelerate_logs_is_recorded_and_its_micro_batches_make_one_step():
-    from accelerate import Accelerator
-
     with barograph.attach(to="memory://transformers/accelerate", watch=False, strict=True, budget=None):
-        accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
+        accelerator = accelerated(gradient_accumulation_steps=2)
         model = small()
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
         loader = torch.utils.data.DataLoader(samples(40), 5)
@@ -249,3 +254,66 @@ def test_what_accelerate_logs_is_recorded_and_its_micro_batches_make_one_step():
     assert run.series("scalar:mine").steps.tolist() == [0, 1, 1, 2, 2, 3, 3, 4]
     assert run.series("scalar:part.of").values.tolist() == [2] * 8
     assert not [key for key in run.keys(kind="scalar") if key.path == "text"]
+
+
+def fed(loader: Any, accelerator: Any, path: str, **options: Any) -> None:
+    """Train a pass over what Accelerate has prepared, and evaluate after each step."""
+    with barograph.attach(to=path, watch=False, strict=True, budget=None, **options):
+        model = small()
+        model, optimizer, held_out = accelerator.prepare(
+            model, torch.optim.SGD(model.parameters(), 0.1), torch.utils.data.DataLoader(samples(10, seed=1), 5))
+        for batch in loader:
+            accelerator.backward(model(**batch)["loss"])
+            optimizer.step()
+            optimizer.zero_grad()
+            with torch.no_grad():
+                for other in held_out:
+                    model(**other)
+
+
+def told(path: str) -> list[list[tuple[int, int]]]:
+    """Return the place in the pass and the number of samples of what each step was fed."""
+    trace = barograph.open(path).trace()
+    return [[(batch.first, batch.count) for batch in trace.at(step)] for step in trace.steps]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("dispatched", [False, True])
+def test_under_accelerate_each_step_is_told_the_batch_that_it_was_made_of(dispatched, workers):
+    from accelerate import DataLoaderConfiguration
+
+    path = f"memory://transformers/fed-{dispatched}-{workers}"
+    accelerator = accelerated(dataloader_config=DataLoaderConfiguration(dispatch_batches=dispatched))
+    loader = accelerator.prepare(torch.utils.data.DataLoader(samples(18), 5, num_workers=workers))
+    fed(loader, accelerator, path)
+    assert told(path) == [[(0, 5)], [(5, 5)], [(10, 5)], [(15, 3)]]
+
+
+def test_batches_that_accelerate_skips_are_of_no_step():
+    from accelerate.data_loader import DataLoaderShard
+
+    path = "memory://transformers/skipped"
+    accelerator = accelerated()
+    loader = DataLoaderShard(samples(18), skip_batches=2,
+                             batch_sampler=torch.utils.data.BatchSampler(range(18), 5, drop_last=False))
+    fed(loader, accelerator, path)
+    assert told(path) == [[(10, 5)], [(15, 3)]]
+
+
+def test_under_accelerate_the_step_that_is_held_is_kept_with_its_own_batch(tmp_path: Path):
+    data = samples(18)
+    data[7]["x"][0] = torch.nan
+    with pytest.raises(TrainingStopped, match="step 1 was withheld"):
+        accelerator = accelerated()
+        fed(accelerator.prepare(torch.utils.data.DataLoader(data, 5)), accelerator, str(tmp_path / "held"), recorder=True)
+    held = read_capsule(store_from_url(str(tmp_path / "held"))).content
+    assert [(batch["first"], batch["samples"]) for batch in held["samples"]] == [(5, 5)]
+    assert held["samples"][0]["indices"] == [5, 6, 7, 8, 9]
+
+
+def test_of_the_trainer_each_step_has_the_micro_batches_that_it_was_made_of():
+    path = "memory://transformers/micro"
+    with barograph.attach(to=path, watch=False, strict=True, budget=None):
+        trainer(small(), samples(20), num_train_epochs=1, gradient_accumulation_steps=2, eval_strategy="epoch",
+                train_sampling_strategy="sequential").train()
+    assert told(path) == [[(0, 5), (5, 5)], [(10, 5), (15, 5)]]

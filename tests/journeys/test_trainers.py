@@ -90,3 +90,6 @@ def test_a_training_is_recorded_judged_held_and_made_again(desk, library, script
     assert "The update of step 6 was withheld" in held.err
     replay = desk.end(desk.start("barograph", "replay", "--no-samples", "held"))
     assert "bitwise" in replay.text, replay.text + replay.err
+    # What the loader gave then is what the step was made of.
+    assert "first bad  batch" in replay.text
+    assert "had to be put in" not in replay.text

@@ -1,32 +1,54 @@
-"""Listens to what scripts with Accelerate log: all else of them is plain PyTorch."""
+"""Listens to what scripts with Accelerate log, and to its loaders: all else of them is plain PyTorch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from accelerate import accelerator
+from accelerate import accelerator, data_loader
 
 from barograph.capture.doors import say_missing
+from barograph.capture.trainers.drawn_ahead import DrawnAhead
 from barograph.capture.trainers.loop import TrainerLoop
 
 if TYPE_CHECKING:
-    from barograph.capture.doors import Listening
+    from barograph.capture.recording import Recording
 
 
-def listen(recording: Listening) -> None:
-    """Have what every `Accelerator` of this process logs told to the recording."""
-    if say_missing(recording.session, accelerator, {"Accelerator.log": "what is logged"}):
-        return
-    loop = _Listener(recording, "Accelerate")
+def listen(recording: Recording) -> None:
+    """Have what every `Accelerator` of this process logs told to the recording, and which batch its loaders give."""
+    loop = _Listener(recording)
     recording.add_tap(loop)
-    loop.wrap(accelerator.Accelerator, "log", loop.logged)
+    if not say_missing(recording.session, accelerator, {"Accelerator.log": "what is logged"}):
+        loop.wrap(accelerator.Accelerator, "log", loop.logged)
+    if not say_missing(recording.session, data_loader, {
+            "DataLoaderShard.__iter__": "which batch is whose", "DataLoaderDispatcher.__iter__": "which batch is whose"}):
+        loop.wrap(data_loader.DataLoaderShard, "__iter__", loop.shard_begins)
+        loop.wrap(data_loader.DataLoaderDispatcher, "__iter__", loop.dispatcher_begins)
 
 
 class _Listener(TrainerLoop):
-    """Hears of it."""
+    """Hears of it.
+
+    Args:
+        recording: Who is told.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__(recording, "Accelerate")
+        self._ahead = DrawnAhead(recording)
 
     def logged(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Record what goes to the trackers, also where there are none."""
         self.log(lambda: args[1] if len(args) > 1 else kwargs["values"])
         return original(*args, **kwargs)
+
+    def shard_begins(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Have each batch of a pass be of the step that gets it: a loader draws one more before it gives one."""
+        return self._ahead.given(original(*args, **kwargs), skipped=args[0].skip_batches, together=1)
+
+    def dispatcher_begins(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Likewise, where one process draws for all of them: a batch for each, or one that is split."""
+        loader = args[0]
+        together = 1 if loader.split_batches or loader.submesh_tp else loader.state.num_processes
+        return self._ahead.given(original(*args, **kwargs), skipped=loader.skip_batches, together=together)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from barograph.capture.entrance import Entrance
@@ -12,6 +12,8 @@ from barograph.capture.entrance import Entrance
 if TYPE_CHECKING:
     from barograph.capture.recording import Recording
     from barograph.capture.torch.feeding import Came
+
+_END = object()
 
 
 class DrawnAhead:
@@ -52,6 +54,31 @@ class DrawnAhead:
         if tap is not None and waiting:
             for came in waiting.popleft():
                 tap.feeding.feeds(came)
+
+    def given(self, batches: Iterator[Any], *, skipped: int, together: int) -> Iterator[Any]:
+        """Yield what a generator does that draws more than it has given: each with what it was drawn as.
+
+        Args:
+            batches: It.
+            skipped: How many it passes over, before the first that it gives.
+            together: Of how many drawn it makes one.
+        """
+        waiting: deque[Came] = deque()
+        over = skipped * together
+        while (tap := self._recording.torch) is not None and not self._recording.session.closed:
+            with tap.feeding.drawing_ahead() as came:
+                batch = next(batches, _END)
+            if batch is _END:
+                return
+            with self._entrance.guarded("noting which batch is used"):
+                waiting.extend(came)
+                for _ in range(min(over, len(waiting))):
+                    waiting.popleft()
+                for _ in range(min(together, len(waiting))):
+                    tap.feeding.feeds(waiting.popleft())
+            over = 0
+            yield batch
+        yield from batches
 
     def forget(self, drawer: Any) -> None:
         """Let go of what was drawn and will not be used."""
