@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from barograph.capture.orders import NotDone
 from barograph.capture.torch import agreement as torch_agreement
+from barograph.capture.torch.capsule import digest
 from barograph.errors import StoreUnavailable, TrainingStopped
 from barograph.model.checkpoints import CheckpointSettings
 from barograph.runs.checkpoints import checkpoint_names, last_good, read_checkpoint, read_next
@@ -57,6 +58,28 @@ def test_they_are_saved_between_two_steps_and_the_oldest_go(record):
     training.run()
     assert training.saved() == [8, 10]
     assert read_checkpoint(training.store).content["place"]["passes"][0]["given"] == 10
+
+
+def test_of_batches_that_are_drawn_ahead_those_count_that_steps_have_used(record):
+    training = Training(record, every_steps=4, keep=9)
+    feeding, loader, waiting = training.tape.tap.feeding, iter(DataLoader(training.data, 4)), []
+    digests = []
+
+    def draw():
+        with feeding.drawing_ahead() as came:
+            batch = next(loader)
+        waiting.append((came, batch))
+
+    draw()
+    for _ in range(9):
+        draw()
+        came, batch = waiting.pop(0)
+        feeding.feeds(*came)
+        digests.append(" ".join(map(digest, batch)))
+        training.step(*batch)
+    names = checkpoint_names(training.store)
+    assert [read_checkpoint(training.store, name).content["place"]["passes"][0]["given"] for name in names] == [4, 8]
+    assert [read_next(training.store, name)["batch"] for name in names] == [digests[4], digests[8]]
 
 
 def test_what_the_next_step_began_with_is_written(record):

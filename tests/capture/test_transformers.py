@@ -303,10 +303,11 @@ def test_batches_that_accelerate_skips_are_of_no_step():
 def test_under_accelerate_the_step_that_is_held_is_kept_with_its_own_batch(tmp_path: Path):
     data = samples(18)
     data[7]["x"][0] = torch.nan
+    accelerator, path = accelerated(), str(tmp_path / "held")
+    loader = accelerator.prepare(torch.utils.data.DataLoader(data, 5))
     with pytest.raises(TrainingStopped, match="step 1 was withheld"):
-        accelerator = accelerated()
-        fed(accelerator.prepare(torch.utils.data.DataLoader(data, 5)), accelerator, str(tmp_path / "held"), recorder=True)
-    held = read_capsule(store_from_url(str(tmp_path / "held"))).content
+        fed(loader, accelerator, path, recorder=True)
+    held = read_capsule(store_from_url(path)).content
     assert [(batch["first"], batch["samples"]) for batch in held["samples"]] == [(5, 5)]
     assert held["samples"][0]["indices"] == [5, 6, 7, 8, 9]
 

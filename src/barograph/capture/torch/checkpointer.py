@@ -110,18 +110,22 @@ class Checkpointer:
         if self._asked_to_stop and not self._wanted:
             self._stop()
 
-    def gave(self, iterator: Any, batch: Any, *, ended: bool) -> None:
-        """Note what came out of a loader."""
+    def gave(self, iterator: Any, batch: Any) -> None:
+        """Note what came out of a loader, once the script has it: what was drawn ahead of a step is none of it yet."""
         current = self.passes.of(iterator)
         if current is None:
             return
-        current.ended = ended
-        if not ended:
-            current.given += 1
-            self._batch = batch
-            self._looks_at_gradients = True
-            if self.next_step.waits:
-                self._guarded("noting what the next step begins with", lambda: self.next_step.batch_came(batch))
+        current.given += 1
+        self._batch = batch
+        self._looks_at_gradients = True
+        if self.next_step.waits:
+            self._guarded("noting what the next step begins with", lambda: self.next_step.batch_came(batch))
+
+    def ended(self, iterator: Any) -> None:
+        """Note that a loader has no more in this pass."""
+        current = self.passes.of(iterator)
+        if current is not None:
+            current.ended = True
 
     def backward_begins(self, tensors: Any) -> None:
         """Note the loss of the step after a checkpoint, and whether gradients are carried from step to step."""

@@ -26,10 +26,12 @@ class Came(NamedTuple):
     """What a loader gave.
 
     Attributes:
+        iterator: Of the pass.
         batch: As the script gets it.
         traced: What it was made of; None where that is not known.
     """
 
+    iterator: Any
     batch: Any
     traced: Traced | None
 
@@ -139,7 +141,7 @@ class Feeding:
     def loader_ended(self, iterator: Any) -> None:
         """Note that a pass over the data gave its last batch."""
         if self.checkpointer is not None:
-            self.checkpointer.gave(iterator, None, ended=True)
+            self.checkpointer.ended(iterator)
         if self._trace is not None:
             self._trace.ended(iterator)
 
@@ -180,9 +182,7 @@ class Feeding:
 
     def batch_came(self, iterator: Any, batch: Any) -> None:
         """Keep what a loader gave, where steps are kept, and what it was made of."""
-        came = Came(batch, None if self._trace is None else self._trace.take())
-        if self.checkpointer is not None:
-            self.checkpointer.gave(iterator, batch, ended=False)
+        came = Came(iterator, batch, None if self._trace is None else self._trace.take())
         if self._ahead is None:
             self.feeds(came)
         else:
@@ -199,6 +199,8 @@ class Feeding:
 
     def feeds(self, came: Came) -> None:
         """Note that a batch is in the hands of the script: it feeds the step that comes."""
+        if self.checkpointer is not None:
+            self.checkpointer.gave(came.iterator, came.batch)
         if self._trace is not None and came.traced is not None:
             self._trace.feeds(came.traced)
         if self._recorder is not None:

@@ -14,6 +14,11 @@ from barograph.capture.trainers.loop import TrainerLoop
 if TYPE_CHECKING:
     from barograph.capture.recording import Recording
 
+_LOADERS = {
+    "DataLoaderShard.__iter__": "which batch is whose",
+    "DataLoaderDispatcher.__iter__": "which batch is whose",
+}
+
 
 def listen(recording: Recording) -> None:
     """Have what every `Accelerator` of this process logs told to the recording, and which batch its loaders give."""
@@ -21,8 +26,7 @@ def listen(recording: Recording) -> None:
     recording.add_tap(loop)
     if not say_missing(recording.session, accelerator, {"Accelerator.log": "what is logged"}):
         loop.wrap(accelerator.Accelerator, "log", loop.logged)
-    if not say_missing(recording.session, data_loader, {
-            "DataLoaderShard.__iter__": "which batch is whose", "DataLoaderDispatcher.__iter__": "which batch is whose"}):
+    if not say_missing(recording.session, data_loader, _LOADERS):
         loop.wrap(data_loader.DataLoaderShard, "__iter__", loop.shard_begins)
         loop.wrap(data_loader.DataLoaderDispatcher, "__iter__", loop.dispatcher_begins)
 
