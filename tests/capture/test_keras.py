@@ -167,6 +167,24 @@ def test_what_a_loss_is_handed_is_told(
     assert (run.series(f"fact:{fact}").values.tolist()[0] if told else None) == share
 
 
+class Doubled(keras.losses.SparseCategoricalCrossentropy):  # type: ignore[misc]
+    """A loss of a script's own, made of one of Keras's."""
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        return 2 * super().call(y_true, y_pred)
+
+
+def test_a_loss_that_the_script_has_named_is_known_for_what_it_is() -> None:
+    model = small()
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(name="mine"))
+    run, _ = recorded("memory://keras-known-name", model)
+    assert np.array_equal(run.series("loss:sparse_categorical_crossentropy").values, run.series("loss:total").values)
+    assert {"label:sparse_categorical_crossentropy[0]", "fact:classes"} <= set(map(str, run.keys()))
+    model.compile("sgd", Doubled(name="mine"))
+    other, _ = recorded("memory://keras-own-name", model)
+    assert sorted(key.path for key in other.keys(kind="loss")) == ["mine", "total"]
+
+
 @pytest.mark.parametrize("named", [True, False], ids=["by name", "in order"])
 def test_labels_and_targets_of_each_output_are_told(named: bool) -> None:
     keras.utils.set_random_seed(0)

@@ -304,6 +304,50 @@ def test_labels_answers_and_targets_are_those_that_losses_of_keras_were_called_w
         assert len(answers) < 12  # compiled as often as it was before, not once a step
 
 
+@GRAPH_OR_NOT
+def test_a_loss_that_the_script_has_named_is_known_for_what_it_is(graph: bool) -> None:
+    import barograph.tensorflow
+
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+    optimizer, named = keras.optimizers.SGD(0.1), keras.losses.CategoricalCrossentropy(name="mine")
+
+    def train_step(x: Any, y: Any) -> Any:
+        with tensorflow.GradientTape() as tape:
+            loss = named(y, model(x, training=True))
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables,
+                                      strict=True))
+        return loss
+
+    step = barograph.tensorflow.step(tensorflow.function(train_step) if graph else train_step)
+    place, x = f"memory://tensorflow/named-{graph}", np.random.default_rng(0).normal(size=(6, 4)).astype("float32")
+    with barograph.attach(to=place, watch=False, strict=True, budget=None):
+        told = [float(step(x, np.eye(3, dtype="float32")[[0, 0, 1, 2, 2, 2]])) for _ in range(3)]
+    run = barograph.open(place)
+    assert run.series("loss:categorical_crossentropy").values.tolist() == pytest.approx(told)
+    assert run.series("label:categorical_crossentropy[2]").values.tolist() == [3, 3, 3]
+    assert not run.keys(kind="target")
+
+
+def test_a_loss_with_something_added_to_it_is_not_the_loss_of_the_step() -> None:
+    import barograph.tensorflow
+
+    model, optimizer = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)]), keras.optimizers.SGD(0.1)
+    squares = keras.losses.MeanSquaredError()
+
+    @barograph.tensorflow.step
+    def train_step(x: Any) -> None:
+        with tensorflow.GradientTape() as tape:
+            loss = squares(x[:, :1], model(x, training=True)) + 1.0
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables,
+                                      strict=True))
+
+    with barograph.attach(to="memory://tensorflow/added", watch=False, strict=True, budget=None):
+        train_step(np.ones((4, 4), "float32"))
+    run = barograph.open("memory://tensorflow/added")
+    assert [key.path for key in run.keys(kind="loss")] == ["total"]
+
+
 def test_a_loss_that_is_called_where_nothing_can_leave_is_named() -> None:
     import barograph.tensorflow
 

@@ -93,3 +93,64 @@ def test_a_training_is_recorded_judged_held_and_made_again(desk, library, script
     # What the loader gave then is what the step was made of.
     assert "first bad  batch" in replay.text
     assert "had to be put in" not in replay.text
+
+
+KILLED = '''
+import os
+import signal
+import sys
+
+import lightning
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+out = sys.argv[1]
+draw = torch.Generator().manual_seed(1)
+x = torch.randn(40, 4, generator=draw)
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(zip(x, (x[:, 0] > 0).long()))
+
+
+class Small(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+
+    def training_step(self, batch, number):
+        if self.global_step == 12 and not os.path.exists(out + ".killed") and "cut" in out:
+            open(out + ".killed", "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return torch.nn.functional.cross_entropy(self.layers(batch[0]), batch[1])
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), 0.05)
+
+
+lightning.seed_everything(0)
+kept = lightning.pytorch.callbacks.ModelCheckpoint(out, save_last=True)
+trainer = lightning.Trainer(max_epochs=3, logger=False, enable_progress_bar=False, accelerator="cpu", callbacks=[kept])
+last, model = os.path.join(out, "last.ckpt"), Small()
+trainer.fit(model, DataLoader(Stream(), 5), ckpt_path=last if os.path.exists(last) else None)
+torch.save(model.state_dict(), out + ".pt")
+'''
+
+
+def test_a_training_of_lightning_that_is_killed_goes_on_from_its_own_checkpoint_to_the_same_weights(desk):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("lightning")
+    desk.write("train.py", KILLED)
+    whole = desk.run("--budget", "off", "train.py", "whole", to="undisturbed")
+    assert whole.code == 0, whole.err
+    cut = desk.run("--budget", "off", "train.py", "cut", to="disturbed")
+    assert cut.code == -9, cut.err
+    onward = desk.end(desk.start("barograph", "resume", "--own", "disturbed"))
+    assert onward.code == 0, onward.err
+    ends = [torch.load(desk.folder / name) for name in ("whole.pt", "cut.pt")]
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+    told = desk.open("disturbed").trace()
+    # The end of the first attempt's epoch is where the second began: with the first batch of a pass.
+    assert [(batch.first, batch.count) for step in range(8, 24) for batch in told.at(step)] == [
+        (first, 5) for _ in range(2) for first in range(0, 40, 5)]

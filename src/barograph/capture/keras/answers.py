@@ -47,7 +47,7 @@ class Losses:
     @property
     def alone(self) -> str:
         """What the only loss is called; "loss" where that is not known."""
-        return "loss" if self.given is None or isinstance(self.given, list | tuple | dict) else _called(self.given)
+        return "loss" if self.given is None or isinstance(self.given, list | tuple | dict) else called(self.given)
 
     def over(self, data: Mapping[str, Any]) -> Iterator[OfLoss]:
         """Yield each loss with what it was handed.
@@ -57,7 +57,7 @@ class Losses:
         """
         if "y" in data and "y_pred" in data:
             given = next(iter(_parts(self.given)), None)
-            yield _of(self.alone if given is None or given is self.given else _called(given), given, data["y"],
+            yield _of(self.alone if given is None or given is self.given else called(given), given, data["y"],
                       data["y_pred"])
             return
         # A dictionary has one of each name, a list one of each number.
@@ -92,15 +92,38 @@ def _parts(given: Any) -> list[Any]:
     return list(given) if isinstance(given, list | tuple) else [given]
 
 
-def _called(given: Any) -> str:
-    return str(given if isinstance(given, str) else getattr(given, "name", None) or getattr(given, "__name__", "loss"))
+def called(given: Any) -> str:
+    """Return what a loss is called: one that Keras brings along as Keras calls it, whatever name the script gave it.
+
+    Example:
+        >>> called(keras.losses.CategoricalCrossentropy(name="mine")), called("mse"), called(keras.losses.Huber())
+        ('categorical_crossentropy', 'mse', 'huber_loss')
+    """
+    if isinstance(given, str):
+        return given
+    kind: Any = type(given)
+    return _own_name(kind) or str(
+        getattr(given, "name", None) or getattr(given, "__name__", None) or (
+            type(given).__name__ if isinstance(given, keras.losses.Loss) else "loss"))
+
+
+@functools.cache
+def _own_name(kind: type) -> str:
+    """Return what Keras calls the losses of a class that it brings along; "" of all else, and of one with its own `call`."""
+    theirs = next((base for base in kind.__mro__ if base.__module__.partition(".")[0] == "keras"), None)
+    if theirs is None or getattr(kind, "call", None) is not getattr(theirs, "call", None):
+        return ""
+    try:
+        return str(theirs().name)
+    except Exception:  # noqa: BLE001 - one that all losses are made of, which is none by itself
+        return ""
 
 
 def _function(given: Any) -> str:
-    return _full(given) if isinstance(given, str) else "loss" if given is None else _called(given)
+    return _full(given) if isinstance(given, str) else "loss" if given is None else called(given)
 
 
 @functools.cache
 def _full(name: str) -> str:
     """Return what Keras calls the function that a script may call by a shorter name, or by its class."""
-    return _called(keras.losses.get(name))
+    return called(keras.losses.get(name))

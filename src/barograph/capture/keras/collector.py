@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import keras
 import numpy as np
 
+from barograph.capture.keras.answers import called
 from barograph.capture.keras.loss_graph import broadcast_of, least_logarithm_of
 from barograph.capture.keras.modes import Modes, StepModes
 from barograph.capture.live_objects import free_label
@@ -109,6 +110,7 @@ class Collector:
         of_loop: The step is of a loop of the script's own.
         losses: Of a loop of the script's own, the losses of Keras that it has called, by the name under which "data"
             holds what they were computed of.
+        alone: What that of them is called whose value is the loss of the step, with nothing added; "": none is.
     """
 
     def __init__(self, names: Names, wanted: Wanted, reach: Reach, shared: SharedStep | None = None) -> None:
@@ -131,6 +133,8 @@ class Collector:
         self._modes_heard = StepModes()
         self._moved: list[Any] = []
         self.losses: dict[str, Any] = {}
+        self.alone = ""
+        self._returned: dict[str, Any] = {}
         self.of_loop = False
 
     @contextmanager
@@ -181,6 +185,7 @@ class Collector:
         if "loss" not in self.seen and self._leaves(target):
             self.seen["loss"] = keras.ops.mean(target)
             self.loss_is_of_tape = True
+            self.alone = next((name for name, value in self._returned.items() if value is target), "")
             self._look_behind(target)
             if self.shared is not None and len(target.shape):
                 self.seen["samples"] = keras.ops.size(target)
@@ -320,11 +325,14 @@ class Collector:
         if path in self.wanted.inputs:
             self._take("inputs", path, args[0] if len(args) == 1 else args, "")
 
-    def loss_called(self, loss: Any, truth: Any, answers: Any) -> None:
+    def loss_called(self, loss: Any, truth: Any, answers: Any, result: Any) -> None:
         """Take what a loss of Keras was computed of, in a loop of the script's own."""
-        if not (self.of_loop and self.wanted.data):
+        if not self.of_loop:
             return
-        name = free_label(str(getattr(loss, "name", None) or type(loss).__name__), self.losses)
+        name = free_label(called(loss), self._returned)
+        self._returned[name] = result
+        if not self.wanted.data:
+            return
         data = {f"y[{name}]": _as_tensor(truth), f"y_pred[{name}]": _as_tensor(answers)}
         if all(map(self._leaves, data.values())):
             self.losses[name] = loss

@@ -114,7 +114,7 @@ class Hearing:
         if collector is not None:
             given = {**dict(zip(("y_true", "y_pred"), args, strict=False)), **kwargs}
             with self.told_of("reading what a loss was computed of"):
-                collector.loss_called(loss, given["y_true"], given["y_pred"])
+                collector.loss_called(loss, given["y_true"], given["y_pred"], result)
         return result
 
     @contextlib.contextmanager

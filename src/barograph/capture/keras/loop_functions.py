@@ -38,6 +38,7 @@ class LoopFunctions:
         lost: Paths of layers whose inputs and outputs cannot be had.
         modes: In which a step called the models that it trains; None: not known. Of a compiled step, as it was traced.
         losses: The losses of Keras that a step has called, by name.
+        alone: What that of them is called whose value is the loss of the step; "": none is.
         unseen: Class of a strategy whose replicas share the step and cannot be told apart; "": there is none.
     """
 
@@ -53,6 +54,7 @@ class LoopFunctions:
         self.lost: set[str] = set()
         self.modes: Modes | None = None
         self.losses: dict[str, Any] = {}
+        self.alone = ""
         self.unseen = ""
 
     @property
@@ -86,6 +88,7 @@ class LoopFunctions:
                 self.losses.update(collector.losses)
             left = shared.leave()
             self.optimizer, self.unseen = whole.optimizer, shared.unseen
+            self.alone = whole.alone
             self.paths, self.verdict = whole.paths or self.paths, whole.verdict
             self.lost |= whole.lost
             self.modes = whole.modes or self.modes

@@ -124,9 +124,7 @@ class WatchedModel:
         if not functions.is_seen:
             self._say("keras replicas", f"{functions.replicas} devices share each step: of those the weights and what "
                       "Keras logs are recorded, no gradients, layers or data")
-        for path in functions.lost:
-            self._say(f"keras within {path}", f"{path} is called within a loop, a branch or a tf.function of its own, "
-                      "from which its inputs and outputs cannot be had")
+        self._telling.lost(functions.lost)
         return result
 
     def _reading_first(self, first: bool) -> AbstractContextManager[None]:

@@ -70,6 +70,13 @@ class Telling:
                 # A step of the script's own may compute its loss of labels and answers alone.
                 self.fed(seen)
 
+    def lost(self, paths: Iterable[str]) -> None:
+        """Say of which layers, and of which losses, inputs and outputs cannot be had."""
+        for path in paths:
+            self._tap.session.seen.reasons[f"keras within {path}"] = (
+                f"{path} is called within a loop, a branch or a tf.function of its own, from which its inputs and "
+                "outputs cannot be had")
+
     def fed(self, seen: Seen) -> None:
         """Tell what a step was fed, where that is due: as it is when a loss is out of range, whatever the schedule."""
         if self._tap.due(Kind.BATCH):

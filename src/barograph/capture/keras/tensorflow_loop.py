@@ -51,7 +51,7 @@ class LoopEvaluation:
                 tap.begin_evaluation()
         result, seen = self._called(args, kwargs)
         with tap.guarded("recording an evaluation of TensorFlow"):
-            _name_lost(tap, self._functions)
+            self._telling.lost(self._functions.lost)
             self._telling.tensors(seen, self._functions.names, Losses(self._functions.losses))
             self._take(result)
         return result
@@ -131,14 +131,14 @@ class TensorFlowLoop:
         result, seen = self._functions.call(wanted, args, kwargs)
         with tap.guarded("recording a step of TensorFlow"):
             tap.declare(parameters=names.trainable, modules=names.leaves)
-            _name_lost(tap, self._functions)
+            self._telling.lost(self._functions.lost)
             if self._functions.unseen:
                 tap.session.seen.reasons["replicas of a loop"] = (
                     f"the replicas of a {self._functions.unseen} cannot be looked into: nothing of what they "
                     "compute is recorded")
             self._telling.tensors(seen, names, Losses(self._functions.losses))
             if "loss" in seen:
-                self._telling.loss(seen["loss"])
+                self._telling.loss(seen["loss"], self._functions.alone)
             self._telling.learning_rate(seen)
             self._telling.parameters(names, self._functions.modes, value_of)
             self._telling.after(names, self._functions.optimizer, value_of)
@@ -178,10 +178,3 @@ class TensorFlowLoop:
                 if path in names.untrained and before.dtype.is_floating:
                     names.untrained[path].assign(before)
         return True
-
-
-def _name_lost(tap: ArrayTap, functions: LoopFunctions) -> None:
-    for path in functions.lost:
-        tap.session.seen.reasons[f"keras within {path}"] = (
-            f"{path} is called within a loop, a branch or a tf.function of its own, from which its inputs and "
-            "outputs cannot be had")
