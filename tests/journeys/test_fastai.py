@@ -84,3 +84,73 @@ def test_a_held_step_is_made_again(optimizer: list[str], tmp_path: Path) -> None
           code=EXIT_STOPPED)
     again = ended(tmp_path, "-m", "barograph", "replay", "run", "--no-samples", "--json", SCRIPT, "--nan", *optimizer)
     assert json.loads(again.stdout)["grade"] == "bitwise"
+
+
+OWN_LOADER = """
+import json
+import random
+import sys
+from pathlib import Path
+
+import fastai.callback.progress
+import torch
+from fastai.callback.core import Callback
+from fastai.data.core import DataLoaders
+from fastai.data.load import DataLoader, SkipItemException
+from fastai.learner import Learner
+from fastai.optimizer import Adam
+
+random.seed(0)
+torch.manual_seed(0)
+inputs, fed = torch.randn(22, 4), []
+
+
+class Pictures:
+    items = [Path("pictures") / f"{index}.png" for index in range(22)]
+
+    def __len__(self):
+        return 22
+
+    def __getitem__(self, index):
+        if index == 7 and sys.argv[2] == "skips":
+            raise SkipItemException
+        return inputs[index], int(inputs[index, 0] > 0)
+
+
+class Notes(Callback):
+    def before_step(self):
+        fed.append([int((inputs == row).all(1).nonzero()) for row in self.x])
+
+
+model = torch.nn.Linear(4, 2)
+loaders = DataLoaders(DataLoader(Pictures(), bs=5, shuffle=sys.argv[2] != "skips", num_workers=int(sys.argv[1])),
+                      DataLoader(Pictures(), bs=10))
+learner = Learner(loaders, model, opt_func=Adam, loss_func=torch.nn.CrossEntropyLoss(), cbs=Notes())
+loaders.one_batch()
+with learner.no_bar(), learner.no_logging():
+    learner.fit(2)
+Path("fed.json").write_text(json.dumps(fed))
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_of_fastais_own_loaders_each_step_is_told_its_samples_and_their_files(workers: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(OWN_LOADER)
+    ended(tmp_path, "-m", "barograph", "run", "--to", "run", "--budget", "off", "--strict", "--rules", "none",
+          "train.py", workers, "all")
+    trace = barograph.open(tmp_path / "run").trace()
+    told = [batch for step in range(10) for batch in trace.at(step)]
+    assert [batch.indices.tolist() for batch in told] == json.loads((tmp_path / "fed.json").read_text())
+    assert told[0].loader == "Pictures"
+    assert told[0].names[0] == str(Path("pictures") / f"{told[0].indices[0]}.png")
+
+
+def test_where_a_loader_of_fastai_passes_over_samples_nothing_wrong_is_told(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(OWN_LOADER)
+    ended(tmp_path, "-m", "barograph", "run", "--to", "run", "--budget", "off", "--strict", "--rules", "none",
+          "train.py", "0", "skips")
+    trace = barograph.open(tmp_path / "run").trace()
+    fed = json.loads((tmp_path / "fed.json").read_text())
+    assert trace.steps.tolist() == [0, 5]
+    assert {step: [batch.indices.tolist() for batch in trace.at(step)] for step in trace.steps} == {
+        step: [fed[step]] for step in trace.steps}

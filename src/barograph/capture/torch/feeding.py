@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barograph.capture.steps import Steps, StepsIterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barograph.capture.torch.recorder import TorchRecorder
     from barograph.capture.torch.resuming import Resuming
     from barograph.capture.torch.sources import Source
-    from barograph.capture.torch.trace import LoaderTrace, Traced
+    from barograph.capture.torch.trace import Dealt, LoaderTrace, Traced
 
 
 class Came(NamedTuple):
@@ -102,6 +102,11 @@ class Feeding:
         """Have samples named by a function of the user's, in the data trace."""
         if self._trace is not None:
             self._trace.source = source
+
+    def dealt_by(self, dealt: Callable[[Any], Dealt | None]) -> None:
+        """Have the data trace ask for the order that another library has drawn for itself."""
+        if self._trace is not None:
+            self._trace.dealt = dealt
 
     # A pass
 

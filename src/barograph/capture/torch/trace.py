@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -114,6 +114,7 @@ class _Pass:
         draws, samples: Drawn so far.
         read: Of a stream: the loader's worker to the samples that came from it.
         ended: It gave its last batch.
+        dealt: What the loader has drawn for itself; None: nothing.
     """
 
     serial: int
@@ -128,6 +129,23 @@ class _Pass:
     read: dict[int, int] = field(default_factory=dict)
     ended: bool = False
     number: int = -1
+    dealt: Dealt | None = None
+
+
+class Dealt(NamedTuple):
+    """The order of a pass that a loader of another library has drawn for itself, before torch's reads a batch.
+
+    Attributes:
+        data: The data set.
+        indices: Of its samples, in order; emptied where others come from then on.
+        together: How many make a batch; the last may have fewer.
+        source: Names its samples; None: whatever names those of any data set.
+    """
+
+    data: Any
+    indices: Sequence[int]
+    together: int
+    source: Source | None = None
 
 
 class Traced(NamedTuple):
@@ -147,10 +165,12 @@ class LoaderTrace:
 
     Attributes:
         source: The user's own function that names samples; None: the data set does, where it can.
+        dealt: Returns the order that another library has drawn for what torch reads as a stream; None: it has not.
     """
 
     def __init__(self) -> None:
         self.source: Source | None = None
+        self.dealt: Callable[[Any], Dealt | None] = lambda dataset: None
         # By the identity of the iterator, which is forgotten when that goes: much quicker than a weak dictionary.
         self._passes: dict[int, _Pass] = {}
         self._data: dict[int, tuple[weakref.ref[Any] | None, _DataSet]] = {}
@@ -171,11 +191,13 @@ class LoaderTrace:
         """Note that a pass begins, right before its first draw."""
         is_stream = iterator._dataset_kind == _DatasetKind.Iterable
         hint = None if is_stream else hint_for(iterator._index_sampler)
-        source = self.source or source_of(iterator._dataset)
+        dealt = self.dealt(iterator._dataset) if is_stream else None
+        data = iterator._dataset if dealt is None else dealt.data
+        source = self.source or (dealt.source if dealt is not None else None) or source_of(data)
         passes, identity = self._passes, id(iterator)
         alive = weakref.ref(iterator, lambda _: passes.pop(identity, None))
-        passes[identity] = _Pass(self._serial, iterator._sampler_iter, self._data_of(iterator._dataset), source, hint,
-                                 alive)
+        passes[identity] = _Pass(self._serial, iterator._sampler_iter, self._data_of(data), source, hint, alive,
+                                 dealt=dealt)
         self._serial += 1
 
     def drew(self, iterator: _BaseDataLoaderIter, drawn: Any) -> None:
@@ -185,7 +207,11 @@ class LoaderTrace:
             return
         # A loader with workers numbers what it sends to them.
         task = getattr(iterator, "_send_idx", current.draws)
-        if iterator._dataset_kind == _DatasetKind.Iterable:
+        dealt = current.dealt
+        if dealt is not None:
+            drawn = dealt.indices[current.samples:current.samples + dealt.together]
+            batch = _batch(drawn, current.samples, together=True)
+        elif iterator._dataset_kind == _DatasetKind.Iterable:
             batch = _Drawn(0, 0, None)
         else:
             batch = _batch(drawn, current.samples, together=iterator._auto_collation)
@@ -207,6 +233,10 @@ class LoaderTrace:
         if iterator._num_workers:
             _note_workers(current, iterator)
         if drawn is None or not torch.is_grad_enabled():
+            return
+        if current.dealt is not None and not (current.dealt.indices and drawn.samples == _rows(batch)):
+            # Samples were passed over as they were read: from here on others come than were dealt.
+            current.dealt = current.dealt._replace(indices=())
             return
         failure = None
         try:

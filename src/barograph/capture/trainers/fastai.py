@@ -6,14 +6,18 @@ They show their parameter groups and their state as torch's do, and a loop that 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+import weakref
+from collections.abc import Callable, Iterator, Sequence, Sized
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from fastai import learner, optimizer
+from fastai.data import load
 
 from barograph.capture.doors import say_missing
 from barograph.capture.imports import after_import, forget
 from barograph.capture.torch.inner_optimizer import inner_optimizer
+from barograph.capture.torch.trace import Dealt
 from barograph.capture.trainers.loop import TrainerLoop
 
 if TYPE_CHECKING:
@@ -33,6 +37,7 @@ def listen(recording: Recording) -> None:
     loop.wrap(optimizer.Optimizer, "step", loop.steps)
     loop.wrap(learner.Recorder, "after_epoch", loop.epoch_ends)
     after_import(_HALF, loop.half_comes)
+    loop.follow(recording)
 
 
 class _Listener(TrainerLoop):
@@ -41,6 +46,7 @@ class _Listener(TrainerLoop):
     def __init__(self, recording: Recording) -> None:
         super().__init__(recording, "fastai")
         self._torch = recording
+        self._orders: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
 
     def steps(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Have a step recorded as one of torch's."""
@@ -48,6 +54,30 @@ class _Listener(TrainerLoop):
         if tap is None or self.silent:
             return original(*args, **kwargs)
         return tap.step_of_another(args[0], lambda: original(*args, **kwargs))
+
+    def follow(self, recording: Recording) -> None:
+        """Have the data trace know what loaders of fastai give: each is a stream to torch."""
+        if recording.torch is not None and not say_missing(self._session, load, {
+                "_FakeLoader": "which samples a step was fed", "DataLoader.do_item": "which samples a step was fed"}):
+            recording.torch.feeding.dealt_by(self._dealt)
+            self.wrap(load.DataLoader, "do_item", self.item_read)
+
+    def item_read(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Let go of what is known of a pass where a sample is passed over: those that follow are others than drawn."""
+        item = original(*args, **kwargs)
+        if item is None and (indices := self._orders.get(args[0])):
+            indices.clear()
+        return item
+
+    def _dealt(self, dataset: Any) -> Dealt | None:
+        """Return what a loader of fastai has drawn for the pass that begins; None where that is none, or a stream's."""
+        loader = dataset.d if isinstance(dataset, load._FakeLoader) else None
+        # fastai draws once a pass, before torch's loader begins, and keeps it under this name.
+        indices = getattr(loader, "_DataLoader__idxs", None)
+        if loader is None or not loader.indexed or not isinstance(indices, Sized):
+            return None  # of data without an end, too
+        order = self._orders[loader] = list(cast("Sequence[int]", indices))
+        return Dealt(loader.dataset, order, loader.bs or 1, _names(loader.dataset))
 
     def half_comes(self) -> None:
         """Listen to mixed precision as well, once it has been imported."""
@@ -89,3 +119,11 @@ def _shown(recorder: Any) -> Iterator[tuple[str, Any]]:
     # The time of an epoch is a text, and none of the metrics.
     return ((name, value) for name, value in zip(recorder.metric_names, recorder.log, strict=False)
             if not isinstance(value, str))
+
+
+def _names(data: Any) -> Callable[[int], object] | None:
+    """Return what names samples that are read from files: the items that fastai's data are made of."""
+    items = getattr(data, "items", None)
+    if not isinstance(items, Sized) or not len(items) or not isinstance(cast("Sequence[Any]", items)[0], Path):
+        return None
+    return lambda index: items[index]  # type: ignore[index]
