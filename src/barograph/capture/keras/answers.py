@@ -109,7 +109,7 @@ def called(given: Any) -> str:
 
 @functools.cache
 def _own_name(kind: type) -> str:
-    """Return what Keras calls the losses of a class that it brings along; "" of others, and with a `call` of their own."""
+    """Return what Keras calls the losses of a class of its own; "" of others, and of those with another `call`."""
     theirs = next((base for base in kind.__mro__ if base.__module__.partition(".")[0] == "keras"), None)
     if theirs is None or getattr(kind, "call", None) is not getattr(theirs, "call", None):
         return ""
