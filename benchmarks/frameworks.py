@@ -21,9 +21,9 @@ FRAMEWORKS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
 }
 """By name: the worker, how it is to train, and what must be installed."""
 
-VARIANTS = ("everything", "moments", "budget")
-"""`everything`: every kind of record with exact histograms; `moments`: weights, gradients and layers' outputs; both of
-every step, no budget. `budget`: the default settings."""
+VARIANTS = ("everything", "kinds", "moments", "budget")
+"""`everything`: every kind of record with exact histograms; `kinds`: every kind, moments alone; `moments`: those of
+weights, gradients and layers' outputs; all of every step, no budget. `budget`: the default settings."""
 
 _BOTH = ("resnet", "gpt")
 

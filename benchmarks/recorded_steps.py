@@ -9,11 +9,16 @@ from typing import Any
 
 import barograph
 from barograph.attached import AttachedRun
+from barograph.model.key import Kind
+from barograph.model.selection import Schedule, Selection
+from barograph.model.step import Mode
 from benchmarks.blocks import Block, by_turns
 from benchmarks.processes import Request, Result
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "everything": {"preset": "everything", "budget": None},
+    "kinds": {"preset": "free", "budget": None, "collections": [
+        Selection(name="kinds", kinds=frozenset(Kind), schedule=Schedule(modes=frozenset({Mode.TRAIN})))]},
     "moments": {"preset": "moments", "budget": None},
     "budget": {},
 }
