@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.interleave import interval_of, paired_ratios
+from benchmarks.interleave import interval_of
 from benchmarks.processes import run_worker
-from benchmarks.tables import Table, note, progress, ratio_text, span_text
+from benchmarks.tables import Table, note, progress, span_text
+from benchmarks.turns import cost_of, with_interval
 
 FRAMEWORKS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "keras on tensorflow": ("keras_worker", "tensorflow", ("keras", "tensorflow")),
@@ -20,34 +21,38 @@ FRAMEWORKS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
 }
 """By name: the worker, how it is to train, and what must be installed."""
 
-VARIANTS = ("everything", "moments", "budget")
-"""`everything`: every kind of record with exact histograms; `moments`: weights, gradients and layers' outputs; both of
-every step, no budget. `budget`: the default settings."""
-
-SETTLING = 4
-"""So many times longer the default settings are measured: a budget settles."""
+VARIANTS = ("everything", "kinds", "moments", "budget")
+"""`everything`: every kind of record with exact histograms; `kinds`: every kind, moments alone; `moments`: those of
+weights, gradients and layers' outputs; all of every step, no budget. `budget`: the default settings."""
 
 _BOTH = ("resnet", "gpt")
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: rounds of each variant between bare ones; and the steps of each."""
+    """How much is measured.
 
-    rounds: int = 3
-    warm_up_steps: int = 12
-    steps: Mapping[str, int] | None = None
+    Attributes:
+        processes: Of each framework, model and variant.
+        secs: Of the blocks of a process together.
+        block_secs: Of one block.
+        warm_up_secs: Before the first.
+        settling: So many times longer both are with a budget, which pays back what the first steps cost before it
+            spends any more.
+    """
 
-    def steps_of(self, workload: str) -> int:
-        """Return how many steps are timed of a workload."""
-        return (self.steps or {"resnet": 30, "gpt": 80})[workload]
+    processes: int = 2
+    secs: float = 30.0
+    block_secs: float = 1.0
+    warm_up_secs: float = 8.0
+    settling: float = 3.0
 
 
-QUICK = Effort(rounds=1, steps={"resnet": 12, "gpt": 24})
+QUICK = Effort(processes=1, secs=14.0, warm_up_secs=5.0)
 
 
 def measure_frameworks(effort: Effort) -> dict[str, Any]:
-    """Return the seconds of steps in fresh processes, in turns."""
+    """Return blocks of steps, bare and recorded by turns, in fresh processes."""
     found, missing = [], {}
     for name, (worker, how, needs) in FRAMEWORKS.items():
         absent = [need for need in needs if importlib.util.find_spec(need) is None]
@@ -55,52 +60,42 @@ def measure_frameworks(effort: Effort) -> dict[str, Any]:
             missing[name] = ", ".join(absent)
             continue
         for workload in _BOTH:
-            rounds = []
-            for number in range(effort.rounds):
-                progress(f"{name}, {workload}, round {number + 1} of {effort.rounds}")
-                rounds.append([_train(worker, how, workload, variant, effort)
-                               for variant in ("bare", "everything", "moments", "bare", "budget", "bare")])
-            found.append({"framework": name, "workload": workload, "rounds": rounds})
+            variants: dict[str, list[dict[str, Any]]] = {}
+            for variant in VARIANTS * effort.processes:
+                progress(f"{name}, {workload}, {variant}")
+                variants.setdefault(variant, []).append(_train(worker, how, workload, variant, effort))
+            found.append({"framework": name, "workload": workload, "variants": variants})
     return {"frameworks": found, "missing": missing}
 
 
 def print_frameworks(report: Mapping[str, Any]) -> None:
     """Print the table."""
-    table = Table("training", "a bare step", "every step, everything", "its CPU", "every step, moments", "its CPU",
-                  "default settings", "its CPU", "control")
+    table = Table("training", "a bare step", "recorded", "turns", "a recorded step takes", "of all time",
+                  "of all processor time", "tensors at steps")
     for entry in report["frameworks"]:
-        wall, cpu = (_ratios(entry["rounds"], key) for key in ("wall_secs", "cpu_secs"))
-        bare = [item["wall_secs"] for items in entry["rounds"] for item in items if item["variant"] == "bare"]
-        table.add(f"{entry['framework']}, {entry['workload']}",
-                  span_text(interval_of(bare), "ms", scale=1e3, digits=1),
-                  *(ratio_text(interval_of(found[variant])) for variant in VARIANTS for found in (wall, cpu)),
-                  ratio_text(interval_of(wall["bare"])))
+        for variant, processes in entry["variants"].items():
+            turns = [turn for process in processes for turn in process["turns"]]
+            bare = [turn["bare"]["wall"] / turn["bare"]["steps"] for turn in turns]
+            wall, low, high = with_interval(turns, "wall")
+            table.add(f"{entry['framework']}, {entry['workload']}",
+                      span_text(interval_of(bare), "ms", scale=1e3, digits=1), variant, str(len(turns)),
+                      f"{wall.more:+.1%} [{low.more:+.1%} to {high.more:+.1%}]",
+                      f"{wall.share:+.2%} [{low.share:+.2%} to {high.share:+.2%}]",
+                      f"{cost_of(turns, 'process').share:+.2%}",
+                      ", ".join(str(process["recorded"]) for process in processes))
     table.print()
-    recorded = {f"{entry['framework']}, {entry['workload']}": {item["variant"]: item["recorded"]
-                                                               for item in entry["rounds"][-1]}
-                for entry in report["frameworks"]}
-    for name, told in recorded.items():
-        note(f"{name}: tensors at {told['everything']} and {told['moments']} steps, under the budget at "
-             f"{told['budget']}")
     for name, absent in report["missing"].items():
         note(f"{name} is not measured: {absent} is not installed")
-    note("wall time of a step and CPU time of the whole process, one thread where the framework allows; the first "
-         f"twelve steps, in which programs are compiled, do not count; default settings take {SETTLING} times as many")
-
-
-def _ratios(rounds: list[list[dict[str, Any]]], key: str) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {"bare": []}
-    for items in rounds:
-        for variant, ratios in paired_ratios([(item["variant"], item[key]) for item in items], "bare").items():
-            found.setdefault(variant, []).extend(ratios)
-    return found
+    note("by the clock, mean over all steps; […]: 95 % of 2,000 resamplings of the turns; processor time is that of "
+         "the whole process. The budget of the default settings is a share of all time, bare blocks included; what "
+         "looks at every step is judged by what a recorded step takes. One thread where the framework allows")
 
 
 def _train(worker: str, how: str, workload: str, variant: str, effort: Effort) -> dict[str, Any]:
-    times = SETTLING if variant == "budget" else 1
-    request = {"how": how, "workload": workload, "variant": variant, "warm_up_steps": effort.warm_up_steps * times,
-               "steps": effort.steps_of(workload) * times}
+    times = effort.settling if variant == "budget" else 1.0
+    request = {"how": how, "workload": workload, "variant": variant, "secs": effort.secs * times,
+               "block_secs": effort.block_secs, "warm_up_secs": effort.warm_up_secs * times}
     variables = {"KERAS_BACKEND": how, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_NUM_INTRAOP_THREADS": "1",
                  "TF_NUM_INTEROP_THREADS": "1",
                  "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
-    return {"variant": variant, **run_worker(worker, request, timeout_secs=1800.0, variables=variables)}
+    return run_worker(worker, request, timeout_secs=1800.0, variables=variables)

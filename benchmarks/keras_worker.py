@@ -2,27 +2,63 @@
 
 from __future__ import annotations
 
-import itertools
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import keras
 import numpy as np
 from keras import layers
 
+from barograph.capture.keras.tap import KerasTap, listening
+from barograph.capture.recording import current
 from benchmarks.processes import Request, Result, answer_request
-from benchmarks.recorded_steps import Clock, attached
+from benchmarks.recorded_steps import attached, measured
 
 
 def measure(request: Request) -> Result:
-    """Return seconds of a step, and at how many tensors were recorded."""
+    """Return the blocks of steps, each of one `fit`, and at how many tensors were recorded."""
     keras.utils.set_random_seed(0)
     model, x, y = {"resnet": _resnet, "gpt": _gpt}[request["workload"]]()
-    clock = Clock(request["warm_up_steps"], request["steps"])
-    run = attached(request["variant"], request["directory"])
-    told = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: clock.stepped())
-    model.fit((batch for batch in itertools.repeat((x, y))), verbose=0, callbacks=[told],
-              steps_per_epoch=request["warm_up_steps"] + request["steps"])
-    return clock.result(run, request["directory"])
+    run = attached(request)
+    tap, recording = listening(), current()
+    if not isinstance(tap, KerasTap) or recording is None:
+        raise ValueError("nothing is recorded, so there is nothing to measure")
+
+    def recorded(secs: float) -> int:
+        steps = _Batches(x, y, secs)
+        model.fit(iter(steps), verbose=0)
+        return steps.given
+
+    def bare(secs: float) -> int:
+        # As it would be without us: the function that Keras has made, and nobody at the wrappers.
+        wrappers, function = tap._wrappers, model.train_function
+        if function is None:
+            recorded(0.0)  # has both made
+            function = model.train_function
+        wrappers._listener, model.train_function = None, function.of_keras
+        try:
+            with recording.aside("torch"):
+                return recorded(secs)
+        finally:
+            wrappers._listener, model.train_function = tap, function
+
+    return measured(request, run, bare, recorded)
+
+
+class _Batches:
+    """Gives the same batch for at least so many seconds, and counts."""
+
+    def __init__(self, x: Any, y: Any, secs: float) -> None:
+        self._batch = x, y
+        self._secs = secs
+        self.given = 0
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        begin = time.perf_counter()
+        while not self.given or time.perf_counter() - begin < self._secs:
+            self.given += 1
+            yield self._batch
 
 
 def _resnet() -> tuple[Any, Any, Any]:

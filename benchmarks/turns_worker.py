@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import Any
-
 import torch
 
 import barograph
 from barograph.capture.recording import current
+from benchmarks.blocks import block_of, by_turns
 from benchmarks.models import build_workload
 from benchmarks.processes import Request, Result, answer_request
 
@@ -33,23 +30,15 @@ def measure(request: Result) -> Request:
         recording = current()
         if recording is None or recording.torch is None:
             raise ValueError("nothing is recorded, so there is nothing to measure")
-        _block(step, request["warm_up_secs"])
-        turns: list[dict[str, Any]] = []
-        begin = time.perf_counter()
-        while time.perf_counter() - begin < request["secs"]:
+        recorded = block_of(step)
+
+        def bare(secs: float) -> int:
             with recording.aside("torch"):
-                bare = _block(step, request["block_secs"])
-            turns.append({"bare": bare, "recorded": _block(step, request["block_secs"])})
+                return recorded(secs)
+
+        turns = by_turns(bare, recorded, secs=request["secs"], block_secs=request["block_secs"],
+                         warm_up_secs=request["warm_up_secs"])
     return {"turns": turns, "torch": torch.__version__}
-
-
-def _block(step: Callable[[], None], secs: float) -> dict[str, float]:
-    """Make steps for at least so long; return how many, and what they took of the clock and of this thread."""
-    thread, begin, steps = time.thread_time(), time.perf_counter(), 0
-    while not steps or time.perf_counter() - begin < secs:
-        step()
-        steps += 1
-    return {"steps": steps, "wall": time.perf_counter() - begin, "thread": time.thread_time() - thread}
 
 
 if __name__ == "__main__":

@@ -128,18 +128,37 @@ def test_which_samples_a_batch_was_made_of_is_saved_with_their_names(hold):
                                    "loader_worker": None, "names": ["2.png", "4.png", "", "0.png"]}]
 
 
-def test_batches_of_an_evaluation_are_not_kept_with_the_step_that_follows(hold):
+@pytest.mark.parametrize("between", [False, True])
+def test_batches_of_an_evaluation_are_not_kept_with_the_step(hold, between):
     tape, model = hold(), net()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     step(model, optimizer, *batch())
-    with torch.no_grad():
-        for x, _ in DataLoader(TensorDataset(*batch()), batch_size=8):
-            model(x)
-    loader = DataLoader(TensorDataset(*batch(bad=True)), batch_size=16)
-    with pytest.raises(TrainingStopped):
-        train_over(loader, model, optimizer)
+
+    def evaluate() -> None:
+        with torch.no_grad():
+            for x, _ in DataLoader(TensorDataset(*batch()), batch_size=8):
+                model(x)
+
+    if not between:
+        evaluate()
+    for x, y in DataLoader(TensorDataset(*batch(bad=True)), batch_size=16):
+        if between:
+            evaluate()
+        with pytest.raises(TrainingStopped):
+            step(model, optimizer, x, y)
+        break
     _, content, _, _ = tape.saved[0]
     assert [made["samples"] for made in content["samples"]] == [16]
+    assert tape.saved.value("batches", 0)[0].shape == (16, 4)
+
+
+def test_a_batch_that_was_drawn_without_gradients_is_kept_where_no_other_came(hold):
+    tape, model = hold(), net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with torch.no_grad():
+        x, y = next(iter(DataLoader(TensorDataset(*batch(bad=True)), batch_size=16)))
+    with pytest.raises(TrainingStopped):
+        step(model, optimizer, x, y)
     assert tape.saved.value("batches", 0)[0].shape == (16, 4)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -236,7 +237,7 @@ def dense(array: NDArray[Any]) -> NDArray[Any]:
         UnsupportedCapture: Its elements are no numbers that statistics are defined for.
     """
     dtype = array.dtype
-    if dtype.name not in native.DTYPE_CODES:
+    if _code_of(dtype) is None:
         array = _as_known(array)
     elif not dtype.isnative:
         array = array.astype(dtype.newbyteorder("="))
@@ -261,6 +262,12 @@ def _as_known(array: NDArray[Any]) -> NDArray[Any]:
 
 def _code(array: NDArray[Any]) -> int:
     return native.dtype_code(array.dtype.name)
+
+
+@functools.lru_cache(256)
+def _code_of(dtype: np.dtype[Any]) -> int | None:
+    """Return how the native loop calls a type; None: it knows none. NumPy puts a type's name together each time."""
+    return native.DTYPE_CODES.get(dtype.name)
 
 
 def _address(array: NDArray[Any]) -> int:

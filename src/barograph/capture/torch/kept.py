@@ -97,14 +97,26 @@ class Keeper:
         self.kept = Kept()
         self._backward_seen = False
         self._over = False
+        self._drawn_in_training = True
         self._variables = VariableWatch()
         self._steps: list[tuple[str, Kept]] = []
 
     def batch_came(self, batch: Any, made_of: MadeOf | None = None) -> None:
-        """Keep what a loader gave: perhaps it feeds this step."""
+        """Keep what a loader gave: perhaps it feeds this step.
+
+        One that came while no gradients are computed belongs to an evaluation, unless no other came: some scripts draw
+        ahead what they train on, and do that without gradients.
+        """
         self._begin()
-        self._append(self.kept.batches, batch)
-        self._append(self.kept.made_of, made_of)
+        kept, in_training = self.kept, torch.is_grad_enabled()
+        if kept.batches and in_training != self._drawn_in_training:
+            if not in_training:
+                return
+            kept.batches.clear()
+            kept.made_of.clear()
+        self._drawn_in_training = in_training
+        self._append(kept.batches, batch)
+        self._append(kept.made_of, made_of)
 
     def forward_begins(self, root: Root) -> None:
         """Keep how everything stands before a model is called."""

@@ -80,9 +80,8 @@ class TorchRecorder:
 
     @entry_point("keeping a batch")
     def batch_came(self, batch: Any, made_of: MadeOf | None) -> None:
-        """Keep what a loader gave in training, and what that was made of, where it is known."""
-        if torch.is_grad_enabled():
-            self._keeper.batch_came(batch, made_of)
+        """Keep what a loader gave, and what that was made of, where it is known."""
+        self._keeper.batch_came(batch, made_of)
 
     def forward_begins(self, root: Root) -> None:
         """Keep how everything stands before a model is called in training."""

@@ -1,0 +1,40 @@
+"""Blocks of steps by turns, and the table that frameworks print of them."""
+
+from __future__ import annotations
+
+from benchmarks import frameworks
+from benchmarks.blocks import block_of, by_turns
+
+
+def test_turns_begin_once_both_kinds_have_run_often_enough() -> None:
+    made: list[str] = []
+    turns = by_turns(block_of(lambda: made.append("bare")), block_of(lambda: made.append("recorded")),
+                     secs=0.01, block_secs=0.0, warm_up_secs=0.0, warm_up_steps=5)
+    assert made[:6] == ["bare"] + ["recorded"] * 5
+    assert made[6:] == ["bare", "recorded"] * len(turns)
+    assert turns
+    for turn in turns:
+        assert list(turn) == ["bare", "recorded"]
+        assert all(block["steps"] == 1 and block["wall"] > 0 for block in turn.values())
+
+
+def test_a_block_makes_steps_for_its_time_and_counts_them() -> None:
+    made: list[int] = []
+    assert block_of(lambda: made.append(1))(0.005) == len(made) > 1
+
+
+def test_frameworks_are_told_by_variant_with_what_is_missing(capsys) -> None:
+    def process(wall: float) -> dict[str, object]:
+        block = {"steps": 10, "wall": 1.0, "thread": 1.0, "process": 1.0}
+        return {"turns": [{"bare": block, "recorded": {**block, "wall": wall, "process": 1.3}}] * 2, "recorded": 7}
+
+    frameworks.print_frameworks({
+        "frameworks": [{"framework": "flax nnx", "workload": "gpt",
+                        "variants": {"everything": [process(1.2)], "budget": [process(1.01), process(1.01)]}}],
+        "missing": {"keras on jax": "keras"}})
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    everything, budget = (next(row for row in rows if name in row) for name in ("everything", "budget"))
+    assert {"+20.0%", "+9.09%", "+13.04%"} <= set(everything)
+    assert {"+1.0%", "+0.50%", "4"} <= set(budget)
+    assert budget[-2:] == ["7,", "7"]
+    assert any("keras on jax is not measured" in " ".join(row) for row in rows)
