@@ -53,9 +53,11 @@ def test_what_was_fed_badly_in_a_step_without_its_batch_is_told_by_the_graph_of_
     (symptom,) = said(NonFiniteInput(), unseen)[-1]
 
     assert isinstance(symptom, Symptom)
-    assert symptom.message == "The batch of step 30, or its targets, held NaN or infinite values."
+    assert symptom.message == ("What the loss of step 30 was computed of held NaN or infinite values: its batch, its "
+                               "targets, or what is computed of them before any parameter.")
     assert "barograph trace RUN --step 30" in symptom.remedy
-    assert causes(symptom) == {"non-finite-input": 0.9}
+    assert "a division by a norm or a spread of 0" in symptom.remedy
+    assert causes(symptom) == {"non-finite-input": 0.7}
 
 
 def test_minus_infinity_beside_other_inputs_is_a_mask() -> None:

@@ -291,7 +291,7 @@ def test_the_operation_that_broke_the_loss_is_named(operation: str, cause: Cause
 def test_data_at_the_beginning_of_the_graph_that_is_not_finite_is_behind_the_loss() -> None:
     found = only(StepView.of(0, {LOSS: math.nan, fact(Fact.BAD_OPERATION): 1.0, fact(Fact.BAD_OPERATION, "data"): 1.0}))
 
-    assert (found.causes[0].cause, found.causes[0].weight) == (Cause.NON_FINITE_INPUT, 0.9)
+    assert (found.causes[0].cause, found.causes[0].weight) == (Cause.NON_FINITE_INPUT, 0.7)
     assert found.remedy.startswith("Look at the batch of step 0: which samples hold NaN or infinite values")
 
 

@@ -20,7 +20,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import Table, stated_loss, table_of
-from barograph.rules.nonfinite_causes import FED_BADLY, was_fed_badly
+from barograph.rules.nonfinite_causes import FED_BADLY, FED_BADLY_WEIGHT, was_fed_badly
 from barograph.rules.once import once
 from barograph.rules.words import number
 from barograph.runs.view import StepView
@@ -42,7 +42,8 @@ class NonFiniteInput(Rule):
     When it is wrong: NaN that marks what is missing, for a model that minds it: where such a batch leaves the loss
       finite the finding is doubtful, and −inf beside other inputs is taken for a mask. A feature with a tail so long
       that a thousand times its usual greatest value is nothing odd, in a step with a high loss. Under a budget only
-      some batches are recorded: a single bad sample may pass unseen, and N101 or G102 see what it did.
+      some batches are recorded: a single bad sample may pass unseen, and N101 or G102 see what it did. Of a batch that
+      was not recorded, what is computed of it before any parameter may have made the values, and the finding says so.
     Source: none.
     """
 
@@ -158,11 +159,14 @@ def _not_finite(table: Table, row: int, step: int, *, harmless: bool) -> Symptom
 
 def _fed_badly(step: int) -> Symptom:
     return Symptom(
-        message=f"The batch of step {step}, or its targets, held NaN or infinite values.",
-        remedy=_FIND.format(step=step), subject="batch",
+        message=f"What the loss of step {step} was computed of held NaN or infinite values: its batch, its targets, or "
+                "what is computed of them before any parameter.",
+        remedy=f"{_FIND.format(step=step)} If they are finite, look at what the script or the model computes of them "
+               "first: a division by a norm or a spread of 0, a log of 0.",
+        subject="batch",
         evidence=(Evidence(fact(Fact.BAD_OPERATION, NOT_AN_OPERATION), step, "nonfinite", 1.0, 0.0,
                            "they stand at the beginning of the graph of the loss"),),
-        causes=(Suspicion(Cause.NON_FINITE_INPUT, 0.9, FED_BADLY),),
+        causes=(Suspicion(Cause.NON_FINITE_INPUT, FED_BADLY_WEIGHT, FED_BADLY),),
     )
 
 

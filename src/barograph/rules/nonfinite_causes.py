@@ -69,11 +69,13 @@ def _batch_suspicions(view: StepView) -> list[Suspicion]:
         return []
     if was_fed_well(view):
         return [Suspicion(cause, 0.1 + weight, _MADE_OF_DATA) for cause, weight in USUAL_BY_PLACE["between"]]
-    return [Suspicion(Cause.NON_FINITE_INPUT, 0.9, FED_BADLY)]
+    return [Suspicion(Cause.NON_FINITE_INPUT, FED_BADLY_WEIGHT, FED_BADLY)]
 
 
-FED_BADLY = "what the loss was computed of, the batch or its targets, was NaN or infinite before anything was computed"
-
+FED_BADLY = ("what the loss was computed of was NaN or infinite before any parameter came in: the batch or targets, "
+             "or something that is computed of these alone")
+FED_BADLY_WEIGHT = 0.7
+"""The batch was not seen, and what is computed of it before the first parameter leaves no trace in the graph."""
 
 _MADE_OF_DATA = ("the batch is finite, and what the loss was computed of was NaN or infinite before any parameter came "
                  "in: something that is computed of the batch alone made it")
