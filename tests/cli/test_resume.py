@@ -11,7 +11,7 @@ from barograph.cli.resume_page import resume
 from barograph.errors import BarographError, NotARun, ResumeFailed, RunFinished, SettingsError
 from barograph.model.clock import ManualClock
 from barograph.model.settings import Settings
-from barograph.runs.checkpoints import Checkpoint
+from barograph.runs.checkpoints import Checkpoint, write_checkpoint
 from barograph.runs.claim import attempts_of, claim_run
 from barograph.runs.places import new_manifest
 from barograph.store.urls import store_from_url
@@ -43,7 +43,7 @@ def test_of_a_run_that_has_ended_nobody_says_that_it_goes_on(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     found = Checkpoint("checkpoints/0000-00000007-pid1.json", 0, 7, {}, {})
-    monkeypatch.setattr(resume_page, "last_good", lambda store: (found, []))
+    monkeypatch.setattr(resume_page, "last_good", lambda store: (found, ["A newer one is damaged."]))
 
     def ended(*_: object, **__: object) -> None:
         raise RunFinished("The run has ended.")
@@ -52,6 +52,19 @@ def test_of_a_run_that_has_ended_nobody_says_that_it_goes_on(
     clock = ManualClock()
     store = store_from_url("run")
     claim_run(store, new_manifest(Settings(to=store.url), command=("train.py",), clock=clock), clock=clock)
-    with pytest.raises(RunFinished):
+    with pytest.raises(RunFinished, match=r"nothing is left to go on with\. A longer training is a run of its own"):
         resume("run", ["python"], inexact=False, own=False, live=False, as_json=False)
-    assert "going on" not in capsys.readouterr().err
+    assert capsys.readouterr().err == ""
+
+
+def test_why_nothing_goes_on_from_the_newest_checkpoint_is_told_where_there_is_no_good_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = store_from_url("run")
+    clock = ManualClock()
+    claim_run(store, new_manifest(Settings(to=store.url), command=("train.py",), clock=clock), clock=clock)
+    write_checkpoint(store, attempt=0, steps=20, who="pid1", content={"place": {"why_not": "of the moon"}}, tensors={})
+
+    with pytest.raises(ResumeFailed, match=r"passed over: of the moon\. All of them: barograph checkpoints run"):
+        resume("run", ["python"], inexact=False, own=False, live=False, as_json=True)

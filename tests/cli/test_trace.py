@@ -75,6 +75,8 @@ def test_a_sample_and_a_file_tell_their_steps(call: Call, run: Path, words: list
 
 def test_a_sample_that_never_came_is_told(call: Call, run: Path) -> None:
     assert call("trace", run, "--sample", "77").out == "No step that is known saw sample 77.\n"
+    assert call("trace", run, "--sample", "f.png").out == (
+        "No step that is known saw sample f.png. It is a name: ask for it with --file f.png\n")
 
 
 def test_two_runs_are_the_same_or_part(call: Call, run: Path, tmp_path: Path) -> None:

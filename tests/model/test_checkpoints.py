@@ -27,6 +27,7 @@ def test_what_can_be_written(value, expected):
 
 @pytest.mark.parametrize(("value", "message"), [
     ("often", "must be auto, a number of steps"),
+    ("10", "must be auto, a number of steps"),
     ("every=0", "at least 1"),
     ("0s", "above 0"),
     ("10 fortnights", "no unit"),

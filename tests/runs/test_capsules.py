@@ -90,7 +90,7 @@ def test_a_capsule_that_was_copied_is_read_where_it_is(store: Store, tmp_path: P
 
 
 def test_of_several_capsules_one_is_named(store: Store) -> None:
-    with pytest.raises(UnknownName, match="Here is no capsule"):
+    with pytest.raises(UnknownName, match=r"Here is no capsule .*barograph capsules RUN"):
         read_capsule(store)
     for tick in (3, 40):
         write(store, replace(HEAD, tick=tick, step=tick))
@@ -100,6 +100,12 @@ def test_of_several_capsules_one_is_named(store: Store) -> None:
         read_capsule(store)
     with pytest.raises(UnknownName, match=r'no capsule "0001-00000004-r0"\. Did you mean "0001-00000040-r0"'):
         read_capsule(store, "0001-00000004-r0")
+
+
+def test_a_capsule_that_was_copied_in_part_says_what_is_missing(store: Store) -> None:
+    store.delete(f"{write(store)}/tensors.safetensors")
+    with pytest.raises(DamagedChunk, match=r"its tensors\.safetensors is missing\. Copy its folder"):
+        read_capsule(store)
 
 
 def test_of_workers_that_saved_one_step_that_is_read_whose_loss_was_lost(store: Store) -> None:

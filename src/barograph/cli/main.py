@@ -20,8 +20,8 @@ EXIT_ERROR = 2
 """Exit code after an error of ours: a wrong path, name or setting, a store that cannot be reached."""
 
 COMMANDS = ("run", "watch", "runs", "show", "report", "keys", "rules", "doctor", "export", "import", "capsules",
-            "replay", "resume", "trace", "checkout", "rerun", "search", "experiments", "compare", "curves", "mark",
-            "lineage", "reindex", "gc")
+            "replay", "checkpoints", "resume", "trace", "checkout", "rerun", "search", "experiments", "compare",
+            "curves", "mark", "lineage", "reindex", "gc")
 """Each is a module beside this one, with a function `command` and, where needed, `CONTEXT` settings and a `CLASS`; or
 with `GROUP`, where it has subcommands. That of `import`, which Python keeps for itself, is `importing`."""
 

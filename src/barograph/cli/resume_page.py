@@ -11,7 +11,7 @@ from barograph.cli.child import check_command, end_like
 from barograph.cli.launching import recorded
 from barograph.cli.opening import run_at
 from barograph.cli.options import replaced
-from barograph.errors import ResumeFailed, SettingsError
+from barograph.errors import ResumeFailed, RunFinished, SettingsError
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
 from barograph.model.resume import ResumeOrder, result_from_text
@@ -19,7 +19,8 @@ from barograph.model.settings import settings_from_mapping
 from barograph.provenance.secrets import held_back
 from barograph.rules.registry import installed_alone, needs_of, rules_from_settings
 from barograph.runs.checkpoints import Checkpoint, last_good
-from barograph.runs.claim import claim_run
+from barograph.runs.claim import Claim, claim_run
+from barograph.runs.reader import Run
 from barograph.store.base import Store
 
 
@@ -37,9 +38,11 @@ def resume(place: str, command: Sequence[str], *, inexact: bool, own: bool, live
     check_command(words)
     settings, _ = installed_alone(settings_from_mapping(dict(run.manifest.settings)))
     settings = replaced(settings, to=run.store.url)
-    checkpoint = None if own else _checkpoint(run.store, quiet=as_json)
+    checkpoint, passed_over = (None, []) if own else _checkpoint(run.store, place)
     rules = rules_from_settings(settings)
-    claim = claim_run(run.store, run.manifest, clock=SystemClock())
+    claim = _claimed(run)
+    for text in passed_over if not as_json else ():
+        _say(text)
     if checkpoint is not None and not as_json:
         _say(f"going on from step {checkpoint.steps:,} ({checkpoint.name})")
     with tempfile.TemporaryDirectory(prefix="barograph-resume-") as folder:
@@ -53,15 +56,28 @@ def resume(place: str, command: Sequence[str], *, inexact: bool, own: bool, live
     end_like(exit_code)
 
 
-def _checkpoint(store: Store, *, quiet: bool) -> Checkpoint:
+def _checkpoint(store: Store, place: str) -> tuple[Checkpoint, list[str]]:
+    """Return what to go on from, and of each newer checkpoint why it is not that.
+
+    Raises:
+        ResumeFailed: There is none.
+    """
     found, passed_over = last_good(store)
-    if not quiet:
-        for text in passed_over:
-            _say(text)
+    if found is None and passed_over:
+        raise ResumeFailed(f"The run holds no checkpoint that a training can go on from ({store.url}). "
+                           f"{passed_over[0]} All of them: barograph checkpoints {place}")
     if found is None:
         raise ResumeFailed(f"The run holds no checkpoint that a training can go on from ({store.url}). Save them with: "
                            "barograph run --checkpoint auto …")
-    return found
+    return found, passed_over
+
+
+def _claimed(run: Run) -> Claim:
+    try:
+        return claim_run(run.store, run.manifest, clock=SystemClock())
+    except RunFinished as error:
+        raise RunFinished("The run has finished by itself: nothing is left to go on with. A longer training is a run "
+                          f"of its own: barograph run … ({run.store.url})") from error
 
 
 def _tell(file: Path, checkpoint: Checkpoint, exit_code: int, *, quiet: bool) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from barograph.cli.opening import run_at, tell_damage
 from barograph.cli.printing import Column, Printer
+from barograph.errors import UnknownName
 from barograph.runs.reader import Run
 from barograph.runs.trace import NO_TRACE, Parting, Trace
 from barograph.runs.traced import TracedBatch, is_called
@@ -49,9 +50,18 @@ def print_step(place: str, step: int, before: int, *, as_json: bool) -> None:
 def print_sample(place: str, sample: str, *, as_json: bool) -> None:
     """Print the steps that saw a sample; raises as `print_step`, but for the step."""
     run, trace, printer = _opened(place)
-    _print_seen(printer, [(batch, batch.rows_of(sample)) for batch in trace.seeing(sample)],
-                f"No step that is known saw sample {shown(sample)}.", as_json=as_json)
+    seen = [(batch, batch.rows_of(sample)) for batch in trace.seeing(sample)]
+    _print_seen(printer, seen, "" if seen else _not_seen(trace, sample), as_json=as_json)
     _end(run, trace, place)
+
+
+def _not_seen(trace: Trace, sample: str) -> str:
+    said = f"No step that is known saw sample {shown(sample)}."
+    try:
+        trace.of_file(sample)
+    except UnknownName:
+        return said
+    return f"{said} It is a name: ask for it with --file {shown(sample)}"
 
 
 def print_file(place: str, name: str, *, as_json: bool) -> None:

@@ -105,7 +105,7 @@ def _from_text(name: str, text: str) -> CheckpointSettings:
     if steps is not None:
         _check(name, "every_steps", int(steps["steps"]))
         return CheckpointSettings(every_steps=int(steps["steps"]))
-    if not word[:1].isdigit():
+    if not word[:1].isdigit() or word.isdigit():
         raise SettingsError(f'{name} is "{text}"; it must be auto, a number of steps (every=100) or a time (10min).')
     secs = seconds_from(name, word)
     _check(name, "every_minutes", secs / 60)

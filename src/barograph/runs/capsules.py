@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from barograph.errors import BarographError, DamagedChunk, NewerFormat, UnknownName, nearest
+from barograph.errors import BarographError, DamagedChunk, NewerFormat, ObjectNotFound, UnknownName, nearest
 from barograph.model.capsule import CAPSULE_FORMAT, CapsuleHead, head_from_json
 from barograph.model.tensor import RawTensor
 from barograph.runs.layout import CAPSULES
@@ -134,7 +134,7 @@ def _folder(store: Store, name: str) -> str:
         name = _only_step(store, known)
     if name not in known:
         if not known:
-            raise UnknownName(f"Here is no capsule ({store.url}).")
+            raise UnknownName(f"Here is no capsule ({store.url}). What a run holds: barograph capsules RUN.")
         if not name:
             raise UnknownName(f"The run has {len(known)} capsules; say which: {', '.join(known)}, as in "
                               f"{store.url.rstrip('/')}/{CAPSULES}/{known[0]}.")
@@ -193,7 +193,11 @@ def _proved(store: Store, folder: str, name: str, checksum: str) -> memoryview:
     """Return a file of a capsule whose bytes are those that its paper speaks of."""
     if "/" in name or "\\" in name or name in ("", ".", ".."):
         raise DamagedChunk(f"The paper names a file outside of the capsule: {name} ({folder}{PAPER}).")
-    return proved_by_checksum(store, f"{folder}{name}", checksum)
+    try:
+        return proved_by_checksum(store, f"{folder}{name}", checksum)
+    except ObjectNotFound as error:
+        raise DamagedChunk(f"The capsule is not whole: its {name} is missing. Copy its folder with all that is in it "
+                           f"({store.url}).") from error
 
 
 def _name_of(path: str) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -138,6 +138,39 @@ def name_of_worker(name: str, rank: int) -> str:
     return f"{name.rpartition('-')[0]}-r{rank}.json"
 
 
+@dataclass(frozen=True, slots=True)
+class SavedCheckpoint:
+    """How one checkpoint of a run stands; of several workers, their parts together.
+
+    Attributes:
+        name: Of its paper in the store; of several workers, the first one's.
+        attempt: Which life of the run.
+        steps: Optimizer steps made by then.
+        saved_unix: When, by the store's clock.
+        size_bytes: Of all its files.
+        why_not: Why no training can go on from it; "": one can; None: it was not read, for a newer one is good.
+    """
+
+    name: str
+    attempt: int
+    steps: int
+    saved_unix: float
+    size_bytes: int
+    why_not: str | None
+
+    @property
+    def is_good(self) -> bool:
+        """Whether a training can go on from it."""
+        return self.why_not == ""
+
+
+class _Read(NamedTuple):
+    name: str
+    found: Checkpoint | None
+    why_not: str
+    is_damaged: bool = False
+
+
 def last_good(store: Store) -> tuple[Checkpoint | None, list[str]]:
     """Return the last checkpoint that a training can go on from, and of each newer one why it is not that.
 
@@ -145,21 +178,52 @@ def last_good(store: Store) -> tuple[Checkpoint | None, list[str]]:
         StoreError: The store cannot be read.
     """
     passed_over: list[str] = []
+    for name, found, why_not, is_damaged in _newest_first(store):
+        if not why_not:
+            return found, passed_over
+        passed_over.append(f"The checkpoint {name} is damaged, and the one before it is taken: {why_not}" if is_damaged
+                           else f"The checkpoint {name} is passed over: {why_not}.")
+    return None, passed_over
+
+
+def saved_checkpoints(store: Store) -> list[SavedCheckpoint]:
+    """Return how all checkpoints of a run stand, oldest first; they are read from the newest to the last good one.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    why_not: dict[str, str] = {}
+    for read in _newest_first(store):
+        why_not[read.name] = read.why_not
+        if not read.why_not:
+            break
+    files = list(store.list(CHECKPOINTS))
+    saved = []
+    for name in checkpoint_names(store):
+        match = _PAPER.fullmatch(name)
+        if match is None or _is_part(name):
+            continue
+        stem = name.rpartition("-")[0] + "-r" if match["who"] == "r0" else name.removesuffix("json")
+        own = [item for item in files if item.name.startswith(stem)]
+        saved.append(SavedCheckpoint(
+            name, int(match["attempt"]), int(match["steps"]),
+            max((item.modified_unix for item in own if item.name == name), default=0.0),
+            sum(item.size_bytes for item in own), why_not.get(name)))
+    return saved
+
+
+def _newest_first(store: Store) -> Iterator[_Read]:
+    """Yield what each checkpoint holds, and why a training cannot go on from it."""
     for name in reversed(checkpoint_names(store)):
         if _is_part(name):
             continue  # what the first of the workers has saved stands for the parts of all
         try:
             found = read_checkpoint(store, name)
         except (DamagedChunk, ObjectNotFound) as error:
-            passed_over.append(f"The checkpoint {name} is damaged, and the one before it is taken: {error}")
+            yield _Read(name, None, str(error), is_damaged=True)
             continue
-        if found is None:
-            continue
-        why_not = found.why_not or _why_not_whole(store, found)
-        if not why_not:
-            return found, passed_over
-        passed_over.append(f"The checkpoint {name} is passed over: {why_not}.")
-    return None, passed_over
+        if found is not None:
+            yield _Read(name, found, found.why_not or _why_not_whole(store, found))
 
 
 def _is_part(name: str) -> bool:
