@@ -7,6 +7,7 @@ import gc
 import itertools
 import random
 import secrets
+from array import array
 from collections import deque
 
 import numpy as np
@@ -71,6 +72,7 @@ class Fates:
                 resuming.ends()
             self.problems = tape.session.guard.problems
             self.steps = tape.numbers()
+            self.batches = tape.writer.batches
             tape.close()
             gc.collect()
 
@@ -274,6 +276,60 @@ def test_steps_are_counted_on(record):
     fates.lives(killed_after=8)
     fates.lives(goes_on=True)
     assert fates.steps == list(range(6, 18))
+
+
+class Numbered(Dataset):
+    """What each of its samples is, is its index."""
+
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, index):
+        return torch.tensor([float(index)])
+
+
+class NumberedStream(IterableDataset):
+    def __iter__(self):
+        return (torch.tensor([float(index)]) for index in range(24))
+
+
+class Listed:
+    """A script that writes down what it was fed."""
+
+    def __init__(self, data, **loading):
+        self.data, self.loading, self.fed = data, loading, []
+
+    def __call__(self, tick, tap):
+        model = nn.Linear(1, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.001)
+        self.fed = []
+        for _ in range(2):
+            for x in DataLoader(self.data, 4, **self.loading):
+                optimizer.zero_grad()
+                model(x).square().mean().backward()
+                optimizer.step()
+                self.fed.append(x.flatten().long().tolist())
+                tick()
+
+
+@pytest.mark.parametrize("loading", [{}, {"num_workers": 2}], ids=["here", "by workers"])
+def test_the_trace_of_a_resumed_training_tells_all_samples_from_where_it_goes_on(record, loading):
+    script = Listed(Numbered(), shuffle=True, **loading)
+    fates = Fates(record, script)
+    fates.lives(killed_after=11)
+    fates.lives(goes_on=True)
+
+    assert [(fed.step, fed.first) for fed in fates.batches] == [(9, 12), (10, 16), (11, 20)]
+    assert [array("q", fed.indices).tolist() for fed in fates.batches] == script.fed[-3:]
+
+
+def test_the_trace_of_a_resumed_stream_counts_its_places_on(record):
+    fates = Fates(record, Listed(NumberedStream()))
+    fates.lives(killed_after=5)
+    fates.lives(goes_on=True)
+
+    assert [(fed.step, fed.first) for fed in fates.batches[-9:]] == [
+        (3, 12), (4, 16), (5, 20), (6, 0), (7, 4), (8, 8), (9, 12), (10, 16), (11, 20)]
 
 
 class Loud:

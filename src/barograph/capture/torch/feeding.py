@@ -143,6 +143,33 @@ class Feeding:
         if not isinstance(iterator, StepsIterator) and loader is not None:
             self._loaders.goes_on(loader, iterator, known.name.begun)
 
+    def pass_is_passed_over(self, iterator: Any, draw: Callable[[Any], Any]) -> Any:
+        """Return what is drawn from a pass that a resumed training is taken through, and note it for the data trace."""
+        trace = self._trace
+        if trace is None:
+            return draw(iterator)
+        if trace.begins_pass(iterator):
+            self._noted(lambda: trace.begin_pass(iterator))
+        drawn = draw(iterator)
+        self._noted(lambda: trace.drew(iterator, drawn))
+        return drawn
+
+    def batch_is_passed_over(self, iterator: Any, give: Callable[[Any], Any]) -> Any:
+        """Return a batch of such a pass: it was fed before, so only its place in the pass counts."""
+        trace = self._trace
+        if trace is None:
+            return give(iterator)
+        self._noted(lambda: trace.note_workers(iterator))
+        batch = give(iterator)
+        self._noted(lambda: trace.passed_over(iterator, batch))
+        return batch
+
+    def _noted(self, note: Callable[[], None]) -> None:
+        try:
+            note()
+        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+            self.door.session.guard.caught(error, "noting what a resumed training passes over")
+
     def loader_ended(self, iterator: Any) -> None:
         """Note that a pass over the data gave its last batch."""
         if self.checkpointer is not None:

@@ -25,6 +25,7 @@ from torch import distributed
 from torch.nn.modules import module as module_hooks
 from torch.optim import optimizer as optimizer_hooks
 from torch.utils.data import DataLoader
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from barograph.capture.frames import count_on, frames_of_script
 from barograph.capture.steps import Steps, StepsIterator
@@ -41,6 +42,7 @@ from barograph.runs.checkpoints import Checkpoint, name_of_worker, read_checkpoi
 from barograph.store.base import Store
 
 if TYPE_CHECKING:
+    from barograph.capture.torch.feeding import Feeding
     from barograph.capture.torch.tap import TorchTap
 
 
@@ -86,6 +88,7 @@ class Resuming:
         optimizers: Likewise.
         loaders: Names passes.
         arrived: Called once everything is back, with the passes that go on, by their iterators.
+        feeding: Hears what is drawn from them on the way there.
 
     Attributes:
         over: The training goes on, or never will.
@@ -93,7 +96,7 @@ class Resuming:
 
     def __init__(
         self, checkpoint: Checkpoint, order: ResumeOrder, names: ModelNames, optimizers: OptimizerBook,
-        loaders: LoaderNames, arrived: Callable[[list[tuple[Any, Pass]]], None],
+        loaders: LoaderNames, arrived: Callable[[list[tuple[Any, Pass]]], None], feeding: Feeding,
     ) -> None:
         self._content = checkpoint.content
         self._checkpoint = checkpoint
@@ -102,6 +105,7 @@ class Resuming:
         self._optimizers = optimizers
         self._loaders = loaders
         self._arrived = arrived
+        self._feeding = feeding
         self._unpacker = Unpacker(checkpoint.tensors, checkpoint.name, meshes=names.meshes)
         self._targets = {_name_of(item): item for item in self._content["place"]["passes"]}
         self._first = _name_of(self._content["place"]["passes"][0])
@@ -207,6 +211,7 @@ class Resuming:
 
     def _put_back(self, passed: PassedOver, frame: FrameType) -> list[tuple[Any, Pass]]:
         going_on = []
+        self._follow_loaders()
         for name, packed in self._targets.items():
             stub = self._under_way.get(name)
             if stub is None:
@@ -224,6 +229,19 @@ class Resuming:
         self._notes += [f"{device} is not here." for device in sorted(self._unpacker.moved)]
         putting.random()
         return going_on
+
+    def _follow_loaders(self) -> None:
+        """Have the data trace hear what is drawn, also ahead by workers: all that comes later rests on it."""
+        draw, give = _BaseDataLoaderIter._next_index, _BaseDataLoaderIter.__next__
+
+        def next_index(iterator: Any) -> Any:
+            return self._feeding.pass_is_passed_over(iterator, draw)
+
+        def next_batch(iterator: Any) -> Any:
+            return self._feeding.batch_is_passed_over(iterator, give)
+
+        self._put(_BaseDataLoaderIter, "_next_index", next_index)
+        self._put(_BaseDataLoaderIter, "__next__", next_batch)
 
     def _fail(self, text: str) -> NoReturn:
         self.over = True
@@ -329,7 +347,8 @@ def _from_checkpoint(tap: TorchTap, store: Store, order: ResumeOrder, checkpoint
             tap.feeding.pass_goes_on(iterator, item)
         tap.install()
 
-    resuming = Resuming(checkpoint, order, tap.names, tap.optimizers, checkpointer.loaders, arrived)
+    resuming = Resuming(checkpoint, order, tap.names, tap.optimizers, checkpointer.loaders, arrived,
+                        tap.feeding)
     tap.feeding.resuming = resuming
     # Nothing is recorded on the way, whatever the script hands over.
     tap.door.place.busy = session.passes_over = True

@@ -248,6 +248,18 @@ class LoaderTrace:
         if failure is not None:
             raise failure
 
+    def passed_over(self, iterator: _BaseDataLoaderIter, batch: Any) -> None:
+        """Note that a batch came which feeds no step; its samples are named when they come again."""
+        current = self._passes.get(id(iterator))
+        if current is None:
+            return
+        source, current.source = current.source, None
+        try:
+            with torch.enable_grad():
+                self.gave(iterator, batch)
+        finally:
+            current.source, self._came = source, None
+
     def take(self) -> Traced | None:
         """Return the batch that came last, once; None where it is not known, or one of an evaluation."""
         came, self._came = self._came, None
