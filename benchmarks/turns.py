@@ -47,6 +47,8 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "with the flight recorder": {"preset": "free", "budget": None, "recorder": True},
 }
 
+_RECORDER, _WITHOUT = "with the flight recorder", "losses alone"
+
 _RESAMPLED = 2000
 
 
@@ -90,6 +92,12 @@ def print_turns(report: Mapping[str, Any]) -> None:
             table.add(workload, name, str(len(turns)), f"{thread.more:+.2%} [{low.more:+.2%} to {high.more:+.2%}]",
                       f"{thread.share:+.2%} [{low.share:+.2%} to {high.share:+.2%}]", f"{wall.share:+.2%}")
     table.print()
+    for workload, by_settings in report["workloads"].items():
+        if {_RECORDER, _WITHOUT} <= set(by_settings):
+            both = ([turn for process in by_settings[name] for turn in process] for name in (_RECORDER, _WITHOUT))
+            more, low, high = difference(*both, "thread")
+            note(f"{workload}: the flight recorder by itself, its guard and what it keeps of a step, takes {more:+.2%} "
+                 f"[{low:+.2%} to {high:+.2%}] of a step")
     note("processor time of the thread that trains, mean over all steps; […]: 95 % of 2,000 resamplings of the turns. "
          "The budget of the default settings is a share of all time, bare blocks included; what looks at every step "
          "is judged by what a recorded step takes. The opening, of which up to half a second is not counted, is over")
@@ -108,11 +116,26 @@ def cost_of(turns: Sequence[Mapping[str, Any]], clock: str) -> Cost:
 def with_interval(turns: Sequence[Mapping[str, Any]], clock: str) -> tuple[Cost, Cost, Cost]:
     """Return the cost, and the ends of the interval that holds 95 % of resampled ones."""
     numbers = _numbers(turns, clock)
-    generator = np.random.default_rng(0)
-    drawn = [_cost(numbers[generator.integers(0, len(numbers), len(numbers))]) for _ in range(_RESAMPLED)]
-    more, share = np.array([[one.more, one.share] for one in drawn]).T
+    more, share = _resampled(numbers, seed=0)
     low, high = (Cost(float(np.quantile(more, at)), float(np.quantile(share, at))) for at in (0.025, 0.975))
     return _cost(numbers), low, high
+
+
+def difference(
+    turns: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], clock: str
+) -> tuple[float, float, float]:
+    """Return how much more recorded steps cost than those of other settings, and the ends of the interval."""
+    first, second = _numbers(turns, clock), _numbers(others, clock)
+    drawn = _resampled(first, seed=0)[0] - _resampled(second, seed=1)[0]
+    low, high = (float(np.quantile(drawn, at)) for at in (0.025, 0.975))
+    return _cost(first).more - _cost(second).more, low, high
+
+
+def _resampled(numbers: NDArray[np.float64], *, seed: int) -> NDArray[np.float64]:
+    """Return `more` and `share` of resampled turns; shape (2, resamplings)."""
+    generator = np.random.default_rng(seed)
+    drawn = [_cost(numbers[generator.integers(0, len(numbers), len(numbers))]) for _ in range(_RESAMPLED)]
+    return np.array([[one.more, one.share] for one in drawn]).T
 
 
 def _numbers(turns: Sequence[Mapping[str, Any]], clock: str) -> NDArray[np.float64]:

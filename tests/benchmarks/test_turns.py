@@ -30,6 +30,18 @@ def test_the_interval_widens_with_what_turns_differ() -> None:
     assert 0.0 < odd[1].more < 0.1 < odd[2].more < 0.2
 
 
+def test_what_the_flight_recorder_takes_by_itself_is_told(capsys) -> None:
+    recorder, without = ([turn((10, 1.0), (10, secs))] * 5 for secs in (1.03, 1.01))
+    assert turns.difference(recorder, without, "thread") == pytest.approx((0.02, 0.02, 0.02))
+    odd = [turn((10, 1.0), (10, 1.03 + number / 100)) for number in (-2, 0, 2)]
+    more, low, high = turns.difference(odd, without, "thread")
+    assert more == pytest.approx(0.02)
+    assert low < more < high
+    turns.print_turns({"workloads": {"gpt": {"with the flight recorder": [recorder], "losses alone": [without]}}})
+    assert "gpt: the flight recorder by itself, its guard and what it keeps of a step, takes +2.00%" in " ".join(
+        capsys.readouterr().out.split())
+
+
 def test_a_training_is_measured_by_turns_and_printed(tmp_path, capsys) -> None:
     found = measure({"workload": "tiny", "options": {"preset": "moments", "budget": None}, "secs": 0.3,
                      "block_secs": 0.05, "warm_up_secs": 0.05, "directory": str(tmp_path)})
