@@ -25,7 +25,7 @@ def measure(request: Request) -> Result:
     numbers = TensorDataset(torch.arange(2 * request["rounds"] + 1))
     with barograph.attach(workload.model, workload.optimizer, to=str(place), watch=False, preset="free",
                           checkpoints={"on_sigterm": False, "keep": 1}) as run:  # fmt: skip
-        saves = run._recording.tap.begin_checkpointer()
+        saves = run._recording.torch.feeding.begin_checkpointer()
         for _ in DataLoader(numbers):
             workload.forward_backward()
             workload.optimizer.step()

@@ -36,6 +36,15 @@ def test_a_log_of_barograph_keeps_every_point():
     assert (result["points"], result["kept"]) == (500, 500)
 
 
+def test_checkpoints_are_measured_by_each_way():
+    result = run_worker("checkpoint_worker", {"workload": "tiny", "rounds": 2})
+
+    assert {way: len(secs) for way, secs in result["secs"].items()} == dict.fromkeys(
+        ("barograph", "torch.save", "plain", "read"), 2)
+    assert all(secs > 0 for times in result["secs"].values() for secs in times)
+    assert result["bytes"] > 1000
+
+
 def test_a_worker_that_fails_says_why():
     with pytest.raises(WorkerFailed, match="no_such_tool"):
         run_worker("step_worker", {**FEW_STEPS, "tool": "no_such_tool", "options": {}})
