@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import UserDict
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +54,53 @@ def test_a_dataclass_is_cut_and_its_own_stays_whole():
     assert (part.series.tolist(), part.names, part.scale) == ([[4, 5]], ["c"], 1.0)
     assert whole.names == ["a", "b", "c"]
     assert rows_of(whole) == 3
+
+
+class Graphs:
+    """As a library's batch: attributes, one of them an object with slots, and one that leads back to it."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        self.nodes = Nodes(x)
+        self.sizes = {"each": np.arange(len(x))}
+        self.encoder = torch.nn.Linear(2, 2)
+        self.nodes.graphs = self
+        self.title = "all"
+
+    def __len__(self) -> int:
+        return len(self.nodes.x)
+
+
+class Nodes:
+    __slots__ = ("graphs", "unset", "x")
+
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x = x
+
+
+def test_objects_of_any_class_are_cut_where_they_hold_tensors():
+    whole = Graphs(torch.arange(6.0).reshape(3, 2))
+    assert rows_of(whole) == 3
+    part, labels = part_of((whole, torch.arange(3)), 3, [2, 2])
+    assert (part.nodes.x.tolist(), part.sizes["each"].tolist(), labels.tolist()) == ([[4, 5]] * 2, [2, 2], [2, 2])
+    assert part.nodes.graphs is part
+    assert part.encoder is whole.encoder
+    assert (part.title, len(whole), whole.nodes.graphs is whole) == ("all", 3, True)
+
+
+def test_a_mapping_that_is_no_dict_is_cut():
+    whole = UserDict(words=torch.arange(6).reshape(3, 2), names=["a", "b", "c"])
+    assert rows_of(whole) == 3
+    part = part_of([whole], 3, [1])[0]
+    assert (type(part), part["words"].tolist(), part["names"]) == (UserDict, [[2, 3]], ["b"])
+    assert whole["names"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("item", [
+    torch.nn.Linear(3, 3), torch.Generator(), torch.distributions.Normal(torch.zeros(3), 1.0), type("Empty", (), {})(),
+    Graphs, math, "text", None, 3.5])
+def test_what_is_no_batch_is_left_as_it_is(item):
+    assert part_of([item, torch.zeros(3)], 3, [0])[0] is item
+    assert rows_of(item) == 0
 
 
 def test_ragged_samples_are_a_list_of_tensors_of_different_lengths():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections import UserDict
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.utils import _pytree
 
 from barograph.capture.torch.values import tensors_in
@@ -21,33 +24,48 @@ def rows_of(value: Any) -> int:
         >>> rows_of({"words": torch.zeros(57), "starts": torch.zeros(10), "names": ["a"] * 10})
         10
     """
-    if next(tensors_in(value), None) is None:
+    if next(tensors_in(value), None) is None and not _holds_rows(value, 0):
         return 0
-    votes: dict[int, float] = {}
-    _vote(value, votes, 1.0)
+    votes = _Votes()
+    votes.hear(value, 1.0)
     # The first of those that as many speak for.
-    return max(votes, key=lambda size: votes[size], default=0)
+    return max(votes.of, key=lambda size: votes.of[size], default=0)
 
 
-def _vote(value: Any, votes: dict[int, float], weight: float) -> None:
-    if isinstance(value, torch.Tensor | np.ndarray):
-        if value.ndim:
-            size = len(value) if isinstance(value, np.ndarray) else value.size(0)
-            votes[size] = votes.get(size, 0.0) + weight
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            _vote(item, votes, weight)
-    elif _is_dataclass(value):
-        for field in dataclasses.fields(value):
-            _vote(getattr(value, field.name, None), votes, weight)
-    elif isinstance(value, list | tuple):
-        if _is_list_of_samples(value, len(value)):
-            # Tensors of different lengths: one for each sample, or columns of which most have a row for each.
-            ragged = any(isinstance(item, torch.Tensor) for item in value)
-            votes[len(value)] = votes.get(len(value), 0.0) + (weight / 2 if ragged else weight)
-            weight /= len(value)
-        for item in value:
-            _vote(item, votes, weight)
+class _Votes:
+    """How many samples there are, by what says so.
+
+    Attributes:
+        of: A number of samples to the weight of what speaks for it.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[int, float] = {}
+        self._heard: set[int] = set()  # objects, which may hold each other
+
+    def hear(self, value: Any, weight: float) -> None:
+        """Let a value vote, and all within it."""
+        if isinstance(value, torch.Tensor | np.ndarray):
+            if value.ndim:
+                self._say(len(value) if isinstance(value, np.ndarray) else value.size(0), weight)
+        elif isinstance(value, list | tuple):
+            if _is_list_of_samples(value, len(value)):
+                # Tensors of different lengths: one for each sample, or columns of which most have a row for each.
+                ragged = any(isinstance(item, torch.Tensor) for item in value)
+                self._say(len(value), weight / 2 if ragged else weight)
+                weight /= len(value)
+            for item in value:
+                self.hear(item, weight)
+        elif isinstance(value, Mapping):
+            for item in value.values():
+                self.hear(item, weight)
+        elif id(value) not in self._heard:
+            self._heard.add(id(value))
+            for item in _attributes(value).values():
+                self.hear(item, weight)
+
+    def _say(self, size: int, weight: float) -> None:
+        self.of[size] = self.of.get(size, 0.0) + weight
 
 
 def part_of(value: Any, samples: int, rows: Sequence[int]) -> Any:
@@ -62,22 +80,44 @@ def part_of(value: Any, samples: int, rows: Sequence[int]) -> Any:
         >>> part_of({"x": torch.arange(3), "names": ["a", "b", "c"], "scale": 2.0}, 3, [2, 2])
         {'x': tensor([2, 2]), 'names': ['c', 'c'], 'scale': 2.0}
     """
-    def cut(item: Any) -> Any:
-        if isinstance(item, torch.Tensor):
-            return _rows_of_tensor(item, rows) if item.dim() and item.size(0) == samples else item
-        if isinstance(item, np.ndarray):
-            return item[list(rows)] if item.ndim and item.shape[0] == samples else item
-        if _is_list_of_samples(item, samples):
-            return type(item)(item[row] for row in rows)
-        if _is_dataclass(item):
-            made = copy.copy(item)
-            for field in dataclasses.fields(item):
-                # One that is frozen, too.
-                object.__setattr__(made, field.name, part_of(getattr(item, field.name), samples, rows))
-            return made
-        return item
+    return _Cut(samples, rows).of(value)
 
-    return _pytree.tree_map(cut, value, is_leaf=lambda item: _is_list_of_samples(item, samples) or _is_dataclass(item))
+
+class _Cut:
+    """Cuts one batch.
+
+    Args:
+        samples, rows: As of `part_of`.
+    """
+
+    def __init__(self, samples: int, rows: Sequence[int]) -> None:
+        self._samples = samples
+        self._rows = rows
+        # By identity: an object may be there twice, or hold itself.
+        self._made: dict[int, Any] = {}
+
+    def of(self, value: Any) -> Any:
+        """Return the part of a value."""
+        return _pytree.tree_map(
+            self._leaf, value, is_leaf=lambda item: _is_list_of_samples(item, self._samples) or bool(_attributes(item)))
+
+    def _leaf(self, item: Any) -> Any:
+        if isinstance(item, torch.Tensor):
+            return _rows_of_tensor(item, self._rows) if item.dim() and item.size(0) == self._samples else item
+        if isinstance(item, np.ndarray):
+            return item[list(self._rows)] if item.ndim and item.shape[0] == self._samples else item
+        if _is_list_of_samples(item, self._samples):
+            return type(item)(item[row] for row in self._rows)
+        attributes = _attributes(item)
+        return self._object(item, attributes) if attributes else item
+
+    def _object(self, item: Any, attributes: Mapping[str, Any]) -> Any:
+        if id(item) not in self._made:
+            made = self._made[id(item)] = copy.copy(item)
+            for name, value in attributes.items():
+                # One that is frozen, too.
+                object.__setattr__(made, name, self.of(value))
+        return self._made[id(item)]
 
 
 def _rows_of_tensor(tensor: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
@@ -104,8 +144,40 @@ def bad_rows(tensor: torch.Tensor, samples: int) -> tuple[int, ...]:
     return tuple(torch.nonzero(found).flatten().tolist())
 
 
-def _is_dataclass(item: Any) -> bool:
-    return dataclasses.is_dataclass(item) and not isinstance(item, type)
+def _attributes(item: Any, depth: int = 0) -> dict[str, Any]:
+    """Return what an object of a class of the script's, or of a library's, holds; nothing where no tensor is in it.
+
+    Not of what torch and NumPy bring along: a module, a generator or a distribution is no batch.
+    """
+    if isinstance(item, type | ModuleType):
+        return {}
+    if isinstance(item, Mapping) and not (isinstance(item, UserDict) or dataclasses.is_dataclass(item)):
+        return {}
+    if type(item).__module__.partition(".")[0] in ("torch", "numpy", "builtins") or isinstance(item, nn.Module):
+        return {}
+    names = [*getattr(item, "__dict__", ()), *(name for kind in type(item).__mro__ for name in _slots(kind))]
+    found = {name: getattr(item, name) for name in names if hasattr(item, name)}
+    return found if any(_holds_rows(value, depth) for value in found.values()) else {}
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    names = vars(kind).get("__slots__", ())
+    return (names,) if isinstance(names, str) else tuple(name for name in names if not name.startswith("__"))
+
+
+def _holds_rows(value: Any, depth: int) -> bool:
+    if isinstance(value, torch.Tensor | np.ndarray):
+        return value.ndim > 0
+    if depth >= _DEPTH:
+        return False
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
+    if items is None:
+        return bool(_attributes(value, depth + 1))
+    return any(_holds_rows(item, depth + 1) for item in items)
+
+
+_DEPTH = 4
+"""So deep is looked for tensors within an object: objects may hold each other."""
 
 
 def _is_list_of_samples(item: Any, samples: int) -> bool:
@@ -114,7 +186,7 @@ def _is_list_of_samples(item: Any, samples: int) -> bool:
         return False
     tensors = [part for part in item if isinstance(part, torch.Tensor)]
     if not tensors:
-        return not any(isinstance(part, list | tuple | Mapping | np.ndarray) or _is_dataclass(part) for part in item)
+        return not any(isinstance(part, list | tuple | Mapping | np.ndarray) or _attributes(part) for part in item)
     lengths = [part.size(0) if part.dim() else -1 for part in tensors]
     # Columns mostly have a row for each sample; among samples one may happen to be as long as there are of them.
     return len(tensors) == samples and len(set(lengths)) > 1 and 2 * lengths.count(samples) < samples
