@@ -87,6 +87,16 @@ def test_objects_of_any_class_are_cut_where_they_hold_tensors():
     assert (part.title, len(whole), whole.nodes.graphs is whole) == ("all", 3, True)
 
 
+def test_a_dataclass_without_tensors_is_cut_with_those_beside_it():
+    @dataclass
+    class Texts:
+        words: list
+
+    part, labels = part_of((Texts(["a", "b", "c"]), torch.arange(3)), 3, [2])
+    assert (part.words, labels.tolist()) == (["c"], [2])
+    assert rows_of(Texts(["a", "b", "c"])) == 0
+
+
 def test_a_mapping_that_is_no_dict_is_cut():
     whole = UserDict(words=torch.arange(6).reshape(3, 2), names=["a", "b", "c"])
     assert rows_of(whole) == 3

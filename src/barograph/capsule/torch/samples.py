@@ -144,8 +144,15 @@ def bad_rows(tensor: torch.Tensor, samples: int) -> tuple[int, ...]:
     return tuple(torch.nonzero(found).flatten().tolist())
 
 
-def _attributes(item: Any, depth: int = 0) -> dict[str, Any]:
-    """Return what an object of a class of the script's, or of a library's, holds; nothing where no tensor is in it.
+def _attributes(item: Any) -> dict[str, Any]:
+    """Return what an object is taken apart into: a dataclass always, others where a tensor is in them."""
+    found = _fields(item)
+    is_taken = dataclasses.is_dataclass(item) or any(_holds_rows(value, 0) for value in found.values())
+    return found if is_taken else {}
+
+
+def _fields(item: Any) -> dict[str, Any]:
+    """Return what an object of a class of the script's, or of a library's, holds.
 
     Not of what torch and NumPy bring along: a module, a generator or a distribution is no batch.
     """
@@ -156,8 +163,7 @@ def _attributes(item: Any, depth: int = 0) -> dict[str, Any]:
     if type(item).__module__.partition(".")[0] in ("torch", "numpy", "builtins") or isinstance(item, nn.Module):
         return {}
     names = [*getattr(item, "__dict__", ()), *(name for kind in type(item).__mro__ for name in _slots(kind))]
-    found = {name: getattr(item, name) for name in names if hasattr(item, name)}
-    return found if any(_holds_rows(value, depth) for value in found.values()) else {}
+    return {name: getattr(item, name) for name in names if hasattr(item, name)}
 
 
 def _slots(kind: type) -> tuple[str, ...]:
@@ -170,9 +176,8 @@ def _holds_rows(value: Any, depth: int) -> bool:
         return value.ndim > 0
     if depth >= _DEPTH:
         return False
-    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
-    if items is None:
-        return bool(_attributes(value, depth + 1))
+    items = value if isinstance(value, list | tuple) else (
+        value if isinstance(value, Mapping) else _fields(value)).values()
     return any(_holds_rows(item, depth + 1) for item in items)
 
 

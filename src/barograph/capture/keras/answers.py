@@ -104,7 +104,7 @@ def called(given: Any) -> str:
     kind: Any = type(given)
     return _own_name(kind) or str(
         getattr(given, "name", None) or getattr(given, "__name__", None) or (
-            type(given).__name__ if isinstance(given, keras.losses.Loss) else "loss"))
+            kind.__name__ if isinstance(given, keras.losses.Loss) else "loss"))
 
 
 @functools.cache
