@@ -12,8 +12,12 @@ import pytest
 
 import barograph
 from barograph.cli.origin_entries import origin_facts
+from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.origin import Origin
+from barograph.runs.capsules import write_capsule
+from barograph.runs.checkpoints import write_checkpoint
 from barograph.runs.reader import Run
+from barograph.store.urls import store_from_url
 
 Call = Callable[..., Any]
 
@@ -30,6 +34,19 @@ def test_the_head_tells_state_steps_coverage_and_cost(call: Call, healthy: Path)
         "tensors in 40 of 40 steps, 4 of 4 parameters, 4 of 4 gradients, 3 of 3 modules, the loss, 2 evaluations"
     )
     assert facts["cost"].endswith("to start")
+
+
+def test_what_can_be_made_again_and_gone_on_from_is_told(call: Call, copy: Path) -> None:
+    store = store_from_url(str(copy))
+    write_capsule(store, CapsuleHead(0, "p0", 12, 12, "", Held.NORM, "The norm is high.", 0.0), {}, {})
+    for steps in (10, 20):
+        write_checkpoint(store, attempt=0, steps=steps, who="pid1", content={"place": {"passes": [{}]}}, tensors={})
+
+    lines = [line.strip() for line in call("show", copy).lines]
+    assert f"held         step 12: barograph capsules {copy}" in lines
+    assert f"checkpoints  2, the last after 20 steps: barograph checkpoints {copy}" in lines
+    data = call("show", copy, "--json").json
+    assert ([item["step"] for item in data["held"]], data["checkpoints"]) == ([12], [10, 20])
 
 
 def test_a_run_that_nobody_watched_is_not_called_free_of_findings(call: Call, healthy: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from barograph.errors import BarographError, DamagedChunk, NewerFormat, StoreFull, UnknownName
 from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.tensor import RawTensor
-from barograph.runs.capsules import capsule_names, read_capsule, read_head, write_capsule
+from barograph.runs.capsules import PAPER, capsule_names, read_capsule, read_head, withheld_steps, write_capsule
 from barograph.runs.papers import sealed
 from barograph.runs.proof import checksum_of
 from barograph.store.base import Store
@@ -121,6 +121,17 @@ def test_of_workers_that_saved_one_step_with_sound_losses_that_of_the_greatest_i
     for worker, loss in zip(("r0", "r1", "r2"), losses, strict=True):
         write(store, replace(HEAD, worker=worker), content={"seen": {"losses": [loss.hex()]}})
     assert read_capsule(store).head.worker == read
+
+
+def test_held_steps_are_those_of_the_attempt_whose_update_was_withheld(store: Store) -> None:
+    write(store, replace(HEAD, attempt=0, tick=2, step=2))
+    write(store, replace(HEAD, tick=7, step=7, withheld=False))
+    for worker in ("r0", "r1"):
+        write(store, replace(HEAD, tick=12, step=12, worker=worker))
+    store.put(f"{write(store, replace(HEAD, tick=30, step=30))}/{PAPER}", b"no paper")
+    write(store, replace(HEAD, tick=40, step=40))
+
+    assert [(head.step, head.worker) for head in withheld_steps(store, 1)] == [(12, "r0"), (40, "r0")]
 
 
 class Full:

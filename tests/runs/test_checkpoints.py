@@ -13,6 +13,8 @@ from barograph.runs.checkpoints import (
     last_good,
     read_checkpoint,
     read_next,
+    steps_of_checkpoints,
+    steps_to_go_on_from,
     write_checkpoint,
     write_next,
 )
@@ -74,6 +76,23 @@ def test_one_that_nothing_can_go_on_from_is_passed_over(store, content, more, sa
     assert found is None
     assert says in told
     assert read_checkpoint(store).steps == 20
+
+
+def test_where_a_training_goes_on_is_told_by_papers_alone(store):
+    assert steps_to_go_on_from(store) is None
+    write(store, 10)
+    write(store, 20, finite=False)
+    write(store, 30, content={"place": {"why_not": "of the moon"}})
+    write(store, 40)
+    store.put(checkpoint_names(store)[-1], b"no paper")
+    assert steps_to_go_on_from(store) == 10
+
+
+def test_parts_of_several_workers_are_one_checkpoint_of_so_many_steps(store):
+    write_parts(store, 10)
+    write_parts(store, 20)
+    assert steps_of_checkpoints(store) == [10, 20]
+    assert steps_to_go_on_from(store) == 20
 
 
 def test_the_newest_are_kept(store):

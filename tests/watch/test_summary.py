@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.cause import Suspicion
 from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity
@@ -17,6 +18,7 @@ from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode, Step
 from barograph.rules.base import Rule
+from barograph.runs.checkpoints import write_checkpoint
 from barograph.runs.view import StepView
 from barograph.store.base import Store
 from barograph.watch.loop import Watcher
@@ -112,6 +114,49 @@ barograph: 1 finding, 1 of them open.
   p0        finished after 500 steps, 500 with tensors; 4 of 4 parameters, 4 gradients; 3 of 3 modules; loss; \
 5 evaluations; capture cost 1.0% of the training time (budget 1 %); 0.2 s to start; 0 steps dropped
   run       file:///tmp/run"""
+
+
+def held_at(step: int) -> CapsuleHead:
+    return CapsuleHead(0, "p0", step, step, "", Held.NOT_FINITE, "The gradient of fc.weight is not finite.", 0.0)
+
+
+def test_held_steps_are_told_though_no_rule_found_anything() -> None:
+    summary = replace(CLEAN, held=(held_at(8),))
+
+    assert summary.verdict == "No findings in 500 steps. 1 step held by the flight recorder."
+    lines = summary.to_text().splitlines()
+    assert lines[2] == "  held           step 8: The gradient of fc.weight is not finite."
+    assert lines[-1] == "  again     barograph replay file:///tmp/run"
+    assert summary.to_json()["held"] == [
+        {"step": 8, "optimizer": "", "held": "not finite", "text": "The gradient of fc.weight is not finite.",
+         "capsule": "0000-00000008-p0"}]
+
+
+def test_of_many_held_steps_the_first_are_named() -> None:
+    lines = replace(CLEAN, held=tuple(map(held_at, (8, 9, 10, 11, 12)))).to_text().splitlines()
+
+    assert lines[4].startswith("                 step 10: ")
+    assert lines[5] == "                 and 2 steps more"
+    assert lines[-1] == "  again     barograph capsules file:///tmp/run"
+
+
+def test_where_a_training_can_go_on_the_command_is_told() -> None:
+    summary = replace(CLEAN, url="/tmp/my runs/first", go_on_from=1200)
+
+    assert summary.to_text().endswith("\n  go on     barograph resume '/tmp/my runs/first'   (from step 1,200)")
+    assert summary.to_json()["go_on_from"] == 1200
+
+
+@pytest.mark.parametrize(("end", "told"), [(EndState.STOPPED, 10), (EndState.FAILED, 10), (EndState.FINISHED, None)])
+def test_a_training_goes_on_from_its_checkpoint_unless_it_has_finished(
+    store: Store, training: Training, high: type[Rule], end: EndState, told: int | None
+) -> None:
+    write_checkpoint(store, attempt=0, steps=10, who="p", content={"place": {"passes": [{}]}}, tensors={})
+    training.heartbeat = SEEN
+    training.steps(0.5)
+    training.end(end)
+
+    assert summary_of(store, Watcher(store, [high()], clock=training.clock)).go_on_from == told
 
 
 def test_the_json_is_strict_json() -> None:

@@ -20,6 +20,7 @@ from barograph.cli.time_line import time_line
 from barograph.experiments.shown import exhibits_of_run
 from barograph.model.finding import Finding, FindingState
 from barograph.model.manifest import Heartbeat
+from barograph.runs.checkpoints import steps_of_checkpoints
 from barograph.runs.glance import Glance, RunState, glance
 from barograph.runs.layers import layers_of
 from barograph.runs.one_worker import OneWorker, speaker_of
@@ -62,7 +63,7 @@ def print_run(place: str, worker: str | None = None, *, as_json: bool) -> None:
 def _print(printer: Printer, place: str, run: Run, worker: str | None, now: Glance, recall: Recall) -> None:
     judged = recall.watched and recall.complete and not recall.problem
     printer.line(Text.assemble((shown(run.manifest.name or place), "bold"), "  ", state_text(now.state.value)))
-    printer.entries(_facts(run, worker, now, recall))
+    printer.entries([*_facts(run, worker, now, recall), *_kept(place, run, recall)])
     if len(now.workers) > 1:
         printer.heading("Workers")
         printer.table(_WORKERS, [_worker(state) for state in now.workers])
@@ -116,6 +117,19 @@ def _facts(run: Run, worker: str | None, now: Glance, recall: Recall) -> list[tu
         facts.append(("time", time))
     others = and_others(run, worker)
     return [*facts, ("figures", others)] if others else facts
+
+
+def _kept(place: str, run: Run, recall: Recall) -> list[tuple[str, Cell]]:
+    """Return what the run keeps to be made again or gone on from, with the command that says more."""
+    facts: list[tuple[str, Cell]] = []
+    typed = shlex.quote(place)
+    if held := recall.summary.held:
+        steps_held = f"step {held[0].step:,}" if len(held) == 1 else f"{len(held)} steps, the last {held[-1].step:,}"
+        facts.append(("held", f"{steps_held}: barograph capsules {typed}"))
+    if steps := steps_of_checkpoints(run.store):
+        facts.append(("checkpoints", f"{len(steps)}, the last after {count(steps[-1], 'step')}: "
+                                     f"barograph checkpoints {typed}"))
+    return facts
 
 
 def _published(worker: str, recall: Recall) -> int:
@@ -193,6 +207,8 @@ def _print_json(printer: Printer, run: Run, worker: str | None, now: Glance, rec
         "problems": recall.summary.problems, "workers": [_worker_to_json(state) for state in now.workers],
         "time": time_of_steps(run), "numbers": [number_to_json(number) for number in numbers_of(run)],
         "layers": [layer_to_json(layer, judged=judged) for layer in layers_of(run, _findings_of(worker, recall))],
+        "held": recall.summary.to_json()["held"], "checkpoints": steps_of_checkpoints(run.store),
+        "go_on_from": recall.summary.go_on_from,
         "exhibits": [item.to_json() for item in exhibits_of_run(run.store, manifest.run_id)],
         "damage": run.damage,
     })

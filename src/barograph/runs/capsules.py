@@ -96,6 +96,27 @@ def read_head(store: Store, name: str) -> CapsuleHead:
     return _head(_paper(store, f"{CAPSULES}/{name}/{PAPER}"), f"{CAPSULES}/{name}")
 
 
+def withheld_steps(store: Store, attempt: int) -> list[CapsuleHead]:
+    """Return the steps of an attempt whose update was withheld, in order; of workers that held one together, the first.
+
+    A capsule that cannot be read is left out: whoever asks for it by name is told why.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found: dict[tuple[str, int], CapsuleHead] = {}
+    for name in capsule_names(store):
+        if int(name.partition("-")[0]) != attempt:
+            continue
+        try:
+            head = read_head(store, name)
+        except (DamagedChunk, NewerFormat, ObjectNotFound):
+            continue
+        if head.withheld:
+            found.setdefault((head.optimizer, head.step), head)
+    return list(found.values())
+
+
 def read_capsule(store: Store, name: str = "") -> Capsule:
     """Return a capsule.
 

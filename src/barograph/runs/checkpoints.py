@@ -212,6 +212,36 @@ def saved_checkpoints(store: Store) -> list[SavedCheckpoint]:
     return saved
 
 
+def steps_of_checkpoints(store: Store) -> list[int]:
+    """Return how many steps were made when each checkpoint was saved, oldest first; nothing is read.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    papers = (_PAPER.fullmatch(name) for name in checkpoint_names(store) if not _is_part(name))
+    return [int(paper["steps"]) for paper in papers if paper is not None]
+
+
+def steps_to_go_on_from(store: Store) -> int | None:
+    """Return the steps made by the newest checkpoint whose paper says that a training can go on from it; None: no such.
+
+    Its tensors are not read: `last_good` proves them.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    for name in reversed(checkpoint_names(store)):
+        if _is_part(name):
+            continue
+        try:
+            paper = unsealed(store.get(name), name)
+            if not Checkpoint(name, 0, int(paper["steps"]), paper["content"], {}, paper.get("finite", True)).why_not:
+                return int(paper["steps"])
+        except (DamagedChunk, ObjectNotFound, AttributeError, KeyError, TypeError, ValueError):
+            continue
+    return None
+
+
 def _newest_first(store: Store) -> Iterator[_Read]:
     """Yield what each checkpoint holds, and why a training cannot go on from it."""
     for name in reversed(checkpoint_names(store)):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from barograph.errors import DamagedChunk, ObjectNotFound
+from barograph.model.capsule import CapsuleHead
 from barograph.model.cause import Suspicion
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, NotEvaluated
 from barograph.model.manifest import Cost, Ending, EndState, Heartbeat, Worker
 from barograph.rules.base import Rule
 from barograph.rules.words import sentence
+from barograph.runs.capsules import withheld_steps
+from barograph.runs.checkpoints import steps_to_go_on_from
 from barograph.runs.claim import attempts_of, workers_of
 from barograph.runs.control import STOP, read_answers, read_requests, read_stop
 from barograph.runs.layout import ENDINGS, paper_name
@@ -94,6 +98,10 @@ class ActionTaken:
         return f"{self.action}, asked by {self.reason.partition(': ')[0] or 'a person'}: {who}{self.result}{when}"
 
 
+_HELD_NAMED = 3
+"""Held steps that the closing word names; of more it says how many."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """All that is to be said of a run that was watched.
@@ -111,6 +119,9 @@ class RunSummary:
             that were passed over on purpose.
         actions: What was asked of the training, and what it did.
         would_have: What was not done and would have been, had the run still gone on: the finding's id and one sentence.
+        held: Steps of this attempt whose update was withheld and whose capsules can be read, in order.
+        go_on_from: Steps made when the last checkpoint was saved that this attempt, which did not finish, left to go
+            on from; None: it has finished, still runs, or left none.
     """
 
     url: str
@@ -124,6 +135,8 @@ class RunSummary:
     unseen: tuple[str, ...]
     actions: tuple[ActionTaken, ...] = ()
     would_have: tuple[tuple[str, str], ...] = ()
+    held: tuple[CapsuleHead, ...] = ()
+    go_on_from: int | None = None
 
     @property
     def diagnosis(self) -> tuple[Suspicion, ...]:
@@ -132,7 +145,13 @@ class RunSummary:
 
     @property
     def verdict(self) -> str:
-        """One sentence: how many findings; and "No findings" only of what was really seen."""
+        """One sentence: how many findings; and "No findings" only of what was really seen. One more of held steps."""
+        if not self.held:
+            return self._verdict_of_rules
+        return f"{self._verdict_of_rules} {_counted(len(self.held), 'step')} held by the flight recorder."
+
+    @property
+    def _verdict_of_rules(self) -> str:
         if self.findings:
             still = sum(item.state is FindingState.OPEN for item in self.findings)
             return f"{_counted(len(self.findings), 'finding')}, {still} of them open."
@@ -163,6 +182,9 @@ class RunSummary:
             "workers": [_worker_to_json(item) for item in self.workers], "unseen": list(self.unseen),
             "actions": [asdict(item) for item in self.actions],
             "would_have": [{"finding_id": name, "text": text} for name, text in self.would_have],
+            "held": [{"step": head.step, "optimizer": head.optimizer, "held": head.held, "text": head.text,
+                      "capsule": head.name} for head in self.held],
+            "go_on_from": self.go_on_from,
         })
         return data
 
@@ -176,6 +198,7 @@ class RunSummary:
         lines += _listed("most likely", [line.plain for line in cause_lines(self.diagnosis)])
         for finding in self.findings:
             lines += [line.plain for line in indented(finding_lines(finding, self.diagnosis), by=2)]
+        lines += _listed("held", self._held_lines())
         lines += _listed("done", [str(item) for item in self.actions])
         lines += _listed("not done", [text for _, text in self.would_have])
         lines += _listed("not seen", self.unseen)
@@ -183,7 +206,18 @@ class RunSummary:
         lines += _listed("problems", self.problems)
         for worker in self.workers:
             lines.append(f"  {worker.name:<10}{_worker_line(worker)}")
-        return "\n".join([*lines, f"  run       {self.url}"])
+        lines.append(f"  run       {self.url}")
+        place = shlex.quote(self.url)
+        if self.held:
+            lines.append(f"  again     barograph {'replay' if len(self.held) == 1 else 'capsules'} {place}")
+        if self.go_on_from is not None:
+            lines.append(f"  go on     barograph resume {place}   (from step {self.go_on_from:,})")
+        return "\n".join(lines)
+
+    def _held_lines(self) -> list[str]:
+        named, more = self.held[:_HELD_NAMED], len(self.held) - _HELD_NAMED
+        lines = [f"step {head.step}{f' of {head.optimizer}' if head.optimizer else ''}: {head.text}" for head in named]
+        return [*lines, f"and {_counted(more, 'step')} more"] if more > 0 else lines
 
 
 def summary_of(store: Store, watcher: Watcher) -> RunSummary:
@@ -206,6 +240,8 @@ def summary_of(store: Store, watcher: Watcher) -> RunSummary:
                   *(text for item in workers if item.last for text in item.last.problems)),
         workers=workers, unseen=tuple(_unseen(workers, watcher, attempt)), actions=tuple(_actions(store, attempt)),
         would_have=tuple((finding.id, text) for finding, text in watcher.would_have),
+        held=tuple(withheld_steps(store, attempt)),
+        go_on_from=steps_to_go_on_from(store) if _is_cut_short(workers) else None,
     )
 
 
@@ -231,6 +267,12 @@ def _report(store: Store, worker: Worker, watcher: Watcher | None) -> WorkerRepo
         progress = Progress(worker.attempt)
     return WorkerReport(worker.name, None, word, "", heartbeat_of(store, worker), progress.made,
                         progress.with_tensors)
+
+
+def _is_cut_short(workers: Sequence[WorkerReport]) -> bool:
+    """Return whether it is known that nobody trains any more, and not all have finished."""
+    words = {worker.word for worker in workers}
+    return not words & {"running", "silent"} and bool(words - {EndState.FINISHED.value})
 
 
 def _ending(store: Store, worker: Worker) -> Ending | None:

@@ -7,6 +7,7 @@ so that a training which goes on from there can show that it is the same.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 import weakref
@@ -88,6 +89,7 @@ class Checkpointer:
         self._saved: list[str] = []
         self._beside = _Beside(optimizers)
         self._batch: Any = None
+        self._goes_on = False
         self._carries: bool | None = None
         self._looks_at_gradients = False
         self._requests: list[Request] = []
@@ -257,6 +259,7 @@ class Checkpointer:
 
     def _place(self, current: Pass, frame: FrameType, packer: Packer) -> Mapping[str, Any]:
         library = library_that_asks(frame)
+        self._goes_on = not library
         if library:
             self._session.guard.note(f"The loop over the data is {library}'s: from these checkpoints barograph resume "
                                      "cannot go on.")
@@ -294,7 +297,11 @@ class Checkpointer:
 
     def _stop(self, *, within: bool = False) -> None:
         reason, self._asked_to_stop = self._asked_to_stop, ""
-        saved = f" A checkpoint was saved in {self._saved[-1]}." if self._saved and not within else ""
+        saved = ""
+        if self._saved and not within:
+            saved = f" A checkpoint was saved in {self._saved[-1]}."
+            if self._goes_on and self._store is not None:
+                saved += f" To go on from it: barograph resume {shlex.quote(self._store.url)}"
         self._session.steering.request_stop(f"{reason} came.{saved}", checkpoint=within)
         self._session.steering.raise_if_stopped()
 
