@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import _disable_current_modes as aside
 
 from barograph.capsule.order import ReplayOrder
@@ -47,7 +48,8 @@ class Parts:
 
     def unpacked(self, packed: Any, batch: int) -> Any:
         """Return a value, with the rows alone that are asked for where it is of the batch that is fed in part."""
-        with aside():
+        # Without gradients: activation checkpointing would take what is kept for them for the script's own.
+        with aside(), torch.no_grad():
             value = self._unpacker.unpack(packed)
             if not self._order.rows or batch != self._order.batch or batch >= len(self.sizes):
                 return value

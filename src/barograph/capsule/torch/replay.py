@@ -20,6 +20,7 @@ import torch
 from torch import nn
 from torch.nn.modules import module as module_hooks
 from torch.optim import optimizer as optimizer_hooks
+from torch.utils import checkpoint as checkpointing
 from torch.utils._python_dispatch import _disable_current_modes as aside
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 from torch.utils.data.dataloader import _BaseDataLoaderIter
@@ -35,7 +36,7 @@ from barograph.capsule.torch.blame import Blame
 from barograph.capsule.torch.fastai import asked_by_fastai, hear_fastai
 from barograph.capsule.torch.parts import Parts
 from barograph.capsule.torch.phases import Phases
-from barograph.capsule.torch.sameness import differs, same
+from barograph.capsule.torch.sameness import differs, get_gradients, overwritten, same
 from barograph.capsule.torch.stopping import Stopping
 from barograph.capsule.torch.trial import TorchTrial
 from barograph.capsule.torch.where import Where
@@ -48,6 +49,7 @@ from barograph.capture.torch.kept import loss_value
 from barograph.capture.torch.names import ModelNames, unwrapped
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.putting_back import PuttingBack, put_settings
+from barograph.capture.torch.recomputation import gets_gradients, is_made_again
 from barograph.capture.torch.step_variables import put_variables
 from barograph.capture.torch.unpacking import Unpacker
 from barograph.capture.torch.wrappers import LOSS_FUNCTIONS
@@ -108,6 +110,9 @@ class Replayer:
         wrap(nn.Module, "__call__", self._module_called)
         wrap(torch.autograd, "backward", self._backward)
         wrap(torch.amp.GradScaler, "step", self._scaler_step)
+        for holder, name in ((checkpointing, "_checkpoint_without_reentrant_generator"),
+                             (checkpointing.CheckpointFunction, "apply")):
+            wrap(holder, name, self._checkpointed)
         wrap(_BaseDataLoaderIter, "__next__", self._next_batch)
         self._asking.install()
         for name in LOSS_FUNCTIONS:
@@ -130,7 +135,7 @@ class Replayer:
     def _module_called(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Call a module: a model with what it was handed then, by position and by name."""
         phase = self._phases
-        if self._inside is not None or not torch.is_grad_enabled() or phase.now is None:
+        if phase.now is None or not self._is_outermost():
             return original(*args, **kwargs)
         self._begin()
         call = self._next_call(args[0], phase.now["calls"])
@@ -146,14 +151,32 @@ class Replayer:
         self._note("What the model was called with had to be put in: the script's own preparation gave something else.")
         for handed in (wanted, named):
             self._where.fed(handed, "input of the model")
+        with aside(), self._failing():
+            # Where the model is handed its own tensors once more, or gradients lead to them, they have to hold it.
+            own = args[1:], kwargs
+            if (is_made_again() or get_gradients(own)) and overwritten(own, (wanted, named)):
+                wanted, named = args[1:], kwargs
         return original(args[0], *wanted, **named)
+
+    def _checkpointed(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Restore what is drawn, before activation checkpointing notes how to draw the same once more."""
+        phase = self._phases
+        if phase.now is not None and self._is_outermost():
+            self._begin()
+            if not phase.random_is_back:
+                self._put_random_back(phase.now)
+        return original(*args, **kwargs)
+
+    def _is_outermost(self) -> bool:
+        """Return whether what is called now is called by the script, in training, and not by a model or once more."""
+        return self._inside is None and not in_backward() and gets_gradients()
 
     def _forward_begins(self, module: nn.Module, args: Any) -> None:
         """Restore, where a model begins, what is drawn and looked up within it."""
         if self._begun:
             self._where.entered(module)
         phase = self._phases
-        if self._inside is not None or not torch.is_grad_enabled() or phase.now is None:
+        if phase.now is None or not self._is_outermost():
             return
         self._inside = module
         if not phase.random_is_back:
@@ -171,8 +194,8 @@ class Replayer:
     def _loss(self, name: str, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         phase = self._phases
         calls = phase.now["losses"] if phase.now is not None else ()
-        if (phase.is_back and torch.is_grad_enabled() and phase.lost < len(calls)
-                and calls[phase.lost]["what"] == name):
+        if (phase.is_back and phase.lost < len(calls) and calls[phase.lost]["what"] == name
+                and not in_backward() and gets_gradients()):
             with aside(), self._failing():
                 wanted = self._parts.unpacked(calls[phase.lost]["args"], self._parts.batch_of(phase.lost, len(calls)))
                 targets = tuple(self._target(now, then) for now, then in zip(args, wanted, strict=False))

@@ -20,6 +20,22 @@ def same(now: Any, then: Any) -> bool:
     )
 
 
+def get_gradients(value: Any) -> bool:
+    """Return whether gradients are computed of any tensor in a value, or of what it was made of."""
+    return any(tensor.requires_grad for _, tensor in tensors_in(value))
+
+
+def overwritten(now: Any, then: Any) -> bool:
+    """Write the tensors of `then` into those of `now`, where they stand; return whether they fit, each to each."""
+    ours, theirs = _parts(now), _parts(then)
+    if [(item.shape, item.dtype, item.layout) for item in ours] != [
+            (item.shape, item.dtype, item.layout) for item in theirs]:
+        return False
+    for one, other in zip(ours, theirs, strict=True):
+        one.data.copy_(other)  # past autograd, whose count of changes is to stay as it was
+    return True
+
+
 def _parts(value: Any) -> list[torch.Tensor]:
     # A nested tensor has no shape of its own.
     return [part for _, tensor in tensors_in(value) for part in (tensor.unbind() if tensor.is_nested else [tensor])]

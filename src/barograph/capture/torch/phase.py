@@ -12,6 +12,7 @@ from barograph.capture.allowance import Allowance
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.session import Session
 from barograph.capture.torch.names import ModelNames, Root
+from barograph.capture.torch.recomputation import gets_gradients
 from barograph.model.step import Mode
 
 _MOST_BACKWARDS = 1024
@@ -52,7 +53,7 @@ class Phase:
         self._provisional = None
         if self.session.mode is not None:
             mode = self.session.mode
-        elif not torch.is_grad_enabled():
+        elif not gets_gradients():
             mode = Mode.EVAL
             self._without_gradients = True
         elif module.training or root.trains_in_eval:

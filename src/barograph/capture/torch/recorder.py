@@ -23,6 +23,7 @@ from barograph.capture.torch.kept import Keeper, Kept, loss_value
 from barograph.capture.torch.names import ModelNames, ParameterName, Root
 from barograph.capture.torch.optimizers import Entry, OptimizerBook, slot_of
 from barograph.capture.torch.packing import Packer
+from barograph.capture.torch.recomputation import gets_gradients
 from barograph.capture.torch.ring import Ring, Taken
 from barograph.capture.torch.sharing import Share, sharing
 from barograph.capture.verdict import Verdict
@@ -96,7 +97,7 @@ class TorchRecorder:
     @entry_point("keeping what a loss function was called with")
     def loss_returned(self, name: str, args: Any, kwargs: Any) -> None:
         """Keep what a loss function was called with."""
-        if torch.is_grad_enabled() and not (in_backward() or in_transform()):
+        if gets_gradients() and not (in_backward() or in_transform()):
             self._keeper.loss_returned(name, args, kwargs)
 
     @entry_point("keeping the loss")

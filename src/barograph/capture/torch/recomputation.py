@@ -1,0 +1,39 @@
+"""Activation checkpointing: a forward pass whose results are not kept, and that the backward pass makes once more.
+
+Reentrant checkpointing makes the first of the two without gradients, which by itself would look like an evaluation.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from types import CodeType, FrameType
+
+import torch
+from torch.utils.checkpoint import CheckpointFunction, checkpoint
+
+_CHECKPOINT = inspect.unwrap(checkpoint).__code__
+_REENTRANT = CheckpointFunction.forward.__code__
+
+
+def gets_gradients() -> bool:
+    """Return whether gradients are computed of what is called now, be it when the backward pass makes it once more."""
+    if torch.is_grad_enabled():
+        return True
+    # Of several, one within the other, only the outermost was begun with gradients.
+    *_, outermost = None, *_frames_of(_REENTRANT)
+    return outermost is not None and bool(outermost.f_locals["ctx"].next_functions)
+
+
+def is_made_again() -> bool:
+    """Return whether what is called now is called once more in the backward pass, with the same arguments."""
+    return next(_frames_of(_CHECKPOINT), None) is not None
+
+
+def _frames_of(code: CodeType) -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is code:
+            yield frame
+        frame = frame.f_back
