@@ -83,7 +83,8 @@ def forks() -> Iterator[Forks]:
     made.close()
 
 
-@pytest.mark.parametrize("name", ["gan", "poisson_lbfgs", "picked_labels", "collapsing_scale", "dataclass_batches"])
+@pytest.mark.parametrize("name", ["gan", "poisson_lbfgs", "picked_labels", "collapsing_scale", "dataclass_batches",
+                                  "whole_checkpointed", "gradient_penalty"])
 def test_a_step_is_held_made_again_to_the_bit_and_its_operation_named(forks: Forks, name: str) -> None:
     # Its samples are looked for in the bench alone: that takes longer.
     program = replace(PROGRAMS[name], guilty=None)

@@ -90,6 +90,38 @@ def test_activation_checkpointing_counts_each_output_once(record):
         assert tape.scalar("loss:total") == pytest.approx(loss.item())
 
 
+def test_a_model_whose_whole_pass_is_checkpointed_trains(record):
+    for reentrant in (False, True):
+        tape = record()
+        model = small()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        x = torch.randn(16, 4, requires_grad=True)
+        F.cross_entropy(checkpoint(model, x, use_reentrant=reentrant), torch.zeros(16, dtype=torch.long)).backward()
+        optimizer.step()
+        tape.close()
+        assert tape.numbers(Mode.EVAL) == []
+        assert tape.summary("output:0").count == 16 * 8
+
+
+@pytest.mark.parametrize("outer", [False, True], ids=["alone", "within another"])
+def test_without_gradients_a_checkpointed_model_is_evaluated(record, outer):
+    tape = record()
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    train(model, optimizer)
+
+    def called(x):
+        return checkpoint(model, x, use_reentrant=True)
+
+    with torch.no_grad():
+        x = torch.randn(16, 4, requires_grad=True)
+        F.cross_entropy(checkpoint(called, x, use_reentrant=True) if outer else called(x),
+                        torch.zeros(16, dtype=torch.long))
+    train(model, optimizer)
+    tape.close()
+    assert len(tape.numbers(Mode.EVAL)) == 1
+
+
 def test_tied_weights_are_recorded_once_under_their_first_name(record):
     class Tied(nn.Module):
         def __init__(self):
