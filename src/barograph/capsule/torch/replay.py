@@ -36,7 +36,7 @@ from barograph.capsule.torch.blame import Blame
 from barograph.capsule.torch.fastai import asked_by_fastai, hear_fastai
 from barograph.capsule.torch.parts import Parts
 from barograph.capsule.torch.phases import Phases
-from barograph.capsule.torch.sameness import differs, get_gradients, overwritten, same
+from barograph.capsule.torch.sameness import differs, needs_gradients, overwritten, same
 from barograph.capsule.torch.stopping import Stopping
 from barograph.capsule.torch.trial import TorchTrial
 from barograph.capsule.torch.where import Where
@@ -154,7 +154,7 @@ class Replayer:
         with aside(), self._failing():
             # Where the model is handed its own tensors once more, or gradients lead to them, they have to hold it.
             own = args[1:], kwargs
-            if (is_made_again() or get_gradients(own)) and overwritten(own, (wanted, named)):
+            if (is_made_again() or needs_gradients(own)) and overwritten(own, (wanted, named)):
                 wanted, named = args[1:], kwargs
         return original(args[0], *wanted, **named)
 

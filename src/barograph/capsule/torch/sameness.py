@@ -20,7 +20,7 @@ def same(now: Any, then: Any) -> bool:
     )
 
 
-def get_gradients(value: Any) -> bool:
+def needs_gradients(value: Any) -> bool:
     """Return whether gradients are computed of any tensor in a value, or of what it was made of."""
     return any(tensor.requires_grad for _, tensor in tensors_in(value))
 
