@@ -41,6 +41,8 @@
 
 enum {
     STREAMS = 4,        /* places of a tensor that are read at once */
+    LINE_BYTES = 64,    /* of memory that comes together */
+    AHEAD_BYTES = 1280, /* so far before it is summed memory is asked for; with half or twice that it comes later */
     BLOCK = 2048,       /* elements done at a time: 8 KB of float32 */
     LANES = 32,         /* running sums in float32 */
     D_LANES = 8,        /* running sums in float64 */

@@ -65,6 +65,14 @@ typedef HALF LOOPS(stored_half) ANYWHERE;
 #define F_WIDTH (WIDTH / 4)
 #define AT_ONCE (WIDTH == 64 ? 2 : 4) /* vectors of lanes summed at once */
 
+/* Asks for what is read a little later: processors do not look beyond a page by themselves, nor as far as memory that
+ * is in no cache is away. Nothing is touched, so it may lie past the end. */
+#if WIDTH > 4
+#define SOON(p) __builtin_prefetch((const void *)((uintptr_t)(p) + AHEAD_BYTES))
+#else
+#define SOON(p) ((void)0)
+#endif
+
 /* One vector of a block into its lanes. Written out, since arrays indexed in a loop may be kept in memory. */
 #define ADD_VECTOR(r)                                                                                                 \
     VF v##r = F32_AT(x + i + r * F_WIDTH);                                                                            \
@@ -100,6 +108,9 @@ TARGET static void LOOPS(moments_f32)(const float *x, size_t n, const Extremes *
     for (int first = 0; first < LANES; first += AT_ONCE * F_WIDTH) {
         VF sum[AT_ONCE] = {0}, sum_abs[AT_ONCE] = {0}, sum_sq[AT_ONCE] = {0};
         for (size_t i = (size_t)first; i < whole; i += LANES) {
+            SOON(x + i);
+            if (AT_ONCE * WIDTH > LINE_BYTES)
+                SOON(x + i + LINE_BYTES / sizeof *x);
             ADD_VECTOR(0);
             ADD_VECTOR(1);
             VF least = MIN_F32(v0, v1), most = MAX_F32(v0, v1);
@@ -481,6 +492,7 @@ static const Loops LOOPS(loops) = {
 #undef D_WIDTH
 #undef F_WIDTH
 #undef AT_ONCE
+#undef SOON
 #undef ADD_VECTOR
 #undef WIDTH
 #undef TARGET

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,11 +12,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from barograph.capture import copies
 from barograph.capture.array_tap import ArrayTap
 from barograph.capture.guard import BarographWarning
 from barograph.capture.session import Rank, Session
 from barograph.errors import ShapeMismatch, TrainingStopped
-from barograph.measures.summary import summarize, summary_from_row
+from barograph.measures import native
+from barograph.measures.summary import merge, summarize, summary_from_row
 from barograph.model.facts import Fact
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import EndState, Heartbeat
@@ -168,6 +171,84 @@ def test_a_weight_is_fetched_once_for_itself_and_its_update() -> None:
         told.tap.end_step()
     assert len(fetched) == 4
     assert (told.summary("weight:w").sum, told.summary("update:w").sum) == (8.0, 2.0)
+
+
+@pytest.mark.parametrize("histogram", list(Histogram))
+def test_an_array_that_is_an_output_and_an_input_is_read_once_and_recorded_as_both(
+    histogram: Histogram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    whole = native.summarize_many
+    monkeypatch.setattr(native, "summarize_many", lambda *args: (read.extend(args[1].tolist()), whole(*args))[1])
+    told = Told(preset="free", collections=(
+        Selection("mine", kinds=frozenset({Kind.OUTPUT, Kind.INPUT}), histogram=histogram),))
+    batches = [np.array([[1.0, -2.0, np.nan]]), np.array([[4.0, 0.0, 8.0]])]
+    for batch in batches:
+        told.tap.take_together({
+            Kind.OUTPUT: {"first": batch, "second": np.ones(5)},
+            Kind.INPUT: {"second": lambda batch=batch: batch, "third": batch.T, "first": np.zeros(4)},
+            Kind.GRADIENT: {"absent": None},
+        })
+    told.tap.end_step(loss=1.0)
+    assert sorted(read) == [3, 3, 4, 4, 5, 5]
+    wanted = merge(*(summarize(batch, histogram=histogram) for batch in batches))
+    for key in ("output:first", "input:second", "input:third"):
+        found = told.summary(key)
+        assert (found.count, found.nan, found.zeros, found.min, found.max, found.sum) == (6, 1, 1, -2.0, 8.0, 11.0)
+        assert found.exponents == wanted.exponents
+    assert told.summary("output:second").sum == 10.0
+    assert told.summary("input:first").zeros == 8
+
+
+def test_one_array_is_read_for_each_histogram_that_is_taken_of_it() -> None:
+    told = Told(preset="free", collections=(
+        Selection("exact", kinds=frozenset({Kind.OUTPUT}), histogram=Histogram.EXACT),
+        Selection("moments", kinds=frozenset({Kind.INPUT}))))
+    array = np.arange(1.0, 101.0)
+    told.tap.take_together({Kind.OUTPUT: {"a": array}, Kind.INPUT: {"b": array}})
+    told.tap.end_step(loss=1.0)
+    assert sum(dict(told.summary("output:a").exponents).values()) == 100
+    assert not told.summary("input:b").exponents
+    assert told.summary("input:b").sum == 5050.0
+
+
+@pytest.mark.parametrize(("most_bytes", "is_kept"), [(2**20, True), (1000, False)])
+def test_copies_of_weights_lie_where_the_last_ones_did_unless_they_are_large(
+    most_bytes: int, is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "KEPT_BYTES", most_bytes)
+    told = Told(preset="updates")
+    weight = np.asfortranarray(np.ones((20, 30)))
+    held = []
+    for added in (1.0, 2.0):
+        told.tap.before_update({"w": weight})
+        held.append(weakref.ref(told.tap._before["w"]))
+        weight += added
+        told.tap.after_update({"w": weight})
+        assert (held[-1]() is not None) is is_kept
+        told.tap.end_step(loss=1.0)
+        assert told.summary("update:w").max == told.summary("update:w").min == added
+    assert (held[0]() is not None and held[0]() is held[1]()) is is_kept
+
+
+def test_copies_of_a_step_without_an_update_are_let_go_of_as_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "KEPT_BYTES", 1000)
+    told = Told(preset="updates")
+    told.tap.before_update({"w": np.ones((20, 30))})
+    held = weakref.ref(told.tap._before["w"])
+    told.tap.end_step(loss=1.0)
+    assert held() is None
+
+
+def test_a_weight_of_another_shape_is_copied_anew() -> None:
+    told = Told(preset="updates")
+    for size in (3, 5):
+        weight = np.zeros(size)
+        told.tap.before_update({"w": weight})
+        weight += 1.0
+        told.tap.after_update({"w": weight})
+        told.tap.end_step(loss=1.0)
+        assert told.summary("update:w").sum == size
 
 
 def test_units_of_an_output_are_those_of_its_last_axis() -> None:

@@ -325,7 +325,7 @@ def test_an_update_is_weight_after_minus_weight_before(record):
 
 @pytest.mark.parametrize(("most_bytes", "left"), [(2**20, 1), (1000, 0)])
 def test_copies_of_large_weights_are_let_go_of_after_the_step(record, monkeypatch, most_bytes, left):
-    monkeypatch.setattr(torch_parameters, "_COPIES_KEPT_BYTES", most_bytes)
+    monkeypatch.setattr(torch_parameters, "KEPT_BYTES", most_bytes)
     tape = record(preset="updates")
     model = nn.Linear(67, 59, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)

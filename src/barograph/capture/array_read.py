@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,10 +13,11 @@ import numpy as np
 from barograph.capture.plan import Taking
 from barograph.errors import UnsupportedCapture
 from barograph.measures import native
-from barograph.measures.summary import merge_rows
+from barograph.measures.summary import identity_rows, merge_rows
 from barograph.model.activations import bound_of
 from barograph.model.key import Key, Kind, canonical_path
 from barograph.model.records import Subject
+from barograph.model.summary import EXPONENT_BINS
 from barograph.model.tensor import RawTensor
 
 if TYPE_CHECKING:
@@ -83,12 +84,15 @@ class ArrayReader:
         """Look anew what is asked for."""
         self._recipes.clear()
 
-    def read(self, kind: Kind, arrays: Mapping[str, Any], about: About, mask: int, buffer: StepBuffer) -> bool:
+    def read(
+        self, groups: Iterable[tuple[Kind, Mapping[str, Any]]], about: About, mask: int, buffer: StepBuffer
+    ) -> bool:
         """Merge the statistics of those arrays that the mask takes into their rows.
 
+        One that stands in several places, as the output of a layer that is the input of the next, is read once.
+
         Args:
-            kind: What they are.
-            arrays: Path to an array, or to a function that returns it; None: there is none.
+            groups: Of each kind, path to an array, or to a function that returns it; None: there is none.
             about: What is known of them.
             mask: What is taken.
             buffer: Of the step or the evaluation.
@@ -96,23 +100,22 @@ class ArrayReader:
         Returns:
             Whether any was taken.
         """
-        found = list(self._asked(kind, arrays, about, mask))
+        found = [item for kind, arrays in groups for item in self._asked(kind, arrays, about, mask)]
         if not found:
             return False
-        histograms = [item.taking.histogram for item in found]
-        rows = [item.recipe.row for item in found]
-        buffer.reserve(max(rows) + 1, histogram=any(histograms))
-        native.summarize_many(
-            np.array([_address(item.array) for item in found], np.int64),
-            np.array([item.array.size for item in found], np.int64),
-            np.array([item.recipe.code for item in found], np.int32),
-            np.array(rows, np.int64),
-            buffer.moments,
-            buffer.exponents,
-            np.array(histograms, np.uint8),
-        )
+        buffer.reserve(max(item.recipe.row for item in found) + 1,
+                       histogram=any(item.taking.histogram for item in found))
+        places: dict[tuple[int, int, int, int], list[_Asked]] = {}
         for item in found:
-            self._read_more(kind, item, about, buffer)
+            lies = _address(item.array), item.array.size, item.recipe.code, int(item.taking.histogram)
+            places.setdefault(lies, []).append(item)
+        once = {lies: items[0].recipe.row for lies, items in places.items() if len(items) == 1}
+        _summarize(list(once), list(once.values()), buffer.moments, buffer.exponents)
+        if len(once) < len(places):
+            _summarize_shared({lies: [item.recipe.row for item in items] for lies, items in places.items()
+                               if len(items) > 1}, buffer)
+        for item in found:
+            self._read_more(item, about, buffer)
         return True
 
     def read_difference(
@@ -176,15 +179,16 @@ class ArrayReader:
         row = self.row(before.key, about.layers.get(path, ""), array.dtype.name, about.wholes.get(path, 0))
         return _Recipe(before.key, before.taking, array.dtype, _code(array), row)
 
-    def _read_more(self, kind: Kind, item: _Asked, about: About, buffer: StepBuffer) -> None:
+    def _read_more(self, item: _Asked, about: About, buffer: StepBuffer) -> None:
         """Note that an array was seen, and take its units and its elements where they are asked for."""
-        self._session.seen.note(kind, item.recipe.key.path)
+        key = item.recipe.key
+        self._session.seen.note(key.kind, key.path)
         array = item.array
-        if item.taking.units and kind in _WITH_UNITS and array.ndim > 1 and array.size:
+        if item.taking.units and key.kind in _WITH_UNITS and array.ndim > 1 and array.size:
             bound = bound_of(about.layers.get(item.path, ""))
             read_units(array, item.recipe.row, about.unit_axis, math.nan if bound is None else bound, buffer)
         if item.taking.raw:
-            buffer.tensors[item.recipe.key] = raw_array(array)
+            buffer.tensors[key] = raw_array(array)
 
 
 def read_units(array: NDArray[Any], row: int, axis: int, bound: float, buffer: StepBuffer) -> None:
@@ -202,6 +206,38 @@ def read_units(array: NDArray[Any], row: int, axis: int, bound: float, buffer: S
     outer, units, inner = math.prod(lying.shape[:axis]), lying.shape[axis], math.prod(lying.shape[axis + 1 :])
     columns = buffer.unit_columns(row, units, outer * inner, bound)
     native.units_into(_address(lying), outer, units, inner, _code(lying), bound, columns)
+
+
+def _summarize(
+    places: Sequence[tuple[int, int, int, int]],
+    rows: Sequence[int],
+    moments: NDArray[np.float64],
+    exponents: NDArray[np.int64] | None,
+) -> None:
+    """Merge the statistics of arrays into rows, in one native call.
+
+    Args:
+        places: Of each: address, elements, number of its type, histogram.
+        rows: Of each.
+        moments, exponents: As in `native.summarize_many`.
+    """
+    if not places:
+        return
+    addresses, sizes, codes, histograms = zip(*places, strict=True)
+    native.summarize_many(
+        np.array(addresses, np.int64), np.array(sizes, np.int64), np.array(codes, np.int32), np.array(rows, np.int64),
+        moments, exponents, np.array(histograms, np.uint8),
+    )
+
+
+def _summarize_shared(places: Mapping[tuple[int, int, int, int], Sequence[int]], buffer: StepBuffer) -> None:
+    """Merge the statistics of each array into several rows, none of which is named twice."""
+    moments = identity_rows(len(places))
+    exponents = None if buffer.exponents is None else np.zeros((len(places), EXPONENT_BINS), np.int64)
+    _summarize(list(places), range(len(places)), moments, exponents)
+    read, rows = zip(*((number, row) for number, rows in enumerate(places.values()) for row in rows), strict=True)
+    of = np.array(read)
+    merge_reduced(np.array(rows), moments[of], None if exponents is None else exponents[of], buffer)
 
 
 def merge_reduced(

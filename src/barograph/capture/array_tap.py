@@ -18,6 +18,7 @@ from barograph.capture.allowance import Allowance
 from barograph.capture.array_labels import gather_labels
 from barograph.capture.array_read import About, ArrayReader, dense, merge_reduced
 from barograph.capture.buffer import StepBuffer
+from barograph.capture.copies import Copies
 from barograph.capture.entrance import Entrance, Passage, entry_point
 from barograph.capture.plan import Taking
 from barograph.capture.seen import NO_LOSS_OF_TORCH
@@ -69,6 +70,7 @@ class ArrayTap:
         self._evaluation_mask: int | None = None
         self._evaluation_is_whole = False
         self._before: dict[str, NDArray[Any]] = {}
+        self._copies = Copies()
         self._rates: dict[int, float] = {}
         self._took = self._evaluation_took = False
         self._has_begun = False
@@ -173,10 +175,25 @@ class ArrayTap:
             wholes: Path to the elements of the whole tensor, where each worker hands over its part of it.
             unit_axis: The axis whose index tells channels, or features, apart.
         """
+        self._take([(kind, arrays)], About(layers, wholes, unit_axis))
+
+    @entry_point("reading arrays")
+    def take_together(self, groups: Mapping[Kind, Mapping[str, Any]], *, layers: Mapping[str, str] = _NOTHING) -> None:
+        """Record what `take` does of several kinds, whose arrays may be the same: those are read once.
+
+        Args:
+            groups: Of each kind, arrays as in `take`.
+            layers: As in `take`.
+        """
+        self._take(groups.items(), About(layers, _NOTHING))
+
+    def _take(self, groups: Iterable[tuple[Kind, Mapping[str, Any]]], about: About) -> None:
         self._begin()
         mask, buffer = self._mask(), self._buffer()
-        if kind in self.session.plan.kinds(mask):
-            self._note_took(self._reader.read(kind, arrays, About(layers, wholes, unit_axis), mask, buffer))
+        kinds = self.session.plan.kinds(mask)
+        due = [(kind, arrays) for kind, arrays in groups if kind in kinds]
+        if due:
+            self._note_took(self._reader.read(due, about, mask, buffer))
 
     @entry_point("merging statistics")
     def merge(
@@ -320,7 +337,7 @@ class ArrayTap:
             if self.session.plan.taking(mask, Key(Kind.UPDATE, canonical_path(path)), layers.get(path, "")) is None:
                 continue
             array = dense(np.asarray(given() if callable(given) else given))
-            self._before[path] = array.copy(order="K") if copy else array
+            self._before[path] = self._copies.of(path, array) if copy else array
 
     @entry_point("reading weights after their update")
     def after_update(self, weights: Mapping[str, Any], *, layers: Mapping[str, str] = _NOTHING) -> None:
@@ -331,9 +348,10 @@ class ArrayTap:
         if before:
             # Both look at them, and to fetch one may take longer than to read it.
             weights = {path: functools.cache(given) if callable(given) else given for path, given in weights.items()}
-        self._note_took(self._reader.read(Kind.WEIGHT, weights, about, mask, self._train))
+        self._note_took(self._reader.read([(Kind.WEIGHT, weights)], about, mask, self._train))
         if before:
             self._reader.read_difference(weights, before, about, mask, self._train)
+            self._copies.settle()
 
     @entry_point("counting labels and answers")
     def predictions(self, targets: Any, predictions: Any, name: str = "predictions") -> None:
@@ -412,6 +430,8 @@ class ArrayTap:
             buffer, self._train = self._train, StepBuffer()
             buffer.settle(training=True)
             self.session.end_step(buffer, optimizer=label, mask=mask if self._took else 0, skipped=skipped)
+        if self._before:
+            self._copies.settle()
         self._took, self._before = False, {}
         self._allowance.prepare(label)
 

@@ -56,11 +56,12 @@ class Telling:
         if "gradients" in seen:
             tap.take(Kind.GRADIENT, {path: _lazily(item) for path, item in seen["gradients"].items()},
                      layers=names.owners)
-        for group, kind in (("outputs", Kind.OUTPUT), ("inputs", Kind.INPUT)):
-            calls = seen.get(group, {})
-            for number in range(max(map(len, calls.values()), default=0)):
-                tap.take(kind, {path: _lazily(items[number]) for path, items in calls.items() if number < len(items)},
-                         layers=_classes(calls, names.leaves))
+        calls = {kind: seen.get(group, {}) for group, kind in (("outputs", Kind.OUTPUT), ("inputs", Kind.INPUT))}
+        layers = _classes({path for group in calls.values() for path in group}, names.leaves)
+        most = max((len(items) for group in calls.values() for items in group.values()), default=0)
+        for number in range(most):
+            tap.take_together({kind: {path: _lazily(items[number]) for path, items in group.items()
+                                      if number < len(items)} for kind, group in calls.items()}, layers=layers)
         if "broadcast" in seen:
             tap.fact(Fact.BROADCAST, lambda: float(array_of(seen["broadcast"])))
         data = {name: items[-1] for name, items in seen.get("data", {}).items()}

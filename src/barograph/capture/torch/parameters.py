@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from barograph.capture.buffer import StepBuffer
+from barograph.capture.copies import KEPT_BYTES
 from barograph.capture.plan import Taking
 from barograph.capture.session import Session
 from barograph.capture.torch.device import fetch_number_later
@@ -20,9 +21,6 @@ from barograph.errors import UnsupportedCapture
 from barograph.model.key import Key, Kind
 
 _NAMED_IN_A_REASON = 3
-
-_COPIES_KEPT_BYTES = 64 * 2**20
-"""Most that copies of weights may hold between two recorded steps; to make small ones anew costs more than to copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +174,7 @@ class ParameterTap:
             self._kept.clear()
             copies = self._before.values()
             if any(copy.device.type != "cpu" for copy in copies) or (
-                sum(copy.nbytes for copy in copies) > _COPIES_KEPT_BYTES
+                sum(copy.nbytes for copy in copies) > KEPT_BYTES
             ):
                 self._before.clear()
 
