@@ -6,6 +6,8 @@ import io
 import json
 import math
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,19 @@ def test_a_table_is_an_artifact_that_others_can_read(component: Component, tmp_p
     assert pq.read_table(io.BytesIO(file.read_bytes())).num_rows == 2
     assert (link.name, link.media_type) == ("answers", "application/vnd.apache.parquet")
     assert [item.name for item in component.refresh().outputs] == ["answers"]
+
+
+def test_a_table_is_read_by_no_thread_of_arrow_that_may_outlive_python() -> None:
+    script = """
+import psutil
+from barograph.experiments.table_artifact import table_from_parquet, table_to_parquet
+data = table_to_parquet({"sample": list(range(5000)), "answer": ["cat"] * 5000})
+before = psutil.Process().num_threads()
+assert table_from_parquet(data).num_rows == 5000
+print(psutil.Process().num_threads() - before)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "0"
 
 
 def test_a_later_table_of_the_same_title_takes_its_place(component: Component) -> None:
