@@ -75,7 +75,8 @@ def versions(names: Sequence[str]) -> int:
         folder = ROOT / ".cache" / "versions" / "-".join(packages) / "site-packages"
         print(f"{name}: {', '.join(packages)}", flush=True)
         if not folder.is_dir():
-            failed |= _python("-m", "pip", "install", "--quiet", "--no-deps", "--target", f"{folder}.new", *packages)
+            alone = () if known[name].get("dependencies") else ("--no-deps",)
+            failed |= _python("-m", "pip", "install", "--quiet", *alone, "--target", f"{folder}.new", *packages)
             if failed:
                 break
             Path(f"{folder}.new").rename(folder)

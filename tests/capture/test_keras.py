@@ -275,10 +275,12 @@ def test_a_step_that_the_scaler_skips_is_marked() -> None:
 @pytest.mark.skipif(BACKEND == "torch", reason="Keras makes one step a call with torch")
 def test_of_several_steps_in_one_call_the_last_is_told_with_its_number() -> None:
     run, _ = recorded("memory://keras-several", small(run_eagerly=False, steps_per_execution=2))
-    assert run.series("loss:total").steps.tolist() == [1, 3, 4]
+    # Before 3.7 a call of Keras's that finds too few batches for its steps fails when it has made them.
+    ends_early = BACKEND == "tensorflow" and tuple(map(int, keras.__version__.split(".")[:2])) < (3, 7)
+    assert run.series("loss:total").steps.tolist() == ([1, 3] if ends_early else [1, 3, 4])
     last = run.workers[0].last
     assert last is not None
-    assert last.coverage.steps == 5
+    assert last.coverage.steps == (4 if ends_early else 5)
     assert any("steps_per_execution=2" in reason for reason in last.coverage.reasons)
     assert not any("budget" in reason for reason in last.coverage.reasons)
 

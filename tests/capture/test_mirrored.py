@@ -19,8 +19,9 @@ from barograph.runs.reader import Run
 from barograph.store.urls import store_from_url
 
 pytest.importorskip("tensorflow", reason="tensorflow is not installed")
-pytest.importorskip("keras", reason="keras is not installed")
+keras = pytest.importorskip("keras", reason="keras is not installed")
 
+_KERAS = tuple(map(int, keras.__version__.split(".")[:2]))
 WORKER = Path(__file__).with_name("mirrored_worker.py")
 SUMMARISED = {"weight", "gradient", "update", "output", "input", "batch"}
 
@@ -52,6 +53,7 @@ def test_replicas_come_to_the_same_bits_with_and_without_us(told: dict[str, Any]
     assert told[training] is True
 
 
+@pytest.mark.skipif(_KERAS < (3, 8), reason="before 3.8 Keras added up the losses of replicas: two trained unlike one")
 def test_a_fit_of_two_replicas_shows_what_one_device_shows(folder: Path) -> None:
     two, one = barograph.open(folder / "two"), barograph.open(folder / "one")
     ours, others = ([key for key in keys if key.kind != "machine"] for keys in (one.keys(), two.keys()))

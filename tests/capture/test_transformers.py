@@ -71,9 +71,13 @@ def samples(count: int, seed: int = 0) -> list[dict[str, Any]]:
     return [{"x": row, "labels": int(row[0] > 0)} for row in x]
 
 
-def trainer(model: nn.Module, data: Any, *, callbacks: Any = (), compute_metrics: Any = None, **options: Any) -> Any:
+def trainer(model: nn.Module, data: Any, *, callbacks: Any = (), compute_metrics: Any = None, in_order: bool = False,
+            **options: Any) -> Any:
     import transformers
 
+    can_say = "train_sampling_strategy" in transformers.TrainingArguments.__dataclass_fields__
+    if in_order and can_say:
+        options["train_sampling_strategy"] = "sequential"
     arguments = transformers.TrainingArguments(**{
         "output_dir": "never-written", "per_device_train_batch_size": 5, "logging_steps": 1, "save_strategy": "no",
         "report_to": [], "use_cpu": True, "disable_tqdm": True, "num_train_epochs": 2, "optim": "sgd",
@@ -81,6 +85,8 @@ def trainer(model: nn.Module, data: Any, *, callbacks: Any = (), compute_metrics
     made = transformers.Trainer(model=model, args=arguments, train_dataset=data, eval_dataset=samples(10, seed=1),
                                 callbacks=list(callbacks), compute_metrics=compute_metrics)
     made.remove_callback(transformers.trainer_callback.PrinterCallback)
+    if in_order and not can_say:
+        made._get_train_sampler = lambda *_: torch.utils.data.SequentialSampler(data)
     return made
 
 
@@ -106,7 +112,7 @@ class TestTransformers(FrameworkConformance):
         model = Small()
         evaluation = {"eval_strategy": "steps", "eval_steps": task.evaluate_every} if task.evaluate_every else {}
         trainer(model, data, num_train_epochs=1, gradient_accumulation_steps=task.accumulate, logging_steps=4,
-                train_sampling_strategy="sequential", seed=task.seed, **evaluation).train()
+                in_order=True, seed=task.seed, **evaluation).train()
         return {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
 
 
@@ -126,7 +132,7 @@ def test_a_nan_that_the_trainer_keeps_out_of_its_log_is_found():
     data[12]["x"][0] = torch.nan
     with barograph.attach(to="memory://transformers/filtered", watch=False, strict=True, budget=None):
         trainer(small(), data, num_train_epochs=1, logging_nan_inf_filter=True,
-                train_sampling_strategy="sequential").train()
+                in_order=True).train()
     run = barograph.open("memory://transformers/filtered")
     assert np.isfinite(run.series("scalar:loss").values).all()
     assert np.isfinite(run.series("loss:total").values).tolist() == [True, True, False, False]
@@ -316,5 +322,5 @@ def test_of_the_trainer_each_step_has_the_micro_batches_that_it_was_made_of():
     path = "memory://transformers/micro"
     with barograph.attach(to=path, watch=False, strict=True, budget=None):
         trainer(small(), samples(20), num_train_epochs=1, gradient_accumulation_steps=2, eval_strategy="epoch",
-                train_sampling_strategy="sequential").train()
+                in_order=True).train()
     assert told(path) == [[(0, 5), (5, 5)], [(10, 5), (15, 5)]]

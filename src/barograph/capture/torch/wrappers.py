@@ -183,10 +183,10 @@ class Wrappers:
             try:
                 result = plain(*args, **kwargs)
             except Exception:
-                if self._listener is not None and not torch.compiler.is_compiling():
+                if self._listener is not None and not _is_traced(args, kwargs):
                     self._listener.loss_raised(name, args, kwargs)
                 raise
-            if self._listener is not None and not torch.compiler.is_compiling():
+            if self._listener is not None and not _is_traced(args, kwargs):
                 self._listener.loss_returned(name, result, args, kwargs)
             return result
 
@@ -321,3 +321,13 @@ class Wrappers:
             self._in_scheduler = False
         listener.scheduler_stepped(args[0])
         return result
+
+
+def _is_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a call is a compiler's, which computes nothing yet.
+
+    Before 2.13 torch's compiler does not say so where it finds out the shape of what a function returns: what it hands
+    over then has no elements.
+    """
+    return torch.compiler.is_compiling() or any(
+        type(value).__name__ == "FakeTensor" for value in (*args, *kwargs.values()))
