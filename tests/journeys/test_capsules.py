@@ -259,3 +259,32 @@ def test_a_training_that_does_not_fail_goes_through_and_holds_nothing(desk: Any)
     ended = desk.run("--record", "--rules", "none", "train.py", "0", "0.5")
     assert (ended.code, ended.out) == (0, b"to the end\n")
     assert b"No capsule is in this run: no step was held," in desk.end(desk.start("barograph", "capsules", "run")).out
+
+
+COMPILED = """
+import torch
+
+def rounding(graph, inputs):
+    shift = float(__import__("sys").argv[1])
+    return lambda *args: [item * (1 + shift) for item in graph.forward(*args)]
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 2)
+compiled = torch.compile(model, backend=rounding)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(3):
+    optimizer.zero_grad()
+    scale = 1e4 if step == 2 else 1.0
+    (compiled(torch.randn(8, 4)).square().mean() * scale).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("shift", "grade"), [("1e-5", "same event"), ("0", "bitwise")])
+def test_that_a_model_was_compiled_is_told_where_its_step_has_other_bits(desk: Any, shift: str, grade: str) -> None:
+    desk.write("train.py", COMPILED)
+    (desk.folder / "barograph.toml").write_text("[recorder]\nnorm_above = 1000.0\n", encoding="utf-8")
+    assert desk.run("--record", "--rules", "none", "train.py", shift).code == 79
+    told = json.loads(desk.end(desk.start("barograph", "replay", "run", "--no-samples", "--json")).out)
+    assert told["grade"] == grade
+    assert any("torch.compile had made programs" in note for note in told["notes"]) is (grade == "same event")

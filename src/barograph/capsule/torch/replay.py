@@ -28,7 +28,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from barograph.capsule.ending import FAILURES, end, failed
 from barograph.capsule.grading import graded
 from barograph.capsule.kept_apart import KeptApart
-from barograph.capsule.order import ReplayOrder, ReplayResult
+from barograph.capsule.order import Grade, ReplayOrder, ReplayResult
 from barograph.capsule.remedies import remedy_from
 from barograph.capsule.torch.alone import stand_alone
 from barograph.capsule.torch.asking import Asking
@@ -264,9 +264,9 @@ class Replayer:
                 seen = self._asking.seen(entry, optimizer, self._roots)
             head = self._capsule.head
             with self._failing():
-                result = graded(self._content["seen"], now, held=head.held.value, bound=head.numbers.get("bound"),
-                                notes=(*self._notes, *self._putting.notes))
-                result = replace(result, bad_operation=None if result.finite else self._blame.verdict(),
+                result = graded(self._content["seen"], now, held=head.held.value, bound=head.numbers.get("bound"))
+                result = replace(result, notes=(*self._notes, *self._putting.notes, *self._uncompiled(result)),
+                                 bad_operation=None if result.finite else self._blame.verdict(),
                                  batches=tuple(self._parts.sizes),
                                  as_made=tuple(sorted({"calls", "losses", "variables"} - self._put_in)),
                                  norm=seen.norm, own=self._asking.answer(seen))
@@ -278,6 +278,12 @@ class Replayer:
             with aside():
                 self._trial.before_update(optimizer, loss)
             self._roots.clear()
+
+    def _uncompiled(self, result: ReplayResult) -> tuple[str, ...]:
+        """Return why what was seen is not what had been seen, where that is so and the compiler may be the reason."""
+        if result.grade is Grade.BITWISE or not self._content["settings"].get("compiled"):
+            return ()
+        return ("torch.compile had made programs then, which may round elsewhere: it is made again without.",)
 
     def _after_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         label = self._book.entry(optimizer).label

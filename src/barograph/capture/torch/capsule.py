@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from barograph.capture.torch.compiling import has_compiled
 from barograph.capture.torch.joining import is_child
 from barograph.capture.torch.kept import Call, Kept, loss_value
 from barograph.capture.torch.names import ModelNames, unwrapped
@@ -107,6 +108,7 @@ def numeric_settings() -> dict[str, Any]:
         "cudnn_tf32": torch.backends.cudnn.allow_tf32,
         "cuda_tf32": torch.backends.cuda.matmul.allow_tf32,
         "mkldnn": torch.backends.mkldnn.enabled,
+        "compiled": has_compiled(),
     }
 
 

@@ -7,10 +7,17 @@ that one more pause costs no graph. Where a script wants one graph of all, a pau
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
+
+
+def has_compiled() -> bool:
+    """Return whether torch's compiler has made anything of this process's, as it counts that itself."""
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+    return bool(counters.get("stats", {}).get("unique_graphs"))
 
 
 def hear(hook: Callable[..., Any], *args: Any) -> Any:
