@@ -82,14 +82,17 @@ class _Until(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 def _endless(x: Any, y: Any) -> Any:
-    """Return data that give the same batch for ever, without Python.
+    """Return data that give the same batch for ever, without Python and without a thread that tunes them.
 
-    A generator is asked by an operation of TensorFlow's, for which there is no thread where a step keeps the only one:
-    then both wait for each other, for seconds.
+    A generator is asked by an operation of TensorFlow's, for which there is no thread where a step keeps the only one.
+    The thread that tunes sleeps for up to seconds, and whoever frees the data of an earlier `fit` waits for it: that is
+    whatever step Python happens to collect its garbage in.
     """
     import tensorflow
 
-    return tensorflow.data.Dataset.from_tensors((x, y)).repeat()
+    options = tensorflow.data.Options()
+    options.autotune.enabled = False
+    return tensorflow.data.Dataset.from_tensors((x, y)).repeat().with_options(options)
 
 
 def _resnet() -> tuple[Any, Any, Any]:

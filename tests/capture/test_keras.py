@@ -34,6 +34,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     keras = pytest.importorskip("keras", reason="keras is not installed")
 
+from barograph.capture.keras import arrays, backends, fetching
 from barograph.capture.keras.checkpoint import load
 
 BACKEND = keras.backend.backend()
@@ -273,6 +274,36 @@ def test_a_step_that_the_scaler_skips_is_marked() -> None:
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras 3.5, of a last call with fewer steps
 @pytest.mark.skipif(BACKEND == "torch", reason="Keras makes one step a call with torch")
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="only variables of TensorFlow are fetched all at once")
+def test_variables_that_are_fetched_all_at_once_are_those_that_are_fetched_one_by_one(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def reader(variables: Any) -> Any:
+        found = arrays.read_all_of(variables)
+        made.append(len(variables))
+        return found
+
+    monkeypatch.setattr(backends.TensorFlowBackend, "reader", staticmethod(reader))
+    runs = []
+    for place, most in (("together", 1), ("alone", 1000)):
+        monkeypatch.setattr(fetching, "WORTH_WHILE", most)
+        run, weights = recorded(f"memory://keras-{place}", small(run_eagerly=False), {"epochs": 3},
+                                preset="everything")
+        runs.append((run, weights))
+    assert made == [6, 12]
+    (together, weights), (alone, same) = runs
+    assert all(map(np.array_equal, weights, same))
+    kinds = ("weight", "update", "optimizer_state")
+    keys, others = ([key for key in found if key.kind in kinds] for found in (together.keys(), alone.keys()))
+    assert keys == others
+    assert len(keys) == 6 + 6 + 12
+    for key in keys:
+        found, wanted = together.series(key, "l2"), alone.series(key, "l2")
+        assert found.steps.tolist() == wanted.steps.tolist() == list(range(15))
+        assert found.values.tolist() == wanted.values.tolist(), key
+
+
 def test_of_several_steps_in_one_call_the_last_is_told_with_its_number() -> None:
     run, _ = recorded("memory://keras-several", small(run_eagerly=False, steps_per_execution=2))
     # Before 3.7 a call of Keras's that finds too few batches for its steps fails when it has made them.

@@ -14,11 +14,12 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     pytest.importorskip("keras", reason="keras is not installed")
 
+from barograph.capture.keras.leaving import leaving
 from barograph.capture.keras.merging import Joined, joined, merged
 
 
 def of_two(first: dict[str, Any], second: dict[str, Any], paths: tuple[str, ...] = (), **whole: Any) -> dict[str, Any]:
-    return merged({"whole": whole, "replicas": (first, second)}, paths)
+    return merged({"whole": leaving(whole), "replicas": (leaving(first), leaving(second))}, paths)
 
 
 def test_parts_of_a_batch_stand_one_after_the_other() -> None:
@@ -60,8 +61,8 @@ def test_what_all_replicas_hold_alike_is_that_of_the_first_and_what_is_of_the_wh
 
 
 def test_a_step_without_replicas_is_as_it_was() -> None:
-    whole = {"loss": 1.0, "outputs": {"a": (np.zeros(2),)}}
-    assert merged({"whole": whole, "replicas": ()}, ()) == whole
+    whole = {"loss": 1.0, "outputs": {"a": [np.zeros(2)]}}
+    assert merged({"whole": leaving(whole), "replicas": ()}, ()) == whole
 
 
 def test_of_what_the_loss_takes_logarithms_of_the_least_stands_and_a_broadcast_of_one_is_one_of_all() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,26 @@ def _of_tensorflow(value: Any) -> NDArray[Any]:
     return array if array.dtype != object else np.asarray(value.numpy())
 
 
+def read_all_of(variables: Sequence[Any]) -> Callable[[], Sequence[Any]] | None:
+    """Return what returns the tensors of all of TensorFlow's variables; None: one is spread over replicas."""
+    if not all(map(_is_plain, variables)):
+        return None
+    tensorflow = sys.modules["tensorflow"]
+    handles = [(variable.handle, variable.dtype) for variable in variables]
+    made: Callable[[], Sequence[Any]] = tensorflow.function(
+        lambda: [tensorflow.raw_ops.ReadVariableOp(resource=handle, dtype=dtype) for handle, dtype in handles],
+        autograph=False).get_concrete_function()
+    return made
+
+
+def _is_plain(variable: Any) -> bool:
+    """Return whether a variable is one tensor: those of a strategy are one on each device."""
+    return any(base.__name__ == "BaseResourceVariable" for base in type(variable).__mro__)
+
+
 def _read(variable: Any) -> Any:
     """Return the tensor of a variable of TensorFlow; its own `value` enters a context first, which takes as long."""
     tensorflow = sys.modules["tensorflow"]
-    if type(variable).__name__ == "ResourceVariable" and tensorflow.executing_eagerly():
+    if _is_plain(variable) and tensorflow.executing_eagerly():
         return tensorflow.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
     return variable.value()

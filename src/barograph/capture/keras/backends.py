@@ -9,7 +9,10 @@ from typing import Any, Protocol
 import keras
 import numpy as np
 
-from barograph.capture.keras.collector import Collector, Reach
+from barograph.capture.keras.arrays import read_all_of
+from barograph.capture.keras.collector import Collector, Reach, Seen
+from barograph.capture.keras.fetching import Reader
+from barograph.capture.keras.leaving import come_out, leaving
 from barograph.capture.keras.replicas import is_mirrored, values_of
 
 ValueOf = Callable[[Any], Any]
@@ -21,10 +24,12 @@ class Backend(Protocol):
     Attributes:
         waits: Reading a number of the step that has just been called makes the training wait for it.
         several: A call of the function may make several steps.
+        reader: As of `fetching.Fetching`.
     """
 
     waits: bool
     several: bool
+    reader: Reader | None
 
     def reach(self, args: tuple[Any, ...]) -> Reach:
         """Return what tells which tensors can leave the step function that is called with these arguments."""
@@ -41,6 +46,9 @@ class Backend(Protocol):
     def step(self, model: Any, original: Callable[..., Any], collector: Collector, args: tuple[Any, ...], *,
              training: bool) -> Any:
         """Call the model's own step, with what is picked up beside its result."""
+
+    def seen_in(self, left: Any) -> Seen:
+        """Return what was seen, of what a step has given out as that."""
 
     def parts(self, result: Any) -> tuple[Any, Any]:
         """Return what the whole function gave out: logs, or what stands there; and what Keras is to be given."""
@@ -92,6 +100,7 @@ class TensorFlowBackend:
 
     waits = False
     several = True
+    reader: Reader | None = staticmethod(read_all_of)
 
     def __init__(self) -> None:
         self._tensorflow: Any = importlib.import_module("tensorflow")
@@ -114,7 +123,14 @@ class TensorFlowBackend:
         collector.begin(args[0], {path: variable.value for path, variable in collector.names.untrained.items()})
         with collector.listening_to(model):
             logs = original(*args)
-        return {"logs": logs, "seen": collector.seen if collector.shared is not None else collector.leaving()}
+        return {"logs": logs, "seen": self._left(collector)}
+
+    def _left(self, collector: Collector) -> Any:
+        # Of a replica its step is asked for what all have seen.
+        return collector.seen if collector.shared is not None else leaving(collector.seen)
+
+    def seen_in(self, left: Any) -> Seen:
+        return come_out(left)
 
     def parts(self, result: Any) -> tuple[Any, Any]:
         return result, None
@@ -164,6 +180,7 @@ class TorchBackend(TensorFlowBackend):
     """Everything is eager: a step is a call."""
 
     several = False
+    reader: Reader | None = None
 
     def __init__(self) -> None:
         self._torch: Any = importlib.import_module("torch")
@@ -179,6 +196,13 @@ class TorchBackend(TensorFlowBackend):
 
     def reach(self, args: tuple[Any, ...]) -> Reach:
         return _Tensors(self._torch.Tensor)
+
+    def _left(self, collector: Collector) -> Any:
+        return collector.seen
+
+    def seen_in(self, left: Any) -> Seen:
+        found: Seen = left
+        return found
 
 
 class _Traces:
@@ -214,6 +238,7 @@ class JaxBackend:
 
     waits = True
     several = True
+    reader: Reader | None = None
 
     def __init__(self) -> None:
         self._jax: Any = importlib.import_module("jax")
@@ -250,6 +275,10 @@ class JaxBackend:
                     del vars(model)["compute_loss_and_updates"]
                 state = within.taken_out(state)
         return {"logs": logs, "seen": collector.seen}, state
+
+    def seen_in(self, left: Any) -> Seen:
+        found: Seen = left
+        return found
 
     def parts(self, result: Any) -> tuple[Any, Any]:
         logs, state = result

@@ -165,11 +165,6 @@ class Collector:
         finally:
             self.applying = False
 
-    def leaving(self) -> Seen:
-        """Return what was seen in a form in which it can leave a graph: of lists TensorFlow would make one tensor."""
-        return {name: {path: tuple(item) if isinstance(item, list) else item for path, item in group.items()}
-                if isinstance(group, dict) else group for name, group in self.seen.items()}
-
     @contextmanager
     def within(self, reach: Reach) -> Iterator[Seen]:
         """Pick up apart what is computed within a `with` block, in a trace of its own."""

@@ -99,7 +99,8 @@ class Functions:
         with self._in_place_of_step(step):
             found, given = self._backend.parts(function(*args))
         self.called.add(wanted)
-        return found["logs"], merged(found["seen"], self.paths) if self._is_mirrored else found["seen"], given
+        left = found["seen"]
+        return found["logs"], merged(left, self.paths) if self._is_mirrored else self._backend.seen_in(left), given
 
     def _variant(self, names: KerasNames, wanted: Wanted) -> tuple[Callable[..., Any], Callable[..., Any]]:
         model = self._model

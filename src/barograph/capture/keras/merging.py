@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Seen
+from barograph.capture.keras.leaving import come_out
 
 _OF_SAMPLES = ("outputs", "inputs", "data", "fed", "batch")
 _ADDED_UP = ("gradients", "given")
@@ -98,7 +99,7 @@ def merged(left: Seen, paths: Sequence[str]) -> Seen:
         left: As `SharedStep.leave` has it.
         paths: Of the variables whose gradients a gate looks at, in order.
     """
-    whole, parts = left["whole"], left["replicas"]
+    whole, parts = come_out(left["whole"]), [come_out(part) for part in left["replicas"]]
     found: Seen = {name: parts[0][name] for name in _REPLICATED if parts and name in parts[0]}
     for name in _ADDED_UP:
         groups = [part[name] for part in parts if name in part]

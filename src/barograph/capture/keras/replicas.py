@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import keras
 
 from barograph.capture.keras.collector import Collector, Seen, norms_of
+from barograph.capture.keras.leaving import leaving
 
 _NARROW = "float16"
 """Gradients of that type may each be finite, and their sum beyond its range."""
@@ -86,7 +87,7 @@ class SharedStep:
         parts = [collector.seen for collector in collectors]
         if parts and all("loss" in part for part in parts):
             whole.seen["loss"] = loss_of_all(parts)
-        return {"whole": whole.leaving(), "replicas": tuple(collector.leaving() for collector in collectors)}
+        return {"whole": leaving(whole.seen), "replicas": tuple(leaving(collector.seen) for collector in collectors)}
 
     def gathered(self) -> Seen:
         """Return likewise what all replicas have picked up, to each of them: it is called in every one.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from barograph.capture.keras.answers import Losses
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Seen
+from barograph.capture.keras.fetching import Fetching, Reader
 from barograph.capture.keras.likeness import tell_likeness
 from barograph.capture.keras.modes import Modes
 from barograph.capture.keras.names import Names, optimizer_states
@@ -34,10 +34,12 @@ class Telling:
     Args:
         tap: It.
         waits: Reading a number of the step makes the training wait for it: then it is read when the step is published.
+        reader: As of `Fetching`.
     """
 
-    def __init__(self, tap: ArrayTap, *, waits: bool) -> None:
+    def __init__(self, tap: ArrayTap, *, waits: bool, reader: Reader | None = None) -> None:
         self._tap = tap
+        self._fetching = Fetching(reader, tap.session.starting_up)
         self._waits = waits
         self._has_blamed = False
         self._trained_before: Names | None = None
@@ -173,17 +175,17 @@ class Telling:
     def before(self, names: Names, value: ValueOf) -> None:
         """Keep the weights before their update, where that is due."""
         if self._tap.due(Kind.UPDATE):
-            self._tap.before_update(_arrays(names.trainable, value))
+            self._tap.before_update(self._fetching.arrays("weights", names.trainable, value))
 
     def after(self, names: Names, optimizer: Any, value: ValueOf) -> None:
         """Tell weights and what the optimizer keeps."""
         tap = self._tap
         if tap.due(Kind.WEIGHT, Kind.UPDATE):
-            tap.after_update(_arrays(names.trainable, value), layers=names.owners)
+            tap.after_update(self._fetching.arrays("weights", names.trainable, value), layers=names.owners)
         if optimizer is not None and tap.due(Kind.OPTIMIZER_STATE):
             if self._states_of != (names, optimizer):
                 self._states, self._states_of = optimizer_states(optimizer, names), (names, optimizer)
-            tap.take(Kind.OPTIMIZER_STATE, _arrays(self._states, value), layers=names.owners)
+            tap.take(Kind.OPTIMIZER_STATE, self._fetching.arrays("states", self._states, value), layers=names.owners)
 
 
 def _fed(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,14 +210,6 @@ def _metrics(logs: Mapping[str, Any]) -> dict[str, Callable[[], float]]:
         elif name != "loss":
             found[str(name)] = _number(value)
     return found
-
-
-def _arrays(variables: Mapping[str, Any], value: ValueOf) -> dict[str, Callable[[], Any]]:
-    return {path: functools.partial(_value_of, variable, value) for path, variable in variables.items()}
-
-
-def _value_of(variable: Any, value: ValueOf) -> Any:
-    return array_of(value(variable))
 
 
 def _classes(paths: Iterable[str], leaves: Mapping[str, str]) -> dict[str, str]:

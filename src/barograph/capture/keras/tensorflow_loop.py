@@ -9,7 +9,7 @@ import numpy as np
 
 from barograph.capture.evaluation_means import EvaluationMeans
 from barograph.capture.keras.answers import Losses
-from barograph.capture.keras.arrays import array_of
+from barograph.capture.keras.arrays import array_of, read_all_of
 from barograph.capture.keras.collector import Seen, Wanted
 from barograph.capture.keras.loop_functions import LoopFunctions, value_of
 from barograph.capture.keras.random import RandomStates
@@ -114,7 +114,7 @@ class TensorFlowLoop:
                  recorder: KerasRecorder | None) -> None:
         self._tap = tap
         self._recorder = recorder
-        self._telling = Telling(tap, waits=False)
+        self._telling = Telling(tap, waits=False, reader=read_all_of)
         self._functions = LoopFunctions(function, collecting)
         self._names = self._functions.names
         self._light = Wanted() if recorder is None else Wanted(gate=True, norm_above=recorder.settings.norm_above)
