@@ -22,9 +22,11 @@ import pytest
 # The processes that tests start have little to compute, and many run at once: threads would get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# What is started in a background ignores Ctrl-C, and so would all that tests start and interrupt.
+# What is started in a background ignores Ctrl-C, or a terminal that goes, and so would all that tests start and signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _BUCKET = "barograph-tests"
 _START_SECS = 30.0

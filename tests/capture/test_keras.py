@@ -272,8 +272,6 @@ def test_a_step_that_the_scaler_skips_is_marked() -> None:
     assert [view.step.skipped for view in views][:3] == [False, False, True]
 
 
-@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras 3.5, of a last call with fewer steps
-@pytest.mark.skipif(BACKEND == "torch", reason="Keras makes one step a call with torch")
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="only variables of TensorFlow are fetched all at once")
 def test_variables_that_are_fetched_all_at_once_are_those_that_are_fetched_one_by_one(
         monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,6 +302,8 @@ def test_variables_that_are_fetched_all_at_once_are_those_that_are_fetched_one_b
         assert found.values.tolist() == wanted.values.tolist(), key
 
 
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras 3.5, of a last call with fewer steps
+@pytest.mark.skipif(BACKEND == "torch", reason="Keras makes one step a call with torch")
 def test_of_several_steps_in_one_call_the_last_is_told_with_its_number() -> None:
     run, _ = recorded("memory://keras-several", small(run_eagerly=False, steps_per_execution=2))
     # Before 3.7 a call of Keras's that finds too few batches for its steps fails when it has made them.
