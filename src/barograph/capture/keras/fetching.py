@@ -31,16 +31,12 @@ class Fetching:
         making: Gives the context in which that is made.
     """
 
-    def __init__(
-        self, reader: Reader | None, making: Callable[[], AbstractContextManager[Any]]
-    ) -> None:
+    def __init__(self, reader: Reader | None, making: Callable[[], AbstractContextManager[Any]]) -> None:
         self._reader = reader
         self._making = making
         self._groups: dict[str, _Group] = {}
 
-    def arrays(
-        self, name: str, variables: Mapping[str, Any], value: ValueOf
-    ) -> dict[str, Callable[[], NDArray[Any]]]:
+    def arrays(self, name: str, variables: Mapping[str, Any], value: ValueOf) -> dict[str, Callable[[], NDArray[Any]]]:
         """Return by path what returns the elements that a variable has when the first of them is called.
 
         Args:
@@ -74,15 +70,13 @@ class _Group:
         return self._variables is variables and len(self._held) == len(variables)
 
     def begins(
-        self, value: ValueOf, reader: Reader,
-        making: Callable[[], AbstractContextManager[Any]],
+        self, value: ValueOf, reader: Reader, making: Callable[[], AbstractContextManager[Any]]
     ) -> ReadAll | None:
         """Return what fetches all, where that is worth while by now."""
-        if self._read_all is None and self._times <= TIMES:
+        if self._times < TIMES:
             self._times = self._times + 1 if self._fetched >= WORTH_WHILE else 0
             self._fetched = 0
-            if self._times == TIMES:
-                self._times += 1  # it is tried once
+            if self._times == TIMES:  # it is tried once
                 with making():
                     self._read_all = reader([value(variable) for variable in self._held])
         return self._read_all
