@@ -11,9 +11,10 @@ setup(
         Extension(
             "barograph._native",
             sources=["src/barograph/_native.c"],
-            depends=["src/barograph/_native_lanes.h", "src/barograph/_native_xla.h"],
+            depends=[f"src/barograph/_native_{part}.h" for part in ("lanes", "threads", "xla")],
             # Fused multiply-add would round differently from one processor to the next.
-            extra_compile_args=["-O3", "-ffp-contract=off"],
+            extra_compile_args=["-O3", "-ffp-contract=off", "-pthread"],
+            extra_link_args=["-pthread"],
             define_macros=[("Py_LIMITED_API", "0x030B0000")],
             py_limited_api=True,
             optional=True,

@@ -153,8 +153,12 @@ def measure_trees(choice: argparse.Namespace) -> dict[str, Any]:
 
 def measure_frameworks(choice: argparse.Namespace) -> dict[str, Any]:
     """What recording costs a step of Keras and of JAX."""
-    return _reported(choice, "Steps of Keras and JAX", frameworks, frameworks.measure_frameworks,
-                     frameworks.print_frameworks)
+    heading("Steps of Keras and JAX")
+    effort = replace(frameworks.QUICK if choice.quick else frameworks.Effort(), threads=choice.threads,
+                     names=choice.frameworks)
+    report = frameworks.measure_frameworks(effort)
+    frameworks.print_frameworks(report)
+    return report
 
 
 def measure_capsule(choice: argparse.Namespace) -> dict[str, Any]:
@@ -292,6 +296,9 @@ def _parser() -> argparse.ArgumentParser:
         "--variants", type=_names_among(VARIANTS), help="of steps: " + ", ".join(VARIANTS),
         default=[name for name, variant in VARIANTS.items() if not variant.asked],
     )  # fmt: skip
+    parser.add_argument("--frameworks", type=_names_among(frameworks.FRAMEWORKS), default=list(frameworks.FRAMEWORKS),
+                        help="of frameworks: " + ", ".join(f'"{name}"' for name in frameworks.FRAMEWORKS))
+    parser.add_argument("--threads", type=int, default=1, help="of the training and of what reads, in frameworks")
     parser.add_argument("--tools", type=_names_among(logs.TOOLS), default=list(logs.TOOLS), help="of log")
     return parser
 

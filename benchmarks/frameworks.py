@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ FRAMEWORKS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "keras on tensorflow": ("keras_worker", "tensorflow", ("keras", "tensorflow")),
     "keras on torch": ("keras_worker", "torch", ("keras", "torch")),
     "keras on jax": ("keras_worker", "jax", ("keras", "jax")),
-    "jax.jit, optax": ("jax_worker", "jit", ("jax", "optax", "flax")),
+    "jax.jit with optax": ("jax_worker", "jit", ("jax", "optax", "flax")),
     "flax nnx": ("jax_worker", "nnx", ("jax", "optax", "flax")),
 }
 """By name: the worker, how it is to train, and what must be installed."""
@@ -39,6 +39,9 @@ class Effort:
         warm_up_secs: Before the first.
         settling: So many times longer both are with a budget, which pays back what the first steps cost before it
             spends any more.
+        threads: Of the framework, and of what reads; more than one: as many as the framework likes.
+        names: Of those that are measured.
+        variants: Likewise.
     """
 
     processes: int = 2
@@ -46,6 +49,9 @@ class Effort:
     block_secs: float = 1.0
     warm_up_secs: float = 8.0
     settling: float = 3.0
+    threads: int = 1
+    names: Sequence[str] = tuple(FRAMEWORKS)
+    variants: Sequence[str] = VARIANTS
 
 
 QUICK = Effort(processes=1, secs=14.0, warm_up_secs=5.0)
@@ -54,18 +60,19 @@ QUICK = Effort(processes=1, secs=14.0, warm_up_secs=5.0)
 def measure_frameworks(effort: Effort) -> dict[str, Any]:
     """Return blocks of steps, bare and recorded by turns, in fresh processes."""
     found, missing = [], {}
-    for name, (worker, how, needs) in FRAMEWORKS.items():
+    for name in effort.names:
+        worker, how, needs = FRAMEWORKS[name]
         absent = [need for need in needs if importlib.util.find_spec(need) is None]
         if absent:
             missing[name] = ", ".join(absent)
             continue
         for workload in _BOTH:
             variants: dict[str, list[dict[str, Any]]] = {}
-            for variant in VARIANTS * effort.processes:
+            for variant in tuple(effort.variants) * effort.processes:
                 progress(f"{name}, {workload}, {variant}")
                 variants.setdefault(variant, []).append(_train(worker, how, workload, variant, effort))
             found.append({"framework": name, "workload": workload, "variants": variants})
-    return {"frameworks": found, "missing": missing}
+    return {"frameworks": found, "missing": missing, "threads": effort.threads}
 
 
 def print_frameworks(report: Mapping[str, Any]) -> None:
@@ -88,14 +95,20 @@ def print_frameworks(report: Mapping[str, Any]) -> None:
         note(f"{name} is not measured: {absent} is not installed")
     note("by the clock, mean over all steps; […]: 95 % of 2,000 resamplings of the turns; processor time is that of "
          "the whole process. The budget of the default settings is a share of all time, bare blocks included; what "
-         "looks at every step is judged by what a recorded step takes. One thread where the framework allows")
+         "looks at every step is judged by what a recorded step takes. Threads of the framework, and of what reads: "
+         + ("one, where the framework allows" if report["threads"] == 1 else str(report["threads"])))
 
 
 def _train(worker: str, how: str, workload: str, variant: str, effort: Effort) -> dict[str, Any]:
     times = effort.settling if variant == "budget" else 1.0
     request = {"how": how, "workload": workload, "variant": variant, "secs": effort.secs * times,
                "block_secs": effort.block_secs, "warm_up_secs": effort.warm_up_secs * times}
-    variables = {"KERAS_BACKEND": how, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_NUM_INTRAOP_THREADS": "1",
-                 "TF_NUM_INTEROP_THREADS": "1",
-                 "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
-    return run_worker(worker, request, timeout_secs=1800.0, variables=variables)
+    return run_worker(worker, request, timeout_secs=1800.0, variables=_variables(how, effort.threads))
+
+
+def _variables(how: str, threads: int) -> dict[str, str]:
+    told = {"KERAS_BACKEND": how, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_NUM_INTRAOP_THREADS": str(threads),
+            "TF_NUM_INTEROP_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+    # XLA knows one thread, or as many as there are processors.
+    alone = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    return {**told, "XLA_FLAGS": alone} if threads == 1 else told

@@ -30,6 +30,8 @@
 #include <arm_neon.h>
 #endif
 
+#include "_native_threads.h"
+
 /* Compilers without vectors get loops over single elements. So does everybody with BAROGRAPH_NO_VECTORS, to test them. */
 #if defined(__GNUC__) && !defined(BAROGRAPH_NO_VECTORS)
 #if defined(__x86_64__)
@@ -61,8 +63,13 @@ enum {
     SAMPLED_FROM = 4096 /* measures.sampling.SAMPLED_FROM */
 };
 
-/* A whole number of blocks, for which no counter of 32 bits can overflow. */
-static const uint64_t PART = (uint64_t)1 << 31;
+/* Elements of a tensor that one thread sums by itself: a whole number of blocks, for which no counter of 32 bits can
+ * overflow. Two such parts fit the second cache, so that what is read again for a difference is still there. Sums of
+ * parts are added in order, whoever has made them, so the number of threads changes no bit. */
+static const uint64_t PART = (uint64_t)1 << 16;
+
+/* Memory from which several threads read it: below, to wake them takes longer than they save. */
+static const double SHARED_BYTES = 4 << 20;
 
 /* Memory from which other Python threads may run meanwhile: below, handing over costs more than it gives. */
 static const double RELEASE_BYTES = 1 << 20;
@@ -568,10 +575,13 @@ static void flush_bins(Bins *bins, int64_t *row)
         int64_t count = 0;
         for (int t = 0; t < TABLES; t++)
             count += bins->tables[t][bin];
-        row[bin] += (bin & 255) == 255 || ((bin & 255) == 0 && !bins->wide) ? 0 : count;
+        /* Several threads may count into one row. */
+        if (count && (bin & 255) != 255 && ((bin & 255) != 0 || bins->wide))
+            ADD_TO(&row[bin], count);
     }
-    row[0] += (int64_t)bins->denormals[0];
-    row[256] += (int64_t)bins->denormals[1];
+    for (int sign = 0; sign < 2; sign++)
+        if (bins->denormals[sign])
+            ADD_TO(&row[256 * sign], (int64_t)bins->denormals[sign]);
 }
 
 /* ---- Moments --------------------------------------------------------------------------------------------------- */
@@ -726,6 +736,20 @@ static void add_wide(const Source *source, uint64_t start, uint64_t end, Tally *
     }
 }
 
+static void join(const Tally *part, Tally *whole)
+{
+    whole->count += part->count;
+    whole->nan += part->nan;
+    whole->posinf += part->posinf;
+    whole->neginf += part->neginf;
+    whole->zeros += part->zeros;
+    whole->min = part->min < whole->min ? part->min : whole->min;
+    whole->max = part->max > whole->max ? part->max : whole->max;
+    whole->sum += part->sum;
+    whole->sum_sq += part->sum_sq;
+    whole->sum_abs += part->sum_abs;
+}
+
 static void merge(const Tally *tally, double *row)
 {
     row[0] += (double)tally->count;
@@ -740,23 +764,38 @@ static void merge(const Tally *tally, double *row)
     row[9] += tally->sum_abs;
 }
 
+static const Tally NOTHING = {0, 0, 0, 0, 0, HUGE_VAL, -HUGE_VAL, 0.0, 0.0, 0.0};
+
+static uint64_t parts_of(uint64_t numel) { return numel / PART + (numel % PART != 0); }
+
+/* Sums one part of a tensor, and counts its bins into a row. */
+static void sum_part(const Source *source, uint64_t numel, uint64_t part, int mode, Tally *tally, int64_t *exponents)
+{
+    uint64_t start = part * PART, end = numel - start < PART ? numel : start + PART;
+    Bins bins;
+    *tally = NOTHING;
+    tally->count = end - start;
+    if (mode)
+        clear_bins(&bins, !NARROW[source->dtype], mode == 1 && numel >= SAMPLED_FROM, end - start);
+    if (NARROW[source->dtype])
+        add_narrow(source, start, end, tally, mode ? &bins : NULL);
+    else
+        add_wide(source, start, end, tally, mode ? &bins : NULL);
+    if (mode)
+        flush_bins(&bins, exponents);
+}
+
 static void summarize(const Source *source, uint64_t numel, int mode, double *row, int64_t *exponents)
 {
-    Tally tally = {numel, 0, 0, 0, 0, HUGE_VAL, -HUGE_VAL, 0.0, 0.0, 0.0};
-    Bins bins;
-    for (uint64_t start = 0; start < numel; start += PART) {
-        uint64_t end = numel - start < PART ? numel : start + PART;
-        if (mode)
-            clear_bins(&bins, !NARROW[source->dtype], mode == 1 && numel >= SAMPLED_FROM, numel);
-        if (NARROW[source->dtype])
-            add_narrow(source, start, end, &tally, mode ? &bins : NULL);
-        else
-            add_wide(source, start, end, &tally, mode ? &bins : NULL);
-        if (mode)
-            flush_bins(&bins, exponents);
+    Tally whole = NOTHING, part;
+    for (uint64_t p = 0; p < parts_of(numel); p++) {
+        sum_part(source, numel, p, mode, &part, exponents);
+        join(&part, &whole);
     }
-    merge(&tally, row);
+    merge(&whole, row);
 }
+
+/* ---- Many tensors ---------------------------------------------------------------------------------------------- */
 
 /* Whether every element is finite, of a complex number both parts; whole numbers always are. */
 static int are_finite(const char *data, uint64_t numel, int dtype)
@@ -787,6 +826,179 @@ static int are_finite(const char *data, uint64_t numel, int dtype)
             return 0;
     }
     return 1;
+}
+
+/* A row, and the histogram that is counted there; a row of −1: nothing is asked. */
+typedef struct {
+    int64_t row, mode;
+} Place;
+
+enum { ITSELF, DIFFERENCE, PLACES };
+
+/* One tensor: where its statistics go, and those of how it differs from `source.minus`. */
+typedef struct {
+    Source source;
+    int64_t numel;
+    Place places[PLACES];
+} Task;
+
+/* Work on tensors part by part, for as many threads as help. */
+typedef struct Sharing Sharing;
+struct Sharing {
+    void (*take)(Sharing *sharing, const Task *task, uint64_t part, size_t number);
+    const Task *tasks;
+    size_t count;
+    size_t *first; /* by tensor, the number of its first part among all; after the last, how many there are */
+    size_t next;
+    Tally *tallies; /* PLACES for each part */
+    int64_t *exponents;
+    int finite;
+};
+
+static void take_parts(void *context)
+{
+    Sharing *sharing = context;
+    FloatState state = enter_float_state();
+    size_t task = 0, number;
+    while ((number = NEXT(sharing->next)) < sharing->first[sharing->count]) {
+        while (sharing->first[task + 1] <= number)
+            task++;
+        sharing->take(sharing, &sharing->tasks[task], number - sharing->first[task], number);
+    }
+    leave_float_state(state);
+}
+
+/* Returns whether there is memory to share the work; what was taken is given back by `end_sharing`. */
+static int begin_sharing(Sharing *sharing)
+{
+    size_t *first = sharing->first = malloc((sharing->count + 1) * sizeof *first);
+    if (!first)
+        return 0;
+    first[0] = 0;
+    for (size_t t = 0; t < sharing->count; t++)
+        first[t + 1] = first[t] + (size_t)parts_of((uint64_t)sharing->tasks[t].numel);
+    return 1;
+}
+
+static void end_sharing(Sharing *sharing)
+{
+    free(sharing->tallies);
+    free(sharing->first);
+}
+
+/* The second cache still has what was read for the one when it is read for the other. */
+static void read_part(const Task *task, uint64_t part, Tally *tallies, int64_t *exponents)
+{
+    for (int i = 0; i < PLACES; i++) {
+        const Place *place = &task->places[i];
+        Source source = task->source;
+        if (i == ITSELF)
+            source.minus = source.advance = NULL;
+        if (place->row >= 0)
+            sum_part(&source, (uint64_t)task->numel, part, (int)place->mode, &tallies[i],
+                     place->mode ? exponents + place->row * BINS : NULL);
+    }
+}
+
+static void take_sums(Sharing *sharing, const Task *task, uint64_t part, size_t number)
+{
+    read_part(task, part, sharing->tallies + PLACES * number, sharing->exponents);
+}
+
+static void join_part(const Task *task, const Tally *part, Tally *wholes)
+{
+    for (int i = 0; i < PLACES; i++)
+        if (task->places[i].row >= 0)
+            join(&part[i], &wholes[i]);
+}
+
+static void merge_whole(const Task *task, const Tally *wholes, double *moments)
+{
+    for (int i = 0; i < PLACES; i++)
+        if (task->places[i].row >= 0)
+            merge(&wholes[i], moments + task->places[i].row * MOMENTS);
+}
+
+/* Returns whether there was memory to keep the sums of parts in; if not, nothing was read. */
+static int read_shared(const Task *tasks, size_t count, double *moments, int64_t *exponents)
+{
+    Sharing sharing = {take_sums, tasks, count, NULL, 0, NULL, exponents, 1};
+    if (begin_sharing(&sharing))
+        sharing.tallies = malloc(PLACES * sharing.first[count] * sizeof(Tally));
+    int has_room = sharing.tallies != NULL;
+    if (has_room) {
+        work_together(take_parts, &sharing);
+        for (size_t t = 0; t < count; t++) {
+            Tally wholes[PLACES] = {NOTHING, NOTHING};
+            for (size_t number = sharing.first[t]; number < sharing.first[t + 1]; number++)
+                join_part(&tasks[t], sharing.tallies + PLACES * number, wholes);
+            merge_whole(&tasks[t], wholes, moments);
+        }
+    }
+    end_sharing(&sharing);
+    return has_room;
+}
+
+static void read_alone(const Task *tasks, size_t count, double *moments, int64_t *exponents)
+{
+    FloatState state = enter_float_state();
+    for (size_t t = 0; t < count; t++) {
+        Tally wholes[PLACES] = {NOTHING, NOTHING}, part[PLACES];
+        for (uint64_t p = 0; p < parts_of((uint64_t)tasks[t].numel); p++) {
+            read_part(&tasks[t], p, part, exponents);
+            join_part(&tasks[t], part, wholes);
+        }
+        merge_whole(&tasks[t], wholes, moments);
+    }
+    leave_float_state(state);
+}
+
+static double size_of(const Task *task)
+{
+    return (double)task->numel * SIZES[task->source.dtype] * (task->source.minus ? 2 : 1);
+}
+
+static double size_of_all(const Task *tasks, size_t count)
+{
+    double size_bytes = 0;
+    for (size_t t = 0; t < count; t++)
+        size_bytes += size_of(&tasks[t]);
+    return size_bytes;
+}
+
+static void read_all(const Task *tasks, size_t count, double *moments, int64_t *exponents)
+{
+    if (size_of_all(tasks, count) < SHARED_BYTES || !read_shared(tasks, count, moments, exponents))
+        read_alone(tasks, count, moments, exponents);
+}
+
+static void take_finite(Sharing *sharing, const Task *task, uint64_t part, size_t number)
+{
+    (void)number;
+    uint64_t start = part * PART, left = (uint64_t)task->numel - start;
+    if (SEEN(sharing->finite) && !are_finite(task->source.data + start * SIZES[task->source.dtype],
+                                             left < PART ? left : PART, task->source.dtype))
+        SET(sharing->finite, 0);
+}
+
+static void take_copy(Sharing *sharing, const Task *task, uint64_t part, size_t number)
+{
+    (void)sharing;
+    (void)number;
+    uint64_t start = part * PART, left = (uint64_t)task->numel - start;
+    advance(&task->source, start, (size_t)(left < PART ? left : PART));
+}
+
+/* Has every part of all tensors taken. Returns whether there was memory for that; if not, nothing was done. */
+static int share(Sharing *sharing)
+{
+    int has_room = begin_sharing(sharing);
+    if (has_room && size_of_all(sharing->tasks, sharing->count) < SHARED_BYTES)
+        take_parts(sharing);
+    else if (has_room)
+        work_together(take_parts, sharing);
+    end_sharing(sharing);
+    return has_room;
 }
 
 /* ---- Units ----------------------------------------------------------------------------------------------------- */
@@ -1068,15 +1280,6 @@ static int check_row(const Outputs *outputs, int64_t row, int64_t mode)
     return 0;
 }
 
-static void summarize_row(const Source *source, uint64_t numel, int64_t row, int64_t mode, Outputs *outputs)
-{
-    double *moments = (double *)outputs->moments.buf + row * MOMENTS;
-    int64_t *exponents = mode ? (int64_t *)outputs->exponents.buf + row * BINS : NULL;
-    FloatState state = enter_float_state();
-    summarize(source, numel, (int)mode, moments, exponents);
-    leave_float_state(state);
-}
-
 static PyThreadState *let_others_run(double size_bytes)
 {
     return size_bytes >= RELEASE_BYTES ? PyEval_SaveThread() : NULL;
@@ -1088,15 +1291,22 @@ static void take_over(PyThreadState *state)
         PyEval_RestoreThread(state);
 }
 
+static void read_into(const Task *tasks, size_t count, Outputs *outputs)
+{
+    PyThreadState *state = let_others_run(size_of_all(tasks, count));
+    read_all(tasks, count, outputs->moments.buf, outputs->has_exponents ? outputs->exponents.buf : NULL);
+    take_over(state);
+}
+
 static PyObject *summarize_alone(const Source *source, int64_t numel, int64_t row, int64_t mode, Outputs *outputs)
 {
     if (!check_row(outputs, row, mode)) {
         release_outputs(outputs);
         return NULL;
     }
-    PyThreadState *state = let_others_run((double)numel * SIZES[source->dtype]);
-    summarize_row(source, (uint64_t)numel, row, mode, outputs);
-    take_over(state);
+    Task task = {*source, numel, {{-1, 0}, {-1, 0}}};
+    task.places[source->minus ? DIFFERENCE : ITSELF] = (Place){row, mode};
+    read_into(&task, 1, outputs);
     release_outputs(outputs);
     Py_RETURN_NONE;
 }
@@ -1135,150 +1345,178 @@ static PyObject *py_difference_into(PyObject *module, PyObject *const *args, Py_
     return summarize_alone(&source, numel, row, mode, &outputs);
 }
 
+/* Lists that a call was given, one entry for each tensor. */
+enum { POINTERS, NUMELS, DTYPE_NUMBERS, MINUSES, ROWS, ROWS_OF_DIFFERENCES, LISTS };
+
+static const char *const LIST_NAMES[LISTS] = {"pointers", "numels", "dtypes", "before", "rows", "update_rows"};
+
 typedef struct {
-    Py_buffer pointers, numels, dtypes, rows, modes;
-    int64_t mode; /* of all; −1 where each has its own */
-    int taken;    /* how many of the first four are held */
+    Py_buffer lists[LISTS], modes[PLACES];
+    int64_t mode[PLACES]; /* of all; −1 where each has its own */
+    int is_taken[LISTS];
+    size_t count;
 } Batch;
 
 static void release_batch(Batch *batch)
 {
-    Py_buffer *held[] = {&batch->pointers, &batch->numels, &batch->dtypes, &batch->rows};
-    for (int i = 0; i < batch->taken; i++)
-        PyBuffer_Release(held[i]);
-    if (batch->mode < 0)
-        PyBuffer_Release(&batch->modes);
+    for (int i = 0; i < LISTS; i++)
+        if (batch->is_taken[i])
+            PyBuffer_Release(&batch->lists[i]);
+    for (int i = 0; i < PLACES; i++)
+        if (batch->mode[i] < 0)
+            PyBuffer_Release(&batch->modes[i]);
 }
 
-static int take_modes(PyObject *modes, Batch *batch)
+static int take_tensors(PyObject *object, int list, Batch *batch)
+{
+    int is_narrow = list == DTYPE_NUMBERS;
+    if (!take_list(object, LIST_NAMES[list], is_narrow ? "il" : "lq", is_narrow ? 4 : 8, &batch->lists[list]))
+        return 0;
+    batch->is_taken[list] = 1;
+    size_t length = (size_t)batch->lists[list].shape[0];
+    if (list == POINTERS)
+        batch->count = length;
+    if (length == batch->count)
+        return 1;
+    PyErr_Format(PyExc_ValueError, "pointers and %s must have one length.", LIST_NAMES[list]);
+    return 0;
+}
+
+static int take_modes(PyObject *modes, int place, Batch *batch)
 {
     if (PyLong_Check(modes)) {
-        if (!take_whole(modes, &batch->mode))
+        int64_t mode;
+        if (!take_whole(modes, &mode))
             return 0;
-        if (batch->mode < 0 || batch->mode > 2) {
+        if (mode < 0 || mode > 2) {
             PyErr_Format(PyExc_ValueError, "exponent mode is %lld; it must be 0 (none), 1 (sampled) or 2 (exact).",
-                         (long long)batch->mode);
-            batch->mode = 0;
+                         (long long)mode);
             return 0;
         }
+        batch->mode[place] = mode;
         return 1;
     }
-    if (!take_list(modes, "modes", "B", 1, &batch->modes))
+    if (!take_list(modes, "modes", "B", 1, &batch->modes[place]))
         return 0;
-    batch->mode = -1;
-    return 1;
+    batch->mode[place] = -1;
+    if ((size_t)batch->modes[place].shape[0] == batch->count)
+        return 1;
+    PyErr_SetString(PyExc_ValueError, "modes must be one number, or one for each tensor.");
+    return 0;
 }
 
-/* Takes the first lists of a batch: addresses, sizes, types and, where there are four, rows. */
-static int take_tensors(PyObject *const *args, int lists, Batch *batch)
+static int64_t entry(const Batch *batch, int list, size_t i)
 {
-    static const char *const names[] = {"pointers", "numels", "dtypes", "rows"};
-    Py_buffer *views[] = {&batch->pointers, &batch->numels, &batch->dtypes, &batch->rows};
-    for (batch->taken = 0, batch->mode = 0; batch->taken < lists; batch->taken++) {
-        int narrow_list = batch->taken == 2;
-        if (!take_list(args[batch->taken], names[batch->taken], narrow_list ? "il" : "lq", narrow_list ? 4 : 8,
-                       views[batch->taken]))
-            return 0;
+    return batch->is_taken[list] ? ((const int64_t *)batch->lists[list].buf)[i] : -1;
+}
+
+static Place place_of(const Batch *batch, int place, size_t i)
+{
+    int64_t mode = batch->mode[place];
+    Place found = {entry(batch, place == ITSELF ? ROWS : ROWS_OF_DIFFERENCES, i),
+                   mode < 0 ? ((const uint8_t *)batch->modes[place].buf)[i] : mode};
+    return found;
+}
+
+/* Returns the tensors of a batch, which are to be freed; NULL where one is none, or there is no memory. */
+static Task *tasks_of(const Batch *batch)
+{
+    Task *tasks = PyMem_Malloc((batch->count ? batch->count : 1) * sizeof *tasks);
+    if (!tasks)
+        PyErr_NoMemory();
+    for (size_t i = 0; tasks && i < batch->count; i++) {
+        int64_t dtype = batch->is_taken[DTYPE_NUMBERS] ? ((const int32_t *)batch->lists[DTYPE_NUMBERS].buf)[i] : U8;
+        Task task = {{(const char *)(uintptr_t)entry(batch, POINTERS, i), NULL, NULL, (int)dtype},
+                     entry(batch, NUMELS, i),
+                     {place_of(batch, ITSELF, i), place_of(batch, DIFFERENCE, i)}};
+        int is_right = check_elements(task.source.data, task.numel, dtype);
+        if (is_right && batch->is_taken[MINUSES]) {
+            task.source.minus = (const char *)(uintptr_t)entry(batch, MINUSES, i);
+            is_right = check_elements(task.source.minus, task.numel, dtype);
+        }
+        tasks[i] = task;
+        if (!is_right) {
+            PyMem_Free(tasks);
+            tasks = NULL;
+        }
     }
-    for (int i = 1; i < lists; i++)
-        if (views[i]->shape[0] != batch->pointers.shape[0]) {
-            PyErr_Format(PyExc_ValueError, "%s must have one length.",
-                         lists == 4 ? "pointers, numels, dtypes and rows" : "pointers, numels and dtypes");
-            return 0;
+    return tasks;
+}
+
+/* A row of −1 is none, where differences are asked for: of what is then not asked, nothing is checked. */
+static int check_places(const Task *tasks, size_t count, int may_lack, const Outputs *outputs)
+{
+    for (size_t i = 0; i < count; i++)
+        for (int p = 0; p < PLACES; p++) {
+            const Place *place = &tasks[i].places[p];
+            int is_none = place->row == -1 && (may_lack || p == DIFFERENCE);
+            if (!is_none && !check_row(outputs, place->row, place->mode))
+                return 0;
         }
     return 1;
 }
 
-static int take_batch(PyObject *const *args, Batch *batch)
+static PyObject *read_batch(const Batch *batch, PyObject *moments, PyObject *exponents)
 {
-    if (!take_tensors(args, 4, batch) || !take_modes(args[6], batch))
-        return 0;
-    if (batch->mode < 0 && batch->modes.shape[0] != batch->pointers.shape[0]) {
-        PyErr_SetString(PyExc_ValueError, "modes must be one number, or one for each tensor.");
-        return 0;
-    }
-    return 1;
-}
-
-typedef struct {
-    Source source;
-    int64_t numel, row, mode;
-} Task;
-
-/* A tensor of a batch, to be read as it is. */
-static Task tensor_of(const Batch *batch, Py_ssize_t i)
-{
-    Task task = {{NULL, NULL, NULL, 0}, 0, 0, 0};
-    task.source.data = (const char *)(uintptr_t)((const int64_t *)batch->pointers.buf)[i];
-    task.source.dtype = ((const int32_t *)batch->dtypes.buf)[i];
-    task.numel = ((const int64_t *)batch->numels.buf)[i];
-    return task;
-}
-
-static Task task_of(const Batch *batch, Py_ssize_t i)
-{
-    Task task = tensor_of(batch, i);
-    task.row = ((const int64_t *)batch->rows.buf)[i];
-    task.mode = batch->mode < 0 ? ((const uint8_t *)batch->modes.buf)[i] : batch->mode;
-    return task;
-}
-
-static int summarize_batch(const Batch *batch, Outputs *outputs)
-{
-    double size_bytes = 0;
-    for (Py_ssize_t i = 0; i < batch->rows.shape[0]; i++) {
-        Task task = task_of(batch, i);
-        if (!check_elements(task.source.data, task.numel, task.source.dtype) ||
-            !check_row(outputs, task.row, task.mode))
-            return 0;
-        size_bytes += (double)task.numel * SIZES[task.source.dtype];
-    }
-    PyThreadState *state = let_others_run(size_bytes);
-    for (Py_ssize_t i = 0; i < batch->rows.shape[0]; i++) {
-        Task task = task_of(batch, i);
-        summarize_row(&task.source, (uint64_t)task.numel, task.row, task.mode, outputs);
-    }
-    take_over(state);
-    return 1;
+    Outputs outputs;
+    if (!take_outputs(moments, exponents, &outputs))
+        return NULL;
+    Task *tasks = tasks_of(batch);
+    int is_right = tasks && check_places(tasks, batch->count, batch->is_taken[MINUSES], &outputs);
+    if (is_right)
+        read_into(tasks, batch->count, &outputs);
+    PyMem_Free(tasks);
+    release_outputs(&outputs);
+    return is_right ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *py_summarize_many(PyObject *module, PyObject *const *args, Py_ssize_t given)
 {
+    static const int lists[] = {POINTERS, NUMELS, DTYPE_NUMBERS, ROWS};
     Batch batch;
-    Outputs outputs;
     (void)module;
     if (!take_arguments("summarize_many", given, 7))
         return NULL;
-    int done = take_batch(args, &batch) && take_outputs(args[4], args[5], &outputs);
-    if (done) {
-        done = summarize_batch(&batch, &outputs);
-        release_outputs(&outputs);
-    }
+    memset(&batch, 0, sizeof batch);
+    int is_right = 1;
+    for (int i = 0; is_right && i < 4; i++)
+        is_right = take_tensors(args[i], lists[i], &batch);
+    PyObject *done = is_right && take_modes(args[6], ITSELF, &batch) ? read_batch(&batch, args[4], args[5]) : NULL;
     release_batch(&batch);
-    return done ? Py_NewRef(Py_None) : NULL;
+    return done;
+}
+
+static PyObject *py_difference_many(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    static const int lists[] = {POINTERS, MINUSES, NUMELS, DTYPE_NUMBERS, ROWS, ROWS_OF_DIFFERENCES};
+    Batch batch;
+    (void)module;
+    if (!take_arguments("difference_many", given, 10))
+        return NULL;
+    memset(&batch, 0, sizeof batch);
+    int is_right = 1;
+    for (int i = 0; is_right && i < 6; i++)
+        is_right = take_tensors(args[i], lists[i], &batch);
+    is_right = is_right && take_modes(args[8], ITSELF, &batch) && take_modes(args[9], DIFFERENCE, &batch);
+    PyObject *done = is_right ? read_batch(&batch, args[6], args[7]) : NULL;
+    release_batch(&batch);
+    return done;
 }
 
 /* Whether all tensors of a batch are finite; −1 where one of them is none. */
 static int batch_is_finite(const Batch *batch)
 {
-    double size_bytes = 0;
-    Py_ssize_t count = batch->pointers.shape[0];
-    for (Py_ssize_t i = 0; i < count; i++) {
-        Task task = tensor_of(batch, i);
-        if (!check_elements(task.source.data, task.numel, task.source.dtype))
-            return -1;
-        size_bytes += (double)task.numel * SIZES[task.source.dtype];
-    }
-    PyThreadState *thread = let_others_run(size_bytes);
-    FloatState state = enter_float_state();
-    int finite = 1;
-    for (Py_ssize_t i = 0; finite && i < count; i++) {
-        Task task = tensor_of(batch, i);
-        finite = are_finite(task.source.data, (uint64_t)task.numel, task.source.dtype);
-    }
-    leave_float_state(state);
+    Task *tasks = tasks_of(batch);
+    if (!tasks)
+        return -1;
+    Sharing sharing = {take_finite, tasks, batch->count, NULL, 0, NULL, NULL, 1};
+    PyThreadState *thread = let_others_run(size_of_all(tasks, batch->count));
+    int is_done = share(&sharing);
     take_over(thread);
-    return finite;
+    PyMem_Free(tasks);
+    if (!is_done)
+        PyErr_NoMemory();
+    return is_done ? sharing.finite : -1;
 }
 
 static PyObject *py_all_finite(PyObject *module, PyObject *const *args, Py_ssize_t given)
@@ -1287,7 +1525,11 @@ static PyObject *py_all_finite(PyObject *module, PyObject *const *args, Py_ssize
     (void)module;
     if (!take_arguments("all_finite", given, 3))
         return NULL;
-    int finite = take_tensors(args, 3, &batch) ? batch_is_finite(&batch) : -1;
+    memset(&batch, 0, sizeof batch);
+    int is_right = 1;
+    for (int i = 0; is_right && i < 3; i++)
+        is_right = take_tensors(args[i], i, &batch);
+    int finite = is_right ? batch_is_finite(&batch) : -1;
     release_batch(&batch);
     return finite < 0 ? NULL : PyBool_FromLong(finite);
 }
@@ -1351,20 +1593,62 @@ static PyObject *py_units_into(PyObject *module, PyObject *const *args, Py_ssize
     return done ? Py_NewRef(Py_None) : PyErr_NoMemory();
 }
 
+static PyObject *copy_all(const Task *tasks, size_t count)
+{
+    Sharing sharing = {take_copy, tasks, count, NULL, 0, NULL, NULL, 1};
+    PyThreadState *state = let_others_run(size_of_all(tasks, count));
+    int is_done = share(&sharing);
+    take_over(state);
+    return is_done ? Py_NewRef(Py_None) : PyErr_NoMemory();
+}
+
 static PyObject *py_copy(PyObject *module, PyObject *const *args, Py_ssize_t given)
 {
-    const char *destination, *source;
-    int64_t size_bytes;
+    const char *destination;
+    Task task = {{NULL, NULL, NULL, U8}, 0, {{-1, 0}, {-1, 0}}};
     (void)module;
     if (!take_arguments("copy", given, 3) || !take_address(args[0], &destination) ||
-        !take_address(args[1], &source) || !take_whole(args[2], &size_bytes) ||
-        !check_elements(destination, size_bytes, U8) || !check_elements(source, size_bytes, U8))
+        !take_address(args[1], &task.source.data) || !take_whole(args[2], &task.numel) ||
+        !check_elements(destination, task.numel, U8) || !check_elements(task.source.data, task.numel, U8))
         return NULL;
-    PyThreadState *state = let_others_run((double)size_bytes);
-    if (size_bytes)
-        memcpy((char *)destination, source, (size_t)size_bytes);
-    take_over(state);
-    Py_RETURN_NONE;
+    task.source.advance = (char *)destination;
+    return copy_all(&task, 1);
+}
+
+static PyObject *py_copy_many(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    static const int lists[] = {POINTERS, MINUSES, NUMELS};
+    Batch batch;
+    (void)module;
+    if (!take_arguments("copy_many", given, 3))
+        return NULL;
+    memset(&batch, 0, sizeof batch);
+    int is_right = 1;
+    for (int i = 0; is_right && i < 3; i++)
+        is_right = take_tensors(args[i], lists[i], &batch);
+    Task *tasks = is_right ? tasks_of(&batch) : NULL;
+    for (size_t i = 0; tasks && i < batch.count; i++) {
+        tasks[i].source.advance = (char *)tasks[i].source.data;
+        tasks[i].source.data = tasks[i].source.minus;
+        tasks[i].source.minus = NULL;
+    }
+    PyObject *done = tasks ? copy_all(tasks, batch.count) : NULL;
+    PyMem_Free(tasks);
+    release_batch(&batch);
+    return done;
+}
+
+static PyObject *py_use_threads(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t threads;
+    (void)module;
+    if (!take_arguments("use_threads", given, 1) || !take_whole(args[0], &threads))
+        return NULL;
+    if (threads < 1 || threads > MOST_HELPERS + 1) {
+        PyErr_Format(PyExc_ValueError, "threads is %lld; it must be 1 to %d.", (long long)threads, MOST_HELPERS + 1);
+        return NULL;
+    }
+    return PyLong_FromLong(use_helpers((int)threads - 1) + 1);
 }
 
 static PyObject *py_instructions(PyObject *module, PyObject *nothing)
@@ -1406,9 +1690,12 @@ static PyMethodDef methods[] = {
     CALL(summarize_into),
     CALL(summarize_many),
     CALL(difference_into),
+    CALL(difference_many),
     CALL(units_into),
     CALL(copy),
+    CALL(copy_many),
     CALL(all_finite),
+    CALL(use_threads),
     {"instructions", py_instructions, METH_NOARGS, "Return the names of the sets of instructions this processor has."},
     {"use_instructions", py_use_instructions, METH_O, "Use the set of that name; return the one in use before."},
     {"xla_handler", py_xla_handler, METH_NOARGS, "Return a capsule of what programs of XLA call."},
@@ -1419,6 +1706,7 @@ static int prepare(PyObject *module)
 {
     (void)module;
     choose_level();
+    prepare_helpers();
     fill_float8_tables();
     return 0;
 }

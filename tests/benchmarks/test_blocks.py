@@ -31,10 +31,11 @@ def test_frameworks_are_told_by_variant_with_what_is_missing(capsys) -> None:
     frameworks.print_frameworks({
         "frameworks": [{"framework": "flax nnx", "workload": "gpt",
                         "variants": {"everything": [process(1.2)], "budget": [process(1.01), process(1.01)]}}],
-        "missing": {"keras on jax": "keras"}})
+        "missing": {"keras on jax": "keras"}, "threads": 2})
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     everything, budget = (next(row for row in rows if name in row) for name in ("everything", "budget"))
     assert {"+20.0%", "+9.09%", "+13.04%"} <= set(everything)
     assert {"+1.0%", "+0.50%", "4"} <= set(budget)
     assert budget[-2:] == ["7,", "7"]
     assert any("keras on jax is not measured" in " ".join(row) for row in rows)
+    assert any(row[-3:] == ["what", "reads:", "2"] for row in rows)

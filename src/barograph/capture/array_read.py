@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -27,6 +27,29 @@ if TYPE_CHECKING:
     from barograph.capture.session import Session
 
 _WITH_UNITS = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET})
+
+
+_Lies = tuple[int, int, int, int]
+"""Of an array: its address, its elements, the number of their type, the histogram."""
+
+_NO_ROW = -1
+
+
+class _Rows(Protocol):
+    """Where statistics are merged, as in `native.summarize_many`."""
+
+    @property
+    def moments(self) -> NDArray[np.float64]: ...
+
+    @property
+    def exponents(self) -> NDArray[np.int64] | None: ...
+
+
+class _Apart(NamedTuple):
+    """Rows that are of no step yet."""
+
+    moments: NDArray[np.float64]
+    exponents: NDArray[np.int64] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +78,22 @@ class _Asked(NamedTuple):
     array: NDArray[Any]
     recipe: _Recipe
     taking: Taking
+
+
+class _Moved(NamedTuple):
+    """An array of which is taken how it differs from what it was; all it is compared with lies as it does.
+
+    Attributes:
+        weight: The array itself, where that is taken as well.
+        update: How the difference is.
+        now: Its elements.
+        earlier: Those that it had.
+    """
+
+    weight: _Asked | None
+    update: _Asked
+    now: NDArray[Any]
+    earlier: NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +143,11 @@ class ArrayReader:
             return False
         buffer.reserve(max(item.recipe.row for item in found) + 1,
                        histogram=any(item.taking.histogram for item in found))
-        places: dict[tuple[int, int, int, int], list[_Asked]] = {}
+        places: dict[_Lies, list[_Asked]] = {}
         for item in found:
-            lies = _address(item.array), item.array.size, item.recipe.code, int(item.taking.histogram)
-            places.setdefault(lies, []).append(item)
+            places.setdefault(_lies(item), []).append(item)
         once = {lies: items[0].recipe.row for lies, items in places.items() if len(items) == 1}
-        _summarize(list(once), list(once.values()), buffer.moments, buffer.exponents)
+        _summarize(list(once), list(once.values()), buffer)
         if len(once) < len(places):
             _summarize_shared({lies: [item.recipe.row for item in items] for lies, items in places.items()
                                if len(items) > 1}, buffer)
@@ -117,21 +155,38 @@ class ArrayReader:
             self._read_more(item, about, buffer)
         return True
 
-    def read_difference(
+    def read_updated(
         self, after: Mapping[str, Any], before: Mapping[str, NDArray[Any]], about: About, mask: int, buffer: StepBuffer
-    ) -> None:
-        """Merge the statistics of after − before, where both are there and of one kind."""
-        both = {path: after[path] for path in before if path in after}
-        for item in self._asked(Kind.UPDATE, both, about, mask):
-            earlier, now = np.ascontiguousarray(before[item.path]), np.ascontiguousarray(item.array)
-            if earlier.shape != now.shape or earlier.dtype != now.dtype:
-                continue
-            row = item.recipe.row
-            buffer.reserve(row + 1, histogram=bool(item.taking.histogram))
-            native.difference_into(_address(now), _address(earlier), now.size, item.recipe.code, buffer.moments, row,
-                                   buffer.exponents, int(item.taking.histogram))
-            if item.taking.raw:
-                buffer.tensors[item.recipe.key] = raw_array(now - earlier)
+    ) -> bool:
+        """Merge the statistics of weights, and those of after − before, where both are there and of one kind.
+
+        Args:
+            after: Path to an array, or to a function that returns it.
+            before: Path to the array that it was.
+            about, mask, buffer: As in `read`.
+
+        Returns:
+            Whether any weight was taken.
+        """
+        weights = {item.path: item for item in self._asked(Kind.WEIGHT, after, about, mask)}
+        both = {path: weights[path].array if path in weights else after[path] for path in before if path in after}
+        updates = {item.path: item for item in self._asked(Kind.UPDATE, both, about, mask)}
+        moved = [_Moved(weights.get(path), item, *pair) for path, item in updates.items()
+                 if (pair := _lying_alike(item.array, before[path])) is not None]
+        alone = [item for path, item in weights.items() if path not in {each.update.path for each in moved}]
+        asked = [*alone, *(each.update for each in moved), *weights.values()]
+        if not asked:
+            return False
+        buffer.reserve(max(item.recipe.row for item in asked) + 1,
+                       histogram=any(item.taking.histogram for item in asked))
+        _summarize([_lies(item) for item in alone], [item.recipe.row for item in alone], buffer)
+        _compare(moved, buffer)
+        for item in weights.values():
+            self._read_more(item, about, buffer)
+        for each in moved:
+            if each.update.taking.raw:
+                buffer.tensors[each.update.recipe.key] = raw_array(each.now - each.earlier)
+        return bool(weights)
 
     def keep(self, key: Key, array: Any, buffer: StepBuffer) -> None:
         """Record one array whole and summarised, whatever the plan says.
@@ -207,33 +262,59 @@ def read_units(array: NDArray[Any], row: int, axis: int, bound: float, buffer: S
     native.units_into(_address(lying), outer, units, inner, _code(lying), bound, columns)
 
 
-def _summarize(
-    places: Sequence[tuple[int, int, int, int]],
-    rows: Sequence[int],
-    moments: NDArray[np.float64],
-    exponents: NDArray[np.int64] | None,
-) -> None:
+def _lies(item: _Asked) -> _Lies:
+    return _address(item.array), item.array.size, item.recipe.code, int(item.taking.histogram)
+
+
+def _summarize(places: Sequence[_Lies], rows: Sequence[int], into: _Rows) -> None:
     """Merge the statistics of arrays into rows, in one native call.
 
     Args:
-        places: Of each: address, elements, number of its type, histogram.
+        places: Of each.
         rows: Of each.
-        moments, exponents: As in `native.summarize_many`.
+        into: Where the rows are.
     """
     if not places:
         return
     addresses, sizes, codes, histograms = zip(*places, strict=True)
     native.summarize_many(
         np.array(addresses, np.int64), np.array(sizes, np.int64), np.array(codes, np.int32), np.array(rows, np.int64),
-        moments, exponents, np.array(histograms, np.uint8),
+        into.moments, into.exponents, np.array(histograms, np.uint8),
     )
 
 
-def _summarize_shared(places: Mapping[tuple[int, int, int, int], Sequence[int]], buffer: StepBuffer) -> None:
+def _compare(moved: Sequence[_Moved], buffer: StepBuffer) -> None:
+    """Merge the statistics of arrays, where they are taken, and of their differences, in one native call."""
+    if not moved:
+        return
+    entries = [
+        (_address(each.now), _address(each.earlier), each.now.size, each.update.recipe.code,
+         _NO_ROW if each.weight is None else each.weight.recipe.row, each.update.recipe.row,
+         0 if each.weight is None else int(each.weight.taking.histogram), int(each.update.taking.histogram))
+        for each in moved
+    ]
+    after, before, sizes, codes, rows, update_rows, histograms, of_updates = zip(*entries, strict=True)
+    native.difference_many(
+        np.array(after, np.int64), np.array(before, np.int64), np.array(sizes, np.int64), np.array(codes, np.int32),
+        np.array(rows, np.int64), np.array(update_rows, np.int64), buffer.moments, buffer.exponents,
+        np.array(histograms, np.uint8), np.array(of_updates, np.uint8),
+    )
+
+
+def _lying_alike(now: NDArray[Any], earlier: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Return two arrays whose elements lie in one order, without gaps; None where they are not of one kind."""
+    if now.shape != earlier.shape or now.dtype != earlier.dtype:
+        return None
+    if now.strides == earlier.strides:  # one of them is dense, so both are
+        return now, earlier
+    return np.ascontiguousarray(now), np.ascontiguousarray(earlier)
+
+
+def _summarize_shared(places: Mapping[_Lies, Sequence[int]], buffer: StepBuffer) -> None:
     """Merge the statistics of each array into several rows, none of which is named twice."""
     moments = identity_rows(len(places))
     exponents = None if buffer.exponents is None else np.zeros((len(places), EXPONENT_BINS), np.int64)
-    _summarize(list(places), range(len(places)), moments, exponents)
+    _summarize(list(places), range(len(places)), _Apart(moments, exponents))
     read, rows = zip(*((number, row) for number, rows in enumerate(places.values()) for row in rows), strict=True)
     of = np.array(read)
     merge_reduced(np.array(rows), moments[of], None if exponents is None else exponents[of], buffer)

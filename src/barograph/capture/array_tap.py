@@ -8,7 +8,6 @@ the same belongs to an evaluation.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -333,24 +332,21 @@ class ArrayTap:
         mask, self._before = self._mask(), {}
         if Kind.UPDATE not in self.session.plan.kinds(mask):
             return
-        for path, given in weights.items():
-            if self.session.plan.taking(mask, Key(Kind.UPDATE, canonical_path(path)), layers.get(path, "")) is None:
-                continue
-            array = dense(np.asarray(given() if callable(given) else given))
-            self._before[path] = self._copies.of(path, array) if copy else array
+        arrays = {path: dense(np.asarray(given() if callable(given) else given)) for path, given in weights.items()
+                  if self._takes_update(mask, path, layers)}
+        self._before = self._copies.of(arrays) if copy else arrays
+
+    def _takes_update(self, mask: int, path: str, layers: Mapping[str, str]) -> bool:
+        key = Key(Kind.UPDATE, canonical_path(path))
+        return self.session.plan.taking(mask, key, layers.get(path, "")) is not None
 
     @entry_point("reading weights after their update")
     def after_update(self, weights: Mapping[str, Any], *, layers: Mapping[str, str] = _NOTHING) -> None:
         """Record weights, and how they differ from those that `before_update` kept."""
         self._begin()
         mask, before, self._before = self._mask(), self._before, {}
-        about = About(layers, _NOTHING)
+        self._note_took(self._reader.read_updated(weights, before, About(layers, _NOTHING), mask, self._train))
         if before:
-            # Both look at them, and to fetch one may take longer than to read it.
-            weights = {path: functools.cache(given) if callable(given) else given for path, given in weights.items()}
-        self._note_took(self._reader.read([(Kind.WEIGHT, weights)], about, mask, self._train))
-        if before:
-            self._reader.read_difference(weights, before, about, mask, self._train)
             self._copies.settle()
 
     @entry_point("counting labels and answers")

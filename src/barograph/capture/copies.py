@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from barograph.measures import native
 
 KEPT_BYTES = 64 * 2**20
 """Most that copies may take between two recorded steps; to have little memory anew costs more than to copy."""
@@ -17,12 +20,23 @@ class Copies:
     def __init__(self) -> None:
         self._copies: dict[str, NDArray[Any]] = {}
 
-    def of(self, path: str, array: NDArray[Any]) -> NDArray[Any]:
-        """Return a copy, elements lying as in `array`; it holds until the next is asked for under this path."""
+    def of(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return copies, elements lying as in the arrays; they hold until others are asked for under their paths.
+
+        Args:
+            arrays: By path; their elements lie side by side, in any order of the axes.
+        """
+        copies = {path: self._room(path, array) for path, array in arrays.items()}
+        places = [(copies[path].__array_interface__["data"][0], array.__array_interface__["data"][0], array.nbytes)
+                  for path, array in arrays.items()]
+        if places:
+            native.copy_many(*(np.array(column, np.int64) for column in zip(*places, strict=True)))
+        return copies
+
+    def _room(self, path: str, array: NDArray[Any]) -> NDArray[Any]:
         copy = self._copies.get(path)
         if copy is None or (copy.shape, copy.strides, copy.dtype) != (array.shape, array.strides, array.dtype):
             copy = self._copies[path] = np.empty_like(array)
-        np.copyto(copy, array)
         return copy
 
     def settle(self) -> None:

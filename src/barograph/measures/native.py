@@ -8,12 +8,15 @@ Counts, extremes and bins are exact; for the bound of the sums see `measures.sum
 same bits on every processor, whichever instructions it has, and whether or not denormals are flushed to zero in
 the calling thread.
 
-The native calls hold no lock of Python's while they work on much memory, so other threads run on.
+The native calls hold no lock of Python's while they work on much memory, so other threads run on. Of memory that is
+more than a few megabytes several threads read at once, see `use_threads`: whoever waits for the statistics waits less,
+and they have the same bits.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from barograph.measures import plain
@@ -23,8 +26,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["DTYPE_CODES", "all_finite", "available", "copy", "difference_into", "dtype_code", "summarize_into",
-           "summarize_many", "units_into", "xla_handler"]
+__all__ = ["DTYPE_CODES", "all_finite", "available", "copy", "copy_many", "difference_into", "difference_many",
+           "dtype_code", "summarize_into", "summarize_many", "units_into", "use_threads", "xla_handler"]
+
+MOST_THREADS = 4
+"""So many threads read memory as fast as it can be read, or nearly so."""
 
 try:
     _loops: Any = importlib.import_module("barograph._native")
@@ -138,6 +144,43 @@ def difference_into(
     _loops.difference_into(after, before, numel, dtype, moments, row, exponents, exponent_mode, advance)
 
 
+def difference_many(
+    afters: NDArray[np.int64],
+    befores: NDArray[np.int64],
+    numels: NDArray[np.int64],
+    dtypes: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    update_rows: NDArray[np.int64],
+    moments: NDArray[np.float64],
+    exponents: NDArray[np.int64] | None = None,
+    modes: int | NDArray[np.uint8] = 0,
+    update_modes: int | NDArray[np.uint8] = 0,
+) -> None:
+    """Merge the statistics of each of many tensors, and of after − before, into its two rows, in one pass.
+
+    Args:
+        afters, befores: Addresses of the first elements.
+        numels, dtypes: As in `summarize_many`; one type for both.
+        rows: Where the statistics of each tensor go; −1: they are not asked for.
+        update_rows: Likewise, of the differences, which are rounded as in `difference_into`.
+        moments, exponents: As in `summarize_into`.
+        modes, update_modes: One mode for all, or one for each.
+
+    Raises:
+        ValueError: As in `summarize_many`. Nothing was changed.
+
+    Example:
+        >>> import numpy as np
+        >>> from barograph.measures.summary import identity_rows
+        >>> new, old, rows = np.array([1.5], np.float32), np.array([1.0], np.float32), identity_rows(2)
+        >>> difference_many(np.array([new.ctypes.data]), np.array([old.ctypes.data]), np.array([1]),
+        ...                 np.zeros(1, np.int32), np.array([0]), np.array([1]), rows)
+        >>> rows[:, 7].tolist()
+        [1.5, 0.5]
+    """
+    _loops.difference_many(afters, befores, numels, dtypes, rows, update_rows, moments, exponents, modes, update_modes)
+
+
 def units_into(
     pointer: int,
     outer: int,
@@ -205,6 +248,47 @@ def copy(destination: int, source: int, size_bytes: int) -> None:
     _loops.copy(destination, source, size_bytes)
 
 
+def copy_many(destinations: NDArray[np.int64], sources: NDArray[np.int64], sizes_bytes: NDArray[np.int64]) -> None:
+    """Do what `copy` does, of many.
+
+    Raises:
+        ValueError: As there, or the lengths differ. Nothing was changed.
+    """
+    _loops.copy_many(destinations, sources, sizes_bytes)
+
+
+def use_threads(threads: int) -> int:
+    """Have so many threads, the caller's among them, read what is more than a few megabytes; the bits are the same.
+
+    When this module is loaded it is as many as there are processors for this process, but no more than
+    `MOST_THREADS`, nor than the environment's `OMP_NUM_THREADS`. The plain twin has one.
+
+    Args:
+        threads: 1 to 64.
+
+    Returns:
+        How many it were before.
+
+    Raises:
+        ValueError: It is another number.
+
+    Example:
+        >>> before = use_threads(1)
+        >>> use_threads(before)
+        1
+    """
+    before: int = _loops.use_threads(threads)
+    return before
+
+
+def _threads() -> int:
+    """Return how many threads are to read."""
+    allowed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    most = min(int(allowed), MOST_THREADS) if allowed.isdecimal() else MOST_THREADS
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(most, processors))
+
+
 def xla_handler() -> Any:
     """Return what a program that XLA compiled may call for the statistics of a tensor, as `jax.ffi` registers it.
 
@@ -216,3 +300,6 @@ def xla_handler() -> Any:
         A capsule; None without the native loop.
     """
     return _loops.xla_handler() if available() else None
+
+
+use_threads(_threads())

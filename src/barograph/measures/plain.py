@@ -16,6 +16,9 @@ from barograph.measures.summary import exponents_of_values, merge_rows, moments_
 from barograph.model.selection import Histogram
 from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, UNIT_FIELDS
 
+_NO_ROW = -1
+_MOST_THREADS = 64
+
 
 def summarize_into(
     pointer: int, numel: int, dtype: int,
@@ -33,10 +36,7 @@ def summarize_many(
     """Merge the statistics of each of many tensors into its row."""
     if not len(pointers) == len(numels) == len(dtypes) == len(rows):
         raise ValueError("pointers, numels, dtypes and rows must have one length.")
-    if not isinstance(modes, int) and len(modes) != len(rows):
-        raise ValueError("modes must be one number, or one for each tensor.")
-    each = [modes] * len(rows) if isinstance(modes, int) else modes.tolist()
-    places = list(zip(rows.tolist(), each, strict=True))
+    places = _places(rows, modes)
     for row, mode in places:
         _check_rows(moments, row, exponents, mode)
     tensors = [memory(*where) for where in zip(pointers.tolist(), numels.tolist(), dtypes.tolist(), strict=True)]
@@ -55,6 +55,27 @@ def difference_into(
     _merge(subtract(new, old), moments, row, exponents, exponent_mode)
     if advance:
         old[...] = new
+
+
+def difference_many(
+    afters: NDArray[np.int64], befores: NDArray[np.int64], numels: NDArray[np.int64], dtypes: NDArray[np.int32],
+    rows: NDArray[np.int64], update_rows: NDArray[np.int64],
+    moments: NDArray[np.float64], exponents: NDArray[np.int64] | None = None,
+    modes: int | NDArray[np.uint8] = 0, update_modes: int | NDArray[np.uint8] = 0,
+) -> None:
+    """Merge the statistics of each of many tensors, and of after − before, into its two rows."""
+    if len({len(each) for each in (afters, befores, numels, dtypes, rows, update_rows)}) > 1:
+        raise ValueError("afters, befores, numels, dtypes, rows and update_rows must have one length.")
+    asked = [_places(rows, modes), _places(update_rows, update_modes)]
+    for row, mode in (place for places in asked for place in places if place[0] != _NO_ROW):
+        _check_rows(moments, row, exponents, mode)
+    tensors = [[memory(*where) for where in zip(pointers.tolist(), numels.tolist(), dtypes.tolist(), strict=True)]
+               for pointers in (afters, befores)]
+    for new, old, (row, mode), (update_row, update_mode) in zip(*tensors, *asked, strict=True):
+        if row != _NO_ROW:
+            _merge(new, moments, row, exponents, mode)
+        if update_row != _NO_ROW:
+            _merge(subtract(new, old), moments, update_row, exponents, update_mode)
 
 
 def units_into(
@@ -94,6 +115,26 @@ def copy(destination: int, source: int, size_bytes: int) -> None:
     memory(destination, size_bytes, code)[...] = memory(source, size_bytes, code)
 
 
+def copy_many(
+    destinations: NDArray[np.int64], sources: NDArray[np.int64], sizes_bytes: NDArray[np.int64],
+) -> None:
+    """Copy bytes from each of many addresses to another."""
+    if not len(destinations) == len(sources) == len(sizes_bytes):
+        raise ValueError("destinations, sources and sizes_bytes must have one length.")
+    code = 7  # uint8
+    pairs = [(memory(to, size, code), memory(of, size, code)) for to, of, size in zip(
+        destinations.tolist(), sources.tolist(), sizes_bytes.tolist(), strict=True)]
+    for destination, source in pairs:
+        destination[...] = source
+
+
+def use_threads(threads: int) -> int:
+    """Have one thread read, whatever is asked for."""
+    if not 1 <= threads <= _MOST_THREADS:
+        raise ValueError(f"threads is {threads}; it must be 1 to {_MOST_THREADS}.")
+    return 1
+
+
 def memory(pointer: int, numel: int, dtype: int) -> NDArray[Any]:
     """Return the `numel` dense elements at an address as a flat array that shares their memory.
 
@@ -117,6 +158,14 @@ class _Memory:
         self.__array_interface__ = {
             "data": (int(pointer), False), "shape": (int(size_bytes),), "typestr": "|u1", "version": 3,
         }
+
+
+def _places(rows: NDArray[np.int64], modes: int | NDArray[np.uint8]) -> list[tuple[int, int]]:
+    """Return of each tensor its row, and the mode of its histogram."""
+    if not isinstance(modes, int) and len(modes) != len(rows):
+        raise ValueError("modes must be one number, or one for each tensor.")
+    each = [modes] * len(rows) if isinstance(modes, int) else modes.tolist()
+    return list(zip(rows.tolist(), each, strict=True))
 
 
 def _merge(

@@ -320,8 +320,8 @@ def _planted_error(*, with_tensors: bool) -> Iterator[None]:
         raise Planted("planted by the conformance suite")
 
     with contextlib.ExitStack() as stack:
-        reads = ((native, "summarize_many"), (native, "summarize_into"), (native, "difference_into"),
-                 (ArrayReader, "row"))  # the last one, where a device has made the statistics
+        reads = ((native, "summarize_many"), (native, "summarize_into"), (native, "difference_many"),
+                 (native, "difference_into"), (ArrayReader, "row"))  # the last where a device has made the statistics
         for holder, name in reads if with_tensors else ((Plan, "taking"),):
             stack.enter_context(_replaced(holder, name, fail))
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,16 +16,32 @@ def array_of(value: Any) -> NDArray[Any]:
 
     Not through Keras, which asks a tensor of torch for an array in a way that NumPy warns of.
     """
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        return np.asarray(value.float().numpy() if str(value.dtype) == "torch.bfloat16" else value.numpy())
-    return _of_tensorflow(value) if hasattr(value, "numpy") else np.asarray(value)
+    return _way_of(type(value))(value)  # type: ignore[arg-type]  # a class can be hashed
 
 
-def _of_tensorflow(value: Any) -> NDArray[Any]:
+@functools.lru_cache(64)
+def _way_of(kind: type) -> Callable[[Any], NDArray[Any]]:
+    """Return how values of a type are read: to ask a tensor for what it does not have takes longer than to read it."""
+    if hasattr(kind, "detach"):
+        return _of_torch
+    if not hasattr(kind, "numpy"):
+        return np.asarray
+    return _of_variable if callable(getattr(kind, "value", None)) else _of_tensor
+
+
+def _of_torch(value: Any) -> NDArray[Any]:
+    value = value.detach().cpu()
+    return np.asarray(value.float().numpy() if str(value.dtype) == "torch.bfloat16" else value.numpy())
+
+
+def _of_variable(value: Any) -> NDArray[Any]:
+    return _of_tensor(value, _read)
+
+
+def _of_tensor(value: Any, read: Callable[[Any], Any] | None = None) -> NDArray[Any]:
     """Return where the elements lie; `numpy` copies them. What writes to a variable that is looked at copies it."""
     try:
-        array = np.asarray(memoryview(_read(value) if callable(getattr(value, "value", None)) else value))
+        array = np.asarray(memoryview(value if read is None else read(value)))
     except (TypeError, ValueError):
         return np.asarray(value.numpy())  # bfloat16, say, and what is spread over replicas
     return array if array.dtype != object else np.asarray(value.numpy())
