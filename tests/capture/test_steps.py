@@ -19,6 +19,7 @@ from barograph.capture.torch import losses as torch_losses
 from barograph.capture.torch import optimizers as torch_optimizers
 from barograph.capture.torch import parameters as torch_parameters
 from barograph.errors import TrainingStopped
+from barograph.measures import native
 from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
@@ -345,6 +346,33 @@ def test_the_state_of_the_optimizer_is_recorded_by_name(record):
     train(model, optimizer)
     moment = optimizer.state[model[0].weight]["exp_avg_sq"]
     assert tape.summary("optimizer_state:0.weight[exp_avg_sq]").sum == pytest.approx(moment.sum().item(), rel=1e-5)
+
+
+def test_state_and_updates_of_all_parameters_are_each_read_in_one_call(record, monkeypatch):
+    asked: list[tuple[str, int]] = []
+    for called in (native.summarize_many, native.difference_many):
+        def read(*args, called=called):
+            asked.append((called.__name__, len(args[0])))
+            called(*args)
+
+        monkeypatch.setattr(native, called.__name__, read)
+    tape = record(preset="everything")
+    model = small()
+    parameters = len(list(model.parameters()))
+    optimizer = torch.optim.SGD([{"params": model[0].parameters(), "momentum": 0.0},
+                                 {"params": model[2].parameters(), "momentum": 0.9}], 0.1)
+    train(model, optimizer)
+    assert ("difference_many", parameters) in asked
+    assert tape.summary("optimizer_state:2.weight[momentum_buffer]").count == model[2].weight.numel()
+    optimizer.param_groups[0]["momentum"] = 0.9
+    for _ in range(2):
+        asked.clear()
+        train(model, optimizer)
+        buffers = [optimizer.state[parameter]["momentum_buffer"] for parameter in model.parameters()]
+        for name, buffer in zip(("0.weight", "0.bias", "2.weight", "2.bias"), buffers, strict=True):
+            told = tape.summary(f"optimizer_state:{name}[momentum_buffer]")
+            assert told.l2 == pytest.approx(buffer.double().norm().item(), rel=1e-5)
+    assert asked.count(("summarize_many", parameters)) == 3, "with weights and gradients"
 
 
 def test_a_tensor_of_the_scripts_own_is_kept_whole(record):

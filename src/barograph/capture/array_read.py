@@ -173,7 +173,8 @@ class ArrayReader:
         updates = {item.path: item for item in self._asked(Kind.UPDATE, both, about, mask)}
         moved = [_Moved(weights.get(path), item, *pair) for path, item in updates.items()
                  if (pair := _lying_alike(item.array, before[path])) is not None]
-        alone = [item for path, item in weights.items() if path not in {each.update.path for each in moved}]
+        compared = {each.update.path for each in moved}
+        alone = [item for path, item in weights.items() if path not in compared]
         asked = [*alone, *(each.update for each in moved), *weights.values()]
         if not asked:
             return False

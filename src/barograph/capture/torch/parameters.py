@@ -16,7 +16,7 @@ from barograph.capture.session import Session
 from barograph.capture.torch.device import fetch_number_later
 from barograph.capture.torch.names import COMPILED_REASON, ModelNames, ParameterName, is_compiled
 from barograph.capture.torch.optimizers import Entry, OptimizerBook, Slot, slot_of
-from barograph.capture.torch.read import PreparedRead, Reader, local, raw_tensor, subject_of
+from barograph.capture.torch.read import Difference, PreparedRead, Reader, local, raw_tensor, subject_of
 from barograph.errors import UnsupportedCapture
 from barograph.model.key import Key, Kind
 
@@ -53,6 +53,7 @@ class ParameterTap:
         self._clipped: set[int] = set()
         self._counted = (0, 0, 0, 0)
         self._prepared: dict[tuple[Kind, int, int, int], _Prepared] = {}
+        self._parts: dict[str, tuple[Sequence[tuple[Slot, str]], Sequence[Slot]]] = {}
         optimizers.when_one_is_gone(self.forget_models)
 
     def learning_rates(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
@@ -162,6 +163,7 @@ class ParameterTap:
     def forget_models(self) -> None:
         """Let go of every parameter: an optimizer is gone, and its model may be."""
         self._prepared.clear()
+        self._parts.clear()
         self._before.clear()
 
     def forget_step(self) -> None:
@@ -179,20 +181,33 @@ class ParameterTap:
                 self._before.clear()
 
     def _updates(self, entry: Entry, mask: int, buffer: StepBuffer) -> None:
+        differences = []
         for slot in entry.slots:
             taking = self._session.plan.taking(mask, Key(Kind.UPDATE, slot.path), slot.layer)
             if taking is None or id(slot.parameter) not in self._kept:
                 continue
             now, before = slot.own(slot.parameter), slot.own(self._before[id(slot.parameter)])
-            self._reader.read_difference(now, before, self._row(Kind.UPDATE, slot, now), taking, buffer)
+            differences.append(Difference(now, before, self._row(Kind.UPDATE, slot, now), taking))
+        self._reader.read_differences(differences, buffer)
 
     def _state(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
-        for slot in entry.slots:
-            state = optimizer.state.get(slot.parameter, {})
-            for name, value in state.items():
-                if isinstance(value, torch.Tensor) and value.numel() > 1:
-                    part = replace(slot, path=f"{slot.path}[{name}]")
-                    self._read(Kind.OPTIMIZER_STATE, [part], _always(slot.own(value)), mask, buffer)
+        found = [(slot, name, value) for slot in entry.slots
+                 for name, value in optimizer.state.get(slot.parameter, {}).items()
+                 if isinstance(value, torch.Tensor) and value.numel() > 1]
+        parts = self._parts_of(entry, [(slot, name) for slot, name, _ in found])
+        values = {id(part): slot.own(value) for part, (slot, _, value) in zip(parts, found, strict=True)}
+        self._read(Kind.OPTIMIZER_STATE, parts, lambda part: values[id(part)], mask, buffer)
+
+    def _parts_of(self, entry: Entry, named: Sequence[tuple[Slot, str]]) -> Sequence[Slot]:
+        """Return what stands for each tensor of an optimizer's state; the same list as long as there are the same."""
+        known, parts = self._parts.get(entry.label, ((), ()))
+        same = len(known) == len(named) and all(
+            slot is before and name == name_before
+            for (slot, name), (before, name_before) in zip(named, known, strict=True))
+        if not same:
+            parts = [replace(slot, path=f"{slot.path}[{name}]") for slot, name in named]
+            self._parts[entry.label] = named, parts
+        return parts
 
     def _read_orphans(self, entry: Entry, mask: int, buffer: StepBuffer) -> None:
         """Record trainable parameters that no optimizer holds, with the first optimizer's steps.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ _NAMES = {
     torch.int16: "int16", torch.int32: "int32", torch.int64: "int64", torch.uint8: "uint8", torch.bool: "bool",
     torch.complex64: "complex64", torch.complex128: "complex128",
 }
+_NO_ROW = -1
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 _CODES = {dtype: native.DTYPE_CODES[name] for dtype, name in _NAMES.items()}
 
@@ -120,6 +121,15 @@ def plainly_finite(tensors: Sequence[torch.Tensor]) -> bool:
         np.frombuffer(pointers, np.int64), np.frombuffer(numels, np.int64), np.frombuffer(codes, np.int32))
 
 
+class Difference(NamedTuple):
+    """What a tensor has become, and what it was, of one shape; and where the statistics of after − before go."""
+
+    after: torch.Tensor
+    before: torch.Tensor
+    row: int
+    taking: Taking
+
+
 class Reader:
     """Reads tensors into a `StepBuffer`.
 
@@ -187,17 +197,29 @@ class Reader:
         )
         return True
 
-    def read_difference(
-        self, after: torch.Tensor, before: torch.Tensor, row: int, taking: Taking, buffer: StepBuffer
-    ) -> None:
-        """Merge the statistics of `after` − `before`, of one shape, into row `row`."""
-        after = local(after).detach()
-        if not (after.is_contiguous() and before.is_contiguous() and after.device.type == "cpu"):
-            self.read(after - before, row, taking, buffer)
+    def read_differences(self, differences: Sequence[Difference], buffer: StepBuffer) -> None:
+        """Merge the statistics of what each tensor has become less what it was: one native call for all in memory.
+
+        Raises:
+            UnsupportedCapture: One cannot be read.
+        """
+        lying = []
+        for item in differences:
+            after = local(item.after).detach()
+            if after.is_contiguous() and item.before.is_contiguous() and after.device.type == "cpu":
+                lying.append((after.data_ptr(), item.before.data_ptr(), after.numel(), _code(after), item.row,
+                              item.taking.histogram))
+            else:
+                self.read(after - item.before, item.row, item.taking, buffer)
+        if not lying:
             return
-        buffer.reserve(row + 1, histogram=bool(taking.histogram))
-        native.difference_into(after.data_ptr(), before.data_ptr(), after.numel(), _code(after), buffer.moments,
-                               row, buffer.exponents, int(taking.histogram))
+        afters, befores, numels, codes, rows, histograms = zip(*lying, strict=True)
+        buffer.reserve(max(rows) + 1, histogram=any(histograms))
+        native.difference_many(
+            np.array(afters, np.int64), np.array(befores, np.int64), np.array(numels, np.int64),
+            np.array(codes, np.int32), np.full(len(lying), _NO_ROW), np.array(rows, np.int64), buffer.moments,
+            buffer.exponents, 0, np.array(histograms, np.uint8),
+        )
 
     def read_units(self, tensor: torch.Tensor, row: int, axis: int, bound: float, buffer: StepBuffer) -> None:
         """Merge per-unit statistics into the units of row `row`.
