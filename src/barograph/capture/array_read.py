@@ -5,17 +5,17 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
+from barograph.capture.array_recipes import WITH_UNITS, About, Recipe, Recipes
 from barograph.capture.plan import Taking
 from barograph.errors import UnsupportedCapture
 from barograph.measures import native
 from barograph.measures.summary import identity_rows, merge_rows
 from barograph.model.activations import bound_of
-from barograph.model.key import Key, Kind, canonical_path
+from barograph.model.key import Key, Kind
 from barograph.model.records import Subject
 from barograph.model.summary import EXPONENT_BINS
 from barograph.model.tensor import RawTensor
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from barograph.capture.buffer import StepBuffer
     from barograph.capture.session import Session
-
-_WITH_UNITS = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET})
-
 
 _Lies = tuple[int, int, int, int]
 """Of an array: its address, its elements, the number of their type, the histogram."""
@@ -52,31 +49,12 @@ class _Apart(NamedTuple):
     exponents: NDArray[np.int64] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Recipe:
-    """How an array was read the last time.
-
-    Attributes:
-        key: Of its record.
-        taking: What is taken of it; None: nothing.
-        dtype: Of its elements, then.
-        code: Their number in calls by address.
-        row: Where its statistics go.
-    """
-
-    key: Key
-    taking: Taking | None
-    dtype: np.dtype[Any] | None = None
-    code: int = 0
-    row: int = 0
-
-
 class _Asked(NamedTuple):
     """An array of which something is taken, under the path that it was handed over with."""
 
     path: str
     array: NDArray[Any]
-    recipe: _Recipe
+    recipe: Recipe
     taking: Taking
 
 
@@ -96,27 +74,12 @@ class _Moved(NamedTuple):
     earlier: NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class About:
-    """What is known of arrays beside their elements.
-
-    Attributes:
-        layers: Path to the class of the layer an array belongs to.
-        wholes: Path to the elements of the whole tensor, where the array is this process's part of it.
-        unit_axis: The axis whose index tells the units of a layer's output apart.
-    """
-
-    layers: Mapping[str, str]
-    wholes: Mapping[str, int]
-    unit_axis: int = -1
-
-
 class ArrayReader:
     """Reads arrays into a `StepBuffer`: one native call for all that come together."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._recipes: dict[tuple[Kind, int], dict[str, _Recipe]] = {}
+        self._recipes: dict[tuple[Kind, int], Recipes] = {}
 
     def plan_changed(self) -> None:
         """Look anew what is asked for."""
@@ -198,7 +161,7 @@ class ArrayReader:
         value = dense(np.asarray(array))
         row = self._session.table.row(Subject(key, "", value.dtype.name))
         buffer.reserve(row + 1, histogram=False)
-        native.summarize_into(_address(value), value.size, _code(value), buffer.moments, row)
+        native.summarize_into(address_of(value), value.size, _code(value), buffer.moments, row)
         buffer.tensors[key] = raw_array(value)
 
     def row(self, key: Key, layer: str, dtype: str, whole: int = 0) -> int:
@@ -207,43 +170,51 @@ class ArrayReader:
 
     def _asked(self, kind: Kind, arrays: Mapping[str, Any], about: About, mask: int) -> Iterator[_Asked]:
         """Yield each array that is taken, with its elements side by side, and how it is read."""
-        mask = self._session.plan.of_kind(mask, kind)
-        recipes = self._recipes.setdefault((kind, mask), {})
+        recipes = self.recipes(kind, mask)
         for path, given in arrays.items():
             if given is None:
                 continue
-            recipe = recipes.get(path)
-            if recipe is None:
-                recipe = recipes[path] = self._first_recipe(kind, path, about, mask)
+            recipe = recipes.of(path, about)
             if recipe.taking is None:
                 continue
-            try:
-                array = dense(np.asarray(given() if callable(given) else given))
-            except UnsupportedCapture as error:
-                self._session.seen.reasons[f"{kind} {error}"] = f"{kind.value} of {path}: {error}"
+            array = self.dense(recipe.key.kind, path, given() if callable(given) else given)
+            if array is None:
                 continue
-            if recipe.dtype is None or recipe.dtype != array.dtype:
-                recipe = recipes[path] = self._recipe(recipe, array, path, about)
+            if recipe.dtype is not array.dtype:
+                recipe = recipes.of_type(path, array.dtype, about)
             yield _Asked(path, array, recipe, recipe.taking or Taking())
 
-    def _first_recipe(self, kind: Kind, path: str, about: About, mask: int) -> _Recipe:
-        key = Key(kind, canonical_path(path))
-        return _Recipe(key, self._session.plan.taking(mask, key, about.layers.get(path, "")))
+    def recipes(self, kind: Kind, mask: int) -> Recipes:
+        """Return how arrays of a kind are read that the mask takes."""
+        mask = self._session.plan.of_kind(mask, kind)
+        found = self._recipes.get((kind, mask))
+        if found is None:
+            found = self._recipes[kind, mask] = Recipes(self._session, kind, mask)
+        return found
 
-    def _recipe(self, before: _Recipe, array: NDArray[Any], path: str, about: About) -> _Recipe:
-        row = self.row(before.key, about.layers.get(path, ""), array.dtype.name, about.wholes.get(path, 0))
-        return _Recipe(before.key, before.taking, array.dtype, _code(array), row)
+    def dense(self, kind: Kind, path: str, given: Any) -> NDArray[Any] | None:
+        """Return an array as `dense` does; None where it has no statistics, which is said in the coverage."""
+        try:
+            return dense(np.asarray(given))
+        except UnsupportedCapture as error:
+            self._session.seen.reasons[f"{kind} {error}"] = f"{kind.value} of {path}: {error}"
+            return None
 
     def _read_more(self, item: _Asked, about: About, buffer: StepBuffer) -> None:
         """Note that an array was seen, and take its units and its elements where they are asked for."""
         key = item.recipe.key
         self._session.seen.note(key.kind, key.path)
-        array = item.array
-        if item.taking.units and key.kind in _WITH_UNITS and array.ndim > 1 and array.size:
-            bound = bound_of(about.layers.get(item.path, ""))
-            read_units(array, item.recipe.row, about.unit_axis, math.nan if bound is None else bound, buffer)
-        if item.taking.raw:
-            buffer.tensors[key] = raw_array(array)
+        read_more(item.array, item.recipe, item.path, about, buffer)
+
+
+def read_more(array: NDArray[Any], recipe: Recipe, path: str, about: About, buffer: StepBuffer) -> None:
+    """Take the units of an array and its elements, where they are asked for."""
+    taking = recipe.taking or Taking()
+    if taking.units and recipe.key.kind in WITH_UNITS and array.ndim > 1 and array.size:
+        bound = bound_of(about.layers.get(path, ""))
+        read_units(array, recipe.row, about.unit_axis, math.nan if bound is None else bound, buffer)
+    if taking.raw:
+        buffer.tensors[recipe.key] = raw_array(array)
 
 
 def read_units(array: NDArray[Any], row: int, axis: int, bound: float, buffer: StepBuffer) -> None:
@@ -260,11 +231,11 @@ def read_units(array: NDArray[Any], row: int, axis: int, bound: float, buffer: S
     lying = np.ascontiguousarray(array)
     outer, units, inner = math.prod(lying.shape[:axis]), lying.shape[axis], math.prod(lying.shape[axis + 1 :])
     columns = buffer.unit_columns(row, units, outer * inner, bound)
-    native.units_into(_address(lying), outer, units, inner, _code(lying), bound, columns)
+    native.units_into(address_of(lying), outer, units, inner, _code(lying), bound, columns)
 
 
 def _lies(item: _Asked) -> _Lies:
-    return _address(item.array), item.array.size, item.recipe.code, int(item.taking.histogram)
+    return address_of(item.array), item.array.size, item.recipe.code, item.recipe.histogram
 
 
 def _summarize(places: Sequence[_Lies], rows: Sequence[int], into: _Rows) -> None:
@@ -289,9 +260,9 @@ def _compare(moved: Sequence[_Moved], buffer: StepBuffer) -> None:
     if not moved:
         return
     entries = [
-        (_address(each.now), _address(each.earlier), each.now.size, each.update.recipe.code,
+        (address_of(each.now), address_of(each.earlier), each.now.size, each.update.recipe.code,
          _NO_ROW if each.weight is None else each.weight.recipe.row, each.update.recipe.row,
-         0 if each.weight is None else int(each.weight.taking.histogram), int(each.update.taking.histogram))
+         0 if each.weight is None else each.weight.recipe.histogram, each.update.recipe.histogram)
         for each in moved
     ]
     after, before, sizes, codes, rows, update_rows, histograms, of_updates = zip(*entries, strict=True)
@@ -387,6 +358,7 @@ def _code_of(dtype: np.dtype[Any]) -> int | None:
     return native.DTYPE_CODES.get(dtype.name)
 
 
-def _address(array: NDArray[Any]) -> int:
+def address_of(array: NDArray[Any]) -> int:
+    """Return where the first element of an array lies."""
     return cast("int", array.__array_interface__["data"][0])
 

@@ -15,11 +15,13 @@ import numpy as np
 
 from barograph.capture.allowance import Allowance
 from barograph.capture.array_labels import gather_labels
-from barograph.capture.array_read import About, ArrayReader, dense, merge_reduced
+from barograph.capture.array_read import ArrayReader, dense, merge_reduced
+from barograph.capture.array_recipes import About
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.copies import Copies
 from barograph.capture.entrance import Entrance, Passage, entry_point
 from barograph.capture.plan import Taking
+from barograph.capture.readings import Readings
 from barograph.capture.seen import NO_LOSS_OF_TORCH
 from barograph.capture.session import Session
 from barograph.model.facts import Fact, fact
@@ -193,6 +195,20 @@ class ArrayTap:
         due = [(kind, arrays) for kind, arrays in groups if kind in kinds]
         if due:
             self._note_took(self._reader.read(due, about, mask, buffer))
+
+    def new_readings(self) -> Readings:
+        """Return what reads arrays one by one while a call of a step runs, until `take_readings` records them.
+
+        What is due then is what is due now: a loss that makes everything due is told of after them.
+        """
+        mask = self.mask()
+        return Readings(self._reader, mask, self._buffer())
+
+    @entry_point("recording what was read")
+    def take_readings(self, readings: Readings) -> None:
+        """Record what was read while a call of a step ran: once, and not where the call has failed."""
+        self._begin()
+        self._note_took(readings.merge_into(self._buffer(), self.session.seen))
 
     @entry_point("merging statistics")
     def merge(

@@ -135,6 +135,16 @@ class StepBuffer:
         known.count += count
         return known.columns
 
+    def begin_units(self, row: int, other: StepBuffer) -> None:
+        """Have the units of a row go on from those that another buffer has, which stay as they are; once for a row."""
+        known = other._units.get(row)
+        if known is not None and row not in self._units:
+            self._units[row] = _Units(known.count, known.bound, known.columns.copy())
+
+    def replace_units(self, other: StepBuffer) -> None:
+        """Have all units that another buffer has, in the place of those of the same rows."""
+        self._units.update(other._units)
+
     def settle(self, *, training: bool) -> None:
         """Have everything that comes bit by bit tell its numbers: nothing more will come."""
         gathered, self.gathered = self.gathered, {}

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import keras
 import numpy as np
 
 from barograph.capture.keras.arrays import read_all_of
-from barograph.capture.keras.collector import Collector, Reach, Seen
+from barograph.capture.keras.at_once import AtOnce
+from barograph.capture.keras.collector import Collector, Reach, Reads, Seen
 from barograph.capture.keras.fetching import Reader
 from barograph.capture.keras.leaving import come_out, leaving
 from barograph.capture.keras.replicas import is_mirrored, values_of
+
+if TYPE_CHECKING:
+    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.keras.names import Names
 
 ValueOf = Callable[[Any], Any]
 
@@ -33,6 +38,9 @@ class Backend(Protocol):
 
     def reach(self, args: tuple[Any, ...]) -> Reach:
         """Return what tells which tensors can leave the step function that is called with these arguments."""
+
+    def reads(self, tap: ArrayTap, names: Names) -> Reads | None:
+        """Return what reads tensors of a call of a step while that runs; None: they have no values before its end."""
 
     def replicas(self, model: Any) -> int:
         """Return how many devices share a step of a model."""
@@ -107,6 +115,9 @@ class TensorFlowBackend:
 
     def reach(self, args: tuple[Any, ...]) -> Reach:
         return _Graph(self._tensorflow)
+
+    def reads(self, tap: ArrayTap, names: Names) -> Reads | None:
+        return None
 
     def replicas(self, model: Any) -> int:
         return int(model.distribute_strategy.num_replicas_in_sync)
@@ -197,6 +208,9 @@ class TorchBackend(TensorFlowBackend):
     def reach(self, args: tuple[Any, ...]) -> Reach:
         return _Tensors(self._torch.Tensor)
 
+    def reads(self, tap: ArrayTap, names: Names) -> Reads | None:
+        return AtOnce(self._torch, tap.new_readings(), names)
+
     def _left(self, collector: Collector) -> Any:
         return collector.seen
 
@@ -245,6 +259,9 @@ class JaxBackend:
 
     def reach(self, args: tuple[Any, ...]) -> Reach:
         return _Traces(self._jax, args)
+
+    def reads(self, tap: ArrayTap, names: Names) -> Reads | None:
+        return None
 
     def replicas(self, model: Any) -> int:
         distribution = keras.distribution.distribution()

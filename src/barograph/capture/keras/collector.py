@@ -19,10 +19,12 @@ from barograph.capture.keras.answers import called
 from barograph.capture.keras.loss_graph import broadcast_of, least_logarithm_of
 from barograph.capture.keras.modes import Modes, StepModes
 from barograph.capture.live_objects import free_label
+from barograph.model.key import Kind
 
 if TYPE_CHECKING:
     from barograph.capture.keras.names import Names
     from barograph.capture.keras.replicas import SharedStep
+    from barograph.capture.readings import Readings
     from barograph.capture.verdict import Verdict
 
 _COMPUTED = ("x", "y", "y_pred", "sample_weight")
@@ -30,6 +32,8 @@ _COMPUTED = ("x", "y", "y_pred", "sample_weight")
 
 OPTIMIZER = "the optimizer"
 """Stands among paths of layers where an optimizer is called out of reach."""
+
+_OF_LAYERS = {"outputs": Kind.OUTPUT, "inputs": Kind.INPUT}
 
 Seen = dict[str, Any]
 
@@ -54,6 +58,19 @@ class Reach(Protocol):
 
     def of_replicas(self, value: Any) -> tuple[Any, ...]:
         """Return what each replica has in the place of a value; none: it is no value of several replicas."""
+
+
+class Reads(Protocol):
+    """Reads tensors that have their values while the step goes on.
+
+    Attributes:
+        readings: What it has read.
+    """
+
+    readings: Readings
+
+    def read(self, kind: Kind, path: str, tensor: Any) -> bool:
+        """Read a tensor, where it is due and that makes nobody wait; return whether it need not be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +105,14 @@ class Collector:
         names: Of the model.
         wanted: What is asked for.
         reach: Of the backend.
+        shared: As below.
+        reads: Reads gradients, inputs and outputs as soon as they are there; None: all are kept.
 
     Attributes:
         reach: See above.
         seen: By name: "loss", "penalty" (what Keras adds to it of weights and layers), "learning_rate", "finite",
-            "broadcast", "least_logarithm", and the groups "gradients", "outputs", "inputs", "data", "fed"; with a gate
+            "broadcast", "least_logarithm", and the groups "gradients", "outputs", "inputs", "data", "fed", as far as
+            they are not among what was "read" by then; with a gate
             also "withheld", "norms", "scale" (of the loss, where it is scaled), and the groups "given" (gradients as
             they are), "batch" and "before" (variables that are not trained).
             Of a loss that was one number for each sample, "samples" is how many.
@@ -113,11 +133,13 @@ class Collector:
         alone: What that of them is called whose value is the loss of the step, with nothing added; "": none is.
     """
 
-    def __init__(self, names: Names, wanted: Wanted, reach: Reach, shared: SharedStep | None = None) -> None:
+    def __init__(self, names: Names, wanted: Wanted, reach: Reach, shared: SharedStep | None = None,
+                 reads: Reads | None = None) -> None:
         self.names = names
         self.wanted = wanted
         self.reach = reach
-        self.seen: Seen = {}
+        self._reads = reads
+        self.seen: Seen = {} if reads is None else {"read": reads.readings}
         self.lost: set[str] = set()
         self.optimizer: Any = None
         self.loss_is_of_tape = False
@@ -274,7 +296,9 @@ class Collector:
                 gradient = gradient / keras.ops.cast(scale, gradient.dtype)
             if accumulated:
                 gradient = (gradient + accumulated[number]) / inner.gradient_accumulation_steps
-            found[self.names.path(variable)] = gradient
+            path = self.names.path(variable)
+            if not self._is_read(Kind.GRADIENT, path, gradient):
+                found[path] = gradient
         return fits
 
     def _fits(self, known: list[tuple[Any, Any]], scale: Any, *, skips: bool) -> Any:
@@ -336,6 +360,8 @@ class Collector:
             self.lost.add(name)
 
     def _take(self, group: str, path: str, value: Any, item: str) -> None:
+        if group in _OF_LAYERS and self._is_read(_OF_LAYERS[group], path + item, value):
+            return
         if isinstance(value, list | tuple):
             for number, part in enumerate(value):
                 self._take(group, path, part, f"{item}[{number}]")
@@ -372,6 +398,9 @@ class Collector:
                             ("least_logarithm", least_logarithm_of(loss))):
             if found is not None:
                 self.seen[name] = found
+
+    def _is_read(self, kind: Kind, path: str, tensor: Any) -> bool:
+        return self._reads is not None and self._reads.read(kind, path, tensor)
 
     def _leaves(self, value: Any) -> bool:
         return self.reach.is_tensor(value) and self.reach.can_leave(value)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from barograph.capture.keras.collector import Collector, Seen, Wanted
+from barograph.capture.keras.collector import Collector, Reads, Seen, Wanted
 from barograph.capture.keras.merging import merged
 from barograph.capture.keras.modes import Modes
 from barograph.capture.keras.replicas import SharedSteps
@@ -55,6 +55,7 @@ class Functions:
         self._backend = backend
         self._collecting = collecting
         self._say = say
+        self._reads: Reads | None = None
         self._is_broken = False
         self.replicas = backend.replicas(model)
         self._is_mirrored = backend.is_mirrored(model)
@@ -67,8 +68,16 @@ class Functions:
         self.verdict: Verdict | None = None
         self.modes: Modes | None = None
 
-    def call(self, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> tuple[Any, Seen, Any]:
+    def call(self, names: KerasNames, wanted: Wanted, args: tuple[Any, ...],
+             reads: Reads | None = None) -> tuple[Any, Seen, Any]:
         """Call a variant; return the logs, what was picked up, and what else Keras is to be given.
+
+        Args:
+            names: Of the model.
+            wanted: Says which variant.
+            args: Of the function.
+            reads: Reads what is picked up as soon as it is there; None: it is kept. Of a call that fails nothing that
+                was read is handed on.
 
         Where a variant cannot be called for the first time, and the function as Keras made it can, the fault is ours:
         it is told, and from then on the latter is called.
@@ -78,7 +87,7 @@ class Functions:
         """
         if not self._is_broken and self.is_seen:
             try:
-                return self._call(names, wanted, args)
+                return self._call(names, wanted, args, reads)
             except StopIteration:
                 raise
             except Exception as error:
@@ -91,13 +100,18 @@ class Functions:
             found = self._backend.parts(self.plain(*args))
         return found[0], {}, found[1]
 
-    def _call(self, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> tuple[Any, Seen, Any]:
+    def _call(self, names: KerasNames, wanted: Wanted, args: tuple[Any, ...],
+              reads: Reads | None) -> tuple[Any, Seen, Any]:
         if wanted not in self._made:
             self._made[wanted] = self._variant(names, wanted)
         function, step = self._made[wanted]
         # Keras may ask for the step when the function is made, or each time that it is called or traced.
-        with self._in_place_of_step(step):
-            found, given = self._backend.parts(function(*args))
+        self._reads = reads
+        try:
+            with self._in_place_of_step(step):
+                found, given = self._backend.parts(function(*args))
+        finally:
+            self._reads = None
         self.called.add(wanted)
         left = found["seen"]
         return found["logs"], merged(left, self.paths) if self._is_mirrored else self._backend.seen_in(left), given
@@ -120,7 +134,7 @@ class Functions:
             return result
 
         def alone(*args: Any, **kwargs: Any) -> Any:
-            collector = Collector(names, wanted, self._backend.reach(args))
+            collector = Collector(names, wanted, self._backend.reach(args), reads=self._reads)
             with self._collecting(collector):
                 try:
                     result = self._backend.step(model, original, collector, args, training=self.training)

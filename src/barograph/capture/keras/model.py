@@ -12,7 +12,7 @@ import keras
 from barograph.capture.keras.answers import losses_of
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.backends import own_value
-from barograph.capture.keras.collector import Seen, Wanted
+from barograph.capture.keras.collector import Reads, Seen, Wanted
 from barograph.capture.keras.names import KerasNames
 from barograph.capture.keras.random import RandomStates
 from barograph.capture.keras.recorder import KerasRecorder, packed_step
@@ -80,13 +80,15 @@ class WatchedModel:
         names = self._names_now(backend.values(model, args[0], training=True))
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
         args = backend.prepared(args, executes=several, eager=model.run_eagerly)
-        wanted = self._wanted_of(names, training=True) if tap.due(*_OF_THE_FUNCTION) else self._passing_of(functions)
+        is_due = tap.due(*_OF_THE_FUNCTION)
+        wanted = self._wanted_of(names, training=True) if is_due else self._passing_of(functions)
         with tap.guarded("reading weights before their update"), self._reading_first(wanted not in functions.called):
             if tap.due(Kind.UPDATE):
                 self._telling.before(names, backend.values(model, args[0], training=True))
         random = RandomStates() if self._recorder is not None else None
         first = wanted not in functions.called
-        logs, seen, given = self._called(functions, names, wanted, args)
+        reads = backend.reads(tap, names) if is_due else None
+        logs, seen, given = self._called(functions, names, wanted, args, reads)
         backend.keep(model, given, training=True)
         value = backend.values(model, given, training=True)
         steps, ends = self._steps_made(value, several)
@@ -114,13 +116,16 @@ class WatchedModel:
                 self._value = None
         return backend.returned(logs, given)
 
-    def _called(self, functions: Functions, names: KerasNames, wanted: Wanted, args: tuple[Any, ...]) -> Any:
-        if wanted in functions.called or self.model.run_eagerly:
-            result = functions.call(names, wanted, args)
+    def _called(self, functions: Functions, names: KerasNames, wanted: Wanted, args: tuple[Any, ...],
+                reads: Reads | None) -> Any:
+        eager = self.model.run_eagerly
+        if wanted in functions.called or (eager and reads is None):
+            result = functions.call(names, wanted, args, reads)
         else:
-            # Something is compiled, once: the first variant in place of the script's own, each other for us.
-            with self.tap.session.starting_up(ours=bool(functions.called)):
-                result = functions.call(names, wanted, args)
+            # Something is compiled, once: the first variant in place of the script's own, each other for us. Where
+            # nothing is, tensors are read for the first time.
+            with self.tap.session.starting_up(ours=bool(functions.called) and not eager):
+                result = functions.call(names, wanted, args, reads)
         if not functions.is_seen:
             self._say("keras replicas", f"{functions.replicas} devices share each step: of those the weights and what "
                       "Keras logs are recorded, no gradients, layers or data")
@@ -196,9 +201,11 @@ class WatchedModel:
         if not self._is_evaluating:
             tap.begin_evaluation()
             self._is_evaluating = True
-        wanted = self._wanted_of(names, training=False) if tap.due(*_OF_THE_FUNCTION) else self._light
+        is_due = tap.due(*_OF_THE_FUNCTION)
+        wanted = self._wanted_of(names, training=False) if is_due else self._light
         first = wanted not in functions.called
-        logs, seen, given = self._called(functions, names, wanted, args)
+        reads = backend.reads(tap, names) if is_due else None
+        logs, seen, given = self._called(functions, names, wanted, args, reads)
         with tap.guarded("recording an evaluation of Keras"), self._reading_first(first):
             self._last_logs = logs
             self._telling.tensors(seen, names, losses_of(model))

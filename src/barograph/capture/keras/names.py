@@ -165,6 +165,26 @@ class LoopNames:
             self._variables[id(variable.value)] = begin + path
 
 
+class LayerClasses(Mapping[str, str]):
+    """By the path of each layer, also where an item in brackets follows it: the class that rules know its output by.
+
+    Args:
+        names: Of the model; they may grow.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def __getitem__(self, path: str) -> str:
+        return self._names.leaves[path.partition("[")[0]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names.leaves)
+
+    def __len__(self) -> int:
+        return len(self._names.leaves)
+
+
 def output_class(layer: Any) -> str:
     """Return the class that rules know the output of a layer by: that of its activation, where it ends in one.
 

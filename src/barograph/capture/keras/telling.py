@@ -13,7 +13,7 @@ from barograph.capture.keras.collector import Seen
 from barograph.capture.keras.fetching import Fetching, Reader
 from barograph.capture.keras.likeness import tell_likeness
 from barograph.capture.keras.modes import Modes
-from barograph.capture.keras.names import Names, optimizer_states
+from barograph.capture.keras.names import LayerClasses, Names, optimizer_states
 from barograph.capture.keras.untrained import untrained_in
 from barograph.model.facts import Fact, fact
 from barograph.model.key import Key, Kind
@@ -55,11 +55,13 @@ class Telling:
             losses: How the model was compiled.
         """
         tap = self._tap
+        if "read" in seen:
+            tap.take_readings(seen["read"])
         if "gradients" in seen:
             tap.take(Kind.GRADIENT, {path: _lazily(item) for path, item in seen["gradients"].items()},
                      layers=names.owners)
         calls = {kind: seen.get(group, {}) for group, kind in (("outputs", Kind.OUTPUT), ("inputs", Kind.INPUT))}
-        layers = _classes({path for group in calls.values() for path in group}, names.leaves)
+        layers = LayerClasses(names)
         most = max((len(items) for group in calls.values() for items in group.values()), default=0)
         for number in range(most):
             tap.take_together({kind: {path: _lazily(items[number]) for path, items in group.items()
@@ -210,11 +212,6 @@ def _metrics(logs: Mapping[str, Any]) -> dict[str, Callable[[], float]]:
         elif name != "loss":
             found[str(name)] = _number(value)
     return found
-
-
-def _classes(paths: Iterable[str], leaves: Mapping[str, str]) -> dict[str, str]:
-    """Return the class of the layer of each path, also where an item in brackets follows it."""
-    return {path: leaves.get(path.partition("[")[0], "") for path in paths}
 
 
 def _scores(answers: Any, from_logits: bool) -> Any:

@@ -1,0 +1,96 @@
+"""How arrays are read: what is taken of each, and into which row its statistics go; looked up once, and remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from barograph.capture.plan import Taking
+from barograph.measures import native
+from barograph.model.key import Key, Kind, canonical_path
+from barograph.model.records import Subject
+
+if TYPE_CHECKING:
+    from barograph.capture.session import Session
+
+WITH_UNITS = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET})
+"""Kinds whose units can be told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is known of arrays beside their elements.
+
+    Attributes:
+        layers: Path to the class of the layer an array belongs to.
+        wholes: Path to the elements of the whole tensor, where the array is this process's part of it.
+        unit_axis: The axis whose index tells the units of a layer's output apart.
+    """
+
+    layers: Mapping[str, str]
+    wholes: Mapping[str, int]
+    unit_axis: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How an array was read the last time.
+
+    Attributes:
+        key: Of its record.
+        taking: What is taken of it; None: nothing.
+        dtype: Of its elements, then.
+        code: Their number in calls by address.
+        row: Where its statistics go.
+        histogram: Of it, as calls by address have it.
+        asks_for_more: Units are taken, or all elements, and not the statistics of the whole alone.
+    """
+
+    key: Key
+    taking: Taking | None
+    dtype: np.dtype[Any] | None = None
+    code: int = 0
+    row: int = 0
+    histogram: int = 0
+    asks_for_more: bool = False
+
+
+class Recipes:
+    """How arrays of one kind are read under a mask, each by the path that it is handed over with.
+
+    Args:
+        session: Whose plan says what is taken.
+        kind: Of the arrays.
+        mask: What is taken.
+    """
+
+    def __init__(self, session: Session, kind: Kind, mask: int) -> None:
+        self._session = session
+        self._kind = kind
+        self._mask = mask
+        self._known: dict[str, Recipe] = {}
+
+    def of(self, path: str, about: About) -> Recipe:
+        """Return how an array is read, whatever its type."""
+        found = self._known.get(path)
+        if found is None:
+            key = Key(self._kind, canonical_path(path))
+            taking = self._session.plan.taking(self._mask, key, about.layers.get(path, ""))
+            found = self._known[path] = Recipe(key, taking)
+        return found
+
+    def of_type(self, path: str, dtype: np.dtype[Any], about: About) -> Recipe:
+        """Return how an array is read whose elements are of this type."""
+        found = self.of(path, about)
+        if found.taking is not None and (found.dtype is None or found.dtype != dtype):
+            found = self._known[path] = self._recipe(found.key, found.taking, path, dtype, about)
+        return found
+
+    def _recipe(self, key: Key, taking: Taking, path: str, dtype: np.dtype[Any], about: About) -> Recipe:
+        whole = about.wholes.get(path, 0)
+        row = self._session.table.row(Subject(key, about.layers.get(path, ""), dtype.name, whole > 0, whole))
+        return Recipe(key, taking, dtype, native.dtype_code(dtype.name), row, int(taking.histogram),
+                      taking.raw or (taking.units and self._kind in WITH_UNITS))

@@ -1,0 +1,143 @@
+"""What is read of a step while it is being made, where arrays are not kept until it has ended.
+
+Their statistics stay apart until it is known that the step has not failed: of one that has they are let go of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from barograph.capture.array_read import ArrayReader, address_of, merge_reduced, read_more
+from barograph.capture.array_recipes import About, Recipe
+from barograph.capture.buffer import StepBuffer
+from barograph.measures import native
+from barograph.model.key import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from barograph.capture.seen import Seen
+
+_ROOM = 256
+"""Rows of readings that there is room for at first; what is not written to is not fetched by the system."""
+
+
+class Readings:
+    """Those of one call of a step, or of an evaluation.
+
+    Args:
+        reader: Knows how arrays are read.
+        mask: What is taken.
+        buffer: Of the step or the evaluation under way: it is not written to.
+    """
+
+    def __init__(self, reader: ArrayReader, mask: int, buffer: StepBuffer) -> None:
+        self._reader = reader
+        self._mask = mask
+        self._buffer = buffer
+        self._recipes: dict[Kind, dict[str, Recipe]] = {}
+        # Its rows are those of what was read, one after the other, and not those of the table.
+        self._read = StepBuffer()
+        self._room = self._count = 0
+        self._moments: NDArray[np.float64] | None = None
+        self._exponents: NDArray[np.int64] | None = None
+        # Units by row of the table, and whole tensors.
+        self._more = StepBuffer()
+        self._told: list[tuple[Recipe, int]] = []
+        self._told_once: dict[int, tuple[Recipe, int]] = {}
+
+    def recipe(self, kind: Kind, path: str, dtype: np.dtype[Any], about: About) -> Recipe | None:
+        """Return how an array is read whose elements are of this type; None: it is not.
+
+        Args:
+            kind, path: What it is.
+            dtype: Of its elements: one that there are statistics for, in the machine's own byte order.
+            about: What is known of it.
+        """
+        known = self._recipes.get(kind)
+        if known is None:
+            known = self._recipes[kind] = {}
+        found = known.get(path)
+        if found is None or found.dtype is not dtype:
+            found = known[path] = self._reader.recipes(kind, self._mask).of_type(path, dtype, about)
+        return found if found.taking is not None else None
+
+    def read(self, kind: Kind, path: str, given: Callable[[], Any], about: About) -> None:
+        """Read any array, where it is taken: what is given returns it."""
+        if self._reader.recipes(kind, self._mask).of(path, about).taking is None:
+            return
+        lying = self._reader.dense(kind, path, given())
+        recipe = None if lying is None else self.recipe(kind, path, lying.dtype, about)
+        if lying is not None and recipe is not None:
+            self.tell(recipe, self.summarize(address_of(lying), lying.size, recipe))
+            self.read_more(recipe, path, lying, about)
+
+    def summarize(self, address: int, size: int, recipe: Recipe) -> int:
+        """Return the number of a new reading: that of elements that lie side by side.
+
+        Args:
+            address: Of the first.
+            size: How many.
+            recipe: Says of which type they are, and whether there is a histogram.
+        """
+        number, histogram = self._count, recipe.histogram
+        moments = self._moments
+        if moments is None or number >= self._room or (histogram and self._exponents is None):
+            moments = self._make_room(histogram > 0)
+        native.summarize_into(address, size, recipe.code, moments, number, self._exponents, histogram)
+        self._count = number + 1
+        return number
+
+    def tell(self, recipe: Recipe, number: int) -> None:
+        """Have a reading be one of what the recipe is for; of gradients, which come once they are whole, the last."""
+        if recipe.key.kind is Kind.GRADIENT:
+            self._told_once[recipe.row] = recipe, number
+        else:
+            self._told.append((recipe, number))
+
+    def read_more(self, recipe: Recipe, path: str, array: NDArray[Any], about: About) -> None:
+        """Read units and keep the elements, where that is asked for."""
+        if recipe.asks_for_more:
+            self._more.begin_units(recipe.row, self._buffer)
+            read_more(array, recipe, path, about, self._more)
+
+    def merge_into(self, buffer: StepBuffer, seen: Seen) -> bool:
+        """Merge everything into a buffer, once; return whether there was anything.
+
+        Args:
+            buffer: Of the step or the evaluation; if another one is under way by now, of that.
+            seen: Told of what was read.
+        """
+        told = [*self._told_once.values(), *self._told]
+        moments, exponents = self._read.moments, self._read.exponents
+        for rows, numbers in _in_turn((recipe.row, number) for recipe, number in told):
+            merge_reduced(rows, moments[numbers], None if exponents is None else exponents[numbers], buffer)
+        if buffer is self._buffer:
+            buffer.replace_units(self._more)
+        buffer.tensors.update(self._more.tensors)
+        for recipe, _ in told:
+            seen.note(recipe.key.kind, recipe.key.path)
+        return bool(told)
+
+    def _make_room(self, histogram: bool) -> NDArray[np.float64]:
+        read = self._read
+        read.reserve(max(_ROOM, self._count + 1), histogram=histogram)
+        self._moments, self._exponents, self._room = read.moments, read.exponents, len(read.moments)
+        return read.moments
+
+
+def _in_turn(told: Iterable[tuple[int, int]]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield rows with the numbers of their readings, in order, none of which is named twice at a time."""
+    turns: list[list[tuple[int, int]]] = []
+    times: dict[int, int] = {}
+    for row, number in told:
+        turn = times[row] = times.get(row, -1) + 1
+        if turn == len(turns):
+            turns.append([])
+        turns[turn].append((row, number))
+    for turn_of_rows in turns:
+        rows, numbers = np.array(turn_of_rows, np.int64).T
+        yield rows, numbers
