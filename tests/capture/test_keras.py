@@ -248,6 +248,23 @@ def test_the_gradient_of_an_embedding_is_that_of_its_whole_table(eager: bool) ->
     assert run.series("gradient:table.embeddings", "count").values.tolist() == [18] * 5
 
 
+def test_a_step_after_an_evaluation_by_batches_is_none_of_it() -> None:
+    x, y = samples(10)
+    place = "memory://keras-by-batches"
+    with barograph.attach(to=place, watch=False, strict=True, preset="everything", budget=None):
+        model = small()
+        for _ in range(2):
+            model.train_on_batch(x, y)
+            for part in (slice(5), slice(5, 10)):
+                model.test_on_batch(x[part], y[part])
+    run = barograph.open(place)
+    for mode, steps in ((Mode.TRAIN, [0, 1]), (Mode.EVAL, [1, 2])):
+        for key in ("loss:total", "output:hidden"):
+            assert run.series(key, "value" if key.startswith("loss") else "count", mode=mode).steps.tolist() == steps
+    assert run.series("gradient:hidden.kernel", "count").steps.tolist() == [0, 1]
+    assert run.series("output:hidden", "count", mode=Mode.EVAL).values.tolist() == [10 * 8, 10 * 8]
+
+
 def test_an_update_is_the_learning_rate_times_the_gradient_for_plain_descent() -> None:
     run, _ = recorded("memory://keras-descent", small(keras.optimizers.SGD(0.5)), preset="everything")
     moved, gradient = run.series("update:out.kernel", "l2").values, run.series("gradient:out.kernel", "l2").values

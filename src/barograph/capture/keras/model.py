@@ -76,6 +76,7 @@ class WatchedModel:
 
     def train(self, functions: Functions, args: tuple[Any, ...]) -> Any:
         """Make the step, or the steps, of one call of Keras's function; return what it returns."""
+        self.end_evaluation()  # of `test_on_batch`, say: none that a step comes after goes on
         tap, backend, model = self.tap, self._backend, self.model
         names = self._names_now(backend.values(model, args[0], training=True))
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
@@ -93,7 +94,6 @@ class WatchedModel:
         value = backend.values(model, given, training=True)
         steps, ends = self._steps_made(value, several)
         with tap.guarded("recording a step of Keras"), self._reading_first(first):
-            self._is_evaluating = False
             self._tell(seen, logs, names)
             self._telling.parameters(names, functions.modes, value)
             if ends:
