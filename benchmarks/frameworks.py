@@ -41,7 +41,6 @@ class Effort:
             spends any more.
         threads: Of the framework, and of what reads; more than one: as many as the framework likes.
         names: Of those that are measured.
-        variants: Likewise.
     """
 
     processes: int = 2
@@ -51,7 +50,6 @@ class Effort:
     settling: float = 3.0
     threads: int = 1
     names: Sequence[str] = tuple(FRAMEWORKS)
-    variants: Sequence[str] = VARIANTS
 
 
 QUICK = Effort(processes=1, secs=14.0, warm_up_secs=5.0)
@@ -68,7 +66,7 @@ def measure_frameworks(effort: Effort) -> dict[str, Any]:
             continue
         for workload in _BOTH:
             variants: dict[str, list[dict[str, Any]]] = {}
-            for variant in tuple(effort.variants) * effort.processes:
+            for variant in VARIANTS * effort.processes:
                 progress(f"{name}, {workload}, {variant}")
                 variants.setdefault(variant, []).append(_train(worker, how, workload, variant, effort))
             found.append({"framework": name, "workload": workload, "variants": variants})

@@ -1382,6 +1382,16 @@ static int take_tensors(PyObject *object, int list, Batch *batch)
     return 0;
 }
 
+/* Takes the first arguments of a call as these lists, the addresses before all others. */
+static int take_batch(PyObject *const *args, const int *lists, int count, Batch *batch)
+{
+    memset(batch, 0, sizeof *batch);
+    for (int i = 0; i < count; i++)
+        if (!take_tensors(args[i], lists[i], batch))
+            return 0;
+    return 1;
+}
+
 static int take_modes(PyObject *modes, int place, Batch *batch)
 {
     if (PyLong_Check(modes)) {
@@ -1477,11 +1487,8 @@ static PyObject *py_summarize_many(PyObject *module, PyObject *const *args, Py_s
     (void)module;
     if (!take_arguments("summarize_many", given, 7))
         return NULL;
-    memset(&batch, 0, sizeof batch);
-    int is_right = 1;
-    for (int i = 0; is_right && i < 4; i++)
-        is_right = take_tensors(args[i], lists[i], &batch);
-    PyObject *done = is_right && take_modes(args[6], ITSELF, &batch) ? read_batch(&batch, args[4], args[5]) : NULL;
+    int is_right = take_batch(args, lists, 4, &batch) && take_modes(args[6], ITSELF, &batch);
+    PyObject *done = is_right ? read_batch(&batch, args[4], args[5]) : NULL;
     release_batch(&batch);
     return done;
 }
@@ -1493,11 +1500,8 @@ static PyObject *py_difference_many(PyObject *module, PyObject *const *args, Py_
     (void)module;
     if (!take_arguments("difference_many", given, 10))
         return NULL;
-    memset(&batch, 0, sizeof batch);
-    int is_right = 1;
-    for (int i = 0; is_right && i < 6; i++)
-        is_right = take_tensors(args[i], lists[i], &batch);
-    is_right = is_right && take_modes(args[8], ITSELF, &batch) && take_modes(args[9], DIFFERENCE, &batch);
+    int is_right = take_batch(args, lists, 6, &batch) && take_modes(args[8], ITSELF, &batch) &&
+                   take_modes(args[9], DIFFERENCE, &batch);
     PyObject *done = is_right ? read_batch(&batch, args[6], args[7]) : NULL;
     release_batch(&batch);
     return done;
@@ -1521,15 +1525,12 @@ static int batch_is_finite(const Batch *batch)
 
 static PyObject *py_all_finite(PyObject *module, PyObject *const *args, Py_ssize_t given)
 {
+    static const int lists[] = {POINTERS, NUMELS, DTYPE_NUMBERS};
     Batch batch;
     (void)module;
     if (!take_arguments("all_finite", given, 3))
         return NULL;
-    memset(&batch, 0, sizeof batch);
-    int is_right = 1;
-    for (int i = 0; is_right && i < 3; i++)
-        is_right = take_tensors(args[i], i, &batch);
-    int finite = is_right ? batch_is_finite(&batch) : -1;
+    int finite = take_batch(args, lists, 3, &batch) ? batch_is_finite(&batch) : -1;
     release_batch(&batch);
     return finite < 0 ? NULL : PyBool_FromLong(finite);
 }
@@ -1622,11 +1623,7 @@ static PyObject *py_copy_many(PyObject *module, PyObject *const *args, Py_ssize_
     (void)module;
     if (!take_arguments("copy_many", given, 3))
         return NULL;
-    memset(&batch, 0, sizeof batch);
-    int is_right = 1;
-    for (int i = 0; is_right && i < 3; i++)
-        is_right = take_tensors(args[i], lists[i], &batch);
-    Task *tasks = is_right ? tasks_of(&batch) : NULL;
+    Task *tasks = take_batch(args, lists, 3, &batch) ? tasks_of(&batch) : NULL;
     for (size_t i = 0; tasks && i < batch.count; i++) {
         tasks[i].source.advance = (char *)tasks[i].source.data;
         tasks[i].source.data = tasks[i].source.minus;

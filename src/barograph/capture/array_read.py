@@ -138,7 +138,7 @@ class ArrayReader:
                  if (pair := _lying_alike(item.array, before[path])) is not None]
         compared = {each.update.path for each in moved}
         alone = [item for path, item in weights.items() if path not in compared]
-        asked = [*alone, *(each.update for each in moved), *weights.values()]
+        asked = [*weights.values(), *(each.update for each in moved)]
         if not asked:
             return False
         buffer.reserve(max(item.recipe.row for item in asked) + 1,
