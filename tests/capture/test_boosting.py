@@ -156,7 +156,9 @@ def test_of_the_last_round_everything_is_told_though_the_budget_has_no_room(stop
 
     gains = run.series("importance:f0")
     assert (gains.steps[-1], len(gains.steps) < 20) == (last, True)
-    assert gains.values[-1] == pytest.approx(models[0].get_score(importance_type="total_gain")["f0"])
+    for kind in ("total_gain", "weight", "gain", "cover", "total_cover"):
+        told = run.series("importance:f0" if kind == "total_gain" else f"importance:f0[{kind}]")
+        assert told.values[-1] == models[0].get_score(importance_type=kind)["f0"], kind
     answers = models[0].predict(held_out) > 0.5
     right = [run.series(f"confusion:valid[{label},{label}]", mode=Mode.EVAL) for label in (0, 1)]
     assert [series.steps[-1] for series in right] == [last + 1] * 2

@@ -299,11 +299,12 @@ class ArrayTap:
     def numbers(self, values: Mapping[Key, Number]) -> None:
         """Record plain numbers of the step under way, those that are due; whatever their kind."""
         self._begin()
-        mask, buffer = self._mask(), self._buffer()
-        for key, value in values.items():
-            if self.session.plan.taking(mask, key) is not None:
-                buffer.scalars[key] = float(value() if callable(value) else value)
-                self._note_took(True)
+        mask, plan = self._mask(), self.session.plan
+        taken = {key: float(value() if callable(value) else value) for key, value in values.items()
+                 if plan.taking(mask, key) is not None}
+        if taken:
+            self._buffer().scalars.update(taken)
+            self._note_took(True)
 
     @entry_point("recording metrics")
     def metrics(self, values: Mapping[str, Number]) -> None:

@@ -85,18 +85,20 @@ class Plan:
         """Return what the masked Selections take of a key; None: nothing."""
         mask = self.of_kind(mask, key.kind)
         question = (mask, key, layer)
-        if question not in self._takings:
+        try:
+            # Looked for once: to hash a key takes longer than all else here.
+            return self._takings[question]
+        except KeyError:
             asked = [item for bit, item in self._matches(key, layer) if mask & bit]
-            self._takings[question] = (
-                Taking(
+            taking = None
+            if asked:
+                taking = Taking(
                     histogram=max(item.histogram for item in asked),
                     units=any(item.units for item in asked),
                     raw=any(item.raw for item in asked),
                 )
-                if asked
-                else None
-            )
-        return self._takings[question]
+            self._takings[question] = taking
+            return taking
 
     def of_kind(self, mask: int, kind: Kind) -> int:
         """Return a mask that takes the same of one kind: of the many masks that do, mostly one.

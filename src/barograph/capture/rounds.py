@@ -178,10 +178,8 @@ class Rounds:
             self._plan(model)
             self._judged([metric for metric in metrics if metric.in_training])
             tap.metrics({f"{metric.data}.{metric.name}": metric.value for metric in metrics})
-            self._trees(model)
-            self._importance(model)
-            if tap.due(*_ANSWERS):
-                self._answers(answers for answers in model.answers() if answers.in_training)
+            if tap.due(Kind.TREE, Kind.IMPORTANCE, *_ANSWERS):
+                self._read(model)
         try:
             tap.end_step()
         finally:
@@ -207,6 +205,13 @@ class Rounds:
                 name = TOTAL if metric is next(item for item in metrics if item.is_loss) else (
                     f"{metric.data}.{metric.name}")
                 self._tap.loss(metric.value, name)
+
+    def _read(self, model: Grown) -> None:
+        """Record what is due of the model itself."""
+        self._trees(model)
+        self._importance(model)
+        if self._tap.due(*_ANSWERS):
+            self._answers(answers for answers in model.answers() if answers.in_training)
 
     def _trees(self, model: Grown) -> None:
         if not self._tap.due(Kind.TREE):

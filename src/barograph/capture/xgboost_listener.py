@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import xgboost
 from xgboost import callback, training
 from xgboost import sklearn as in_the_manner_of_sklearn
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 _MORE_IS_BETTER = ("auc", "aucpr", "map", "ndcg", "pre", "accuracy", "f1", "r2", "interval-regression-accuracy")
 _CLASSES = ("binary:", "multi:")
 _MARGINS = ("binary:logitraw", "binary:hinge")
-_KINDS = ("weight", "gain", "cover", "total_cover")
 _NEEDS = {
     "training.train": "how many rounds are planned",
     "callback.CallbackContainer.before_training": "the beginning of a training",
@@ -146,8 +146,10 @@ class _Grown:
         """Return what features count for, those that no tree splits by included where their names are known."""
         if self._booster_name() == "gblinear":
             return {"": self._of_all(self._model.get_score(importance_type="weight"))}
-        found = {"": self._of_all(self._model.get_score(importance_type="total_gain"))}
-        found |= {kind: self._of_all(self._model.get_score(importance_type=kind)) for kind in _KINDS}
+        splits, gains, covers = (self._of_all(self._model.get_score(importance_type=kind))
+                                 for kind in ("weight", "total_gain", "total_cover"))
+        found = {"": gains, "weight": splits, "gain": _per_split(gains, splits), "cover": _per_split(covers, splits),
+                 "total_cover": covers}
         for samples in self._shap:
             found["shap"] = self._of_all(_shap(self._model, samples))
         return found
@@ -217,6 +219,11 @@ def _tree(saved: Mapping[str, Any]) -> Tree:
         depths[child] = depths[right[node]] = depths[node] + 1
         gain += gains[node] if node < len(gains) else float("nan")
     return Tree(max(depths, default=0), leaves, gain)
+
+
+def _per_split(totals: Mapping[str, float], splits: Mapping[str, float]) -> dict[str, float]:
+    """Return the share of one split of each total, to the bit as XGBoost has it: to ask goes through all trees."""
+    return {name: float(np.float32(total) / np.float32(max(splits[name], 1.0))) for name, total in totals.items()}
 
 
 def _shap(model: Any, samples: Any) -> dict[str, float]:

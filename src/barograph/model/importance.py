@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from barograph.model.key import Key, Kind
 
 KINDS = ("weight", "gain", "cover", "total_cover", "split", "shap")
@@ -10,6 +12,7 @@ KINDS = ("weight", "gain", "cover", "total_cover", "split", "shap")
 _ENDINGS = tuple(f"[{kind}]" for kind in KINDS)
 
 
+@functools.lru_cache(1 << 16)
 def importance_key(feature: str, kind: str = "") -> Key:
     """Return the key of what a feature counts for.
 
