@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from barograph.model.cause import Cause
 from barograph.model.clock import SystemClock
-from barograph.model.finding import FindingState, Symptom
+from barograph.model.facts import Fact
+from barograph.model.finding import FindingState, Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode, Step
 from barograph.model.summary import MOMENT_FIELDS, Summary
@@ -22,6 +24,8 @@ from barograph.rules.standstill import runs_of
 from barograph.rules.weights import FrozenParameter, UnchangedTensor
 from barograph.runs.view import StepView
 from barograph.watch.judge import Judge
+from judging import TOTAL as LOSS
+from judging import facts
 
 ONES = Summary(count=4, min=1.0, max=1.0, sum=4.0, sum_sq=4.0, sum_abs=4.0)
 ZEROS = Summary(count=4, zeros=4, min=0.0, max=0.0)
@@ -87,6 +91,29 @@ def test_the_finding_names_the_tensor_and_its_value() -> None:
     assert found.since == 0
     assert found.evidence[0].text == "sum 4.0 in each of the last 3 recorded steps"
     assert found.remedy.startswith("See that the loss depends on the model's output")
+
+
+@pytest.mark.parametrize("told", [
+    {Fact.ROUNDS_PLANNED: 9.0}, {Fact.EARLY_STOPPING: 0.0}, {Fact.EARLY_STOPPING: math.nan}])
+def test_a_loss_of_boosted_trees_that_stands_still_says_that_they_split_nothing(told: dict[Fact, float]) -> None:
+    rounds = [StepView.of(number, {LOSS: item, **(facts(told) if number == 0 else {})})
+              for number, item in enumerate((2.0, 1.0, 1.0, 1.0))]
+
+    (found,) = said(UnchangedTensor(), *rounds)[-1]
+
+    assert isinstance(found, Symptom)
+    assert found.message == ('Further trees change nothing: "loss:total" did not change over 3 rounds, from round 1 to '
+                             "3.")
+    assert found.remedy.startswith("End with round 1 ")
+    assert (found.severity, [item.cause for item in found.causes]) == (Severity.DOUBTFUL, [Cause.TREES_ADD_NOTHING])
+
+
+def test_boosted_trees_that_early_stopping_ends_are_not_judged() -> None:
+    rounds = [StepView.of(number, {LOSS: 1.0, **(facts({Fact.EARLY_STOPPING: 20.0}) if number == 0 else {})})
+              for number in range(9)]
+
+    assert said(UnchangedTensor(), *rounds) == [
+        [Unjudged("early stopping ends the training after 20 rounds without gain")]] * 9
 
 
 def test_tolerances_are_those_of_allclose() -> None:

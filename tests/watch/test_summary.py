@@ -82,6 +82,15 @@ def test_findings_are_counted_with_those_still_open() -> None:
     assert replace(CLEAN, findings=(FINDING, closed)).verdict == "2 findings, 1 of them open."
 
 
+def test_of_rules_that_were_fed_in_part_it_is_not_said_that_nothing_was_recorded() -> None:
+    items = [NotEvaluated(code, "a-rule", f"{part}othing was recorded of what it needs.", "It is for networks.")
+             for code, part in (("G101", "N"), ("W103", "In part: n"), ("G102", "N"), ("W104", "In part: n"))]
+
+    assert not_evaluated_lines(items, whole=False) == [
+        "G101 a-rule, G102 a-rule: nothing was recorded of what they need. It is for networks.",
+        "W103 a-rule, W104 a-rule: some of what they need was not recorded. It is for networks."]
+
+
 @pytest.mark.parametrize(("spent_secs", "said"), [
     (1.0, "1.0% of the training time (budget 1 %); "),
     (6.0, "6.3% of the training time (budget 1 %; the first ten steps and up to half a second come on top); "),

@@ -135,6 +135,8 @@ class Cause(StrEnum):
     # Trees and machines
     TREES_TOO_DEEP = "trees-too-deep"
     """Trees deeper than the data bears."""
+    TREES_ADD_NOTHING = "trees-add-nothing"
+    """Trees of later rounds have no split, so that no answer changes: nothing is left to gain, or none is allowed."""
     FEW_FEATURES_DOMINATE = "few-features-dominate"
     """A few features hold nearly all importance: one may give the label away."""
     SLOW_DATA_LOADING = "slow-data-loading"

@@ -199,3 +199,8 @@ class NotEvaluated:
     rule: str
     reason: str
     feed: str = field(default="")
+
+    @property
+    def in_part(self) -> bool:
+        """Whether the rule has judged some of what it is for."""
+        return self.reason.startswith("In part")

@@ -10,14 +10,22 @@ from typing import ClassVar
 import numpy as np
 
 from barograph.model.cause import Cause, Suspicion
-from barograph.model.facts import Fact
+from barograph.model.facts import Fact, fact
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Kind, layer_path
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import large_step_in, note_largest_step
-from barograph.rules.columns import GRADIENTS, Table, learning_rate, silent_layer, table_of, table_of_rows
+from barograph.rules.columns import (
+    GRADIENTS,
+    TOTAL_LOSS,
+    Table,
+    learning_rate,
+    silent_layer,
+    table_of,
+    table_of_rows,
+)
 from barograph.rules.kept import keep, recall
 from barograph.rules.sheets import Numbers
 from barograph.rules.standstill import Runs, runs_of
@@ -26,6 +34,11 @@ from barograph.rules.words import lower_rate, names, number, sentence
 from barograph.runs.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
+_PLANNED, _STOPPING = fact(Fact.ROUNDS_PLANNED), fact(Fact.EARLY_STOPPING)
+_OF_BOOSTING = Selection(
+    # Together with the loss, which is there at every step: most trainings are of networks, and miss nothing.
+    kinds=frozenset({Kind.FACT, Kind.LOSS}), include=(_PLANNED.path, _STOPPING.path, TOTAL_LOSS.path),
+    schedule=Schedule(every=10, steps=frozenset(range(10)), modes=_IN_TRAINING))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +50,14 @@ class UnchangedTensor(Rule):
       steps that recorded it. With the default of exact agreement a changed tensor passes for unchanged only if
       all its sums agree to the last bit. Tensors that are zero throughout are passed over; gradients count only
       where all of them stand still (a small one may repeat itself by chance) and are not a thousandth of what they
-      have been (training has then converged).
+      have been (training has then converged). Of boosted trees the loss says that later ones split nothing; where
+      early stopping ends the training anyway, they are not judged.
     Why it matters: a loss that is exactly constant has come to a clamp or does not depend on the model any more;
-      equal gradients mean the same batch through the same weights, again and again.
+      equal gradients mean the same batch through the same weights, again and again. Trees that split nothing cost
+      time and memory, and change no answer.
     What to do: see that the loss depends on the model's output (no detach, no .item(), no argmax before it),
-      that the loader moves on, and that optimizer.step() is called.
+      that the loader moves on, and that optimizer.step() is called. Trees: end with the round before, or let them
+      split more.
     When it is wrong: a loss that converged to a margin (hinge losses reach a floor exactly); training on one
       full batch with weights that are at their optimum.
     Tried on: silent on all 145 healthy trainings but those of a linear model by L-BFGS, which had converged to the last
@@ -65,14 +81,21 @@ class UnchangedTensor(Rule):
     @property
     def needs(self) -> tuple[Selection, ...]:
         often = {Kind.LOSS.value: 1}
-        return tuple(
+        chosen = tuple(
             Selection(kinds=frozenset({Kind(kind)}), schedule=Schedule(every=often.get(kind, 5), modes=_IN_TRAINING))
             for kind in self.kinds
         )
+        return (*chosen, _OF_BOOSTING) if Kind.LOSS.value in self.kinds else chosen
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         if view.step.skipped or view.step.mode is not Mode.TRAIN:
             yield Unjudged("no step of training was recorded that the optimizer made")
+            return
+        stopping = view.scalar(_STOPPING)
+        if stopping is not None or view.scalar(_PLANNED) is not None:
+            memory["stopping"] = stopping if stopping is not None and math.isfinite(stopping) else 0.0
+        if memory.get("stopping"):
+            yield Unjudged(f"early stopping ends the training after {int(memory['stopping'])} rounds without gain")
             return
         same: list[tuple[Table, int]] = []
         since: list[tuple[int, int]] = []
@@ -98,7 +121,8 @@ class UnchangedTensor(Rule):
             yield Unjudged(f"fewer than {self.num_steps} steps were recorded so far that could be the same")
         if same:
             began, steps = min(since)
-            yield self._symptom(same, since=began, steps=steps, step=view.step.number)
+            tell = self._of_trees if "stopping" in memory else self._symptom
+            yield tell(same, since=began, steps=steps, step=view.step.number)
 
     def _symptom(self, same: list[tuple[Table, int]], *, since: int, steps: int, step: int) -> Symptom:
         keys = [table.subjects[row].key for table, row in same]
@@ -109,6 +133,18 @@ class UnchangedTensor(Rule):
             evidence=tuple(self._evidence(table, row, step) for table, row in same[:3]),
             since=since,
             causes=_why_still({key.kind for key in keys}, f"{names([str(key) for key in keys])} stood still"),
+        )
+
+    def _of_trees(self, same: list[tuple[Table, int]], *, since: int, steps: int, step: int) -> Symptom:
+        keys = [table.subjects[row].key for table, row in same]
+        told = f"{names([str(key) for key in keys])} did not change over {steps} rounds, from round {since} to {step}"
+        return Symptom(
+            message=f"Further trees change nothing: {told}.",
+            remedy=f"End with round {since} (early_stopping_rounds, n_iter_no_change). Where the loss ought to be "
+                   "lower by then, let trees split more: a smaller gamma (min_split_loss, min_gain_to_split), "
+                   "min_child_weight or min_data_in_leaf.",
+            evidence=tuple(self._evidence(table, row, step) for table, row in same[:3]),
+            since=since, causes=(Suspicion(Cause.TREES_ADD_NOTHING, 0.8, told),), severity=Severity.DOUBTFUL,
         )
 
     def _evidence(self, table: Table, row: int, step: int) -> Evidence:

@@ -157,7 +157,7 @@ class RunSummary:
             return f"{_counted(len(self.findings), 'finding')}, {still} of them open."
         if not self.workers:
             return "Nothing was judged: nothing was recorded."
-        mute = {item.code for item in self.not_evaluated if not item.reason.startswith("In part")}
+        mute = {item.code for item in self.not_evaluated if not item.in_part}
         if len(mute) == len(self.rules):
             return f"Nothing was judged: {_why_nobody_judged(len(self.rules))}."
         if self.unseen:

@@ -121,21 +121,24 @@ _WORTH_NAMING = 0.5
 def not_evaluated_lines(items: Iterable[NotEvaluated], *, whole: bool) -> list[str]:
     """Return the rules that were not evaluated: those that one thing would feed in one line, with that thing.
 
+    Those that were fed in part are told apart: they may have findings.
+
     Args:
         items: Which.
         whole: With the reason of each that nothing would feed; else their codes alone.
     """
-    by_feed: dict[str, list[NotEvaluated]] = {}
+    by_feed: dict[tuple[str, bool], list[NotEvaluated]] = {}
+    unfed: list[NotEvaluated] = []
     for item in items:
-        by_feed.setdefault(item.feed, []).append(item)
-    unfed = by_feed.pop("", [])
+        (by_feed.setdefault((item.feed, item.in_part), []) if item.feed else unfed).append(item)
     lines = []
-    for feed, together in by_feed.items():
+    for (feed, in_part), together in by_feed.items():
         if len(together) == 1:
             lines.append(f"{together[0].code} {together[0].rule}: {together[0].reason} {feed}")
         else:
             named = ", ".join(f"{item.code} {item.rule}" for item in together)
-            lines.append(f"{named}: nothing was recorded of what they need. {feed}")
+            some = "some of what they need was not recorded" if in_part else "nothing was recorded of what they need"
+            lines.append(f"{named}: {some}. {feed}")
     if whole or len(unfed) == 1:
         return [*lines, *(f"{item.code} {item.rule}: {item.reason}" for item in unfed)]
     if unfed:
