@@ -31,6 +31,8 @@ IN_EVALUATION = Schedule(modes=frozenset({Mode.EVAL}))
      "It is for networks: boosted trees have none of it."),
     (Selection(kinds=frozenset({Kind.LOSS})), TREES,
      'Have the training data judged, too: evals=[(data, "train")], valid_sets or eval_set.'),
+    (Selection(kinds=frozenset({Kind.FACT, Kind.LOSS}), include=("rounds_planned", "total")), NETWORK,
+     "Call backward on one number, or say it where steps end: run.step(loss)."),
     (Selection(kinds=frozenset({Kind.GRADIENT})), frozenset({Kind.SCALAR, Kind.MACHINE}),
      "No step of a training was recorded."),
     (Selection(kinds=frozenset({Kind.GRADIENT})), frozenset({Kind.LOSS}),

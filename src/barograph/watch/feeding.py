@@ -50,7 +50,8 @@ def feed(unmet: Sequence[Selection], around: frozenset[Kind]) -> str:
         around: Kinds that steps of training recorded, whoever needs them.
     """
     modes = frozenset().union(*(need.schedule.modes for need in unmet))
-    kinds = frozenset().union(*(need.kinds for need in unmet))
+    # Facts that are asked for together with the loss are told of few trainings: the loss is what is missing.
+    kinds = frozenset().union(*(need.kinds - {Kind.FACT} if Kind.LOSS in need.kinds else need.kinds for need in unmet))
     if kinds & OF_TREES or (Kind.FACT in kinds and told_of(unmet) == (_TREES,)):
         return "It is for boosted trees."
     if any(need.kinds == {Kind.MACHINE} and all(name.startswith("gpu") for name in need.include) for need in unmet):
