@@ -785,16 +785,6 @@ static void sum_part(const Source *source, uint64_t numel, uint64_t part, int mo
         flush_bins(&bins, exponents);
 }
 
-static void summarize(const Source *source, uint64_t numel, int mode, double *row, int64_t *exponents)
-{
-    Tally whole = NOTHING, part;
-    for (uint64_t p = 0; p < parts_of(numel); p++) {
-        sum_part(source, numel, p, mode, &part, exponents);
-        join(&part, &whole);
-    }
-    merge(&whole, row);
-}
-
 /* ---- Many tensors ---------------------------------------------------------------------------------------------- */
 
 /* Whether every element is finite, of a complex number both parts; whole numbers always are. */

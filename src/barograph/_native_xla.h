@@ -133,6 +133,12 @@ static uint64_t xla_setting(const XlaCall *call, const char *name)
     return value;
 }
 
+/* The tensor that was given in that place; NULL where there is none. */
+static const XlaBuffer *xla_given(const XlaCall *call, int64_t place)
+{
+    return place < call->given.count && call->given.types[place] == XLA_BUFFER ? call->given.items[place] : NULL;
+}
+
 /* What was returned in that place; NULL where it has not as many words of 32 bits. */
 static void *xla_words(const XlaCall *call, int64_t place, uint64_t words)
 {
@@ -151,33 +157,53 @@ static void clear_columns(double *columns, uint64_t units)
     }
 }
 
-/* One tensor is given. Returned are its moments; where `mode` asks for them, its bins; and where `units` is not 0, the
- * statistics of each index of its last axis. All in words of 32 bits: not every program may hold numbers of 64. */
+/* One tensor is given, or two alike. Returned are the moments of the first and, where `mode` asks for them, its bins; of
+ * two, then those of how the first differs from the second, with bins where `change` asks for them. A mode of −1: that
+ * is not asked for. And where `units` is not 0, of one tensor the statistics of each index of its last axis. All in
+ * words of 32 bits: not every program may hold numbers of 64. */
 static XlaError *xla_summarize(XlaCall *call)
 {
     if (call->extension && call->extension->type == XLA_METADATA)
         return xla_tell_version(call);
-    if (call->size != sizeof *call || call->stage != XLA_EXECUTE || call->given.count != 1 ||
-        call->given.types[0] != XLA_BUFFER)
-        return xla_refuse(call, XLA_INVALID_ARGUMENT, "Statistics are made of one tensor.");
-    const XlaBuffer *x = call->given.items[0];
-    int64_t dtype = (int64_t)xla_setting(call, "dtype"), mode = (int64_t)xla_setting(call, "mode");
+    const XlaBuffer *x = xla_given(call, 0), *minus = xla_given(call, 1);
+    if (call->size != sizeof *call || call->stage != XLA_EXECUTE || call->given.count != (minus ? 2 : 1) || !x ||
+        (minus && (minus->dtype != x->dtype || xla_numel(minus) != xla_numel(x))))
+        return xla_refuse(call, XLA_INVALID_ARGUMENT, "Statistics are made of one tensor, or of two that are alike.");
+    int64_t dtype = (int64_t)xla_setting(call, "dtype"), place = 0;
+    int64_t modes[PLACES] = {(int64_t)xla_setting(call, "mode"), (int64_t)xla_setting(call, "change")};
     uint64_t numel = xla_numel(x), bound_bits = xla_setting(call, "bound");
     uint64_t units = xla_setting(call, "units") && x->rank > 0 ? (uint64_t)x->shape[x->rank - 1] : 0;
-    double *row = xla_words(call, 0, 2 * MOMENTS);
-    int64_t *bins = mode ? xla_words(call, 1, 2 * BINS) : NULL;
-    double *columns = units ? xla_words(call, mode ? 2 : 1, 2 * units * UNITS) : NULL;
-    if (dtype < 0 || dtype >= DTYPES || mode < 0 || mode > 2 || !row || (mode && !bins) || (units && !columns))
+    double *rows[PLACES] = {NULL, NULL}, moments[PLACES * MOMENTS];
+    int64_t *bins[PLACES] = {NULL, NULL}, exponents[PLACES * BINS];
+    Task task = {{x->data, minus ? minus->data : NULL, NULL, (int)dtype}, (int64_t)numel, {{-1, 0}, {-1, 0}}};
+    int is_right = dtype >= 0 && dtype < DTYPES && (modes[DIFFERENCE] >= 0) == (minus != NULL) &&
+                   (modes[ITSELF] >= 0 || minus) && !(units && minus);
+    for (int i = 0; i < PLACES; i++) {
+        if (modes[i] < 0)
+            continue;
+        task.places[i] = (Place){i, modes[i]};
+        rows[i] = xla_words(call, place++, 2 * MOMENTS);
+        bins[i] = modes[i] ? xla_words(call, place++, 2 * BINS) : NULL;
+        is_right = is_right && modes[i] <= 2 && rows[i] && (bins[i] || !modes[i]);
+    }
+    double *columns = units ? xla_words(call, place, 2 * units * UNITS) : NULL;
+    if (!is_right || (units && !columns))
         return xla_refuse(call, XLA_INVALID_ARGUMENT, "The type, the histogram or a size is none that is known.");
 
     FloatState state = enter_float_state();
-    memset(row, 0, MOMENTS * sizeof(double));
-    row[LEAST] = HUGE_VAL;
-    row[GREATEST] = -HUGE_VAL;
-    if (bins)
-        memset(bins, 0, BINS * sizeof(int64_t));
-    Source source = {x->data, NULL, NULL, (int)dtype};
-    summarize(&source, numel, (int)mode, row, bins);
+    for (int i = 0; i < PLACES; i++) {
+        memset(moments + i * MOMENTS, 0, MOMENTS * sizeof *moments);
+        moments[i * MOMENTS + LEAST] = HUGE_VAL;
+        moments[i * MOMENTS + GREATEST] = -HUGE_VAL;
+        memset(exponents + i * BINS, 0, (bins[i] ? BINS : 0) * sizeof *exponents);
+    }
+    read_alone(&task, 1, moments, exponents);
+    for (int i = 0; i < PLACES; i++) {
+        if (rows[i])
+            memcpy(rows[i], moments + i * MOMENTS, MOMENTS * sizeof *moments);
+        if (bins[i])
+            memcpy(bins[i], exponents + i * BINS, BINS * sizeof *exponents);
+    }
     if (columns) {
         double bound;
         memcpy(&bound, &bound_bits, sizeof bound);

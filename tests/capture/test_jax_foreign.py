@@ -52,6 +52,37 @@ def test_the_figures_are_those_of_the_loop_to_the_last_bit(array: Any, histogram
         assert foreign.bins_of(told["bins"]).tolist() == bins[0].tolist()
 
 
+@pytest.mark.parametrize("of_change", list(Histogram))
+@pytest.mark.parametrize("of_itself", [None, *Histogram])
+@pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype}{array.shape}")
+def test_what_changes_is_told_with_what_it_became(
+    array: Any, of_itself: Histogram | None, of_change: Histogram
+) -> None:  # fmt: skip
+    before = np.asarray(array * 0.75).astype(array.dtype)
+    moments, bins = identity_rows(1), np.zeros((1, EXPONENT_BINS), np.int64)
+    native.difference_into(array.ctypes.data, before.ctypes.data, array.size, native.dtype_code(array.dtype.name),
+                           moments, 0, bins, int(of_change), False)
+    itself, change = jax.jit(lambda one, other: foreign.tell_change(one, other, of_itself, of_change))(array, before)
+    assert foreign.moments_of(change["moments"]).tobytes() == moments[0].tobytes()
+    assert ("bins" in change) == bool(of_change)
+    if of_change:
+        assert foreign.bins_of(change["bins"]).tolist() == bins[0].tolist()
+    if of_itself is None:
+        assert itself is None
+    else:
+        alone = _told(array, of_itself)
+        assert {name: part.tolist() for name, part in itself.items()} == {
+            name: part.tolist() for name, part in alone.items()}
+
+
+def test_elements_are_read_in_the_order_that_is_said() -> None:
+    array = (LARGE * 1e3).reshape(10, 30, 41).copy()
+    turned, plain = np.ascontiguousarray(array.transpose(1, 2, 0)), _told(array, Histogram.SAMPLED)
+    found, wanted = _told(array, Histogram.SAMPLED, order=(1, 2, 0)), _told(turned, Histogram.SAMPLED)
+    assert found["moments"].tolist() == wanted["moments"].tolist() != plain["moments"].tolist()
+    assert found["bins"].tolist() == wanted["bins"].tolist() != plain["bins"].tolist()
+
+
 @pytest.mark.parametrize("histogram", list(Histogram))
 def test_units_are_those_of_the_last_axis(histogram: Histogram) -> None:
     array = LARGE.reshape(10, 30, 41).copy()
@@ -108,13 +139,31 @@ def test_of_nothing_nothing_is_put_together() -> None:
 
 @pytest.mark.parametrize(("words", "setting"), [
     ([18], {}), ([20, 1024], {"mode": 7}), ([20], {"mode": 1}), ([20], {"units": 1}), ([20], {"dtype": 99}),
-    ([20], {"dtype": -1}),
+    ([20], {"dtype": -1}), ([20], {"mode": -1}), ([20, 20], {"change": 0}),
 ])
 def test_what_does_not_fit_is_refused(words: list[int], setting: dict[str, int]) -> None:
+    _refused([ODD], words, "none that is known", **setting)
+
+
+@pytest.mark.parametrize(("words", "setting"), [
+    ([20], {"change": 0}), ([20, 20], {"change": -1}), ([20, 20], {"change": 3}), ([20, 20], {"change": 1}),
+    ([20, 20, 3 * 14], {"change": 0, "units": 1}),
+])
+def test_what_does_not_fit_two_is_refused(words: list[int], setting: dict[str, int]) -> None:
+    _refused([ODD.reshape(4, 3), ODD.reshape(4, 3)], words, "none that is known", **setting)
+
+
+@pytest.mark.parametrize("arrays", [[ODD, ODD[1:]], [LARGE, LARGE.astype(np.float16)], [ODD, ODD, ODD], []])
+def test_tensors_that_are_not_alike_are_refused(arrays: list[Any]) -> None:
+    _refused(arrays, [20, 20], "two that are alike", change=0)
+
+
+def _refused(arrays: list[Any], words: list[int], why: str, **setting: int) -> None:
     call = jax.ffi.ffi_call("barograph_summarize", [jax.ShapeDtypeStruct((count,), np.uint32) for count in words])
-    settings = {name: np.int64(value) for name, value in {"dtype": 0, "mode": 0, "units": 0, **setting}.items()}
-    with pytest.raises(Exception, match="none that is known"):
-        jax.block_until_ready(jax.jit(lambda array: call(array, bound=np.float64(0), **settings))(ODD))
+    asked = {"dtype": 0, "mode": 0, "change": -1, "units": 0, **setting}
+    settings = {name: np.int64(value) for name, value in asked.items()}
+    with pytest.raises(Exception, match=why):
+        jax.block_until_ready(jax.jit(lambda *given: call(*given, bound=np.float64(0), **settings))(*arrays))
 
 
 def test_without_the_loop_no_program_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:

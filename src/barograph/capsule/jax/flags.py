@@ -74,7 +74,7 @@ def _interpret(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], look: Cal
     for number, eqn in enumerate(jaxpr.eqns):
         given = [atom.val if isinstance(atom, core.Literal) else known[atom] for atom in eqn.invars]
         if eqn.primitive is MARK:
-            found = given
+            found = given[:1]
         else:
             with eqn.ctx.manager:
                 made = eqn.primitive.bind(*given, **eqn.primitive.get_bind_params(eqn.params))

@@ -74,7 +74,7 @@ def _variables(atoms: Sequence[Any]) -> set[Any]:
 def _evaluate(eqn: Any, given: list[Any], bad: list[str]) -> tuple[Sequence[Any], list[str | None]]:
     """Return the results of an operation, and of each where it stopped being finite; None: in this operation."""
     if eqn.primitive is MARK:
-        return given, [bad[0] if bad else None]
+        return given[:1], [bad[0] if bad else None]
     inner = called(eqn)
     if inner is not None:
         body, consts = inner

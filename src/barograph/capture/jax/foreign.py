@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental.layout import Layout
 
 from barograph.measures import native
 from barograph.measures.summary import identity_rows
@@ -30,6 +31,7 @@ traced, or fetched. Numbers of 64 bits, which a program may not have, are two wo
 
 _TARGET = "barograph_summarize"
 _WORDS = 2
+_NOT_ASKED = -1
 
 
 @functools.cache
@@ -53,23 +55,54 @@ def takes(array: Any) -> bool:
     return not explicit and jnp.dtype(array.dtype).name in native.DTYPE_CODES
 
 
-def tell(array: Any, histogram: Histogram, *, units: bool = False, bound: float = math.nan) -> Told:
+def tell(
+    array: Any, histogram: Histogram, *, order: tuple[int, ...] = (), units: bool = False, bound: float = math.nan
+) -> Told:  # fmt: skip
     """Return the statistics of all elements.
 
     Args:
         array: Being traced.
         histogram: What histogram is taken.
+        order: The axes as they lie in memory, the outermost first, and are then read; (): in the order of their
+            numbers. Where they do not lie so, the program copies them. Not where units are asked for.
         units: The last axis tells units apart, each with statistics of its own; not that of a vector.
         bound: Elements of units with |x| >= bound count as beyond; NaN: none do.
     """
     units = units and array.ndim > 1 and array.shape[-1] > 0
-    shapes = {"moments": (_WORDS * len(MOMENT_FIELDS),),
-              **({"bins": (_WORDS * EXPONENT_BINS,)} if histogram else {}),
-              **({"columns": (array.shape[-1], _WORDS * len(UNIT_FIELDS))} if units else {})}
-    call = jax.ffi.ffi_call(_TARGET, [jax.ShapeDtypeStruct(shape, jnp.uint32) for shape in shapes.values()])
-    found = call(array, dtype=np.int64(native.dtype_code(jnp.dtype(array.dtype).name)), mode=np.int64(histogram),
-                 units=np.int64(units), bound=np.float64(bound))
-    return dict(zip(shapes, found, strict=True))
+    shapes = {**_shapes(histogram), **({"columns": (array.shape[-1], _WORDS * len(UNIT_FIELDS))} if units else {})}
+    found = _call([array], [shapes], [Layout(order)] if order and not units else None, mode=histogram, units=units,
+                  bound=bound)
+    return found[0]
+
+
+def tell_change(
+    array: Any, before: Any, histogram: Histogram | None, of_change: Histogram
+) -> tuple[Told | None, Told]:  # fmt: skip
+    """Return the statistics of all elements, and of how they differ from others; both are read once.
+
+    Args:
+        array: Being traced.
+        before: The others, of the same shape and type.
+        histogram: What histogram is taken of the elements; None: they are not asked for, and None is returned.
+        of_change: What histogram is taken of the differences.
+    """
+    shapes = [*([] if histogram is None else [_shapes(histogram)]), _shapes(of_change)]
+    *itself, change = _call([array, before], shapes, None, mode=_NOT_ASKED if histogram is None else histogram,
+                            change=of_change)
+    return itself[0] if itself else None, change
+
+
+def _shapes(histogram: Histogram) -> dict[str, tuple[int, ...]]:
+    return {"moments": (_WORDS * len(MOMENT_FIELDS),), **({"bins": (_WORDS * EXPONENT_BINS,)} if histogram else {})}
+
+
+def _call(arrays: Sequence[Any], shapes: Sequence[Mapping[str, tuple[int, ...]]], layouts: Sequence[Layout] | None,
+          *, mode: int, change: int = _NOT_ASKED, units: bool = False, bound: float = math.nan) -> list[Told]:
+    results = [jax.ShapeDtypeStruct(shape, jnp.uint32) for one in shapes for shape in one.values()]
+    call = jax.ffi.ffi_call(_TARGET, results, input_layouts=layouts)
+    found = iter(call(*arrays, dtype=np.int64(native.dtype_code(jnp.dtype(arrays[0].dtype).name)), mode=np.int64(mode),
+                      change=np.int64(change), units=np.int64(units), bound=np.float64(bound)))
+    return [dict(zip(one, found, strict=False)) for one in shapes]
 
 
 def moments_of(words: Any) -> NDArray[np.float64]:

@@ -63,6 +63,19 @@ class Found:
     axes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Lies:
+    """Elements of a tensor as they lie in memory.
+
+    Attributes:
+        array: That has them.
+        order: Its axes, the outermost first; (): as they are numbered.
+    """
+
+    array: Any
+    order: tuple[int, ...] = ()
+
+
 @dataclass(slots=True)
 class Basket:
     """What is gathered from a step while it is traced anew.
@@ -76,6 +89,7 @@ class Basket:
         scans: Loops met so far, which gives each its number.
         passed_over: Marks within what cannot be looked into.
         products: Layers' outputs by the identity of the operations that make them, which nothing marks.
+        changes: Paths of parameters whose update is what their weights change by: not what the optimizer returned.
         bound: Gradients are judged, and a turn of a loop that is not fit leaves what the loop carries as it was: the
             greatest norm that is fit. None: nothing is judged.
     """
@@ -89,27 +103,63 @@ class Basket:
     passed_over: set[str] = field(default_factory=set)
     bound: float | None = None
     products: Mapping[int, Product] = field(default_factory=dict)
+    changes: frozenset[str] = frozenset()
 
-    def take(self, array: Any, mark: Mark) -> None:
-        """Gather one marked tensor."""
+    def take(self, array: Any, mark: Mark, before: Any = None, lies: Lies | None = None) -> None:
+        """Gather one marked tensor, and how it differs from what stood in its place before, where that is known.
+
+        Args:
+            array: It.
+            mark: What it is.
+            before: What stood in its place; None: that is not known.
+            lies: How its elements lie in memory; None: as its axes are numbered, so far as is known.
+        """
+        changes = mark.path in self.changes
+        if mark.kind is Kind.UPDATE and changes:
+            return
         if self.bound is not None and mark.kind is Kind.GRADIENT and not mark.role:
-            self.found.append(Found(replace(mark, role=GATE), Taking(), tuple(array.shape), "float32", True))
-            self.values.append(_judged(array))
-        taking = self.wants(mark)
+            self._put(_judged(array), Found(replace(mark, role=GATE), Taking(), tuple(array.shape), "float32", True))
+        taking, change = self.wants(mark), replace(mark, kind=Kind.UPDATE)
+        of_change = self.wants(change) if changes and before is not None else None
+        if of_change is None:
+            self._gather(array, mark, taking, lies)
+        elif not self._is_told(array, change, of_change):
+            self._gather(array, mark, taking)
+            self._gather(_difference(array, before), change, of_change)
+        else:
+            both = taking is not None and self._is_told(array, mark, taking)
+            itself, told = foreign.tell_change(array, before, taking.histogram if taking and both else None,
+                                               of_change.histogram)
+            if itself is None:
+                self._gather(array, mark, taking)
+            else:
+                self._put(itself, _told_of(array, mark, taking or Taking(), itself))
+            self._put(told, _told_of(array, change, of_change, told))
+
+    def _is_told(self, array: Any, mark: Mark, taking: Taking) -> bool:
+        """Return whether the program calls the native loop for what is taken of an array."""
+        return self.calls and not taking.raw and not mark.role and foreign.takes(array)
+
+    def _gather(self, array: Any, mark: Mark, taking: Taking | None, lies: Lies | None = None) -> None:
         if taking is None:
             return
-        shape, dtype = tuple(array.shape), jnp.dtype(array.dtype).name
-        calls = self.calls and foreign.takes(array)
-        whole = (self.wholes and not calls) or taking.raw or bool(mark.role)
+        units, known = taking.units and mark.kind in _WITH_UNITS, bound_of(mark.layer)
+        bound = math.nan if known is None else known
+        if self._is_told(array, mark, taking):
+            # No barrier: the compiler then fuses what makes it as it would without us.
+            lies = Lies(array) if lies is None or units else lies
+            told = foreign.tell(lies.array, taking.histogram, order=lies.order, units=units, bound=bound)
+            self._put(told, _told_of(array, mark, taking, told))
+            return
         # So that it is an array of its own, which nobody gives away with the next call.
-        value, told = lax.optimization_barrier(array), None
-        if not whole:
-            units, bound = taking.units and mark.kind in _WITH_UNITS, bound_of(mark.layer)
-            make = foreign.tell if calls else reduce
-            value = make(value, taking.histogram, units=units, bound=math.nan if bound is None else bound)
-            told = {name: part.shape for name, part in value.items()} if calls else None
-        self.found.append(Found(mark, taking, shape, dtype, whole, told))
+        value = lax.optimization_barrier(array)
+        whole = taking.raw or bool(mark.role) or (self.wholes and not (self.calls and foreign.takes(array)))
+        self._put(value if whole else reduce(value, taking.histogram, units=units, bound=bound),
+                  Found(mark, taking, tuple(array.shape), jnp.dtype(array.dtype).name, whole))
+
+    def _put(self, value: Any, found: Found) -> None:
         self.values.append(value)
+        self.found.append(found)
 
     def unfit(self) -> Any:
         """Return whether the gradients gathered here are not fit for an update; those of loops were judged there."""
@@ -123,8 +173,7 @@ class Basket:
 
     def within(self) -> Basket:
         """Return another for the inside of a loop or a branch, where tensors are reduced."""
-        return Basket(self.wants, False, self.calls, scans=self.scans, passed_over=self.passed_over, bound=self.bound,
-                      products=self.products)
+        return replace(self, wholes=False, found=[], values=[])
 
     def anew(self) -> Basket:
         """Return it with nothing in it: the inside of a loop is traced more than once."""
@@ -148,6 +197,18 @@ def withheld(unfit: Any, before: Any, after: Any) -> Any:
     return jnp.where(unfit, before, after)
 
 
+def _told_of(array: Any, mark: Mark, taking: Taking, told: foreign.Told) -> Found:
+    return Found(mark, taking, tuple(array.shape), jnp.dtype(array.dtype).name, False,
+                 {name: part.shape for name, part in told.items()})
+
+
+def _difference(array: Any, before: Any) -> Any:
+    """Return what an array has changed by; computed in float32 where its own type has fewer bits."""
+    wide = array.dtype if array.dtype.itemsize >= 4 else jnp.float32
+    # Behind a barrier, as it is rounded: the compiler would take what it had before it was rounded.
+    return (lax.optimization_barrier(array).astype(wide) - before.astype(wide)).astype(array.dtype)
+
+
 def _judged(gradient: Any) -> Any:
     magnitude = jnp.abs(gradient).astype(jnp.float32)
     return jnp.stack([jnp.sum(magnitude * magnitude), jnp.any(~jnp.isfinite(gradient)).astype(jnp.float32)])
@@ -167,6 +228,23 @@ def marks_of(jaxpr: Any) -> list[Mark]:
         for inner in core.jaxprs_in_params(eqn.params):
             found += marks_of(inner)
     return found
+
+
+def changes_in(jaxpr: Any) -> frozenset[str]:
+    """Return the paths of updates that weights tell of as well, by what stood in their place before."""
+    told: dict[Kind, set[str]] = {Kind.UPDATE: set(), Kind.WEIGHT: set()}
+    _look_for_changes(jaxpr, told)
+    return frozenset(told[Kind.UPDATE] & told[Kind.WEIGHT])
+
+
+def _look_for_changes(jaxpr: Any, told: Mapping[Kind, set[str]]) -> None:
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is MARK:
+            mark = eqn.params["mark"]
+            if mark.kind is Kind.UPDATE or (mark.kind is Kind.WEIGHT and len(eqn.invars) > 1):
+                told[mark.kind].add(mark.path)
+        for inner in core.jaxprs_in_params(eqn.params):
+            _look_for_changes(inner, told)
 
 
 def steps_in(jaxpr: Any) -> int:
@@ -192,17 +270,46 @@ def harvest(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], basket: Bask
     def value(atom: Any) -> Any:
         return atom.val if isinstance(atom, core.Literal) else known[atom]
 
+    made = {var: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
     for eqn in jaxpr.eqns:
         given = [value(atom) for atom in eqn.invars]
-        found = _evaluate(eqn, given, basket)
+        found = _evaluate(eqn, given, basket, _as_it_lies(eqn, made, value) if eqn.primitive is MARK else None)
         known.update(zip(eqn.outvars, found, strict=True))
     return [value(atom) for atom in jaxpr.outvars]
 
 
-def _evaluate(eqn: Any, given: list[Any], basket: Basket) -> Sequence[Any]:
+def _as_it_lies(eqn: Any, made: Mapping[Any, Any], value: Callable[[Any], Any]) -> Lies | None:
+    """Return how the elements of a result lie in memory; None: as its axes are numbered, so far as is known.
+
+    On a CPU what a convolution makes lies with its samples first and its channels last, and a product of matrices as
+    its operands stand. Gradients of kernels are such results, and are turned round only as they are used: read in
+    another order than they lie in, they would be copied for us alone.
+
+    Args:
+        eqn: The operation.
+        made: By which each variable was made.
+        value: What a variable holds.
+    """
+    if eqn.primitive.name == "conv_general_dilated":
+        samples, channels, *places = eqn.params["dimension_numbers"].out_spec
+        return Lies(value(eqn.outvars[0]), (samples, *places, channels))
+    source = None if not eqn.invars or isinstance(eqn.invars[0], core.Literal) else made.get(eqn.invars[0])
+    if source is None:
+        return None
     if eqn.primitive is MARK:
-        basket.take(given[0], eqn.params["mark"])
-        return given
+        return _as_it_lies(source, made, value)
+    # Of two axes the compiler makes the product the other way round.
+    if eqn.primitive.name == "transpose" and source.primitive.name == "dot_general" and len(
+            eqn.params["permutation"]) > 2:
+        return Lies(value(eqn.invars[0]))
+    return None
+
+
+def _evaluate(eqn: Any, given: list[Any], basket: Basket, lies: Lies | None) -> Sequence[Any]:
+    if eqn.primitive is MARK:
+        array, before = given[0], given[1] if len(given) > 1 else None
+        basket.take(array, eqn.params["mark"], before, lies)
+        return [array]
     # What a checkpointed function computes a second time, for its gradient, was met before.
     if not eqn.params.get("differentiated") and any(map(marks_in, core.jaxprs_in_params(eqn.params))):
         function, looks_into = called(eqn), _INTO.get(eqn.primitive.name)

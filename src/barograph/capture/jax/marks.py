@@ -47,9 +47,19 @@ def mark_number(number: Any, what: Mark) -> Any:
     return MARK.bind(jax.numpy.asarray(number, jax.numpy.float32), mark=what)
 
 
-def mark(array: Any, what: Mark) -> Any:
-    """Return an array as it is, marked where it is being traced."""
-    return MARK.bind(array, mark=what) if isinstance(array, jax.core.Tracer) else array
+def mark(array: Any, what: Mark, before: Any = None) -> Any:
+    """Return an array as it is, marked where it is being traced.
+
+    Args:
+        array: Any.
+        what: It is.
+        before: What stood in its place until now, of the same shape and type; None: that is not known.
+    """
+    return MARK.bind(array, *_known(before), mark=what) if isinstance(array, jax.core.Tracer) else array
+
+
+def _known(before: Any) -> tuple[Any, ...]:
+    return () if before is None else (before,)
 
 
 class Observing(threading.local):
@@ -86,18 +96,24 @@ def observed_call() -> Iterator[None]:
 
 
 def _jvp(primals: Any, tangents: Any, *, mark: Mark) -> tuple[Any, Any]:
-    return MARK.bind(primals[0], mark=mark), tangents[0]
+    return MARK.bind(*primals, mark=mark), tangents[0]
 
 
 def _batched(args: Any, axes: Any, *, mark: Mark) -> tuple[Any, Any]:
-    array, axis = args[0], axes[0]
+    (array, *before), (axis, *others) = args, axes
     # The samples come first, as without `vmap`: the last axis goes on telling the units apart.
-    moved = array if axis is None else jax.numpy.moveaxis(array, axis, 0)
-    return MARK.bind(moved, mark=mark), axis if axis is None else 0
+    moved = _first(array, axis)
+    stood = [jax.numpy.broadcast_to(_first(one, other), moved.shape) for one, other in zip(before, others, strict=True)
+             if axis is not None or other is None]
+    return MARK.bind(moved, *stood, mark=mark), axis if axis is None else 0
 
 
-MARK.def_impl(lambda array, *, mark: array)
-MARK.def_abstract_eval(lambda aval, *, mark: aval)
+def _first(array: Any, axis: int | None) -> Any:
+    return array if axis is None else jax.numpy.moveaxis(array, axis, 0)
+
+
+MARK.def_impl(lambda array, *before, mark: array)
+MARK.def_abstract_eval(lambda aval, *before, mark: aval)
 ad.primitive_jvps[MARK] = _jvp
 batching.primitive_batchers[MARK] = _batched
-mlir.register_lowering(MARK, lambda ctx, array, *, mark: [array])
+mlir.register_lowering(MARK, lambda ctx, array, *before, mark: [array])

@@ -86,12 +86,15 @@ def _watched_apply(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def apply_updates(*args: Any, **kwargs: Any) -> Any:
         weights = original(*args, **kwargs)
-        return mark_tree(Kind.WEIGHT, weights) if observing.depth and not observing.updating else weights
+        if not observing.depth or observing.updating:
+            return weights
+        before = args[0] if args and jax.tree.structure(args[0]) == jax.tree.structure(weights) else None
+        return mark_tree(Kind.WEIGHT, weights, before=before)
 
     return apply_updates
 
 
-def mark_tree(kind: Kind, tree: Any, prefix: str = "", layer: str = "") -> Any:
+def mark_tree(kind: Kind, tree: Any, prefix: str = "", layer: str = "", before: Any = None) -> Any:
     """Return a tree whose arrays are marked, each by its name.
 
     Args:
@@ -99,15 +102,20 @@ def mark_tree(kind: Kind, tree: Any, prefix: str = "", layer: str = "") -> Any:
         tree: Any.
         prefix: Before each name; where the tree is one array, its name.
         layer: Class of the layer they belong to.
+        before: A tree of the same structure: what stood there until now; None: that is not known.
     """
 
-    def marked(keys: Any, leaf: Any) -> Any:
+    def marked(keys: Any, leaf: Any, stood: Any = None) -> Any:
         if not is_number_array(leaf):
             return leaf
         name = ".".join(filter(None, (prefix, path_of(keys))))
-        return mark(leaf, Mark(kind, name or "parameter", layer))
+        return mark(leaf, Mark(kind, name or "parameter", layer), stood if _is_alike(stood, leaf) else None)
 
-    return jax.tree_util.tree_map_with_path(marked, tree)
+    return jax.tree_util.tree_map_with_path(marked, tree, *(() if before is None else (before,)))
+
+
+def _is_alike(stood: Any, leaf: Any) -> bool:
+    return is_number_array(stood) and stood.shape == leaf.shape and stood.dtype == leaf.dtype
 
 
 def _mark_leaves(tree: Any, marks: Mapping[int, Mark]) -> Any:

@@ -14,7 +14,17 @@ from jax.extend import core
 from barograph.capture.jax import foreign
 from barograph.capture.jax.alone import losses_alone
 from barograph.capture.jax.carried import carried_on
-from barograph.capture.jax.harvest import Basket, Found, Wants, harvest, marks_of, places_of, steps_in, withheld
+from barograph.capture.jax.harvest import (
+    Basket,
+    Found,
+    Wants,
+    changes_in,
+    harvest,
+    marks_of,
+    places_of,
+    steps_in,
+    withheld,
+)  # fmt: skip
 from barograph.capture.jax.names import path_of
 from barograph.capture.jax.products import products_of
 from barograph.capture.jax.proof import Proof, copies
@@ -84,6 +94,7 @@ class Program:
         self.marks += [product.mark for product in self._products.values()]
         self.kinds = frozenset(mark.kind for mark in self.marks) - _NO_TENSORS
         self.stillness = stillness_of(self._closed.jaxpr, self._closed.consts)
+        self._changes = changes_in(self._closed.jaxpr)
         self._alone = losses_alone(self._closed.jaxpr)
         self.branches = _has_branches(self._closed.jaxpr)
         leaves = self.leaves(args, kwargs)
@@ -138,12 +149,15 @@ class Program:
         """
         infos = jax.tree.leaves(self._traced.args_info)
         closed, calls = self._closed, on_host and foreign.is_there()
-        outcome = Basket(wants, on_host, calls, bound=bound, products=self._products)
+        def basket_of() -> Basket:
+            return Basket(wants, on_host, calls, bound=bound, products=self._products, changes=self._changes)
+
+        outcome = basket_of()
         if len(closed.jaxpr.invars) != len(infos):
             raise UnsupportedCapture("The step closes over arrays in a way that this version of JAX keeps apart.")
 
         def run(*leaves: Any) -> tuple[list[Any], list[Any], dict[str, Any]]:
-            basket = Basket(wants, on_host, calls, bound=bound, products=self._products)
+            basket = basket_of()
             found = harvest(closed.jaxpr, closed.consts, leaves, basket)
             outcome.found, outcome.passed_over = basket.found, basket.passed_over
             unfit = basket.unfit()
