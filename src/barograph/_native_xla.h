@@ -165,8 +165,10 @@ static XlaError *xla_summarize(XlaCall *call)
 {
     if (call->extension && call->extension->type == XLA_METADATA)
         return xla_tell_version(call);
+    if (call->size != sizeof *call || call->stage != XLA_EXECUTE)
+        return xla_refuse(call, XLA_INVALID_ARGUMENT, "Barograph does not know such calls of foreign functions.");
     const XlaBuffer *x = xla_given(call, 0), *minus = xla_given(call, 1);
-    if (call->size != sizeof *call || call->stage != XLA_EXECUTE || call->given.count != (minus ? 2 : 1) || !x ||
+    if (call->given.count != (minus ? 2 : 1) || !x ||
         (minus && (minus->dtype != x->dtype || xla_numel(minus) != xla_numel(x))))
         return xla_refuse(call, XLA_INVALID_ARGUMENT, "Statistics are made of one tensor, or of two that are alike.");
     int64_t dtype = (int64_t)xla_setting(call, "dtype"), place = 0;

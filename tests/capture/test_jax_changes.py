@@ -74,7 +74,7 @@ def test_what_is_rounded_away_is_no_update() -> None:
     def step(params: Any, state: Any, x: Any) -> Any:
         gradients = jax.grad(lambda w: (x @ w).astype(jnp.float32).sum())(params)
         updates, state = tx.update(gradients, state, params)
-        return optax.apply_updates(params, updates), state, jnp.float32(0)
+        return optax.apply_updates(updates=updates, params=params), state, jnp.float32(0)
 
     def train() -> Any:
         params, observed = jnp.ones(8, jnp.bfloat16), barograph.jax.observe(step, together=False)
@@ -137,11 +137,95 @@ def test_updates_are_counted_once_where_only_a_part_of_the_weights_is_updated(na
 
 
 def test_each_turn_of_a_scan_has_its_update() -> None:
-    _, run = recorded(lambda: trainings.train_scan(barograph.jax.observe))
-    _, alone = recorded(lambda: trainings.train_plain(barograph.jax.observe, 8))
-    found, wanted = (one.series("update:out.kernel", "l2") for one in (run, alone))
+    tx = optax.adam(1e-2)
+    one = trainings.step_with(tx)
+
+    def turn(carry: Any, batch: Any) -> tuple[Any, Any]:
+        params, state, loss = one(*carry, *batch)
+        return (params, state), (loss, params["out"]["kernel"])
+
+    def train() -> list[Any]:
+        step = barograph.jax.observe(jax.jit(lambda carry, batches: jax.lax.scan(turn, carry, batches)))
+        params = trainings.weights()
+        carry, kernels = (params, tx.init(params)), [np.asarray(params["out"]["kernel"])]
+        for _ in range(2):
+            carry, (_, found) = step(carry, (np.stack([X] * 4), np.stack([Y] * 4)))
+            kernels += list(np.asarray(found))
+        return kernels
+
+    kernels, run = recorded(train)
+    found = run.series("update:out.kernel", "l2")
     assert found.steps.tolist() == list(range(8))
-    assert found.values == pytest.approx(wanted.values, rel=1e-3)
+    assert found.values == pytest.approx([_norm(*pair) for pair in itertools.pairwise(kernels)], rel=1e-4)
+
+
+def _averaging(update: Any, params: Any, average: Any, x: Any) -> tuple[Any, Any]:
+    params = optax.apply_updates(params, update(params, x))
+    return params, optax.apply_updates(average, jax.tree.map(lambda a, b: 0.1 * (a - b), params, average))
+
+
+def _trying(update: Any, params: Any, average: Any, x: Any) -> tuple[Any, Any]:
+    tried = optax.apply_updates(params, jax.tree.map(lambda w: 100 * w, params))
+    return optax.apply_updates(params, update(tried, x)), average
+
+
+def _two_of_one_name(update: Any, params: Any, average: Any, x: Any) -> tuple[Any, Any]:
+    return optax.apply_updates(params, update(params, x)), jax.tree.map(jnp.add, average, update(average, x))
+
+
+def _in_a_branch(update: Any, params: Any, average: Any, x: Any) -> tuple[Any, Any]:
+    updates = update(params, x)
+    return jax.lax.cond(x.sum() > 1e9, lambda: optax.apply_updates(params, updates), lambda: params), average
+
+
+def _in_a_loop(update: Any, params: Any, average: Any, x: Any) -> tuple[Any, Any]:
+    updates = update(params, x)
+    return jax.lax.fori_loop(0, jnp.int32(x.sum() > 0), lambda _, w: optax.apply_updates(w, updates),
+                             params), average
+
+
+@pytest.mark.parametrize(("way", "times"), [(_averaging, 1), (_trying, 1), (_two_of_one_name, 2), (_in_a_branch, 1),
+                                            (_in_a_loop, 1)])
+def test_where_it_is_not_known_which_weights_are_an_updates_it_is_what_optax_returned(
+    way: Callable[..., tuple[Any, Any]], times: int
+) -> None:  # fmt: skip
+    tx = optax.sgd(0.5)
+
+    def update(params: Any, x: Any) -> Any:
+        return tx.update(jax.grad(lambda w: (x @ w).sum())(params), tx.init(params), params)[0]
+
+    @jax.jit
+    def step(params: Any, average: Any, x: Any) -> tuple[Any, Any, Any]:
+        return *way(update, params, average, x), x.sum()
+
+    def train() -> None:
+        params, average, observed = jnp.ones(8), jnp.ones(8) * 5, barograph.jax.observe(step)
+        for _ in range(2):
+            params, average, _ = observed(params, average, jnp.ones((4, 8)))
+
+    _, run = recorded(train)
+    assert run.series("update:parameter", "count").values.tolist() == [8 * times] * 2
+    for figure in ("min", "max"):
+        assert run.series("update:parameter", figure).values.tolist() == [-2, -2]
+
+
+def test_between_steps_that_gather_gradients_weights_have_no_update() -> None:
+    tx = optax.MultiSteps(optax.sgd(0.5), 2)
+
+    @jax.jit
+    def step(params: Any, state: Any, x: Any) -> tuple[Any, Any, Any]:
+        loss, gradients = jax.value_and_grad(lambda w: (x @ w).sum())(params)
+        updates, state = tx.update(gradients, state, params)
+        return optax.apply_updates(params, updates), state, loss
+
+    def train() -> None:
+        params, observed = jnp.ones(8), barograph.jax.observe(step)
+        state = tx.init(params)
+        for _ in range(4):
+            params, state, _ = observed(params, state, jnp.ones((4, 8)))
+
+    _, run = recorded(train)
+    assert run.series("update:parameter", "min").values.tolist() == [0, -2, 0, -2]
 
 
 @pytest.mark.parametrize("axis", [0, 1, None])

@@ -436,11 +436,15 @@ def test_in_a_scan_the_turn_that_fails_is_withheld_alone() -> None:
     xs[2, 0, 0] = np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        weights, losses, _ = recorded(lambda wrap: trainings.train_scan(wrap, 1, batches=(xs, ys)),
-                                      recorder={"then": "skip"})
+        weights, losses, run = recorded(lambda wrap: trainings.train_scan(wrap, 1, batches=(xs, ys)),
+                                        recorder={"then": "skip"})
     without, _ = trainings.train_scan(trainings.same, 1, 3)
     assert np.isnan(losses).tolist() == [False, False, True, False]
     assert same_bits(weights, without)
+    # What is recorded of later turns goes on from the weights as they were.
+    assert run.series("weight:out.kernel", "l2").values[-1] == pytest.approx(
+        float(np.linalg.norm(weights["out"]["kernel"])), rel=1e-5)
+    assert run.series("gradient:out.kernel", "nan").values.tolist() == [0, 0, 32, 0]
 
 
 @pytest.mark.parametrize("settings", [{"norm_above": 50.0}, {"when": lambda seen: seen.norm > 50 and "too steep"}],

@@ -27,6 +27,9 @@ from barograph.model.key import Kind
 if TYPE_CHECKING:
     from barograph.capture.jax.products import Product
 
+_Around = tuple[int, ...]
+"""The loops and branches that something stands in, each by its identity."""
+
 Wants = Callable[[Mark], Taking | None]
 """Says what is taken of a marked tensor; None: nothing."""
 
@@ -125,7 +128,7 @@ class Basket:
             self._gather(array, mark, taking, lies)
         elif not self._is_told(array, change, of_change):
             self._gather(array, mark, taking)
-            self._gather(_difference(array, before), change, of_change)
+            self._gather(_difference(array, before), change, of_change, dtype=array.dtype)
         else:
             both = taking is not None and self._is_told(array, mark, taking)
             itself, told = foreign.tell_change(array, before, taking.histogram if taking and both else None,
@@ -140,7 +143,9 @@ class Basket:
         """Return whether the program calls the native loop for what is taken of an array."""
         return self.calls and not taking.raw and not mark.role and foreign.takes(array)
 
-    def _gather(self, array: Any, mark: Mark, taking: Taking | None, lies: Lies | None = None) -> None:
+    def _gather(
+        self, array: Any, mark: Mark, taking: Taking | None, lies: Lies | None = None, dtype: Any = None
+    ) -> None:  # fmt: skip
         if taking is None:
             return
         units, known = taking.units and mark.kind in _WITH_UNITS, bound_of(mark.layer)
@@ -154,8 +159,9 @@ class Basket:
         # So that it is an array of its own, which nobody gives away with the next call.
         value = lax.optimization_barrier(array)
         whole = taking.raw or bool(mark.role) or (self.wholes and not (self.calls and foreign.takes(array)))
-        self._put(value if whole else reduce(value, taking.histogram, units=units, bound=bound),
-                  Found(mark, taking, tuple(array.shape), jnp.dtype(array.dtype).name, whole))
+        dtype = array.dtype if dtype is None else dtype
+        self._put(value.astype(dtype) if whole else reduce(value, taking.histogram, units=units, bound=bound),
+                  Found(mark, taking, tuple(array.shape), jnp.dtype(dtype).name, whole))
 
     def _put(self, value: Any, found: Found) -> None:
         self.values.append(value)
@@ -206,7 +212,7 @@ def _difference(array: Any, before: Any) -> Any:
     """Return what an array has changed by; computed in float32 where its own type has fewer bits."""
     wide = array.dtype if array.dtype.itemsize >= 4 else jnp.float32
     # Behind a barrier, as it is rounded: the compiler would take what it had before it was rounded.
-    return (lax.optimization_barrier(array).astype(wide) - before.astype(wide)).astype(array.dtype)
+    return lax.optimization_barrier(array).astype(wide) - before.astype(wide)
 
 
 def _judged(gradient: Any) -> Any:
@@ -231,20 +237,36 @@ def marks_of(jaxpr: Any) -> list[Mark]:
 
 
 def changes_in(jaxpr: Any) -> frozenset[str]:
-    """Return the paths of updates that weights tell of as well, by what stood in their place before."""
-    told: dict[Kind, set[str]] = {Kind.UPDATE: set(), Kind.WEIGHT: set()}
-    _look_for_changes(jaxpr, told)
-    return frozenset(told[Kind.UPDATE] & told[Kind.WEIGHT])
+    """Return the paths of updates that weights tell of as well, by what stood in their place before.
+
+    Where updates are applied for something else too, as to an average of the weights, or in a branch or a loop that
+    they are not made in, it is not known which weights are the update's, or not of each step.
+    """
+    told: dict[Kind, dict[str, list[_Around]]] = {Kind.UPDATE: {}, Kind.WEIGHT: {}}
+    _look_for_changes(jaxpr, (), told)
+    updates, weights = told[Kind.UPDATE], told[Kind.WEIGHT]
+    return frozenset(path for path, places in updates.items() if _are_around(weights.get(path, ()), places))
 
 
-def _look_for_changes(jaxpr: Any, told: Mapping[Kind, set[str]]) -> None:
+def _are_around(weights: Sequence[_Around], updates: Sequence[_Around]) -> bool:
+    """Return whether there are weights for each update, in the same place or further out."""
+    return len(weights) == len(updates) and all(
+        update[: len(weight)] == weight for weight, update in zip(sorted(weights), sorted(updates), strict=True))
+
+
+def _look_for_changes(jaxpr: Any, around: _Around, told: Mapping[Kind, dict[str, list[_Around]]]) -> None:
     for eqn in jaxpr.eqns:
         if eqn.primitive is MARK:
             mark = eqn.params["mark"]
             if mark.kind is Kind.UPDATE or (mark.kind is Kind.WEIGHT and len(eqn.invars) > 1):
-                told[mark.kind].add(mark.path)
-        for inner in core.jaxprs_in_params(eqn.params):
-            _look_for_changes(inner, told)
+                told[mark.kind].setdefault(mark.path, []).append(around)
+        elif not eqn.params.get("differentiated"):
+            function = called(eqn)
+            if function is not None:
+                _look_for_changes(function[0], around, told)
+            elif eqn.primitive.name in _INTO:
+                for inner in core.jaxprs_in_params(eqn.params):
+                    _look_for_changes(inner, (*around, id(inner)), told)
 
 
 def steps_in(jaxpr: Any) -> int:

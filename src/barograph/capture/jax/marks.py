@@ -40,6 +40,7 @@ class Mark:
 
 
 MARK = Primitive("barograph_mark")
+"""Takes an array, and where it is known what stood in its place before: of weights that an update was applied to."""
 
 
 def mark_number(number: Any, what: Mark) -> Any:

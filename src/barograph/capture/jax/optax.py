@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from barograph.capture.jax.losses import HEARD, heard, watched_value_and_grad
 from barograph.capture.jax.marks import Mark, mark, mark_number, observing
@@ -88,8 +89,10 @@ def _watched_apply(original: Callable[..., Any]) -> Callable[..., Any]:
         weights = original(*args, **kwargs)
         if not observing.depth or observing.updating:
             return weights
-        before = args[0] if args and jax.tree.structure(args[0]) == jax.tree.structure(weights) else None
-        return mark_tree(Kind.WEIGHT, weights, before=before)
+        # As Optax and as Equinox call it.
+        before = args[0] if args else kwargs.get("params", kwargs.get("model"))
+        is_known = jax.tree.structure(before) == jax.tree.structure(weights)
+        return mark_tree(Kind.WEIGHT, weights, before=before if is_known else None)
 
     return apply_updates
 
@@ -115,7 +118,8 @@ def mark_tree(kind: Kind, tree: Any, prefix: str = "", layer: str = "", before: 
 
 
 def _is_alike(stood: Any, leaf: Any) -> bool:
-    return is_number_array(stood) and stood.shape == leaf.shape and stood.dtype == leaf.dtype
+    return (is_number_array(stood) and stood.shape == leaf.shape and stood.dtype == leaf.dtype
+            and jnp.issubdtype(leaf.dtype, jnp.inexact))
 
 
 def _mark_leaves(tree: Any, marks: Mapping[int, Mark]) -> Any:

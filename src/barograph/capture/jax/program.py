@@ -149,6 +149,7 @@ class Program:
         """
         infos = jax.tree.leaves(self._traced.args_info)
         closed, calls = self._closed, on_host and foreign.is_there()
+
         def basket_of() -> Basket:
             return Basket(wants, on_host, calls, bound=bound, products=self._products, changes=self._changes)
 

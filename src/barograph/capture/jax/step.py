@@ -297,10 +297,11 @@ class ObservedStep:
         return program
 
     def _new_version(self, program: Program, *, due: bool, apart: bool) -> Version:
-        guard = None if apart else self._guard
+        guard = self._guard
+        # Statistics apart need the bound too where a turn that is held is followed by others in the same call.
+        bound = None if guard is None or (apart and program.steps == 1) else guard.bound
         version = program.compile(self._wants if due else lambda mark: None, apart=apart,
-                                  on_host=_is_on_host() and not program.many_devices,
-                                  bound=None if guard is None else guard.bound,
+                                  on_host=_is_on_host() and not program.many_devices, bound=bound,
                                   keeps=guard is not None and guard.keeps)
         for name in version.passed_over:
             self._tap.session.seen.reasons[f"jax {name}"] = f"what is computed within {name} of JAX was not recorded"
