@@ -517,6 +517,30 @@ assert np.array_equal(bare, watched)
 run = barograph.open("memory://explicit")
 assert run.series("output:kernel", "count").values.tolist() == [32 * 4] * 3
 assert run.series("gradient:kernel", "count").values.tolist() == [8 * 4] * 3
+mesh, data = Mesh(jax.devices(), ("batch",)), np.ones((4, 8), np.float32)
+def shared(params, state, x):
+    loss, gradients = jax.value_and_grad(lambda w: barograph.jax.tap("scores", x @ w).sum())(params)
+    if not checked:
+        gradients = jax.lax.psum(gradients, "batch")
+    updates, state = tx.update(gradients, state, params)
+    return optax.apply_updates(params, updates), state, jax.lax.pmean(loss, "batch")
+for checked in (True, False):
+    places = {"in_specs": (P(), P(), P("batch")), "out_specs": P(), "check_vma": checked}
+    def train(wrap):
+        params, step = jnp.ones(8), wrap(jax.jit(jax.shard_map(shared, mesh=mesh, **places)))
+        state = tx.init(params)
+        for _ in range(2):
+            params, state, loss = step(params, state, data)
+        return np.asarray(params)
+    bare, url = train(trainings.same), f"memory://shared/{checked}"
+    with barograph.attach(to=url, watch=False, strict=True, budget=None, preset="everything"):
+        watched = train(barograph.jax.observe)
+    assert np.array_equal(bare, watched)
+    run = barograph.open(url)
+    assert run.series("output:scores", "count").values.tolist() == [4] * 2
+    assert run.series("gradient:parameter", "count").values.tolist() == [8] * 2
+    assert run.series("gradient:parameter", "max").values.tolist() == [4] * 2
+    assert np.allclose(run.series("update:parameter", "sum").values.sum(), bare.sum() - 8)
 print("well")
 """
 

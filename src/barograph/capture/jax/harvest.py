@@ -410,7 +410,7 @@ def _into_shards(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
 
     mapped = jax.shard_map(body, mesh=params["mesh"], in_specs=tuple(params["in_specs"]),
                            out_specs=(list(params["out_specs"]), PartitionSpec(axes)),
-                           axis_names=set(axes), check_vma=False)
+                           axis_names=set(axes), check_vma=params.get("check_vma", False))
     found, values = mapped(*given)
     basket.add(gathered, values, DEVICES)
     return list(found)
