@@ -42,6 +42,12 @@ def _norm(after: Any, before: Any) -> float:
     return float(np.linalg.norm((np.asarray(after, np.float64) - np.asarray(before, np.float64)).ravel()))
 
 
+def _train(step: Any, tx: Any, params: Any, times: int) -> None:
+    state, observed = tx.init(params), barograph.jax.observe(step)
+    for _ in range(times):
+        params, state, _ = observed(params, state, jnp.ones((4, 8)))
+
+
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("donate", [(), (0, 1)], ids=["kept", "given away"])
 def test_an_update_is_what_the_weights_change_by(donate: tuple[int, ...], together: bool) -> None:
@@ -98,13 +104,7 @@ def test_without_weights_to_see_an_update_is_what_optax_returns() -> None:
         updates, state = tx.update(gradients, state, params)
         return params + 2 * updates, state, loss
 
-    def train() -> None:
-        params, observed = jnp.ones(8), barograph.jax.observe(step)
-        state = tx.init(params)
-        for _ in range(2):
-            params, state, _ = observed(params, state, jnp.ones((4, 8)))
-
-    _, run = recorded(train)
+    _, run = recorded(lambda: _train(step, tx, jnp.ones(8), 2))
     assert run.series("update:parameter", "min").values.tolist() == [-2, -2]
     assert not list(run.keys(kind="weight"))
 
@@ -123,13 +123,7 @@ def test_updates_are_counted_once_where_only_a_part_of_the_weights_is_updated(na
             changed = optax.apply_updates(params["a"], updates["a"])
         return {**params, "a": changed}, state, loss
 
-    def train() -> None:
-        params, observed = {"a": jnp.ones(8), "b": jnp.ones(8)}, barograph.jax.observe(step)
-        state = tx.init(params)
-        for _ in range(2):
-            params, state, _ = observed(params, state, jnp.ones((4, 8)))
-
-    _, run = recorded(train)
+    _, run = recorded(lambda: _train(step, tx, {"a": jnp.ones(8), "b": jnp.ones(8)}, 2))
     assert {key.path for key in run.keys(kind="update")} == {"a", "b"}
     assert {key.path for key in run.keys(kind="weight")} == {"a" if named else "parameter"}
     assert run.series("update:a", "count").values.tolist() == [8, 8]
@@ -218,13 +212,7 @@ def test_between_steps_that_gather_gradients_weights_have_no_update() -> None:
         updates, state = tx.update(gradients, state, params)
         return optax.apply_updates(params, updates), state, loss
 
-    def train() -> None:
-        params, observed = jnp.ones(8), barograph.jax.observe(step)
-        state = tx.init(params)
-        for _ in range(4):
-            params, state, _ = observed(params, state, jnp.ones((4, 8)))
-
-    _, run = recorded(train)
+    _, run = recorded(lambda: _train(step, tx, jnp.ones(8), 4))
     assert run.series("update:parameter", "min").values.tolist() == [0, -2, 0, -2]
 
 
