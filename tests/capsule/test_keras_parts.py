@@ -16,7 +16,7 @@ keras = pytest.importorskip("keras")
 from barograph.capsule.keras.batch import CapturedBatch  # noqa: E402
 from barograph.capsule.keras.layers import LayerSearch  # noqa: E402
 from barograph.capsule.keras.state import CapturedState, assign  # noqa: E402
-from barograph.capture.keras.backends import BACKENDS  # noqa: E402
+from barograph.capture.keras.backends import backend_named  # noqa: E402
 from barograph.capture.keras.names import KerasNames  # noqa: E402
 from barograph.capture.keras.random import RandomStates, put_back  # noqa: E402
 from barograph.errors import ReplayFailed  # noqa: E402
@@ -83,7 +83,7 @@ def test_the_first_layer_that_makes_what_is_not_finite_is_found_and_no_update_ma
     made = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(4, name="hidden"),
                              keras.layers.Rescaling(np.inf, name="scales"), keras.layers.Dense(2, name="out")])
     made.compile("sgd", "mse")
-    search = LayerSearch(KerasNames(made), BACKENDS[keras.backend.backend()]().reach(()), 5)
+    search = LayerSearch(KerasNames(made), backend_named(keras.backend.backend()).reach(()), 5)
     for layer in made.layers:
         search.layer_begins(layer, {})
         outputs = keras.ops.ones((5, 4)) * (np.inf if layer.name in ("scales", "out") else 1.0)

@@ -510,9 +510,9 @@ def test_a_fault_of_ours_in_the_step_is_one_warning_and_the_function_of_keras_se
 def test_of_devices_that_cannot_be_looked_into_weights_are_recorded_and_the_rest_is_said_to_be_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from barograph.capture.keras.backends import BACKENDS
+    from barograph.capture.keras.backends import backend_named
 
-    monkeypatch.setattr(BACKENDS[BACKEND], "replicas", lambda self, model: 2)
+    monkeypatch.setattr(type(backend_named(BACKEND)), "replicas", lambda self, model: 2)
     run, _ = recorded("memory://keras-shared", small(), recorder=True)
     kinds = {str(key.kind) for key in run.keys()}  # noqa: SIM118 - a run is no dictionary
     assert "weight" in kinds

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("keras", reason="keras is not installed")
 
 HERE = Path(__file__).parent
-TESTS = (HERE / "test_keras.py", HERE / "test_keras_modes.py", HERE / "test_keras_at_once.py")
+TESTS = tuple(HERE / f"test_keras{which}.py" for which in ("", "_modes", "_at_once", "_on_jax"))
 
 
 @pytest.mark.parametrize(("backend", "which"), [("torch", ""), ("jax", "not TestKeras")])

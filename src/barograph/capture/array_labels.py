@@ -74,7 +74,7 @@ def gather_labels(name: str, targets: Any, predictions: Any, buffer: StepBuffer)
     classes = answers.shape[-1] if scored else 0
     if classes == 1:
         scored, answers = False, (answers[..., 0] >= 0.5).astype(np.int64)
-    found = answers.argmax(-1) if scored else _class_numbers(answers, "predictions")
+    found = _as_if_own(answers).argmax(-1) if scored else _class_numbers(answers, "predictions")
     classes = max(classes, int(labels.max()) + 1, int(found.max()) + 1)
     # The name tells the loss apart, and the number of classes the code: it may grow from call to call.
     place = f"predictions {name} among {classes}"
@@ -99,6 +99,23 @@ def gather_codes(name: str, classes: int, codes: NDArray[Any], buffer: StepBuffe
         told = LabelCounts(name, classes, classes <= MOST_CLASSES, classes <= MOST_CLASSES, True)
         gathered = buffer.gathered[place] = GatheredLabels(told)
     gathered.add(np.asarray(codes, np.int64).reshape(-1))
+
+
+class _AsIfOwn:
+    """Elements of an array, for NumPy: as if they could be written to."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array  # they are there for as long as it is
+        address, _ = array.__array_interface__["data"]
+        self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}
+
+
+def _as_if_own(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array that is only looked at: of one that it may not write to, NumPy copies all to find the greatest.
+
+    A copy of the scores of a language model's step is megabytes of memory that nobody has touched yet.
+    """
+    return array if array.flags.writeable or not array.size else np.asarray(_AsIfOwn(array))
 
 
 def _class_numbers(values: NDArray[Any], what: str) -> NDArray[np.int64]:

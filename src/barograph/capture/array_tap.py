@@ -8,7 +8,7 @@ the same belongs to an evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -205,10 +205,15 @@ class ArrayTap:
         return Readings(self._reader, mask, self._buffer())
 
     @entry_point("recording what was read")
-    def take_readings(self, readings: Readings) -> None:
-        """Record what was read while a call of a step ran: once, and not where the call has failed."""
+    def take_readings(self, readings: Readings, but: Container[Kind] = ()) -> None:
+        """Record what was read while a call of a step ran: once, and not where the call has failed.
+
+        Args:
+            readings: It.
+            but: Kinds that are left out.
+        """
         self._begin()
-        self._note_took(readings.merge_into(self._buffer(), self.session.seen))
+        self._note_took(readings.merge_into(self._buffer(), self.session.seen, but))
 
     @entry_point("merging statistics")
     def merge(

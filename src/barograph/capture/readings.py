@@ -5,7 +5,7 @@ Their statistics stay apart until it is known that the step has not failed: of o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,20 +104,21 @@ class Readings:
             self._more.begin_units(recipe.row, self._buffer)
             read_more(array, recipe, path, about, self._more)
 
-    def merge_into(self, buffer: StepBuffer, seen: Seen) -> bool:
+    def merge_into(self, buffer: StepBuffer, seen: Seen, but: Container[Kind] = ()) -> bool:
         """Merge everything into a buffer, once; return whether there was anything.
 
         Args:
             buffer: Of the step or the evaluation; if another one is under way by now, of that.
             seen: Told of what was read.
+            but: Kinds that are left out.
         """
-        told = [*self._told_once.values(), *self._told]
+        told = [item for item in (*self._told_once.values(), *self._told) if item[0].key.kind not in but]
         moments, exponents = self._read.moments, self._read.exponents
         for rows, numbers in _in_turn((recipe.row, number) for recipe, number in told):
             merge_reduced(rows, moments[numbers], None if exponents is None else exponents[numbers], buffer)
         if buffer is self._buffer:
             buffer.replace_units(self._more)
-        buffer.tensors.update(self._more.tensors)
+        buffer.tensors.update({key: tensor for key, tensor in self._more.tensors.items() if key.kind not in but})
         for recipe, _ in told:
             seen.note(recipe.key.kind, recipe.key.path)
         return bool(told)

@@ -28,7 +28,8 @@ from barograph.capsule.keras.steps import FitStep, LoopStep, Step
 from barograph.capsule.order import BadOperation, ReplayOrder, ReplayResult
 from barograph.capsule.own_function import answer_of
 from barograph.capture.keras import tap
-from barograph.capture.keras.backends import BACKENDS
+from barograph.capture.keras.asked import AskedThen
+from barograph.capture.keras.backends import backend_named
 from barograph.capture.keras.collector import Collector, Seen, Wanted
 from barograph.capture.keras.functions import Functions
 from barograph.capture.keras.hearing import Hearing
@@ -60,7 +61,7 @@ class KerasReplayer(Hearing):
         then, now = str(content["backend"]), keras.backend.backend()
         if then != now:
             raise ReplayFailed(f"The step was made by Keras on {then}, and the script has Keras on {now}.")
-        self._backend = BACKENDS[now]()
+        self._backend = backend_named(now)
         self._state = CapturedState(content, self._capsule.tensors)
         self._batch = CapturedBatch(content, self._capsule.tensors)
         self._wanted = _wanted(content.get("wanted") or {"gate": True})
@@ -202,7 +203,9 @@ class _LoopAgain:
 
 def _wanted(said: Mapping[str, Any]) -> Wanted:
     fields: dict[str, Any] = {name: frozenset(value) if isinstance(value, list) else value
-                              for name, value in said.items()}
+                              for name, value in said.items() if name != "asked"}
+    if said.get("asked") is not None:
+        fields["asked"] = AskedThen(said["asked"])
     return Wanted(**fields)
 
 

@@ -34,6 +34,11 @@ _WORDS = 2
 _NOT_ASKED = -1
 
 
+def is_on_host() -> bool:
+    """Return whether compiled programs run where we do."""
+    return all(device.platform == "cpu" for device in jax.devices())
+
+
 @functools.cache
 def is_there() -> bool:
     """Return whether compiled programs can call the native loop here."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -93,6 +93,7 @@ class Basket:
         passed_over: Marks within what cannot be looked into.
         products: Layers' outputs by the identity of the operations that make them, which nothing marks.
         changes: Paths of parameters whose update is what their weights change by: not what the optimizer returned.
+        loops: Loops and branches are looked into, and what runs on each device.
         bound: Gradients are judged, and a turn of a loop that is not fit leaves what the loop carries as it was: the
             greatest norm that is fit. None: nothing is judged.
     """
@@ -107,6 +108,7 @@ class Basket:
     bound: float | None = None
     products: Mapping[int, Product] = field(default_factory=dict)
     changes: frozenset[str] = frozenset()
+    loops: bool = True
 
     def take(self, array: Any, mark: Mark, before: Any = None, lies: Lies | None = None) -> None:
         """Gather one marked tensor, and how it differs from what stood in its place before, where that is known.
@@ -177,6 +179,12 @@ class Basket:
         squares, bad = zip(*((part[:, 0].max(), part[:, 1].max()) for part in judged), strict=True)
         return (sum(bad) > 0) | (jnp.sqrt(sum(squares)) > self.bound)
 
+    def handed_out(self) -> tuple[list[Any], dict[str, Any]]:
+        """Return what a program hands out of it: each value, or None where it stands among what is put together."""
+        together = places_of(self.found).moments
+        values = [None if number in together else value for number, value in enumerate(self.values)]
+        return values, foreign.joined([self.values[number] for number in together])
+
     def within(self) -> Basket:
         """Return another for the inside of a loop or a branch, where tensors are reduced."""
         return replace(self, wholes=False, found=[], values=[])
@@ -190,6 +198,21 @@ class Basket:
         self.scans = max(self.scans, inner.scans)
         self.found += [replace(item, axes=(axis, *item.axes)) if axis else item for item in inner.found]
         self.values += values
+
+
+class Returns(Protocol):
+    """What a program returns beside the results of a step.
+
+    Attributes:
+        found: What it is.
+        places: Where of that lies what is put together.
+    """
+
+    @property
+    def found(self) -> Sequence[Found]: ...
+
+    @property
+    def places(self) -> foreign.Places: ...
 
 
 def places_of(found: Sequence[Found]) -> foreign.Places:
@@ -337,7 +360,7 @@ def _evaluate(eqn: Any, given: list[Any], basket: Basket, lies: Lies | None) -> 
         function, looks_into = called(eqn), _INTO.get(eqn.primitive.name)
         if function is not None:
             return harvest(*function, given, basket)
-        if looks_into is not None:
+        if looks_into is not None and basket.loops:
             return looks_into(eqn, given, basket)
         basket.passed_over.add(eqn.primitive.name)
     with eqn.ctx.manager:

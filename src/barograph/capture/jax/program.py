@@ -165,9 +165,7 @@ class Program:
             if unfit is not None:
                 for place, source in self.carried.items():
                     found[place] = withheld(unfit, leaves[source], found[place])
-            together = places_of(basket.found).moments
-            apart_values = [None if number in together else value for number, value in enumerate(basket.values)]
-            return [] if apart else found, apart_values, foreign.joined([basket.values[number] for number in together])
+            return [] if apart else found, *basket.handed_out()
 
         avals = [_like(info, var.aval) for info, var in zip(infos, closed.jaxpr.invars, strict=True)]
         jax.eval_shape(run, *avals)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,8 +15,7 @@ import numpy as np
 from barograph.capture.array_labels import gather_codes, gather_labels
 from barograph.capture.array_tap import ArrayTap
 from barograph.capture.jax import foreign
-from barograph.capture.jax.harvest import DEVICES, Found
-from barograph.capture.jax.program import Harvested, Version
+from barograph.capture.jax.harvest import DEVICES, Found, Returns
 from barograph.capture.jax.reduce import moments_of
 from barograph.capture.plan import Taking
 from barograph.errors import BarographError
@@ -98,36 +97,45 @@ class Readings:
     """Reads what calls of a step have returned, and remembers of each version what is the same each time."""
 
     def __init__(self) -> None:
-        self._known: weakref.WeakKeyDictionary[Version, _Known] = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[Returns, _Known] = weakref.WeakKeyDictionary()
 
-    def of(self, harvested: Harvested, steps: int) -> Reading:
+    def of(self, version: Returns, values: Sequence[Any], joined: Mapping[str, Any], steps: int = 1) -> Reading:
         """Return what one call has returned; arguments as of `Reading`."""
-        return Reading(harvested, steps, self._known.setdefault(harvested.version, _Known()))
+        return Reading(version, values, joined, steps, self._known.setdefault(version, _Known()))
 
 
 class Reading:
     """What one call has returned, on its way from the device.
 
     Args:
-        harvested: It.
+        version: Says what it returns.
+        values: Each as `version.found` says; they may still be computed. None: it was put together with others.
+        joined: What was put together, as `version.places` says.
         steps: Optimizer steps that the call made.
         known: What is known of its version.
     """
 
-    def __init__(self, harvested: Harvested, steps: int, known: _Known) -> None:
+    def __init__(self, version: Returns, values: Sequence[Any], joined: Mapping[str, Any], steps: int,
+                 known: _Known) -> None:
         self._known = known
-        self._version, self._values, self._joined = harvested.version, harvested.values, harvested.joined
+        self._version, self._values, self._joined = version, values, joined
         self._found, self._steps = self._version.found, steps
         self._path = next((_scans(item) for item in self._found if item.mark.kind in _MODEL), ())
         for leaf in jax.tree.leaves((list(self._values), self._joined)):
             leaf.copy_to_host_async()
 
-    def hand_over(self, tap: ArrayTap, step: int) -> None:
+    @property
+    def taken(self) -> list[tuple[Kind, str, Taking]]:
+        """Of each thing that the call has returned: its kind, its path, and what is taken of it."""
+        return [(item.mark.kind, item.mark.path, item.taking) for item in self._found]
+
+    def hand_over(self, tap: ArrayTap, step: int, but: Container[Kind] = ()) -> None:
         """Give the tap what belongs to one of the steps of the call, and is due there.
 
         Args:
             tap: Whose step is under way.
             step: From 0.
+            but: Kinds of tensors that are left out.
         """
         mine = self._sorted(step)
         self._labels(tap, mine.labels, step)
@@ -135,9 +143,10 @@ class Reading:
             self._number(tap, number, step)
         for number in mine.codes:
             self._codes(tap, number, step)
-        self._wholes(tap, mine.wholes, step)
+        self._wholes(tap, [number for number in mine.wholes if self._found[number].mark.kind not in but], step)
         for kind in mine.reduced:
-            self._reduced(tap, kind, step)
+            if kind not in but:
+                self._reduced(tap, kind, step)
 
     def _sorted(self, step: int) -> _Sorted:
         """Return what belongs to a step: the same each time, but for the last step of a call."""

@@ -14,6 +14,7 @@ import jax
 
 from barograph.capture.array_tap import ArrayTap
 from barograph.capture.evaluation_means import EvaluationMeans
+from barograph.capture.jax import foreign
 from barograph.capture.jax.blame import Blame
 from barograph.capture.jax.counts import updates_before
 from barograph.capture.jax.guard import JaxGuard
@@ -198,7 +199,7 @@ class ObservedStep:
     def _candidate(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Version | None:
         """Return the version that may make the step itself; None: it must be left to the user's own function."""
         version = None
-        if self._guard is None and _is_on_host() and jax.process_count() == 1:
+        if self._guard is None and foreign.is_on_host() and jax.process_count() == 1:
             with self._tap.guarded("adding statistics to the compiled step"):
                 version = self._version_for(args, kwargs, due=True, apart=False)
         if version is None or version.program.many_devices or version.program.branches or version.proof.refuted:
@@ -301,7 +302,7 @@ class ObservedStep:
         # Statistics apart need the bound too where a turn that is held is followed by others in the same call.
         bound = None if guard is None or (apart and program.steps == 1) else guard.bound
         version = program.compile(self._wants if due else lambda mark: None, apart=apart,
-                                  on_host=_is_on_host() and not program.many_devices, bound=bound,
+                                  on_host=foreign.is_on_host() and not program.many_devices, bound=bound,
                                   keeps=guard is not None and guard.keeps)
         for name in version.passed_over:
             self._tap.session.seen.reasons[f"jax {name}"] = f"what is computed within {name} of JAX was not recorded"
@@ -338,7 +339,9 @@ class ObservedStep:
                 alone = self._alone_of(self._program, found, losses)
         first, self._has_read = self._harvested is not None and not self._has_read, True
         with self._tap.guarded("fetching statistics"):
-            reading = self._readings.of(self._harvested, steps) if self._harvested is not None else None
+            if self._harvested is not None:
+                returned = self._harvested
+                reading = self._readings.of(returned.version, returned.values, returned.joined, steps)
         for step in range(steps):
             with self._tap.guarded("recording a step"), self._reading_first(first and step == 0):
                 if losses is not None:
@@ -396,10 +399,6 @@ class ObservedStep:
         if with_statistics and without:
             more = statistics.median(with_statistics) - statistics.median(without)
             self._tap.session.price.charge(max(0.0, more))
-
-
-def _is_on_host() -> bool:
-    return all(device.platform == "cpu" for device in jax.devices())
 
 
 def _number(values: Any, step: int, steps: int) -> float | Callable[[], float]:

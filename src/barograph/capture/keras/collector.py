@@ -22,6 +22,7 @@ from barograph.capture.live_objects import free_label
 from barograph.model.key import Kind
 
 if TYPE_CHECKING:
+    from barograph.capture.keras.asked import Asked
     from barograph.capture.keras.names import Names
     from barograph.capture.keras.replicas import SharedStep
     from barograph.capture.readings import Readings
@@ -73,6 +74,13 @@ class Reads(Protocol):
         """Read a tensor, where it is due and that makes nobody wait; return whether it need not be kept."""
 
 
+class Marks(Protocol):
+    """Marks tensors of a step that is being traced, for whoever makes its program."""
+
+    def marked(self, kind: Kind, path: str, value: Any) -> Any:
+        """Return a value with all tensors in it marked: what the step is to go on with."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What a step function gives out beside its result.
@@ -86,6 +94,8 @@ class Wanted:
         fed: What the step is fed, as it is: should the loss be out of range, it is looked at.
         gate: The update is withheld where the gradients are not fit for it, and what is needed to say so is given out.
         norm_above: Norm of all gradients beyond which it is withheld, too.
+        asked: What is asked of gradients, inputs and outputs, where a compiled step can give out statistics in their
+            place; None: it gives out themselves.
     """
 
     gradients: bool = False
@@ -96,6 +106,7 @@ class Wanted:
     fed: bool = False
     gate: bool = False
     norm_above: float | None = None
+    asked: Asked | None = None
 
 
 class Collector:
@@ -112,7 +123,7 @@ class Collector:
         reach: See above.
         seen: By name: "loss", "penalty" (what Keras adds to it of weights and layers), "learning_rate", "finite",
             "broadcast", "least_logarithm", and the groups "gradients", "outputs", "inputs", "data", "fed", as far as
-            they are not among what was "read" by then; with a gate
+            they are not among what was "read" by then, or "told" by the step; with a gate
             also "withheld", "norms", "scale" (of the loss, where it is scaled), and the groups "given" (gradients as
             they are), "batch" and "before" (variables that are not trained).
             Of a loss that was one number for each sample, "samples" is how many.
@@ -122,6 +133,8 @@ class Collector:
         of_tape: Variables that a tape was asked for, with their gradients.
         verdict: Why the update is withheld, where that is for no reason that the step itself could tell.
         shared: Of a replica: the step that it shares with others; None: this is the whole step.
+        marks: Marks gradients, inputs and outputs where the step is traced, in place of keeping them; None: they are
+            kept.
         finite: Whether all gradients are, where a gate asks; None: nobody has looked.
         skipped: Whether a scaler of the loss skips the step by itself; None: there is none.
         paths: Of the variables whose gradients a gate looks at, in order.
@@ -147,6 +160,7 @@ class Collector:
         self._depth = 0
         self.verdict: Verdict | None = None
         self.shared = shared
+        self.marks: Marks | None = None
         self.finite: Any = None
         self.skipped: Any = None
         self.applying = False
@@ -208,8 +222,8 @@ class Collector:
                 self.seen["samples"] = keras.ops.size(target)
         self.of_tape = list(zip(keras.tree.flatten(sources), keras.tree.flatten(gradients), strict=False))
 
-    def layer_begins(self, layer: Any, kwargs: Mapping[str, Any]) -> None:
-        """Note that a layer is called; it may be a model."""
+    def layer_begins(self, layer: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Note that a layer is called; it may be a model. Return the arguments that it is to be called with."""
         self._depth += 1
         if self.wanted.modes:
             self._modes_heard.called(layer, kwargs, within=self._depth > 1)
@@ -218,6 +232,13 @@ class Collector:
             if self.wanted.gate and "before" not in self.seen:
                 before = {path: keras.ops.copy(variable.value) for path, variable in self.names.untrained.items()}
                 self.seen["before"] = {path: value for path, value in before.items() if self._leaves(value)}
+        path = self.names.layers.get(id(layer)) if self.marks is not None else None
+        if self.marks is None or path is None or path not in self.wanted.inputs:
+            return args
+        if len(args) == 1:
+            return (self.marks.marked(Kind.INPUT, path, args[0]),)
+        marked: tuple[Any, ...] = self.marks.marked(Kind.INPUT, path, args)
+        return marked
 
     def layer_ends(self) -> None:
         """Note that the call of a layer is over."""
@@ -297,6 +318,8 @@ class Collector:
             if accumulated:
                 gradient = (gradient + accumulated[number]) / inner.gradient_accumulation_steps
             path = self.names.path(variable)
+            if self.marks is not None:
+                gradient = self.marks.marked(Kind.GRADIENT, path, gradient)
             if not self._is_read(Kind.GRADIENT, path, gradient):
                 found[path] = gradient
         return fits
@@ -334,15 +357,18 @@ class Collector:
         if self.wanted.modes:
             self.modes = self._modes_heard.of_trained(model.trainable_variables, self.names.layers)
 
-    def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
-        """Take what a layer was called with and what it returned."""
+    def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> Any:
+        """Take what a layer was called with and what it returned; return what the step is to go on with."""
         path = self.names.layers.get(id(layer))
         if path is None:
-            return
+            return result
+        if self.marks is not None:
+            return self.marks.marked(Kind.OUTPUT, path, result) if path in self.wanted.outputs else result
         if path in self.wanted.outputs:
             self._take("outputs", path, result, "")
         if path in self.wanted.inputs:
             self._take("inputs", path, args[0] if len(args) == 1 else args, "")
+        return result
 
     def loss_called(self, loss: Any, truth: Any, answers: Any, result: Any) -> None:
         """Take what a loss of Keras was computed of, in a loop of the script's own."""

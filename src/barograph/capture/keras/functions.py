@@ -68,6 +68,11 @@ class Functions:
         self.verdict: Verdict | None = None
         self.modes: Modes | None = None
 
+    @property
+    def gives_out(self) -> bool:
+        """Whether variants can be called, as far as is known."""
+        return self.is_seen and not self._is_broken
+
     def call(self, names: KerasNames, wanted: Wanted, args: tuple[Any, ...],
              reads: Reads | None = None) -> tuple[Any, Seen, Any]:
         """Call a variant; return the logs, what was picked up, and what else Keras is to be given.
@@ -85,7 +90,7 @@ class Functions:
         Raises:
             Exception: Whatever the script's own step raises.
         """
-        if not self._is_broken and self.is_seen:
+        if self.gives_out:
             try:
                 return self._call(names, wanted, args, reads)
             except StopIteration:

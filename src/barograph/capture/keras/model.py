@@ -18,6 +18,7 @@ from barograph.capture.keras.random import RandomStates
 from barograph.capture.keras.recorder import KerasRecorder, packed_step
 from barograph.capture.keras.telling import Telling
 from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
 
 if TYPE_CHECKING:
     from barograph.capture.array_tap import ArrayTap
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 _OF_THE_FUNCTION = (Kind.GRADIENT, Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET, Kind.LABEL, Kind.CONFUSION,
                     Kind.FACT)
-"""Kinds that the step function must give out: all else is read from variables."""
+"""Kinds that the step function must give out: all else is read from variables, unless that gives them out as well."""
+
+_OF_VARIABLES = (Kind.WEIGHT, Kind.UPDATE, Kind.OPTIMIZER_STATE)
 
 
 class WatchedModel:
@@ -81,10 +84,10 @@ class WatchedModel:
         names = self._names_now(backend.values(model, args[0], training=True))
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
         args = backend.prepared(args, executes=several, eager=model.run_eagerly)
-        is_due = tap.due(*_OF_THE_FUNCTION)
+        is_due = tap.due(*_OF_THE_FUNCTION, *(_OF_VARIABLES if self._tells_variables(functions) else ()))
         wanted = self._wanted_of(names, training=True) if is_due else self._passing_of(functions)
         with tap.guarded("reading weights before their update"), self._reading_first(wanted not in functions.called):
-            if tap.due(Kind.UPDATE):
+            if tap.due(Kind.UPDATE) and not self._tells_variables(functions):
                 self._telling.before(names, backend.values(model, args[0], training=True))
         random = RandomStates() if self._recorder is not None else None
         first = wanted not in functions.called
@@ -94,12 +97,12 @@ class WatchedModel:
         value = backend.values(model, given, training=True)
         steps, ends = self._steps_made(value, several)
         with tap.guarded("recording a step of Keras"), self._reading_first(first):
-            self._tell(seen, logs, names)
+            self._tell(seen, logs, names, ends=ends or (several == 1 and self._is_withheld(seen)))
             self._telling.parameters(names, functions.modes, value)
-            if ends:
+            if ends and "told" not in seen:
                 self._telling.after(names, model.optimizer, value)
             # The optimizer counts no step that was withheld: all that it has counted came before.
-            last_is_withheld = several > 1 and "withheld" in seen and bool(array_of(seen["withheld"]))
+            last_is_withheld = several > 1 and self._is_withheld(seen)
             tap.pass_steps(steps if last_is_withheld else max(0, steps - 1))
         held = self._was_held(functions, seen, names, value, wanted, random)
         if held:
@@ -155,6 +158,9 @@ class WatchedModel:
         finite = seen.get("finite")
         return finite is not None and not bool(array_of(finite))
 
+    def _is_withheld(self, seen: Seen) -> bool:
+        return "withheld" in seen and bool(array_of(seen["withheld"]))
+
     def _was_held(self, functions: Functions, seen: Seen, names: KerasNames, value: ValueOf, wanted: Wanted,
                   random: RandomStates | None) -> bool:
         """Return whether the update was withheld; if it was, save the step."""
@@ -164,7 +170,7 @@ class WatchedModel:
                 self._say("the flight recorder", "the flight recorder: steps of this training cannot be held")
             return False
         verdict = functions.verdict
-        if verdict is None and not bool(array_of(seen["withheld"])):
+        if verdict is None and not self._is_withheld(seen):
             return False
         with self.tap.guarded("holding a step"):
             paths = functions.paths
@@ -173,9 +179,9 @@ class WatchedModel:
                                               random))
         return True
 
-    def _tell(self, seen: Seen, logs: Any, names: KerasNames) -> None:
+    def _tell(self, seen: Seen, logs: Any, names: KerasNames, *, ends: bool) -> None:
         telling = self._telling
-        telling.tensors(seen, names, losses_of(self.model))
+        telling.tensors(seen, names, losses_of(self.model), ends=ends)
         if "loss" in seen:
             telling.loss(seen["loss"], self._alone())
             telling.penalty(seen)
@@ -253,8 +259,13 @@ class WatchedModel:
                 outputs=self._asked(Kind.OUTPUT, names), inputs=self._asked(Kind.INPUT, names),
                 data=self.tap.asks_ever(Kind.BATCH, Kind.TARGET, Kind.LABEL, Kind.CONFUSION, Kind.FACT),
                 modes=self.tap.asks_ever(Kind.FACT), fed=self.tap.asks_ever(Kind.BATCH),
+                asked=self._backend.asked(self.tap.session.plan, Mode.TRAIN if training else Mode.EVAL),
             )
         return self._wanted[which]
+
+    def _tells_variables(self, functions: Functions) -> bool:
+        """Return whether a step from which anything is wanted gives out statistics of its variables."""
+        return self._backend.tells(self.model) and functions.gives_out
 
     def _passing_of(self, functions: Functions) -> Wanted:
         """Return what is wanted of a step at which nothing is due."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -19,6 +19,7 @@ import numpy as np
 
 from barograph.capture.held_steps import HeldSteps, Packed
 from barograph.capture.keras.arrays import array_of
+from barograph.capture.keras.asked import in_plain_data
 from barograph.capture.keras.collector import Seen, Wanted
 from barograph.capture.keras.merging import Joined
 from barograph.capture.keras.random import RandomStates
@@ -122,7 +123,9 @@ def packed_step(
     packed.content["replicas"] = {path: list(items[0].sizes) for path, items in batch.items()
                                   if isinstance(items[0], Joined)}
     packed.put("random", {} if random is None else random.arrays())
-    packed.content["wanted"] = {**asdict(wanted), "outputs": sorted(wanted.outputs), "inputs": sorted(wanted.inputs)}
+    packed.content["wanted"] = {
+        **asdict(replace(wanted, asked=None)), "outputs": sorted(wanted.outputs), "inputs": sorted(wanted.inputs),
+        **({"asked": in_plain_data(seen["told"].taken)} if "told" in seen else {})}
     packed.content["seen"] = told_apart(seen, paths)
     return packed
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import keras
 
 from barograph.capture.entrance import Entrance
-from barograph.capture.keras.backends import BACKENDS
+from barograph.capture.keras.backends import backend_named
 from barograph.capture.keras.checkpoint import save
 from barograph.capture.keras.collector import Collector
 from barograph.capture.keras.functions import Functions
@@ -66,7 +66,7 @@ class KerasTap(Hearing):
         super().__init__()
         self._recording = recording
         self._session = recording.session
-        self._backend = BACKENDS[keras.backend.backend()]()
+        self._backend = backend_named(keras.backend.backend())
         self._is_torch = keras.backend.backend() == "torch"
         self._wrappers = Wrappers(self)
         self._tap_of_loop: ArrayTap | None = None

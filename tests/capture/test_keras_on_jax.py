@@ -1,0 +1,277 @@
+"""Steps of Keras that JAX compiles: what is marked in them is told by their own programs."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import warnings
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import barograph
+from barograph.capture.guard import BarographWarning
+from barograph.capture.recording import current
+from barograph.model.key import Kind
+from barograph.model.selection import Histogram, Selection
+from barograph.model.step import Mode
+from barograph.runs.reader import Run
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+pytest.importorskip(os.environ["KERAS_BACKEND"], reason="the backend of Keras is not installed")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    keras = pytest.importorskip("keras", reason="keras is not installed")
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+
+if keras.backend.backend() != "jax":
+    pytest.skip("the backend of Keras is not JAX", allow_module_level=True)
+
+from keras import layers
+
+from barograph.capture.jax import foreign
+from barograph.capture.keras.on_jax import JaxBackend
+
+X, Y = np.random.default_rng(0).normal(size=(2, 16, 6)).astype(np.float32)
+TOLD = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.GRADIENT, Kind.WEIGHT, Kind.UPDATE, Kind.OPTIMIZER_STATE})
+EVERYTHING = Selection("mine", kinds=TOLD, histogram=Histogram.EXACT, units=True)
+
+Pair = namedtuple("Pair", "first second")
+
+
+class Model(keras.Model):  # type: ignore[misc]
+    """Calls one layer twice, and lets another be for nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.twice = layers.Dense(6, activation="relu", name="twice")
+        self.norm = layers.BatchNormalization(name="norm")
+        self.unused = layers.Dense(3, name="unused")
+        self.out = layers.Dense(6, name="out")
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        h = self.twice(self.twice(x))
+        self.unused(h)
+        return self.out(self.norm(h, training=training))
+
+
+class OwnStep(Model):
+    """Asks for its gradients itself."""
+
+    def train_step(self, state: Any, data: Any) -> Any:
+        trainable, untrained, of_optimizer, of_metrics = state
+        x, y = data
+
+        def loss_of(trainable: Any) -> Any:
+            found, changed = self.stateless_call(trainable, untrained, x, training=True)
+            return keras.ops.mean(keras.ops.square(found - y)), changed
+
+        (loss, untrained), gradients = jax.value_and_grad(loss_of, has_aux=True)(trainable)
+        trainable, of_optimizer = self.optimizer.stateless_apply(of_optimizer, gradients, trainable)
+        return {"loss": loss}, (trainable, untrained, of_optimizer, of_metrics)
+
+
+def compiled(model: Callable[[], Any] = Model, optimizer: Any = None, **options: Any) -> Any:
+    keras.utils.set_random_seed(0)
+    made = model()
+    made.compile(optimizer or keras.optimizers.Adam(0.1), "mse", **options)
+    return made
+
+
+def bits(model: Any) -> list[bytes]:
+    return [np.asarray(weight.value).tobytes() for weight in model.weights]
+
+
+def fitted(model: Any, x: Any = X, y: Any = Y, **options: Any) -> list[bytes]:
+    model.fit(x, y, batch_size=4, shuffle=False, verbose=0, **options)
+    return bits(model)
+
+
+def recorded(place: str, model: Any, *collections: Selection, x: Any = X, y: Any = Y, **options: Any) -> Run:
+    with barograph.attach(to=place, watch=False, strict=True, budget=None, preset="free",
+                          collections=collections or (EVERYTHING,)):
+        fitted(model, x, y, **options)
+    return barograph.open(place)
+
+
+def keys(run: Run, kind: Kind) -> set[str]:
+    return {key.path for key in run.keys() if key.kind is kind}  # noqa: SIM118 - a run is no dictionary
+
+
+def reasons(run: Run) -> str:
+    last = run.workers[0].last
+    assert last is not None
+    return "; ".join(last.coverage.reasons)
+
+
+def told(run: Run) -> dict[Any, list[float]]:
+    """Return the statistics of each tensor, step by step: of the whole, of its histogram, and of its units."""
+    found: dict[Any, list[float]] = {}
+    for view in run.views():
+        for kind in TOLD:
+            for subject, summary in view.summaries(kind):
+                units = view.units(subject.key)
+                found[view.step.number, view.step.mode, str(subject.key), subject.layer, subject.dtype] = [
+                    summary.count, summary.nan, summary.zeros, summary.min, summary.max, summary.mean, summary.rms,
+                    *itertools.chain(*sorted(summary.exponents.items())),
+                    *(units.columns.ravel() if units is not None else ())]
+    return found
+
+
+def kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have steps give out tensors, which the host reads."""
+    monkeypatch.setattr(JaxBackend, "tells", lambda self, model: False)
+    monkeypatch.setattr(JaxBackend, "asked", lambda self, plan, mode: None)
+
+
+@pytest.mark.parametrize("where", ["on the host", "on a device", "without the native loop"])
+def test_what_a_program_tells_is_what_is_read_of_its_tensors(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = f"memory://told-{where.replace(' ', '-')}"
+    if where == "on a device":
+        monkeypatch.setattr(foreign, "is_on_host", lambda: False)
+    elif where == "without the native loop":
+        monkeypatch.setattr(foreign, "is_there", lambda: False)
+    now = told(recorded(place, compiled(), validation_data=(X[:8], Y[:8])))
+    kept_whole(monkeypatch)
+    then = told(recorded(f"{place}-kept", compiled(), validation_data=(X[:8], Y[:8])))
+    assert {(number, mode) for number, mode, *_ in now} == {*((step, Mode.TRAIN) for step in range(4)), (4, Mode.EVAL)}
+    assert {name for _, _, name, *_ in now} >= {
+        "output:twice", "input:twice", "output:unused", "gradient:twice.kernel", "weight:out.bias", "update:norm.gamma",
+        "optimizer_state:out.kernel[exp_avg]"}
+    assert now.keys() == then.keys()
+    for which, figures in now.items():
+        np.testing.assert_allclose(figures, then[which], rtol=2e-5, atol=1e-6, err_msg=str(which))
+
+
+def test_tensors_themselves_are_told_where_they_are_asked_for() -> None:
+    run = recorded("memory://raw", compiled(), Selection("mine", kinds=TOLD, raw=True))
+    before, after = (run.tensor("weight:out.kernel", step) for step in (0, 1))
+    np.testing.assert_array_equal(run.tensor("update:out.kernel", 1), after - before)
+    assert run.tensor("output:twice", 0).shape == (4, 6)
+
+
+def test_weights_come_to_the_same_bits_with_and_without_us() -> None:
+    for model in (Model, OwnStep):
+        bare = fitted(compiled(model))
+        watched = compiled(model)
+        recorded(f"memory://bits-{model.__name__}", watched)
+        assert bits(watched) == bare
+
+
+def test_a_step_that_asks_for_gradients_itself_tells_its_layers() -> None:
+    run = recorded("memory://own", compiled(OwnStep))
+    assert keys(run, Kind.OUTPUT) == keys(run, Kind.INPUT) == {"twice", "norm", "unused", "out"}
+    assert run.summary("output:twice", 0).count == 2 * 4 * 6
+    assert run.series("gradient:out.kernel", "rms").values.min() > 0
+
+
+def test_of_a_loop_what_it_returns_is_told_and_what_it_calls_is_said_to_be_missing() -> None:
+    def model() -> Any:
+        return keras.Sequential([layers.Input((5, 6)), layers.LSTM(3, name="lstm"), layers.Dense(6, name="out")])
+
+    run = recorded("memory://loop", compiled(model), x=np.random.default_rng(1).normal(size=(16, 5, 6)))
+    assert run.summary("output:lstm", 0).count == 4 * 3
+    assert keys(run, Kind.OUTPUT) == {"lstm", "out"}
+    assert "lstm.lstm_cell is called within a loop" in reasons(run)
+
+
+def test_what_a_layer_says_of_its_samples_is_heard_by_the_next() -> None:
+    def model() -> Any:
+        return keras.Sequential([layers.Input((5,), dtype="int32"),
+                                 layers.Embedding(7, 4, mask_zero=True, name="words"),
+                                 layers.LSTM(3, name="lstm"),
+                                 layers.Dense(6, name="out")])
+
+    x = np.random.default_rng(1).integers(0, 3, (16, 5))
+    bare = fitted(compiled(model), x=x)
+    watched = compiled(model)
+    run = recorded("memory://mask", watched, x=x)
+    assert bits(watched) == bare
+    assert keys(run, Kind.OUTPUT) >= {"words", "lstm", "out"}
+
+
+def test_collections_of_tensors_stay_what_they_were() -> None:
+    seen = []
+
+    class Several(layers.Layer):  # type: ignore[misc]
+        def call(self, x: Any) -> Any:
+            return {"late": x, "early": Pair(x * 2, [x * 3])}
+
+    class Holds(keras.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.several = Several(name="several")
+            self.out = layers.Dense(6, name="out")
+
+        def call(self, x: Any) -> Any:
+            found = self.several(x)
+            seen.append((list(found), type(found["early"]), type(found["early"].second)))
+            return self.out(found["early"].first + found["late"])
+
+    run = recorded("memory://several", compiled(Holds))
+    assert set(map(str, seen)) == {str((["late", "early"], Pair, list))}
+    assert keys(run, Kind.OUTPUT) == {"several[late]", "several[early][0]", "several[early][1][0]", "out"}
+
+
+def test_a_function_that_jax_has_traced_before_is_traced_again() -> None:
+    class Inner(keras.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = layers.Dense(6, name="out")
+            self.layer = layers.Activation("relu", name="activated")
+            self.inner = jax.jit(lambda x: self.layer(x))
+
+        def call(self, x: Any) -> Any:
+            return self.out(self.inner(x))
+
+    model = compiled(Inner)
+    fitted(model)
+    assert keys(recorded("memory://inner", model), Kind.OUTPUT) == {"activated", "out"}
+
+
+def test_what_is_asked_for_later_is_told_from_then_on() -> None:
+    model = compiled()
+    with barograph.attach(to="memory://later", watch=False, strict=True, budget=None, preset="free",
+                          collections=(Selection("mine", kinds=TOLD),)):
+        fitted(model)
+        recording = current()
+        assert recording is not None
+        recording.ask_for([EVERYTHING])
+        fitted(model)
+    found = {step: figures for (step, _, name, *_), figures in told(barograph.open("memory://later")).items()
+             if name == "output:twice"}
+    assert len(found[7]) > len(found[3])
+
+
+def test_of_several_micro_batches_the_gradient_is_that_of_the_step() -> None:
+    model = compiled(optimizer=keras.optimizers.SGD(0.1, gradient_accumulation_steps=2))
+    run = recorded("memory://gathered", model)
+    assert run.series("gradient:out.kernel", "count").values.tolist() == [36, 36]
+    assert run.series("weight:out.kernel", "count").values.tolist() == [36, 36]
+    assert run.series("output:out", "count").values.tolist() == [48, 48]
+    np.testing.assert_allclose(run.summary("update:out.kernel", 1).rms, 0.1 * run.summary("gradient:out.kernel", 1).rms,
+                               rtol=1e-5)
+
+
+def test_where_our_step_fails_weights_are_recorded_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(JaxBackend, "step", fail)
+    with pytest.warns(BarographWarning, match="step of Keras: RuntimeError: planted"), barograph.attach(
+            to="memory://ours", watch=False, budget=None, preset="free", collections=(EVERYTHING,)):
+        fitted(compiled())
+    run = barograph.open("memory://ours")
+    assert run.series("weight:out.kernel", "count").steps.tolist() == [0, 1, 2, 3]
+    assert run.series("update:out.kernel", "count").steps.tolist() == [1, 2, 3]
+    assert not keys(run, Kind.OUTPUT)
+
+
+def test_eager_steps_are_read_as_they_were() -> None:
+    run = recorded("memory://eager", compiled(run_eagerly=True))
+    assert run.series("update:out.kernel", "count").steps.tolist() == [0, 1, 2, 3]
+    assert keys(run, Kind.OUTPUT) == {"twice", "norm", "unused", "out"}
