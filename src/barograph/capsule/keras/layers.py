@@ -40,21 +40,18 @@ class LayerSearch(Collector):
         self.looked = 0
         self._samples = samples
 
-    def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> Any:
-        """Look at one call; return what it returned."""
+    def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
+        """Look at one call."""
         path = self.names.layers.get(id(layer))
-        if path is not None and path in self.names.leaves and self.bad is None:
-            self._look(type(layer).__name__, path, args, kwargs, result)
-        return result
-
-    def _look(self, name: str, path: str, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
+        if path is None or path not in self.names.leaves or self.bad is not None:
+            return
         self.looked += 1
         outputs = self._arrays(result)
         if all(map(is_finite, outputs)):
             return
         inputs = self._arrays((args, kwargs))
         if all(map(is_finite, inputs)):
-            self.bad = self._blamed(name, path, inputs, outputs)
+            self.bad = self._blamed(type(layer).__name__, path, inputs, outputs)
 
     def loss(self, name: str) -> BadOperation | None:
         """Return the loss as what is to blame, where that alone is not finite; None: it is, or it was not seen.

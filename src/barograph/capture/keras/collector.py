@@ -77,8 +77,8 @@ class Reads(Protocol):
 class Marks(Protocol):
     """Marks tensors of a step that is being traced, for whoever makes its program."""
 
-    def marked(self, kind: Kind, path: str, value: Any) -> Any:
-        """Return a value with all tensors in it marked: what the step is to go on with."""
+    def mark(self, kind: Kind, path: str, value: Any) -> None:
+        """Mark all tensors in a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +222,8 @@ class Collector:
                 self.seen["samples"] = keras.ops.size(target)
         self.of_tape = list(zip(keras.tree.flatten(sources), keras.tree.flatten(gradients), strict=False))
 
-    def layer_begins(self, layer: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Note that a layer is called; it may be a model. Return the arguments that it is to be called with."""
+    def layer_begins(self, layer: Any, kwargs: Mapping[str, Any]) -> None:
+        """Note that a layer is called; it may be a model."""
         self._depth += 1
         if self.wanted.modes:
             self._modes_heard.called(layer, kwargs, within=self._depth > 1)
@@ -232,13 +232,6 @@ class Collector:
             if self.wanted.gate and "before" not in self.seen:
                 before = {path: keras.ops.copy(variable.value) for path, variable in self.names.untrained.items()}
                 self.seen["before"] = {path: value for path, value in before.items() if self._leaves(value)}
-        path = self.names.layers.get(id(layer)) if self.marks is not None else None
-        if self.marks is None or path is None or path not in self.wanted.inputs:
-            return args
-        if len(args) == 1:
-            return (self.marks.marked(Kind.INPUT, path, args[0]),)
-        marked: tuple[Any, ...] = self.marks.marked(Kind.INPUT, path, args)
-        return marked
 
     def layer_ends(self) -> None:
         """Note that the call of a layer is over."""
@@ -319,8 +312,8 @@ class Collector:
                 gradient = (gradient + accumulated[number]) / inner.gradient_accumulation_steps
             path = self.names.path(variable)
             if self.marks is not None:
-                gradient = self.marks.marked(Kind.GRADIENT, path, gradient)
-            if not self._is_read(Kind.GRADIENT, path, gradient):
+                self.marks.mark(Kind.GRADIENT, path, gradient)
+            elif not self._is_read(Kind.GRADIENT, path, gradient):
                 found[path] = gradient
         return fits
 
@@ -357,18 +350,21 @@ class Collector:
         if self.wanted.modes:
             self.modes = self._modes_heard.of_trained(model.trainable_variables, self.names.layers)
 
-    def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> Any:
-        """Take what a layer was called with and what it returned; return what the step is to go on with."""
+    def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
+        """Take what a layer was called with and what it returned."""
         path = self.names.layers.get(id(layer))
         if path is None:
-            return result
-        if self.marks is not None:
-            return self.marks.marked(Kind.OUTPUT, path, result) if path in self.wanted.outputs else result
+            return
         if path in self.wanted.outputs:
-            self._take("outputs", path, result, "")
+            self._take_of_layer("outputs", path, result)
         if path in self.wanted.inputs:
-            self._take("inputs", path, args[0] if len(args) == 1 else args, "")
-        return result
+            self._take_of_layer("inputs", path, args[0] if len(args) == 1 else args)
+
+    def _take_of_layer(self, group: str, path: str, value: Any) -> None:
+        if self.marks is not None:
+            self.marks.mark(_OF_LAYERS[group], path, value)
+        else:
+            self._take(group, path, value, "")
 
     def loss_called(self, loss: Any, truth: Any, answers: Any, result: Any) -> None:
         """Take what a loss of Keras was computed of, in a loop of the script's own."""

@@ -97,14 +97,14 @@ class Hearing:
         if collector is None:
             return call(layer, *args, **kwargs)
         with self.told_of("reading a layer"):
-            args = collector.layer_begins(layer, args, kwargs)
+            collector.layer_begins(layer, kwargs)
         try:
             result = call(layer, *args, **kwargs)
         finally:
             collector.layer_ends()
         if collector is self._collector:
             with self.told_of("reading a layer"):
-                result = collector.layer_called(layer, args, kwargs, result)
+                collector.layer_called(layer, args, kwargs, result)
         return result
 
     def loss_called(self, call: Callable[..., Any], loss: Any, args: Any, kwargs: Any) -> Any:

@@ -201,14 +201,14 @@ class _Variables:
         """Paths of the weights."""
         return frozenset(self._weights)
 
-    def marked(self, marking: Marking, before: Sequence[Any], after: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the state that a step returned, marked; `before`: that it was given."""
-        trainable, untrained, of_optimizer, *rest = after
-        weights = [marking.changed(path, tensor, earlier)
-                   for path, tensor, earlier in zip(self._weights, trainable, before[0], strict=True)]
-        states = [marking.marked(Kind.OPTIMIZER_STATE, path, tensor) if path else tensor
-                  for path, tensor in zip(self._states, of_optimizer, strict=True)]
-        return weights, untrained, states, *rest
+    def mark(self, marking: Marking, before: Sequence[Any], after: Sequence[Any]) -> None:
+        """Mark those in the state that a step returned; `before`: that it was given."""
+        trainable, _, of_optimizer, *_ = after
+        for path, tensor, earlier in zip(self._weights, trainable, before[0], strict=True):
+            marking.mark(Kind.WEIGHT, path, tensor, earlier)
+        for path, tensor in zip(self._states, of_optimizer, strict=True):
+            if path:
+                marking.mark(Kind.OPTIMIZER_STATE, path, tensor)
 
 
 def _told(step: Callable[..., Any], collector: Collector, asked: Asked, variables: _Variables | None,
@@ -227,7 +227,9 @@ def _told(step: Callable[..., Any], collector: Collector, asked: Asked, variable
     def marked(*args: Any) -> Any:
         with collector.within(_Traces(args)):
             left, state = step(*args)
-        return left, state if variables is None else variables.marked(marking, args[0], state)
+        if variables is not None:
+            variables.mark(marking, args[0], state)
+        return left, state
 
     def wants(mark: Mark) -> Taking | None:
         return asked.taking(mark.kind, mark.path, mark.layer)
@@ -241,8 +243,8 @@ def _told(step: Callable[..., Any], collector: Collector, asked: Asked, variable
     outs = harvest(closed.jaxpr, closed.consts, jax.tree.leaves(args), basket)
     left, state = jax.tree.unflatten(jax.tree.structure(shapes), outs)
     collector.lost |= marking.lost((item.mark for item in basket.found), wants)
-    seen = {name: value for name, value in left["seen"].items() if name != "gradients"}
-    return {**left, "seen": {**seen, "told": _Told(_Version(basket.found), *basket.handed_out())}}, state
+    told = _Told(_Version(basket.found), *basket.handed_out())
+    return {**left, "seen": {**left["seen"], "told": told}}, state
 
 
 class _Within:
