@@ -19,7 +19,7 @@ DOORS = {
     "triton": ("capture/torch/",),
     "keras": ("capture/keras/", "capsule/keras/", "keras.py"),
     "xgboost": ("capture/xgboost", "xgboost.py"),
-    "jax": ("capture/jax/", "capsule/jax/", "jax.py"),
+    "jax": ("capture/jax/", "capture/keras/on_jax/", "capsule/jax/", "jax.py"),
     "lightgbm": ("capture/lightgbm", "lightgbm.py"),
     "mxnet": ("capture/mxnet/",),
     "sklearn": ("capture/sklearn/",),

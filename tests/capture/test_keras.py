@@ -265,6 +265,15 @@ def test_a_step_after_an_evaluation_by_batches_is_none_of_it() -> None:
     assert run.series("output:hidden", "count", mode=Mode.EVAL).values.tolist() == [10 * 8, 10 * 8]
 
 
+def test_of_several_micro_batches_the_gradient_is_that_of_the_step() -> None:
+    run, _ = recorded("memory://keras-gathered", small(keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)),
+                      preset="everything")
+    assert run.series("gradient:out.kernel", "count").values.tolist() == [24, 24]
+    assert run.series("output:out", "count").values.tolist() == [48, 48]
+    np.testing.assert_allclose(run.summary("update:out.kernel", 1).rms, 0.1 * run.summary("gradient:out.kernel", 1).rms,
+                               rtol=1e-4)
+
+
 def test_an_update_is_the_learning_rate_times_the_gradient_for_plain_descent() -> None:
     run, _ = recorded("memory://keras-descent", small(keras.optimizers.SGD(0.5)), preset="everything")
     moved, gradient = run.series("update:out.kernel", "l2").values, run.series("gradient:out.kernel", "l2").values

@@ -34,7 +34,7 @@ if keras.backend.backend() != "jax":
 from keras import layers
 
 from barograph.capture.jax import foreign
-from barograph.capture.keras.on_jax import JaxBackend
+from barograph.capture.keras.on_jax.backend import JaxBackend
 
 X, Y = np.random.default_rng(0).normal(size=(2, 16, 6)).astype(np.float32)
 TOLD = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.GRADIENT, Kind.WEIGHT, Kind.UPDATE, Kind.OPTIMIZER_STATE})

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from barograph.capture import label_counts
+from barograph.capture.array_labels import gather_labels
+from barograph.capture.buffer import StepBuffer
 from barograph.errors import ShapeMismatch, UnsupportedCapture
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
@@ -341,3 +346,19 @@ def test_whether_the_loss_weighs_is_told(told, loss, target, options, weighted):
 def test_a_weight_by_position_is_a_weight(told):
     by_position = lambda outputs, target: F.cross_entropy(outputs, target, torch.ones(3))  # noqa: E731
     assert told(by_position, hot([0, 1]), torch.tensor([0, 1]))["fact:loss_weighted"] == 1.0
+
+
+def test_scores_that_nobody_may_write_to_are_not_copied() -> None:
+    scores = np.random.default_rng(0).normal(size=(64, 4096)).astype(np.float32)
+    labels = scores.argmax(-1)
+    scores.flags.writeable = False
+    buffer = StepBuffer()
+    gather_labels("words", labels, scores, buffer)  # what is made once is there
+    tracemalloc.start()
+    try:
+        gather_labels("words", labels, scores, buffer)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < scores.nbytes / 4
+    assert not scores.flags.writeable

@@ -250,7 +250,7 @@ def backend_named(name: str) -> Backend:
     """Return a backend by Keras's name for it."""
     if name == "jax":
         # Loads JAX.
-        found: Backend = importlib.import_module("barograph.capture.keras.on_jax").JaxBackend()
+        found: Backend = importlib.import_module("barograph.capture.keras.on_jax.backend").JaxBackend()
         return found
     return {"tensorflow": TensorFlowBackend, "torch": TorchBackend}[name]()
 
