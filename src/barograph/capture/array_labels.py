@@ -113,7 +113,7 @@ class _AsIfOwn:
 def _as_if_own(array: NDArray[Any]) -> NDArray[Any]:
     """Return an array that is only looked at: of one that it may not write to, NumPy copies all to find the greatest.
 
-    A copy of the scores of a language model's step is megabytes of memory that nobody has touched yet.
+    A copy of scores over many words is megabytes of memory that nobody has touched yet.
     """
     return array if array.flags.writeable or not array.size else np.asarray(_AsIfOwn(array))
 
