@@ -34,6 +34,7 @@ if keras.backend.backend() != "jax":
 from keras import layers
 
 from barograph.capture.jax import foreign
+from barograph.capture.keras.on_jax import statistics
 from barograph.capture.keras.on_jax.backend import JaxBackend
 
 X, Y = np.random.default_rng(0).normal(size=(2, 16, 6)).astype(np.float32)
@@ -179,19 +180,31 @@ def test_of_a_loop_what_it_returns_is_told_and_what_it_calls_is_said_to_be_missi
     assert "lstm.lstm_cell is called within a loop" in reasons(run)
 
 
-def test_what_a_layer_says_of_its_samples_is_heard_by_the_next() -> None:
+@pytest.mark.parametrize("reader", ["a loop", "attention"])
+def test_what_a_layer_says_of_its_samples_is_heard_by_the_next(reader: str) -> None:
     def model() -> Any:
-        return keras.Sequential([layers.Input((5,), dtype="int32"),
-                                 layers.Embedding(7, 4, mask_zero=True, name="words"),
-                                 layers.LSTM(3, name="lstm"),
-                                 layers.Dense(6, name="out")])
+        x = layers.Input((5,), dtype="int32")
+        h = layers.Embedding(7, 4, mask_zero=True, name="words")(x)
+        # Attention takes away from a tensor what that says of its samples.
+        read = layers.LSTM(3)(h) if reader == "a loop" else layers.GlobalAveragePooling1D()(
+            layers.Add()([h, layers.Attention()([h, h])]))
+        return keras.Model(x, layers.Dense(6, name="out")(read))
 
     x = np.random.default_rng(1).integers(0, 3, (16, 5))
     bare = fitted(compiled(model), x=x)
     watched = compiled(model)
-    run = recorded("memory://mask", watched, x=x)
+    run = recorded(f"memory://mask-{reader}", watched, x=x)
     assert bits(watched) == bare
-    assert keys(run, Kind.OUTPUT) >= {"words", "lstm", "out"}
+    assert keys(run, Kind.OUTPUT) >= {"words", "out"}
+
+
+def test_an_update_within_the_micro_batches_of_a_step_is_not_told() -> None:
+    model = compiled(optimizer=keras.optimizers.SGD(0.1, gradient_accumulation_steps=2), steps_per_execution=3)
+    run = recorded("memory://among", model, x=np.tile(X, (3, 1)), y=np.tile(Y, (3, 1)))
+    updates, weights = run.series("update:out.kernel", "rms"), run.series("weight:out.kernel", "count")
+    assert len(weights.steps) == 4
+    assert 0 < len(updates.steps) < len(weights.steps)
+    assert updates.values.min() > 0
 
 
 def test_a_step_goes_on_with_its_own_tensors() -> None:
@@ -217,20 +230,51 @@ def test_a_step_goes_on_with_its_own_tensors() -> None:
     assert keys(run, Kind.OUTPUT) == {"several[late]", "several[early][0]", "several[early][1][0]", "out"}
 
 
-def test_a_function_that_jax_has_traced_before_is_traced_again() -> None:
-    class Inner(keras.Model):  # type: ignore[misc]
+def test_what_jax_has_traced_before_is_taken_as_it_is() -> None:
+    class Again(keras.Model):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
+            self.inner = layers.Dense(6, name="inner")
             self.out = layers.Dense(6, name="out")
-            self.layer = layers.Activation("relu", name="activated")
-            self.inner = jax.jit(lambda x: self.layer(x))
 
         def call(self, x: Any) -> Any:
-            return self.out(self.inner(x))
+            return self.out(keras.remat(self.inner)(x))
 
-    model = compiled(Inner)
-    fitted(model)
-    assert keys(recorded("memory://inner", model), Kind.OUTPUT) == {"activated", "out"}
+    bare, watched = fitted(compiled(Again)), compiled(Again)
+    recorded("memory://again", watched)
+    assert bits(watched) == bare
+
+
+def test_nothing_is_held_when_the_step_was_traced() -> None:
+    with jax.checking_leaks():
+        run = recorded("memory://leaks", compiled(lambda: keras.Sequential([layers.Input((6,)), layers.Dense(6)])))
+    assert run.series("update:dense.kernel", "count").steps.tolist() == [0, 1, 2, 3]
+
+
+def test_where_jax_compiles_nothing_updates_are_recorded_all_the_same() -> None:
+    with jax.disable_jit():
+        run = recorded("memory://disabled", compiled())
+    assert run.series("update:out.kernel", "count").steps.tolist() == [0, 1, 2, 3]
+
+
+def test_a_step_that_cannot_be_made_anew_is_made_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = compiled()
+    rebuilt, fails = statistics.harvest, [False]
+
+    def harvest(*args: Any) -> Any:
+        if fails[0]:
+            raise RuntimeError("planted")
+        return rebuilt(*args)
+
+    monkeypatch.setattr(statistics, "harvest", harvest)
+    with barograph.attach(to="memory://anew", watch=False, budget=None, preset="free", collections=(EVERYTHING,)):
+        fitted(model)
+        fails[0] = True
+        with pytest.warns(BarographWarning, match="step of Keras: RuntimeError: planted"):
+            model.fit(X[:3], Y[:3], batch_size=3, verbose=0)  # of another size: it is traced once more
+    run = barograph.open("memory://anew")
+    assert run.series("gradient:out.kernel", "count").steps.tolist() == [0, 1, 2, 3, 4]
+    assert run.summary("output:out", 4).count == 3 * 6
 
 
 def test_what_is_asked_for_later_is_told_from_then_on() -> None:

@@ -81,8 +81,7 @@ class Observing(threading.local):
 
 
 observing = Observing()
-traced_anew = jax.make_user_context(None)
-"""A context for tracing: what was traced in another has other marks, and JAX must not take it for the same."""
+_traced_anew = jax.make_user_context(None)
 
 
 @contextmanager
@@ -90,7 +89,8 @@ def observed_call() -> Iterator[None]:
     """Have frameworks' own functions mark what they see, within a `with` block."""
     observing.depth += 1
     try:
-        with traced_anew("observed"):
+        # What was traced before has no marks, and JAX must not take it for the same.
+        with _traced_anew("observed"):
             yield
     finally:
         observing.depth -= 1

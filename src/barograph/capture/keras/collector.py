@@ -135,6 +135,7 @@ class Collector:
         shared: Of a replica: the step that it shares with others; None: this is the whole step.
         marks: Marks gradients, inputs and outputs where the step is traced, in place of keeping them; None: they are
             kept.
+        failed: What was wrong where a step could not be made anew with statistics in it; None: nothing.
         finite: Whether all gradients are, where a gate asks; None: nobody has looked.
         skipped: Whether a scaler of the loss skips the step by itself; None: there is none.
         paths: Of the variables whose gradients a gate looks at, in order.
@@ -161,6 +162,7 @@ class Collector:
         self.verdict: Verdict | None = None
         self.shared = shared
         self.marks: Marks | None = None
+        self.failed: Exception | None = None
         self.finite: Any = None
         self.skipped: Any = None
         self.applying = False

@@ -150,6 +150,8 @@ class Functions:
                     self.lost |= collector.lost
                     self.paths, self.verdict = collector.paths or self.paths, collector.verdict
                     self.modes = collector.modes or self.modes
+                    if collector.failed is not None:
+                        self._say(collector.failed)
 
         steps = SharedSteps(lambda: Collector(names, wanted, self._backend.reach(())))
         step = of_replica if self._is_mirrored else alone

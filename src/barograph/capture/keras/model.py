@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,12 @@ _OF_THE_FUNCTION = (Kind.GRADIENT, Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TAR
 """Kinds that the step function must give out: all else is read from variables, unless that gives them out as well."""
 
 _OF_VARIABLES = (Kind.WEIGHT, Kind.UPDATE, Kind.OPTIMIZER_STATE)
+
+_OF_LAST_STEP = frozenset({Kind.GRADIENT, Kind.UPDATE})
+"""What is not whole where a call ends among the micro-batches of a step, and has ended one before."""
+
+_OF_WHOLE_STEPS = frozenset({Kind.GRADIENT, *_OF_VARIABLES})
+"""What is not told of a call that has ended no step."""
 
 
 class WatchedModel:
@@ -95,9 +101,10 @@ class WatchedModel:
         logs, seen, given = self._called(functions, names, wanted, args, reads)
         backend.keep(model, given, training=True)
         value = backend.values(model, given, training=True)
-        steps, ends = self._steps_made(value, several)
+        steps, ends, is_whole = self._steps_made(value, several)
         with tap.guarded("recording a step of Keras"), self._reading_first(first):
-            self._tell(seen, logs, names, ends=ends or (several == 1 and self._is_withheld(seen)))
+            is_whole = is_whole or (several == 1 and self._is_withheld(seen))
+            self._tell(seen, logs, names, but=() if is_whole else _OF_LAST_STEP if ends else _OF_WHOLE_STEPS)
             self._telling.parameters(names, functions.modes, value)
             if ends and "told" not in seen:
                 self._telling.after(names, model.optimizer, value)
@@ -139,8 +146,8 @@ class WatchedModel:
         """Return what counts as start-up what is made when a variant's tensors are read for the first time."""
         return self.tap.session.starting_up() if first else nullcontext()
 
-    def _steps_made(self, value: ValueOf, several: int) -> tuple[int, bool]:
-        """Return how many steps of the optimizer the call has made, and whether one has ended."""
+    def _steps_made(self, value: ValueOf, several: int) -> tuple[int, bool, bool]:
+        """Return how many steps of the optimizer the call has made, whether one has ended, and whether with its end."""
         optimizer = self.model.optimizer
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         gathers = _gathers(inner)
@@ -148,11 +155,11 @@ class WatchedModel:
             self._say("keras steps_per_execution", f"steps_per_execution={several}: of the steps that Keras makes in "
                       "one call, the last alone is seen")
         if several == 1 and gathers == 1:
-            return 1, True
+            return 1, True, True
         now = int(array_of(value(inner._iterations)))
         before, self._iterations = self._iterations, now
         made = now // gathers - before // gathers
-        return made, made > 0
+        return made, made > 0, made > 0 and now % gathers == 0
 
     def _was_skipped(self, seen: Seen) -> bool:
         finite = seen.get("finite")
@@ -179,9 +186,9 @@ class WatchedModel:
                                               random))
         return True
 
-    def _tell(self, seen: Seen, logs: Any, names: KerasNames, *, ends: bool) -> None:
+    def _tell(self, seen: Seen, logs: Any, names: KerasNames, *, but: Container[Kind]) -> None:
         telling = self._telling
-        telling.tensors(seen, names, losses_of(self.model), ends=ends)
+        telling.tensors(seen, names, losses_of(self.model), but)
         if "loss" in seen:
             telling.loss(seen["loss"], self._alone())
             telling.penalty(seen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 _MOST_NAMED = 10
-_OF_WHOLE_STEPS = frozenset({Kind.GRADIENT, Kind.WEIGHT, Kind.UPDATE, Kind.OPTIMIZER_STATE})
 PENALTY = "regularization"
 """Path of what Keras adds to a loss: penalties on weights, and whatever `add_loss` was given."""
 
@@ -47,21 +46,21 @@ class Telling:
         self._states: Mapping[str, Any] = {}
         self._states_of: tuple[Names, Any] | None = None
 
-    def tensors(self, seen: Seen, names: Names, losses: Losses, *, ends: bool = True) -> None:
+    def tensors(self, seen: Seen, names: Names, losses: Losses, but: Container[Kind] = ()) -> None:
         """Tell gradients, inputs and outputs of layers, and what the loss was computed of.
 
         Args:
             seen: What the step gave out.
             names: Of what is trained.
             losses: How the model was compiled.
-            ends: The step ends with this call. Else it was one of several micro-batches, whose gradients are not whole.
+            but: Kinds of tensors that are not told: what is not whole yet.
         """
-        tap, but = self._tap, () if ends else _OF_WHOLE_STEPS
+        tap = self._tap
         if "read" in seen:
             tap.take_readings(seen["read"], but)
         if "told" in seen:
             seen["told"].hand_over(tap, 0, but)
-        if "gradients" in seen and ends:
+        if "gradients" in seen and Kind.GRADIENT not in but:
             tap.take(Kind.GRADIENT, {path: _lazily(item) for path, item in seen["gradients"].items()},
                      layers=names.owners)
         calls = {kind: seen.get(group, {}) for group, kind in (("outputs", Kind.OUTPUT), ("inputs", Kind.INPUT))}

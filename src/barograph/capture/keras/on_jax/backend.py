@@ -44,7 +44,7 @@ class JaxBackend:
         return None
 
     def tells(self, model: Any) -> bool:
-        return bool(model.jit_compile) and not model.run_eagerly
+        return bool(model.jit_compile) and not model.run_eagerly and not jax.config.jax_disable_jit
 
     def asked(self, plan: Plan, mode: Mode) -> Asked | None:
         return AskedByPlan(plan, len(plan.selections), mode)
@@ -68,8 +68,14 @@ class JaxBackend:
         if asked is None or not collector.reach.is_tracing():
             return self._step(model, original, collector, args, training=training)
         variables = Variables(model, collector.names) if training else None
-        return told(lambda *args: self._step(model, original, collector, args, training=training), collector, asked,
-                    variables, args)
+        try:
+            return told(lambda *args: self._step(model, original, collector, args, training=training), collector, asked,
+                        variables, args)
+        except Exception as error:  # noqa: BLE001 - if it is the script's own, its step raises it once more
+            collector.marks = None
+            result = self._step(model, original, collector, args, training=training)
+            collector.failed = error
+            return result
 
     def _step(self, model: Any, original: Callable[..., Any], collector: Collector, args: tuple[Any, ...], *,
               training: bool) -> Any:

@@ -35,8 +35,8 @@ class Marking:
     def __init__(self, names: Names) -> None:
         self._owners: Mapping[str, str] = names.owners
         self._classes = LayerClasses(names)
-        # JAX may let go of operations whose results nobody holds.
-        self._held: list[tuple[Mark, Any]] = []
+        self._marks: list[Mark] = []
+        self._held: list[Any] = []
 
     def mark(self, kind: Kind, path: str, value: Any, before: Any = None) -> None:
         """Mark all tensors in a value, each by its place.
@@ -55,7 +55,13 @@ class Marking:
                 self.mark(kind, f"{path}[{number}]", part)
         elif isinstance(value, jax.Array | np.ndarray) and is_number_array(value):
             what = Mark(kind, path, (self._classes if kind in _OF_LAYERS else self._owners).get(path, ""))
-            self._held.append((what, MARK.bind(jnp.asarray(value), *(() if before is None else (before,)), mark=what)))
+            self._marks.append(what)
+            # JAX may let go of operations whose results nobody holds.
+            self._held.append(MARK.bind(jnp.asarray(value), *(() if before is None else (before,)), mark=what))
+
+    def let_go(self) -> None:
+        """Let go of what was marked, before the trace ends: JAX can be asked to see that nobody holds on to it."""
+        self._held.clear()
 
     def lost(self, found: Iterable[Mark], wants: Wants) -> set[str]:
         """Return the paths of layers of which what is wanted was marked, and is not among what was found.
@@ -65,5 +71,5 @@ class Marking:
             wants: What is wanted of what is marked.
         """
         known = set(found)
-        return {mark.path.partition("[")[0] for mark, _ in self._held
+        return {mark.path.partition("[")[0] for mark in self._marks
                 if mark.kind in _OF_LAYERS and mark not in known and wants(mark)}

@@ -9,7 +9,7 @@ import jax
 
 from barograph.capture.jax import foreign
 from barograph.capture.jax.harvest import Basket, Found, harvest, places_of
-from barograph.capture.jax.marks import Mark, traced_anew
+from barograph.capture.jax.marks import Mark
 from barograph.capture.keras.names import Names, optimizer_states
 from barograph.capture.keras.on_jax.marking import Marking
 from barograph.capture.keras.on_jax.traces import Traces
@@ -97,17 +97,20 @@ def told(step: Callable[..., Any], collector: Collector, asked: Asked, variables
     marking = collector.marks = Marking(collector.names)
 
     def marked(*args: Any) -> Any:
-        with collector.within(Traces(args)):
-            left, state = step(*args)
-        if variables is not None:
-            variables.mark(marking, args[0], state)
+        try:
+            with collector.within(Traces(args)):
+                left, state = step(*args)
+            if variables is not None:
+                variables.mark(marking, args[0], state)
+        finally:
+            marking.let_go()
         return left, state
 
     def wants(mark: Mark) -> Taking | None:
         return asked.taking(mark.kind, mark.path, mark.layer)
 
-    with traced_anew("keras"):
-        closed, shapes = jax.make_jaxpr(marked, return_shape=True)(*args)
+    # What JAX has traced before of the script's own functions is taken as it is, as without us.
+    closed, shapes = jax.make_jaxpr(marked, return_shape=True)(*args)
     on_host = foreign.is_on_host()
     # Within loops the compiler would round otherwise for what is read there.
     basket = Basket(wants, on_host, on_host and foreign.is_there(), loops=False,
