@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,18 @@ for name in ("keras", "tensorflow"):
         pytest.skip(f"{name} is not installed", allow_module_level=True)
 keras = pytest.importorskip("keras")
 
+from barograph.capsule.keras.asked import AskedThen  # noqa: E402
 from barograph.capsule.keras.batch import CapturedBatch  # noqa: E402
 from barograph.capsule.keras.layers import LayerSearch  # noqa: E402
 from barograph.capsule.keras.state import CapturedState, assign  # noqa: E402
+from barograph.capture.keras.asked import in_plain_data  # noqa: E402
 from barograph.capture.keras.backends import backend_named  # noqa: E402
 from barograph.capture.keras.names import KerasNames  # noqa: E402
 from barograph.capture.keras.random import RandomStates, put_back  # noqa: E402
+from barograph.capture.plan import Taking  # noqa: E402
 from barograph.errors import ReplayFailed  # noqa: E402
+from barograph.model.key import Kind  # noqa: E402
+from barograph.model.selection import Histogram  # noqa: E402
 
 
 def captured(**arrays: Any) -> CapturedBatch:
@@ -100,3 +106,18 @@ def test_generators_go_on_where_they_stood() -> None:
     drawn = [np.random.normal(), np.random.random()]
     put_back(held)
     assert [np.random.normal(), np.random.random()] == drawn
+
+
+def test_what_was_asked_then_is_asked_again() -> None:
+    taken = [(Kind.OUTPUT, "hidden", Taking(Histogram.EXACT, units=True)),
+             (Kind.WEIGHT, "out.kernel", Taking(raw=True))]
+    again = AskedThen(json.loads(json.dumps(in_plain_data(taken))))
+    assert [again.taking(kind, path, "Dense") for kind, path, _ in taken] == [taking for *_, taking in taken]
+    assert again.taking(Kind.INPUT, "hidden", "Dense") is None
+
+
+@pytest.mark.parametrize("said", [5, [["output"]], [["nothing", "hidden", 0, False, False]],
+                                  [["output", "hidden", 7, False, False]]])
+def test_what_was_asked_in_another_form_is_refused(said: Any) -> None:
+    with pytest.raises(ReplayFailed, match="in no form that is known"):
+        AskedThen(said)

@@ -20,6 +20,7 @@ from barograph.capsule.ending import end, ending_where_it_fails, failed
 from barograph.capsule.failing import Failing, failing_by, guilty_here
 from barograph.capsule.grading import graded
 from barograph.capsule.guilty import Guilty
+from barograph.capsule.keras.asked import AskedThen
 from barograph.capsule.keras.batch import CapturedBatch
 from barograph.capsule.keras.hands import HANDS
 from barograph.capsule.keras.layers import LayerSearch
@@ -28,7 +29,6 @@ from barograph.capsule.keras.steps import FitStep, LoopStep, Step
 from barograph.capsule.order import BadOperation, ReplayOrder, ReplayResult
 from barograph.capsule.own_function import answer_of
 from barograph.capture.keras import tap
-from barograph.capture.keras.asked import AskedThen
 from barograph.capture.keras.backends import backend_named
 from barograph.capture.keras.collector import Collector, Seen, Wanted
 from barograph.capture.keras.functions import Functions

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barograph.capture.plan import Plan, Taking
 from barograph.model.key import Key, Kind, canonical_path
-from barograph.model.selection import Histogram
 
 if TYPE_CHECKING:
     from barograph.model.step import Mode
@@ -42,23 +41,6 @@ class AskedByPlan:
         return self.plan.taking(self.plan.everything(self.mode), Key(kind, canonical_path(path)), layer)
 
 
-class AskedThen:
-    """What was asked of a step that was held, whose program is to be made again.
-
-    Args:
-        said: As `in_plain_data` returned it.
-    """
-
-    def __init__(self, said: Iterable[Sequence[Any]]) -> None:
-        self._takings: Mapping[tuple[Kind, str], Taking] = {
-            (Kind(kind), str(path)): Taking(Histogram(histogram), bool(units), bool(raw))
-            for kind, path, histogram, units, raw in said}
-
-    def taking(self, kind: Kind, path: str, layer: str) -> Taking | None:
-        """Return what was taken of a tensor; None: nothing."""
-        return self._takings.get((kind, path))
-
-
 def in_plain_data(taken: Iterable[tuple[Kind, str, Taking]]) -> list[list[Any]]:
-    """Return what was taken of tensors, each of a kind and a path, in plain data."""
+    """Return what was taken of tensors in plain data: of each its kind, path, histogram, whether units, whether all."""
     return [[kind.value, path, int(taking.histogram), taking.units, taking.raw] for kind, path, taking in taken]
