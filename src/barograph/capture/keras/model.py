@@ -90,10 +90,11 @@ class WatchedModel:
         names = self._names_now(backend.values(model, args[0], training=True))
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
         args = backend.prepared(args, executes=several, eager=model.run_eagerly)
-        is_due = tap.due(*_OF_THE_FUNCTION, *(_OF_VARIABLES if self._tells_variables(functions) else ()))
+        tells_variables = self._backend.tells(model) and functions.gives_out
+        is_due = tap.due(*_OF_THE_FUNCTION, *(_OF_VARIABLES if tells_variables else ()))
         wanted = self._wanted_of(names, training=True) if is_due else self._passing_of(functions)
         with tap.guarded("reading weights before their update"), self._reading_first(wanted not in functions.called):
-            if tap.due(Kind.UPDATE) and not self._tells_variables(functions):
+            if tap.due(Kind.UPDATE) and not tells_variables:
                 self._telling.before(names, backend.values(model, args[0], training=True))
         random = RandomStates() if self._recorder is not None else None
         first = wanted not in functions.called
@@ -269,10 +270,6 @@ class WatchedModel:
                 asked=self._backend.asked(self.tap.session.plan, Mode.TRAIN if training else Mode.EVAL),
             )
         return self._wanted[which]
-
-    def _tells_variables(self, functions: Functions) -> bool:
-        """Return whether a step from which anything is wanted gives out statistics of its variables."""
-        return self._backend.tells(self.model) and functions.gives_out
 
     def _passing_of(self, functions: Functions) -> Wanted:
         """Return what is wanted of a step at which nothing is due."""
