@@ -155,12 +155,24 @@ def test_tensors_themselves_are_told_where_they_are_asked_for() -> None:
     assert run.tensor("output:twice", 0).shape == (4, 6)
 
 
-def test_weights_come_to_the_same_bits_with_and_without_us() -> None:
-    for model in (Model, OwnStep):
-        bare = fitted(compiled(model))
-        watched = compiled(model)
-        recorded(f"memory://bits-{model.__name__}", watched)
-        assert bits(watched) == bare
+def attending() -> Any:
+    """A block of a transformer: what its GELU multiplies is added to what it was given."""
+    x = layers.Input((6,))
+    given = layers.LayerNormalization()(layers.Reshape((3, 2))(x))
+    h = layers.Add()([given, layers.MultiHeadAttention(2, 4)(given, given)])
+    h = layers.Add()([h, layers.Dense(2, activation="gelu")(h)])
+    return keras.Model(x, layers.Dense(6, name="out")(layers.GlobalAveragePooling1D()(h)))
+
+
+@pytest.mark.parametrize("model", [Model, OwnStep, attending])
+@pytest.mark.parametrize("optimizer", [
+    lambda: keras.optimizers.Adam(0.05), lambda: keras.optimizers.SGD(0.05, momentum=0.9, clipnorm=1.0),
+], ids=["Adam", "SGD, clipped"])
+def test_weights_come_to_the_same_bits_with_and_without_us(model: Any, optimizer: Callable[[], Any]) -> None:
+    bare = fitted(compiled(model, optimizer()))
+    watched = compiled(model, optimizer())
+    recorded(f"memory://bits-{model.__name__}-{watched.optimizer.name}", watched)
+    assert bits(watched) == bare
 
 
 def test_a_step_that_asks_for_gradients_itself_tells_its_layers() -> None:
@@ -182,6 +194,9 @@ def test_of_a_loop_what_it_returns_is_told_and_what_it_calls_is_said_to_be_missi
 
 @pytest.mark.parametrize("reader", ["a loop", "attention"])
 def test_what_a_layer_says_of_its_samples_is_heard_by_the_next(reader: str) -> None:
+    if reader == "attention" and tuple(map(int, keras.version().split(".")[:2])) < (3, 12):
+        pytest.skip("before 3.12 Keras hands attention masks of another shape than it takes")
+
     def model() -> Any:
         x = layers.Input((5,), dtype="int32")
         h = layers.Embedding(7, 4, mask_zero=True, name="words")(x)

@@ -75,9 +75,9 @@ def tell(
     """
     units = units and array.ndim > 1 and array.shape[-1] > 0
     shapes = {**_shapes(histogram), **({"columns": (array.shape[-1], _WORDS * len(UNIT_FIELDS))} if units else {})}
-    found = _call([array], [shapes], [Layout(order)] if order and not units else None, mode=histogram, units=units,
-                  bound=bound)
-    return found[0]
+    if order and not units:
+        array = array.transpose(order)
+    return _call([_flat(array, units=units)], [shapes], None, mode=histogram, units=units, bound=bound)[0]
 
 
 def tell_change(
@@ -92,9 +92,19 @@ def tell_change(
         of_change: What histogram is taken of the differences.
     """
     shapes = [*([] if histogram is None else [_shapes(histogram)]), _shapes(of_change)]
-    *itself, change = _call([array, before], shapes, None, mode=_NOT_ASKED if histogram is None else histogram,
-                            change=of_change)
+    *itself, change = _call([_flat(array), _flat(before)], shapes, None,
+                            mode=_NOT_ASKED if histogram is None else histogram, change=of_change)
     return itself[0] if itself else None, change
+
+
+def _flat(array: Any, *, units: bool = False) -> Any:
+    """Return an array with its elements side by side, or its units.
+
+    What makes an array may lay it out only for what uses it next, and the compiler goes on without that where nobody
+    else asks for it: a product of matrices has two axes, whatever it is the gradient of, and the sum of its squares is
+    made of these. Of a layout of our own the step's own can still be left out.
+    """
+    return array.reshape((-1, array.shape[-1]) if units else -1)
 
 
 def _shapes(histogram: Histogram) -> dict[str, tuple[int, ...]]:

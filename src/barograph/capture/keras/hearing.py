@@ -71,9 +71,11 @@ class Hearing:
         names = ("optimizer_variables", "grads", "trainable_variables")
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         mapping = [*zip(optimizer.variables, given["optimizer_variables"], strict=False)]
+        # Until 3.11 an optimizer that scales the loss does not know of the variables itself.
+        variables = getattr(optimizer, "inner_optimizer", optimizer)._trainable_variables
         fits = None
         with self.told_of("reading gradients"), keras.StatelessScope(state_mapping=mapping):
-            fits = collector.applied(optimizer, given["grads"], optimizer._trainable_variables)
+            fits = collector.applied(optimizer, given["grads"], variables)
         with collector.using_gradients():
             if fits is None:
                 return apply(optimizer, *args, **kwargs)

@@ -6,7 +6,9 @@ statistics of what is marked in the place of that, as steps of JAX itself are. L
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -86,11 +88,8 @@ class JaxBackend:
             if within is None:
                 logs, state = original(*args)
             else:
-                vars(model)["compute_loss_and_updates"] = within.compute
-                try:
+                with within.in_place():
                     logs, state = original(*args)
-                finally:
-                    del vars(model)["compute_loss_and_updates"]
                 state = within.taken_out(state)
         return {"logs": logs, "seen": collector.seen}, state
 
@@ -132,8 +131,28 @@ class _Within:
         self._compute = model.compute_loss_and_updates
         self._shape: Any = None
         self._count = len(model.non_trainable_variables)
+        # Until 3.11 the step itself has Keras look where each variable lies, of as many as the model has.
+        self._enforce: Callable[..., Any] | None = getattr(model, "_enforce_jax_state_sharding", None)
 
-    def compute(self, *args: Any, **kwargs: Any) -> Any:
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Have the step call this in the place of the model's own functions."""
+        own: dict[str, Callable[..., Any]] = {"compute_loss_and_updates": self._computed}
+        if self._enforce is not None:
+            own["_enforce_jax_state_sharding"] = functools.partial(self._enforced, self._enforce)
+        vars(self._model).update(own)
+        try:
+            yield
+        finally:
+            for name in own:
+                del vars(self._model)[name]
+
+    def taken_out(self, state: Sequence[Any]) -> tuple[Any, ...]:
+        """Take what was carried out of the state of a step."""
+        trainable, carried, *rest = state
+        return trainable, self._own(carried), *rest
+
+    def _computed(self, *args: Any, **kwargs: Any) -> Any:
         """Call the model's own function; return what it returns, and more variables than it has."""
         collector = self._collector
         with collector.within(Traces((args, kwargs))) as seen:
@@ -141,12 +160,18 @@ class _Within:
         values, self._shape = jax.tree_util.tree_flatten(seen)
         return loss, (unscaled, answers, [*variables, *values], metrics)
 
-    def taken_out(self, state: Sequence[Any]) -> tuple[Any, ...]:
-        """Take what was carried out of the state of a step."""
-        trainable, carried, *rest = state
-        if self._shape is not None:
-            self._collector.seen.update(jax.tree_util.tree_unflatten(self._shape, carried[self._count:]))
-        return trainable, carried[:self._count], *rest
+    def _enforced(self, enforce: Callable[..., Any], trainable_variables: Any = None,
+                  non_trainable_variables: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return enforce(trainable_variables, self._own(non_trainable_variables), *args, **kwargs)
+
+    def _own(self, carried: Any) -> Any:
+        """Return the model's own of variables, and tell the collector of what is carried behind them."""
+        if carried is None or self._shape is None:
+            return carried
+        self._collector.seen.update(jax.tree_util.tree_unflatten(self._shape, carried[self._count:]))
+        self._shape = None
+        return carried[:self._count]
+
 
 def _is_keras_own(model: Any) -> bool:
     """Return whether the step of a model is Keras's own, whose inside is known."""
