@@ -18,6 +18,7 @@ from jax.sharding import PartitionSpec
 
 from barograph.capture.jax import foreign
 from barograph.capture.jax.calls import called
+from barograph.capture.jax.flow import Flow
 from barograph.capture.jax.marks import MARK, Mark
 from barograph.capture.jax.reduce import identity_like, reduce
 from barograph.capture.plan import Taking
@@ -315,15 +316,20 @@ def harvest(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], basket: Bask
     def value(atom: Any) -> Any:
         return atom.val if isinstance(atom, core.Literal) else known[atom]
 
-    made = {var: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
+    flow = Flow(jaxpr)
     for eqn in jaxpr.eqns:
         given = [value(atom) for atom in eqn.invars]
-        found = _evaluate(eqn, given, basket, _as_it_lies(eqn, made, value) if eqn.primitive is MARK else None)
+        if eqn.primitive is MARK:
+            before = given[1] if len(given) > 1 else None
+            basket.take(flow.read_at(eqn, value), eqn.params["mark"], before, _as_it_lies(eqn, flow, value))
+            found: Sequence[Any] = given[:1]
+        else:
+            found = _evaluate(eqn, given, basket)
         known.update(zip(eqn.outvars, found, strict=True))
     return [value(atom) for atom in jaxpr.outvars]
 
 
-def _as_it_lies(eqn: Any, made: Mapping[Any, Any], value: Callable[[Any], Any]) -> Lies | None:
+def _as_it_lies(eqn: Any, flow: Flow, value: Callable[[Any], Any]) -> Lies | None:
     """Return how the elements of a result lie in memory; None: as its axes are numbered, so far as is known.
 
     On a CPU what a convolution makes lies with its samples first and its channels last, and a product of matrices as
@@ -332,17 +338,17 @@ def _as_it_lies(eqn: Any, made: Mapping[Any, Any], value: Callable[[Any], Any]) 
 
     Args:
         eqn: The operation.
-        made: By which each variable was made.
+        flow: Of the function that it is in.
         value: What a variable holds.
     """
     if eqn.primitive.name == "conv_general_dilated":
         samples, channels, *places = eqn.params["dimension_numbers"].out_spec
         return Lies(value(eqn.outvars[0]), (samples, *places, channels))
-    source = None if not eqn.invars or isinstance(eqn.invars[0], core.Literal) else made.get(eqn.invars[0])
+    source = flow.made_by(eqn.invars[0]) if eqn.invars else None
     if source is None:
         return None
     if eqn.primitive is MARK:
-        return _as_it_lies(source, made, value)
+        return _as_it_lies(source, flow, value)
     # Of two axes the compiler makes the product the other way round.
     if eqn.primitive.name == "transpose" and source.primitive.name == "dot_general" and len(
             eqn.params["permutation"]) > 2:
@@ -350,11 +356,7 @@ def _as_it_lies(eqn: Any, made: Mapping[Any, Any], value: Callable[[Any], Any]) 
     return None
 
 
-def _evaluate(eqn: Any, given: list[Any], basket: Basket, lies: Lies | None) -> Sequence[Any]:
-    if eqn.primitive is MARK:
-        array, before = given[0], given[1] if len(given) > 1 else None
-        basket.take(array, eqn.params["mark"], before, lies)
-        return [array]
+def _evaluate(eqn: Any, given: list[Any], basket: Basket) -> Sequence[Any]:
     # What a checkpointed function computes a second time, for its gradient, was met before.
     if not eqn.params.get("differentiated") and any(map(marks_in, core.jaxprs_in_params(eqn.params))):
         function, looks_into = called(eqn), _INTO.get(eqn.primitive.name)

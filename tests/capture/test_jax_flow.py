@@ -1,0 +1,134 @@
+"""A step that tells of its tensors comes to the same bits: what is read leaves its own where the compiler puts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not installed")
+
+import jax.numpy as jnp  # noqa: E402
+
+from barograph.capture.jax import foreign  # noqa: E402
+from barograph.capture.jax.harvest import Basket, harvest  # noqa: E402
+from barograph.capture.jax.marks import Mark, mark  # noqa: E402
+from barograph.capture.plan import Taking  # noqa: E402
+from barograph.model.key import Kind  # noqa: E402
+
+WHAT = Mark(Kind.OUTPUT, "layer")
+GRADIENT = Mark(Kind.GRADIENT, "kernel")
+
+_numbers = np.random.default_rng(0)
+X = _numbers.normal(size=(8, 15, 64)).astype(np.float32)
+W = _numbers.normal(size=(64, 64)).astype(np.float32)
+SMALL, HEADS = (_numbers.normal(size=shape).astype(np.float32) for shape in ((4, 3, 2, 4), (2, 4, 2)))
+IMAGES, KERNEL = (_numbers.normal(size=shape).astype(np.float32) for shape in ((8, 9, 9, 3), (3, 3, 3, 16)))
+
+
+def _normalised(h: Any) -> Any:
+    return (h - h.mean(-1, keepdims=True)) * jax.lax.rsqrt(h.var(-1, keepdims=True) + 1e-3)
+
+
+def mean_of_a_normalisation(x: Any, w: Any) -> Any:
+    return mark(_normalised(x @ w), WHAT).mean(1)
+
+
+def mean_of_a_sum(x: Any, w: Any) -> Any:
+    h = mark(jax.nn.silu(x @ w), Mark(Kind.OUTPUT, "within"))
+    return mark(mark(h + x, WHAT), Mark(Kind.INPUT, "next")).mean(1)
+
+
+def block(x: Any, w: Any) -> Any:
+    """A layer whose matrices have two axes, and its tensors three: the compiler lays them out for what uses them."""
+    h = _normalised(x)
+    return (h + mark(jax.nn.gelu(h @ w, approximate=False), WHAT)).mean(1)
+
+
+def learnt_block(x: Any, w: Any) -> Any:
+    return jax.grad(lambda w: jnp.square(block(x, w)).mean())(w)
+
+
+def _clipped(gradient: Any) -> Any:
+    marked = mark(gradient, GRADIENT)
+    return marked / jnp.maximum(jnp.sqrt(jnp.square(marked).sum()), 1e-6)
+
+
+def clipped_heads(x: Any, w: Any) -> Any:
+    return _clipped(jax.grad(lambda w: jnp.square(jnp.einsum("abcd,cde->abe", x, w)).mean())(w))
+
+
+def clipped_convolution(images: Any, kernel: Any) -> Any:
+    def loss(kernel: Any) -> Any:
+        found = jax.lax.conv_general_dilated(images, kernel, (1, 1), "SAME",
+                                             dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return jnp.square(jax.nn.relu(found)).mean()
+
+    return _clipped(jax.grad(loss)(kernel))
+
+
+GIVEN: dict[Callable[..., Any], tuple[Any, ...]] = {
+    mean_of_a_normalisation: (X, W), mean_of_a_sum: (X, W), block: (X, W), learnt_block: (X, W),
+    clipped_heads: (SMALL, HEADS), clipped_convolution: (IMAGES, KERNEL),
+}
+
+
+def harvested(function: Callable[..., Any], *args: Any, taking: Taking, calls: bool = True) -> tuple[Any, list[Any]]:
+    """Return what a function returns that is made anew, and what was gathered."""
+    closed = jax.make_jaxpr(function)(*args)
+
+    def run(*args: Any) -> tuple[Any, list[Any]]:
+        basket = Basket(lambda mark: taking, True, calls)
+        found = harvest(closed.jaxpr, closed.consts, args, basket)
+        return found[0], basket.values
+
+    made: tuple[Any, list[Any]] = jax.jit(run)(*args)
+    return made
+
+
+@pytest.mark.parametrize("units", [False, True], ids=["whole", "units"])
+@pytest.mark.parametrize("function", GIVEN, ids=lambda function: function.__name__)
+def test_what_is_computed_comes_to_the_same_bits(function: Callable[..., Any], units: bool) -> None:
+    if not foreign.is_there():
+        pytest.skip("the native loop is not built")
+    found, told = harvested(function, *GIVEN[function], taking=Taking(units=units))
+    assert told
+    assert np.asarray(found).tobytes() == np.asarray(jax.jit(function)(*GIVEN[function])).tobytes()
+
+
+@pytest.mark.parametrize("function", [mean_of_a_normalisation, mean_of_a_sum])
+def test_what_is_read_before_a_sum_is_the_tensor(function: Callable[..., Any]) -> None:
+    _, (*_, read) = harvested(function, X, W, taking=Taking(raw=True), calls=False)
+    whole = _normalised(X @ W) if function is mean_of_a_normalisation else jax.nn.silu(X @ W) + X
+    np.testing.assert_allclose(read, whole, rtol=2e-5, atol=2e-5)
+
+
+def test_only_what_a_sum_alone_uses_is_made_once_more() -> None:
+    def count(function: Callable[..., Any]) -> int:
+        closed = jax.make_jaxpr(function)(X)
+        basket = Basket(lambda mark: Taking(raw=True), True)
+        made = jax.make_jaxpr(lambda *args: (harvest(closed.jaxpr, closed.consts, args, basket), basket.values))(X)
+        return sum(eqn.primitive.name == "tanh" for eqn in made.jaxpr.eqns)
+
+    assert count(lambda x: mark(jnp.tanh(x), WHAT).sum(1)) == 2
+    assert count(lambda x: mark(jnp.tanh(x), WHAT).max(1)) == 2
+    assert count(lambda x: mark(jnp.tanh(x), WHAT) + 1.0) == 1
+    assert count(lambda x: mark(jnp.tanh(x), WHAT)) == 1
+
+    def twice(x: Any) -> Any:
+        h = mark(jnp.tanh(x), WHAT)
+        return h.sum(1), h * 2.0
+
+    assert count(twice) == 1
+
+
+def test_a_deep_chain_before_a_sum_is_not_made_once_more_to_its_beginning() -> None:
+    def deep(x: Any) -> Any:
+        for _ in range(3000):
+            x = x * 1.01
+        return mark(x, WHAT).sum(1)
+
+    found, _ = harvested(deep, X[:2, :2, :2], taking=Taking(raw=True), calls=False)
+    np.testing.assert_array_equal(found, jax.jit(deep)(X[:2, :2, :2]))
