@@ -81,7 +81,8 @@ def versions(names: Sequence[str]) -> int:
                 break
             Path(f"{folder}.new").rename(folder)
         paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
-        failed |= _python("-m", "pytest", "-q", "-n", "0", *known[name]["tests"], PYTHONPATH=os.pathsep.join(paths))
+        failed |= _python("-m", "pytest", "-q", "-n", "0", *known[name]["tests"], PYTHONPATH=os.pathsep.join(paths),
+                          **known[name].get("environment", {}))
     return failed
 
 

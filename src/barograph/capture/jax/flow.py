@@ -45,7 +45,8 @@ class Flow:
                 self._use(atom, eqn)
         for atom in jaxpr.outvars:
             self._use(atom, None)
-        self._marked = {self._origin(eqn.invars[0]) for eqn in jaxpr.eqns if eqn.primitive is MARK}
+        origins = (self._origin(eqn.invars[0]) for eqn in jaxpr.eqns if eqn.primitive is MARK)
+        self._marked = {origin for origin in origins if not isinstance(origin, core.Literal)}
 
     def _use(self, atom: Any, eqn: Any) -> None:
         if not isinstance(atom, core.Literal):
@@ -91,9 +92,9 @@ class Flow:
                                       **eqn.primitive.get_bind_params(eqn.params))
 
     def _operand(self, atom: Any, value: Callable[[Any], Any], depth: int) -> Any:
-        if isinstance(atom, core.Literal):
-            return atom.val
         origin = self._origin(atom)
+        if isinstance(origin, core.Literal):
+            return origin.val
         eqn = self.made_by(origin)
         if eqn is not None and eqn.primitive.name in _ONE_BY_ONE and depth and origin not in self._marked:
             return self._again(eqn, value, depth)
